@@ -1,0 +1,1 @@
+"""What a coordination store promises, and what is built on it once, for every store."""

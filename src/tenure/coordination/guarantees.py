@@ -1,0 +1,28 @@
+"""What a store declares of itself. Each field is data that the conformance suite tests: the promise, or
+the weaker thing that is declared instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantees:
+    """Declared by a store, proved by `tenure.testing.conformance`."""
+
+    name: str
+    """For messages: `sqlite`, `zookeeper`, ..."""
+    max_record_bytes: int
+    """The largest value of one record."""
+    max_writes: int
+    """The most guards and writes together of one commit."""
+    many_hosts: bool
+    """Whether members on several machines can share the store."""
+    survives_restart: bool
+    """Whether records outlive the process of the store."""
+    list_is_one_instant: bool = True
+    """Whether a listing shows the scope as it was at one instant."""
+    versions_survive_deletion: bool = True
+    """Whether the version of a deleted record never names a later record of the same key."""
+    death_noticed_at_once: bool = False
+    """Whether the death of a session's process ends the session without waiting for its ttl."""

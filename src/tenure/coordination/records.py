@@ -1,0 +1,148 @@
+"""The words of the store's contract: scope, key, record, version, guard, write, commit.
+
+Promise: frozen values without I/O, checked when they are made. Keys form a tree by their `/`; a record may
+have records under it, unless it is bound to a session.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NewType
+
+from tenure.errors import UsageError
+
+_SEGMENT = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9._=-]{0,127}\Z")
+
+Version = NewType("Version", str)
+"""Opaque, names one state of one record; compared by equality only. Never reused for the same key (unless
+`Guarantees.versions_survive_deletion` is false)."""
+
+SessionId = NewType("SessionId", str)
+"""Names a session; never reused."""
+
+Revision = NewType("Revision", int)
+"""Counts the commits of a scope as the store saw them; only grows; 0 = before the first."""
+
+
+class Scope(str):
+    """The unit of atomic change, one a pipeline. One path segment: letters, digits, `.`, `_`, `=`, `-`."""
+
+    __slots__ = ()
+
+    def __new__(cls, name: str) -> Scope:
+        if not _SEGMENT.match(name):
+            raise UsageError(
+                f"scope {name!r} is not a name",
+                fix="use letters, digits, '.', '_', '-'; at most 128 characters",
+            )
+        return super().__new__(cls, name)
+
+
+class Key(str):
+    """Names a record in its scope: segments joined by `/`, for example `checkpoints/hourly/000000000012`."""
+
+    __slots__ = ()
+
+    def __new__(cls, path: str) -> Key:
+        if not all(_SEGMENT.match(segment) for segment in path.split("/")):
+            raise UsageError(f"key {path!r} is not a path of names", fix="use letters, digits, '.', '_', '=', '-'")
+        return super().__new__(cls, path)
+
+    def child(self, name: str) -> Key:
+        """The key of the record `name` under this one."""
+        return Key(f"{self}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last segment."""
+        return self.rsplit("/", 1)[-1]
+
+    def is_under(self, prefix: str) -> bool:
+        """Whether this key lies strictly below `prefix`; every key lies below the empty prefix."""
+        return not prefix or self.startswith(prefix + "/")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One key and its small value in a scope, as it was at one instant. `session` None: not bound to one."""
+
+    key: Key
+    value: bytes
+    version: Version
+    session: SessionId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The records under a prefix in the order of their keys, at one instant (or what the guarantees declare)."""
+
+    records: tuple[Record, ...]
+    revision: Revision
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Holds while the record at `key` is exactly the one that `version` names."""
+
+    key: Key
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Holds while there is no record at `key`."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class NoneUnder:
+    """Holds while no record lies strictly below `key`. Only beside a `Delete` of the record `key` itself:
+    that is what ZooKeeper can promise (a parent with children is not deleted), so it is all that is promised."""
+
+    key: Key
+
+
+Guard = Exact | Absent | NoneUnder
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write `value` at `key`. `replaces`: the version that is replaced, None: there must be no record.
+    `session`: the record vanishes when that session ends; None: it is permanent. A put that replaces a
+    record binds it anew: to `session`, or to none."""
+
+    key: Key
+    value: bytes
+    replaces: Version | None
+    session: SessionId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove the record at `key`, which must be the one that `replaces` names. Records under it stay,
+    unless a `NoneUnder` guard says that there must be none."""
+
+    key: Key
+    replaces: Version
+
+
+Write = Put | Delete
+
+
+def implied_guard(write: Write) -> Guard:
+    """The guard that a write carries by itself: the version that it replaces, or absent."""
+    if isinstance(write, Delete) or write.replaces is not None:
+        assert write.replaces is not None
+        return Exact(write.key, write.replaces)
+    return Absent(write.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that happened: the new version of each record put, and the scope's revision after it."""
+
+    versions: Mapping[Key, Version]
+    revision: Revision

@@ -1,0 +1,171 @@
+"""Every exception of Tenure.
+
+Promise: each error says what happened to the write it speaks of (nothing sent, nothing written, may be
+written), carries its facts as fields, and reads as one line that names the thing, its value and the fix.
+`exit_code` is what the command line ends with; the codes are listed in the README.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TenureError(Exception):
+    """Root of the family. `str(error)` is one line for a person; the fields are for programs."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, *, fix: str | None = None) -> None:
+        """`what` names the thing and its value; `fix` says what the reader can do about it."""
+        super().__init__(what)
+        self.what = what
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return self.what if self.fix is None else f"{self.what}; {self.fix}"
+
+
+class UsageError(TenureError):
+    """A flag, setting or URL that cannot be used. Nothing was started."""
+
+    exit_code = 2
+
+
+class PipelineFileError(TenureError):
+    """The pipeline file cannot be loaded, or does not hold exactly one pipeline. Nothing was started."""
+
+    exit_code = 7
+
+
+class QueryFailed(TenureError):
+    """A query ended with an error of its own (user code, or Spark refused to restore it).
+
+    What was committed stays; the next run starts from the newest checkpoint.
+    """
+
+    exit_code = 8
+
+
+# --- the coordination store -------------------------------------------------------------------------------
+
+
+class StoreError(TenureError):
+    """Root of what a coordination store raises."""
+
+    exit_code = 4
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or refuses service. Nothing was written; try again later."""
+
+
+class OutcomeUnknown(StoreError):
+    """The commit may have been written. Settle it (`coordination.settle`) before going on; discard nothing."""
+
+
+class GuardFailed(StoreError):
+    """The commit was refused, nothing was written. `guard` is the first guard that did not hold."""
+
+    def __init__(self, guard: object, *, scope: str) -> None:
+        super().__init__(f"commit to scope {scope!r} refused: {guard} does not hold")
+        self.guard = guard
+        self.scope = scope
+
+
+class SessionEnded(StoreError):
+    """The session is over (expired or closed) and never comes back. Nothing was written under it."""
+
+    def __init__(self, session: str, *, why: str = "it expired or was closed") -> None:
+        super().__init__(f"session {session} has ended: {why}")
+        self.session = session
+
+
+class CommitRefused(StoreError):
+    """The commit is larger than the store's guarantees allow. Nothing was sent."""
+
+
+# --- leadership ---------------------------------------------------------------------------------------------
+
+
+class TermLost(TenureError):
+    """The term is over: another leader may be in office. The write was refused by the store, unless
+    `write_is_unknown`: then it may have been written while the term still lived, and nothing that it
+    names may be discarded (the orphan sweep decides). The caller stops; it never retries under this term.
+    """
+
+    exit_code = 3
+
+    def __init__(self, *, scope: str, epoch: int, write_is_unknown: bool = False) -> None:
+        fate = "its last write may have been committed before" if write_is_unknown else "nothing was written"
+        super().__init__(f"term {epoch} of scope {scope!r} is over; {fate}")
+        self.scope = scope
+        self.epoch = epoch
+        self.write_is_unknown = write_is_unknown
+
+
+# --- bytes ----------------------------------------------------------------------------------------------------
+
+
+class StorageError(TenureError):
+    """The storage (file system, object store) failed: read-only, full, unreachable. The write did not happen;
+    a part of it may lie under a temporary name that nothing refers to."""
+
+    exit_code = 6
+
+
+class BlobExists(StorageError):
+    """A blob of that address exists; blobs are written once. Nothing was written."""
+
+
+class BlobNotFound(StorageError):
+    """No blob at that address."""
+
+
+class Corrupt(TenureError):
+    """Data that does not decode, or whose checksum is wrong. Never skipped, never replaced by an older one
+    without a person's decision (`--accept-older`). Nothing was written."""
+
+    exit_code = 5
+
+
+class CorruptBlob(Corrupt):
+    """The blob that a pointer names is missing, or its size or checksum is not the recorded one."""
+
+
+class CorruptHandle(Corrupt):
+    """A record in the handle store that does not decode."""
+
+
+class CorruptRecord(Corrupt):
+    """A leader, epoch, member or similar record that does not decode."""
+
+
+class CorruptCheckpoint(Corrupt):
+    """A checkpoint whose content does not decode or contradicts its name."""
+
+
+class CorruptRunDirectory(Corrupt):
+    """A file that a takeover needs is missing from the run directory, or does not decode."""
+
+
+# --- handles ------------------------------------------------------------------------------------------------
+
+
+class HandleError(TenureError):
+    """Root of the definite answers of the handle store. Nothing was written."""
+
+
+class HandleExists(HandleError):
+    """A handle of that name exists already."""
+
+
+class HandleNotFound(HandleError):
+    """No handle of that name."""
+
+
+class HandleLocked(HandleError):
+    """The handle is locked by a reader, and stays. Try again when the lock is released."""
+
+
+class OutOfOrder(HandleError):
+    """A checkpoint was planned that does not follow the newest one."""

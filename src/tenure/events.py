@@ -1,0 +1,138 @@
+"""Typed events: what logs, metrics and displays read.
+
+Promise: an event is emitted after the thing that it names happened. A subscriber that raises is a bug of the
+subscriber: the error reaches the emitter's thread. Events decide nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import ClassVar
+
+from tenure.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Root of all events. `scope` is the pipeline's scope."""
+
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReady(Event):
+    """The member's driver is up and can lead."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class TermWon(Event):
+    member: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TermLost(Event):
+    """The member learned that its term is over. `why`: `deadline`, `refused`, `resigned`."""
+
+    member: str
+    epoch: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectorySeeded(Event):
+    epoch: int
+    query: str
+    batch: int
+    files: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStarted(Event):
+    epoch: int
+    query: str
+    run_directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStarted(Event):
+    epoch: int
+    query: str
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSaved(Event):
+    """Batch `batch` is planned: its checkpoint is committed in the store."""
+
+    epoch: int
+    query: str
+    batch: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCommitted(Event):
+    """The sink has the batch. `repeated`: it had it already, and nothing was written."""
+
+    epoch: int
+    query: str
+    batch: int
+    repeated: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRefused(Event):
+    """A write of a term that is over was refused. `by`: `store` or `sink`; `what` names the write."""
+
+    epoch: int
+    by: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlobLeft(Event):
+    """A blob that should go could not be deleted, or must stay until the sweep decides."""
+
+    address: str
+    why: str
+
+
+Subscriber = Callable[[Event], None]
+
+
+class Events:
+    """Hands each event to every subscriber, in the emitter's thread, in the order of emission a thread."""
+
+    nobody: ClassVar[Events]
+
+    def __init__(self, *subscribers: Subscriber) -> None:
+        self._subscribers = subscribers
+
+    def emit(self, event: Event) -> None:
+        for subscriber in self._subscribers:
+            subscriber(event)
+
+
+Events.nobody = Events()
+
+
+class JsonLines:
+    """A subscriber that appends each event to a file as one JSON line, by one write."""
+
+    def __init__(self, path: str, *, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        line = {"event": type(event).__name__, "at": self._clock.now().isoformat(), **asdict(event)}
+        with self._lock, open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")

@@ -1,0 +1,76 @@
+"""The only retry loop.
+
+Promise: a policy is data; chance comes in as an argument. What may be retried is the caller's word, by type.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from tenure.clock import Clock
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how long apart. `attempts` None: without end. `factor` 1: fixed delay."""
+
+    initial: timedelta
+    maximum: timedelta
+    factor: float = 2.0
+    attempts: int | None = None
+    jitter: float = 0.1
+    """The share of each delay that is drawn at random, 0 to 1."""
+
+    def delays_s(self, *, chance: Callable[[], float] = random.random) -> Iterator[float]:
+        """Seconds to wait after each failed attempt; ends when the attempts are used up."""
+        delay = self.initial.total_seconds()
+        attempt = 1
+        while self.attempts is None or attempt < self.attempts:
+            yield delay * (1.0 - self.jitter * chance())
+            delay = min(delay * self.factor, self.maximum.total_seconds())
+            attempt += 1
+
+
+def exponential_delay(
+    *,
+    initial: timedelta = timedelta(seconds=1),
+    maximum: timedelta = timedelta(hours=1),
+    attempts: int | None = None,
+) -> RetryPolicy:
+    """Delays that double up to `maximum`; without end by default."""
+    return RetryPolicy(initial=initial, maximum=maximum, attempts=attempts)
+
+
+def fixed_delay(*, delay: timedelta, attempts: int | None = None) -> RetryPolicy:
+    """The same delay each time."""
+    return RetryPolicy(initial=delay, maximum=delay, factor=1.0, attempts=attempts, jitter=0.0)
+
+
+def no_retry() -> RetryPolicy:
+    """One attempt."""
+    return RetryPolicy(initial=timedelta(0), maximum=timedelta(0), attempts=1)
+
+
+def retry(
+    call: Callable[[], T],
+    *,
+    policy: RetryPolicy,
+    on: type[Exception] | tuple[type[Exception], ...],
+    clock: Clock,
+) -> T:
+    """Call until it returns; errors of the types `on` are retried by `policy`, the last one is raised."""
+    delays = policy.delays_s()
+    while True:
+        try:
+            return call()
+        except on:
+            delay = next(delays, None)
+            if delay is None:
+                raise
+            clock.sleep(delay)

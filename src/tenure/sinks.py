@@ -1,0 +1,1 @@
+"""The sinks that a pipeline file names: `from tenure.sinks import Delta, Foreach`."""

@@ -1,0 +1,63 @@
+"""What a sink promises: each batch id of a query at most once, and nothing visible before the plan.
+
+A sink that stages first overlaps staging with the plan's commit and calls `planned()` before its own commit.
+It does not ask who leads: a batch is named by (query id, batch id), and the sink takes each once (I3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from tenure.events import Events
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+OutputMode = Literal["append", "complete", "update"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch as a sink sees it."""
+
+    scope: str
+    """The pipeline's scope."""
+    query: str
+    """The query's name in its pipeline."""
+    query_id: str
+    """Spark's id of the query: the same for every member and every takeover, new when a pipeline starts afresh."""
+    id: int
+    """The batch id, from 0."""
+    epoch: int
+    """The term under which this attempt runs: goes up with each leader, so an external system can fence by it."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this batch, by whichever leader; never the same for another batch."""
+        return f"{self.query_id}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The sink has the batch. `repeated`: it had it before this call, which changed nothing that is visible."""
+
+    repeated: bool
+
+
+class Sink(Protocol):
+    """Where the rows of a query go."""
+
+    def check(self, *, output_mode: OutputMode) -> None:
+        """Refuse a combination that this sink cannot keep right, before anything starts. Raises UsageError."""
+        ...
+
+    def write(self, rows: DataFrame, batch: Batch, *, planned: Callable[[], None], events: Events) -> Written:
+        """Write one batch. Called in the order of batch ids, by one thread.
+
+        `planned()` returns once the checkpoint of this batch is committed, and raises TermLost when it was
+        refused; nothing may be visible before it returned (I2). `rows` is evaluated exactly once, also when
+        the sink has the batch already: a stateful query must move its state on.
+        """
+        ...
