@@ -70,6 +70,8 @@ class GuardFailed(StoreError):
         super().__init__(f"commit to scope {scope!r} refused: {guard} does not hold")
         self.guard = guard
         self.scope = scope
+        self.earlier_request_may_apply = False
+        """An earlier request for the same commit got no answer and may still arrive: keep what it names."""
 
 
 class SessionEnded(StoreError):
@@ -164,7 +166,11 @@ class HandleNotFound(HandleError):
 
 
 class HandleLocked(HandleError):
-    """The handle is locked by a reader, and stays. Try again when the lock is released."""
+    """The handle `key` is locked by a reader, and stays. Try again when the lock is released."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"handle {key!r} is locked", fix="try again when its readers have released it")
+        self.key = key
 
 
 class OutOfOrder(HandleError):

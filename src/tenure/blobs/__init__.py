@@ -1,0 +1,1 @@
+"""Where the bytes live: blobs are written once, whole and durable, or not at all."""

@@ -1,0 +1,1 @@
+"""Handles: a small pointer in the coordination store, the bytes in the storage, locks that protect them."""

@@ -1,0 +1,18 @@
+"""Pure: which checkpoints fall out when another one is added."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+
+def falls_out(batches: Sequence[int], *, adding: int, keep: int, locked: Collection[int] = ()) -> list[int]:
+    """The batches whose checkpoints go when `adding` comes, oldest first, so that `keep` remain with the new one.
+
+    A locked one stays, and is asked for again the next time. The newest of `batches` always stays: until the
+    commit is done, it is what a takeover needs. `keep` >= 1.
+    """
+    if keep < 1:
+        raise ValueError(f"at least one checkpoint is kept, got keep={keep}")
+    ordered = sorted(batch for batch in batches if batch != adding)
+    surplus = ordered[: max(0, len(ordered) + 1 - keep)]
+    return [batch for batch in surplus if batch not in locked]

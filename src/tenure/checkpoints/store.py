@@ -1,0 +1,107 @@
+"""The checkpoints of one query: planned in order, each batch once, the oldest dropped in the same commit.
+
+Promise (I1): a batch is planned at most once in the history of the scope: its checkpoint is committed only
+while the checkpoint before it is the newest one, under the term. A checkpoint that does not decode is loud: no
+silent start from an older one (FLINK-22502). Used by one thread at a time.
+"""
+
+from __future__ import annotations
+
+from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, decode_checkpoint, encode_checkpoint
+from tenure.checkpoints.retention import falls_out
+from tenure.coordination.records import Exact
+from tenure.coordination.term import Term
+from tenure.errors import CorruptCheckpoint, HandleExists, HandleLocked, HandleNotFound, OutOfOrder
+from tenure.handles.handle import Handle
+from tenure.handles.store import HandleStore
+
+KEPT = 5
+"""How many checkpoints are kept: the newest is what a takeover needs, the rest is for people."""
+
+
+class CheckpointStore:
+    """The checkpoints of `query`, in a handle store of their own."""
+
+    def __init__(self, handles: HandleStore, *, query: str, keep: int = KEPT) -> None:
+        self._handles = handles
+        self._query = query
+        self._keep = keep
+        self._known: list[Handle] | None = None  # as this store last saw them, by batch; None: not read yet
+        self._newest: Checkpoint | None = None  # None: not read yet, or there is none
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint, read afresh; None when nothing was ever planned.
+
+        Raises CorruptHandle, CorruptBlob, CorruptCheckpoint, StorageError, StoreUnavailable.
+        """
+        known = self._handles.list()
+        self._newest = self._decode(known[-1]) if known else None
+        self._known = known
+        return self._newest
+
+    def list(self) -> list[Checkpoint]:
+        """All that are kept, oldest first. Raises like `newest`."""
+        payloads = self._handles.get_all()
+        return [decode_checkpoint(data, query=self._query, name=name) for name, data in sorted(payloads.items())]
+
+    def get(self, batch: int) -> Checkpoint:
+        """One of those that are kept. Raises HandleNotFound, and like `newest`."""
+        name = checkpoint_name(batch)
+        return decode_checkpoint(self._handles.get(name), query=self._query, name=name)
+
+    def plan(self, term: Term, checkpoint: Checkpoint) -> None:
+        """Commit the checkpoint and drop what falls out of retention, in one commit.
+
+        A checkpoint that is the newest already, with the same offsets, is planned: nothing is committed (a
+        takeover runs a planned batch again). Raises TermLost, OutOfOrder, CorruptCheckpoint (the batch is
+        planned with other offsets), StorageError: this batch was not planned by this call.
+        """
+        if self._known is None:
+            self.newest()
+        newest = self._newest
+        if newest is not None and newest.batch == checkpoint.batch:
+            if newest.offsets != checkpoint.offsets:
+                raise CorruptCheckpoint(
+                    f"batch {checkpoint.batch} of query {self._query!r} is planned with other offsets "
+                    f"(by epoch {newest.epoch}); a batch is planned once"
+                )
+            return
+        expected = 0 if newest is None else newest.batch + 1
+        if checkpoint.batch != expected:
+            raise OutOfOrder(
+                f"query {self._query!r} plans batch {checkpoint.batch}, the next one is {expected}",
+                fix="nothing was planned; another run may be writing this scope",
+            )
+        try:
+            self._add(term, checkpoint)
+        except (HandleExists, HandleNotFound) as moved:
+            self._known = None
+            raise OutOfOrder(
+                f"the checkpoints of query {self._query!r} moved while batch {expected} was planned"
+            ) from moved
+
+    def _add(self, term: Term, checkpoint: Checkpoint) -> None:
+        assert self._known is not None
+        locked: set[int] = set()
+        while True:
+            by_batch = {int(handle.name): handle for handle in self._known}
+            out = falls_out(list(by_batch), adding=checkpoint.batch, keep=self._keep, locked=locked)
+            remove = [by_batch[batch] for batch in out]
+            newest = [Exact(handle.key, handle.version) for handle in self._known[-1:] if handle not in remove]
+            try:
+                added = self._handles.add(
+                    term,
+                    checkpoint_name(checkpoint.batch),
+                    encode_checkpoint(checkpoint),
+                    guards=newest,
+                    remove=remove,
+                )
+            except HandleLocked as held:
+                locked.update(batch for batch in out if held.key == by_batch[batch].key)
+                continue
+            self._known = [*(handle for handle in self._known if handle not in remove), added]
+            self._newest = checkpoint
+            return
+
+    def _decode(self, handle: Handle) -> Checkpoint:
+        return decode_checkpoint(self._handles.payload(handle), query=self._query, name=handle.name)

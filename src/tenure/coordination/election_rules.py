@@ -1,0 +1,138 @@
+"""Pure: what was read of a scope -> the next step of a contender. No I/O, no clock.
+
+The records: `leader` (session-bound: who holds office) and `epoch` (permanent: the newest epoch, and the terms
+before it). Taking office is one commit: `leader` must be absent, `epoch` must be the one that was read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tenure.coordination.encoding import decode, encode
+from tenure.coordination.records import Delete, Put, Record, SessionId, Write
+from tenure.coordination.term import EPOCH, LEADER
+
+TERMS_KEPT = 50
+"""How many ended terms the epoch record remembers, for `tenure history`. About 150 bytes each."""
+
+
+@dataclass(frozen=True, slots=True)
+class TermPast:
+    """A term that ended. Times are wall clock (ISO 8601, UTC) for people to read."""
+
+    epoch: int
+    holder: str
+    since: str
+    until: str
+    why: str
+    """`resigned`, or `session ended` when the successor found the office empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """The epoch record: the newest term, whether it is still held or not, and those before it, oldest first."""
+
+    epoch: int
+    holder: str
+    since: str
+    until: str | None
+    """None: not known to have ended."""
+    why: str | None
+    past: tuple[TermPast, ...]
+
+    def as_past(self, *, now: str) -> tuple[TermPast, ...]:
+        """All terms as ended ones; one that nobody closed ended, as far as anybody knows, now."""
+        last = TermPast(self.epoch, self.holder, self.since, self.until or now, self.why or "session ended")
+        return (*self.past, last)[-TERMS_KEPT:]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a contender read of its scope at one instant. None: no such record."""
+
+    leader: Record | None
+    epoch: Record | None
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOffice:
+    """Nobody leads: commit these writes. The epoch that they begin is `epoch`."""
+
+    epoch: int
+    writes: tuple[Write, Write]
+
+
+@dataclass(frozen=True, slots=True)
+class Vacate:
+    """A leader record of the contender's own session stands, left by a resignation or a grant whose outcome
+    was never learnt: remove it, then look again. Without this step nobody could ever lead."""
+
+    writes: tuple[Write]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Another member leads: wait for a change."""
+
+
+Step = TakeOffice | Vacate | Wait
+
+
+def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str) -> Step:
+    """What the contender does next. `now`: wall clock for people. Raises CorruptRecord."""
+    if seen.leader is not None:
+        if seen.leader.session == session:
+            return Vacate(writes=(Delete(LEADER, seen.leader.version),))
+        return Wait()
+    office = None if seen.epoch is None else decode_office(seen.epoch)
+    epoch = 1 if office is None else office.epoch + 1
+    begun = Office(
+        epoch=epoch,
+        holder=member,
+        since=now,
+        until=None,
+        why=None,
+        past=() if office is None else office.as_past(now=now),
+    )
+    replaced = None if seen.epoch is None else seen.epoch.version
+    return TakeOffice(
+        epoch=epoch,
+        writes=(
+            Put(LEADER, encode({"member": member, "epoch": epoch, "uid": uid}), replaces=None, session=session),
+            Put(EPOCH, encode_office(begun, uid=uid), replaces=replaced),
+        ),
+    )
+
+
+def resignation(office: Record, *, now: str, why: str, uid: str) -> bytes:
+    """The epoch record of a term that its own holder ends. Raises CorruptRecord."""
+    return encode_office(replace(decode_office(office), until=now, why=why), uid=uid)
+
+
+def encode_office(office: Office, *, uid: str) -> bytes:
+    """The bytes of the epoch record."""
+    return encode(
+        {
+            "epoch": office.epoch,
+            "holder": office.holder,
+            "since": office.since,
+            "until": office.until,
+            "why": office.why,
+            "uid": uid,
+            "past": [[t.epoch, t.holder, t.since, t.until, t.why] for t in office.past],
+        }
+    )
+
+
+def decode_office(record: Record) -> Office:
+    """The epoch record as data. Raises CorruptRecord."""
+    found: dict[str, Any] = decode(record, fields={"epoch": int, "holder": str, "since": str, "past": list})
+    return Office(
+        epoch=found["epoch"],
+        holder=found["holder"],
+        since=found["since"],
+        until=found.get("until"),
+        why=found.get("why"),
+        past=tuple(TermPast(*term) for term in found["past"]),
+    )

@@ -1,0 +1,48 @@
+"""Records are JSON with a format version, readable with etcdctl or sqlite3.
+
+Promise: what `encode` wrote, `decode` reads; anything else is an error that names the record.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from tenure.coordination.records import Record
+from tenure.errors import CorruptRecord
+
+FORMAT = 1
+
+
+def new_uid() -> str:
+    """A name that nothing else has. Each write carries one, so that its content proves who wrote it."""
+    return uuid.uuid4().hex
+
+
+def encode(fields: Mapping[str, Any]) -> bytes:
+    """The bytes of a record with these fields."""
+    return json.dumps({"v": FORMAT, **fields}, separators=(",", ":"), sort_keys=True).encode()
+
+
+def decode(record: Record, *, fields: Mapping[str, type]) -> dict[str, Any]:
+    """The fields of a record; each of `fields` must be there with that type.
+
+    Raises CorruptRecord, which names the record.
+    """
+    try:
+        found = json.loads(record.value)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise CorruptRecord(f"record {record.key!r} does not decode: {error}") from error
+    if not isinstance(found, dict) or "v" not in found:
+        raise CorruptRecord(f"record {record.key!r} does not decode: no format version")
+    if found["v"] != FORMAT:
+        raise CorruptRecord(
+            f"record {record.key!r} has format {found['v']!r}, this version reads {FORMAT}",
+            fix="run the version of tenure that wrote it, or a newer one",
+        )
+    for name, kind in fields.items():
+        if not isinstance(found.get(name), kind):
+            raise CorruptRecord(f"record {record.key!r} does not decode: field {name!r} is not {kind.__name__}")
+    return found

@@ -1,0 +1,184 @@
+"""Keeps a session alive on one thread, and says until when its holder may believe in it.
+
+Promise: `Liveness.over` is true at the local monotonic deadline (the send time of the last renewal that
+succeeded + ttl - margin) even while a renewal hangs, and from then on for ever. Not promised: that the
+session has not ended earlier; only a commit under guards is proof.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from types import TracebackType
+
+from tenure.clock import Clock
+from tenure.coordination.records import SessionId
+from tenure.coordination.store import CoordinationStore, Session
+from tenure.errors import OutcomeUnknown, SessionEnded, StoreError, StoreUnavailable
+
+
+class Liveness:
+    """Until when something may be believed to live: latched, judged lazily, so no thread has to notice.
+
+    A child is over when its parent is over, or when it is ended by itself (a term ends with its session, or
+    by resigning while the session goes on).
+    """
+
+    def __init__(self, *, clock: Clock, until_s: float, parent: Liveness | None = None) -> None:
+        self._clock = clock
+        self._parent = parent
+        self._lock = threading.Lock()  # guards the four below
+        self._until_s = until_s
+        self._why: str | None = None  # None: not ended
+        self._cause: Exception | None = None
+        self._children: list[Liveness] = []
+        self._ended = threading.Event()
+        if parent is not None:
+            parent._adopt(self)
+
+    def child(self) -> Liveness:
+        """A liveness that ends with this one, or earlier."""
+        return Liveness(clock=self._clock, until_s=float("inf"), parent=self)
+
+    @property
+    def over(self) -> bool:
+        """Whether it is over, by word or by deadline; once true it stays so."""
+        if self._ended.is_set():
+            return True
+        if self.remaining_s() > 0:
+            return False
+        self.end("the deadline passed without a renewal")
+        return True
+
+    @property
+    def why(self) -> str | None:
+        """Why it is over; None while it is not."""
+        return self._why if self.over else None
+
+    @property
+    def cause(self) -> Exception | None:
+        """The last error of the renewals when it is over for want of one; None otherwise."""
+        return self._cause if self._cause is not None or self._parent is None else self._parent.cause
+
+    def remaining_s(self) -> float:
+        """Seconds until the deadline; 0 or less: over."""
+        with self._lock:
+            own = self._until_s
+        left = own - self._clock.monotonic_s()
+        return left if self._parent is None else min(left, self._parent.remaining_s())
+
+    def wait(self, *, timeout_s: float) -> bool:
+        """Wait until it is over, at most `timeout_s`; return whether it is."""
+        end_s = self._clock.monotonic_s() + timeout_s
+        while not self.over:
+            left = end_s - self._clock.monotonic_s()
+            if left <= 0:
+                return False
+            self._clock.wait(self._ended, timeout_s=min(left, self.remaining_s()))
+        return True
+
+    def extend(self, until_s: float) -> None:
+        """Move the deadline; nothing when it is over: an ended session never comes back."""
+        if self.over:
+            return
+        with self._lock:
+            self._until_s = max(self._until_s, until_s)
+            self._cause = None
+
+    def failed(self, cause: Exception) -> None:
+        """Note why a renewal failed; it counts when no later one succeeds."""
+        with self._lock:
+            if self._why is None:
+                self._cause = cause
+
+    def end(self, why: str) -> None:
+        """It is over; the first reason stays."""
+        with self._lock:
+            if self._why is None:
+                self._why = why
+            children = list(self._children)
+        self._ended.set()
+        for child in children:
+            child.end(why)
+
+    def _adopt(self, child: Liveness) -> None:
+        with self._lock:
+            self._children = [known for known in self._children if not known._ended.is_set()]
+            self._children.append(child)
+        if self.over:
+            child.end(self._why or "")
+
+
+class SessionKeeper:
+    """Opens a session, renews it on one thread, and closes it.
+
+    `with SessionKeeper(...) as keeper:` opens; leaving the block stops the thread and closes the session.
+    """
+
+    def __init__(
+        self, store: CoordinationStore, *, ttl: timedelta, clock: Clock, margin: timedelta | None = None
+    ) -> None:
+        """`margin`: how long before the session's end its holder stops believing in it (a tenth of the ttl)."""
+        self._store = store
+        self._ttl_s = ttl.total_seconds()
+        self._margin_s = (ttl / 10 if margin is None else margin).total_seconds()
+        self._clock = clock
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None  # None: not open
+        self._session: Session | None = None  # None: not open
+        self._liveness: Liveness | None = None  # None: not open
+
+    @property
+    def session_id(self) -> SessionId:
+        """The id of the session that is kept."""
+        assert self._session is not None, "the keeper is not open"
+        return self._session.id
+
+    @property
+    def liveness(self) -> Liveness:
+        """Until when the session may be believed in."""
+        assert self._liveness is not None, "the keeper is not open"
+        return self._liveness
+
+    def __enter__(self) -> SessionKeeper:
+        """Open the session and start renewing. Raises StoreUnavailable or OutcomeUnknown."""
+        sent_s = self._clock.monotonic_s()
+        self._session = self._store.open_session(ttl=timedelta(seconds=self._ttl_s))
+        self._liveness = Liveness(clock=self._clock, until_s=self._deadline_s(sent_s))
+        self._thread = threading.Thread(target=self._renew_until_stopped, name="tenure-session", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop renewing and close the session; a session that cannot be closed ends by its ttl."""
+        assert self._thread is not None
+        assert self._session is not None
+        self._stop.set()
+        self._thread.join(timeout=self._ttl_s)
+        self.liveness.end("closed")
+        try:
+            self._session.close()
+        except StoreError as failed:
+            self.liveness.failed(failed)
+
+    def _deadline_s(self, sent_s: float) -> float:
+        return sent_s + self._ttl_s - self._margin_s
+
+    def _renew_until_stopped(self) -> None:
+        assert self._session is not None
+        pause_s = self._ttl_s / 3
+        while not self._clock.wait(self._stop, timeout_s=pause_s) and not self.liveness.over:
+            sent_s = self._clock.monotonic_s()
+            try:
+                self._session.renew()
+            except SessionEnded as ended:
+                self.liveness.end(str(ended))
+                return
+            except (StoreUnavailable, OutcomeUnknown) as failed:
+                self.liveness.failed(failed)
+                pause_s = self._ttl_s / 20
+            else:
+                self.liveness.extend(self._deadline_s(sent_s))
+                pause_s = self._ttl_s / 3

@@ -1,0 +1,104 @@
+"""What to do after OutcomeUnknown: commit again under the same guards.
+
+Promise: a commit that this module returns was applied exactly once. Each write names the version that it
+replaces, so of two requests for one commit at most one applies, in whatever order they arrive. When the second
+is refused, the record's own content (each value carries a unique id) tells whether the first one did it.
+Reading alone would be no proof: the lost request may still arrive.
+
+Not promised: an answer when a guard of the caller fails after an unknown outcome (the term is gone); and a
+single key must not be written by two threads of one leader at once, or the content proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from tenure.clock import Clock
+from tenure.coordination.records import Commit, Guard, Put, Scope, Write
+from tenure.coordination.store import CoordinationStore
+from tenure.errors import GuardFailed, OutcomeUnknown, StoreUnavailable
+from tenure.retry import RetryPolicy
+
+QUICK = RetryPolicy(initial=timedelta(milliseconds=20), maximum=timedelta(seconds=1))
+"""Between the attempts at one commit: the caller waits, so it starts small."""
+
+
+def commit_settled(
+    store: CoordinationStore,
+    scope: Scope,
+    *,
+    guards: Sequence[Guard],
+    writes: Sequence[Write],
+    go_on: Callable[[], bool],
+    clock: Clock,
+    policy: RetryPolicy = QUICK,
+) -> Commit:
+    """Commit, and go on until the outcome is definite or `go_on()` is false; it is sent once in any case.
+
+    Raises GuardFailed: refused. Its `earlier_request_may_apply` is true when an earlier attempt is unaccounted
+    for: then whatever the commit names is kept. Raises StoreUnavailable: nothing was written;
+    OutcomeUnknown: it may have been, and `go_on()` became false first.
+    """
+    unknown: OutcomeUnknown | None = None
+    delays = policy.delays_s()
+    while True:
+        try:
+            return store.commit(scope, guards=guards, writes=writes)
+        except GuardFailed as refused:
+            if unknown is None:
+                raise
+            applied = (
+                None
+                if refused.guard in guards
+                else _read_back(store, scope, writes, go_on=go_on, clock=clock, policy=policy)
+            )
+            if applied is not None:
+                return applied
+            refused.earlier_request_may_apply = True
+            raise
+        except OutcomeUnknown as failed:
+            unknown = failed
+            delay = next(delays, None)
+            if delay is None or not go_on():
+                raise
+        except StoreUnavailable as failed:
+            delay = next(delays, None)
+            if delay is None or not go_on():
+                if unknown is not None:
+                    raise unknown from failed
+                raise
+        clock.sleep(delay)
+
+
+def _read_back(
+    store: CoordinationStore,
+    scope: Scope,
+    writes: Sequence[Write],
+    *,
+    go_on: Callable[[], bool],
+    clock: Clock,
+    policy: RetryPolicy,
+) -> Commit | None:
+    """The commit as it was applied by an earlier attempt, None when it was not.
+
+    Sound only after a second attempt was refused by a write's own precondition: until then the first may arrive.
+    """
+    delays = policy.delays_s()
+    while True:
+        try:
+            versions = {}
+            for write in writes:
+                record = store.read(scope, write.key)
+                if isinstance(write, Put):
+                    if record is None or record.value != write.value:
+                        return None
+                    versions[write.key] = record.version
+                elif record is not None and record.version == write.replaces:
+                    return None
+            return Commit(versions=versions, revision=store.list(scope, "").revision)
+        except StoreUnavailable as failed:
+            delay = next(delays, None)
+            if delay is None or not go_on():
+                raise OutcomeUnknown(f"commit to scope {scope!r} cannot be settled: {failed}") from failed
+            clock.sleep(delay)

@@ -1,0 +1,63 @@
+"""The encoding of a handle: JSON with a format version; the payload inline, or a pointer to its blob.
+
+Promise: what `encode_handle` wrote, `decode_handle` reads; anything else is CorruptHandle, which names the record.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+from tenure.blobs.store import Blob
+from tenure.coordination.encoding import decode, encode
+from tenure.coordination.records import Key, Record, Version
+from tenure.errors import CorruptHandle, CorruptRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A handle as it stands in the store. Exactly one of `inline` and `blob` is there."""
+
+    key: Key
+    version: Version
+    epoch: int
+    """The term that wrote it."""
+    inline: bytes | None
+    blob: Blob | None
+
+    @property
+    def name(self) -> str:
+        """Its name in its handle store."""
+        return self.key.name
+
+
+def encode_handle(*, uid: str, epoch: int, content: bytes | Blob) -> bytes:
+    """The bytes of the record; `uid` is unique to the write, so that its content proves who wrote it."""
+    fields: dict[str, object] = {"uid": uid, "epoch": epoch}
+    if isinstance(content, Blob):
+        fields["blob"] = {"address": content.address, "size": content.size, "sha256": content.sha256}
+    else:
+        fields["inline"] = base64.b64encode(content).decode()
+    return encode(fields)
+
+
+def decode_handle(record: Record) -> Handle:
+    """The handle in a record. Raises CorruptHandle."""
+    try:
+        found = decode(record, fields={"uid": str, "epoch": int})
+        inline = found.get("inline")
+        blob = found.get("blob")
+        if (inline is None) == (blob is None):
+            raise ValueError("it needs exactly one of 'inline' and 'blob'")
+        return Handle(
+            key=record.key,
+            version=record.version,
+            epoch=found["epoch"],
+            inline=None if inline is None else base64.b64decode(inline, validate=True),
+            blob=None if blob is None else Blob(str(blob["address"]), int(blob["size"]), str(blob["sha256"])),
+        )
+    except CorruptRecord as error:
+        raise CorruptHandle(error.what, fix=error.fix) from error
+    except (ValueError, KeyError, TypeError, binascii.Error) as error:
+        raise CorruptHandle(f"handle {record.key!r} does not decode: {error}") from error

@@ -1,0 +1,336 @@
+"""The handle store: add, replace, get, list, lock, release, remove (after Flink's StateHandleStore).
+
+Promise (I4): a pointer in the store means that its blob exists and has the recorded checksum. (I6): a blob is
+deleted only after the removal of its pointer was committed, and not while a lock protects it. Every mutating
+call presents a term, and its outcome is definite while the term lives (FLINK-6612, FLINK-10333, FLINK-22494).
+Not promised: that no blob is without a pointer; the orphan sweep finds those by the epoch in their address.
+One name is written by one thread of the leader at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tenure.blobs.store import Blob, BlobStore
+from tenure.clock import Clock
+from tenure.coordination.encoding import decode, encode, new_uid
+from tenure.coordination.records import (
+    Delete,
+    Exact,
+    Guard,
+    Key,
+    NoneUnder,
+    Put,
+    Scope,
+    SessionId,
+    Version,
+    Write,
+)
+from tenure.coordination.settle import QUICK, commit_settled
+from tenure.coordination.store import CoordinationStore
+from tenure.coordination.term import Term, commit_under
+from tenure.errors import (
+    BlobNotFound,
+    CorruptBlob,
+    GuardFailed,
+    HandleExists,
+    HandleLocked,
+    HandleNotFound,
+    StorageError,
+    StoreUnavailable,
+    TermLost,
+)
+from tenure.events import BlobLeft, Events
+from tenure.handles.handle import Handle, decode_handle, encode_handle
+from tenure.handles.write_order import AFTER, Operation, Outcome
+from tenure.retry import RetryPolicy
+
+INLINE_LIMIT = 4096
+"""Payloads up to this many bytes need no blob."""
+
+_READERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A session-bound claim of a reader on a handle; `handle` is what it protects."""
+
+    key: Key
+    version: Version
+    handle: Handle
+
+
+class HandleStore:
+    """The handles directly below `area` in a scope. Thread-safe."""
+
+    def __init__(
+        self,
+        store: CoordinationStore,
+        scope: Scope,
+        *,
+        area: Key,
+        blobs: BlobStore,
+        clock: Clock,
+        events: Events = Events.nobody,
+        inline_limit: int = INLINE_LIMIT,
+    ) -> None:
+        self._store = store
+        self._scope = scope
+        self._area = area
+        self._blobs = blobs
+        self._clock = clock
+        self._events = events
+        self._inline_limit = inline_limit
+
+    # --- writing, under a term ---
+
+    def add(
+        self,
+        term: Term,
+        name: str,
+        payload: bytes,
+        *,
+        guards: Sequence[Guard] = (),
+        remove: Sequence[Handle] = (),
+    ) -> Handle:
+        """Add a handle, and remove others, in one commit.
+
+        Raises HandleExists, HandleLocked (one of `remove`), HandleNotFound (one of `remove` is not as given),
+        GuardFailed (one of `guards`), TermLost, StorageError: nothing was added. TermLost may say otherwise.
+        """
+        key = self._area.child(name)
+        content = self._store_payload(term, name, payload)
+        put = Put(key, encode_handle(uid=new_uid(), epoch=term.epoch, content=content), replaces=None)
+        version = self._commit(term, Operation.ADD, put, content, guards=guards, remove=remove)
+        return self._handle(key, version, term, content)
+
+    def replace(self, term: Term, handle: Handle, payload: bytes) -> Handle:
+        """Replace what the handle names by a new payload; the old blob stays while a lock protects it.
+
+        Raises HandleNotFound (it is gone, or not as given), TermLost, StorageError: nothing was replaced.
+        """
+        content = self._store_payload(term, handle.name, payload)
+        value = encode_handle(uid=new_uid(), epoch=term.epoch, content=content)
+        put = Put(handle.key, value, replaces=handle.version)
+        version = self._commit(term, Operation.REPLACE, put, content, replaced=handle)
+        return self._handle(handle.key, version, term, content)
+
+    def remove(self, term: Term, name: str) -> None:
+        """Remove the handle, then its blob; nothing when there is none.
+
+        Raises HandleLocked: it stays. TermLost. A blob that cannot be deleted is left to the sweep (BlobLeft).
+        """
+        while True:
+            record = self._store.read(self._scope, self._area.child(name))
+            if record is None:
+                return
+            try:
+                self.remove_all(term, [decode_handle(record)])
+            except HandleNotFound:
+                continue  # replaced meanwhile: look again
+            return
+
+    def remove_all(self, term: Term, handles: Sequence[Handle]) -> None:
+        """Remove handles in as few commits as the store's guarantees allow, then their blobs.
+
+        Raises HandleLocked or HandleNotFound for the first group that holds such a one (that group and those
+        after it stay whole), TermLost.
+        """
+        group = max(1, (self._store.guarantees.max_writes - 2) // 2)
+        for start in range(0, len(handles), group):
+            self._commit(term, Operation.REMOVE, None, None, remove=handles[start : start + group])
+
+    # --- reading ---
+
+    def get(self, name: str) -> bytes:
+        """The payload. Raises HandleNotFound, CorruptHandle, CorruptBlob, StorageError, StoreUnavailable."""
+        while True:
+            handle = self.find(name)
+            if handle is None:
+                raise HandleNotFound(f"handle {self._area.child(name)!r} is not there")
+            try:
+                return self.payload(handle)
+            except CorruptBlob:
+                now = self.find(name)
+                if now is None or now.version != handle.version:
+                    continue  # removed or replaced while it was read: that is no corruption
+                raise
+
+    def find(self, name: str) -> Handle | None:
+        """The handle, None when there is none. Raises CorruptHandle, StoreUnavailable."""
+        record = self._store.read(self._scope, self._area.child(name))
+        return None if record is None else decode_handle(record)
+
+    def payload(self, handle: Handle) -> bytes:
+        """The bytes that the handle names. Raises CorruptBlob (wrong or missing), StorageError."""
+        if handle.blob is None:
+            assert handle.inline is not None
+            return handle.inline
+        try:
+            return self._blobs.read(handle.blob)
+        except BlobNotFound as missing:
+            raise CorruptBlob(f"handle {handle.key!r} names a blob that is gone: {missing.what}") from missing
+
+    def list(self) -> list[Handle]:
+        """All handles in the order of their names. Raises CorruptHandle for the first that does not decode."""
+        depth = self._area.count("/") + 1
+        records = self._store.list(self._scope, self._area).records
+        return [decode_handle(record) for record in records if record.key.count("/") == depth]
+
+    def get_all(self) -> Mapping[str, bytes]:
+        """All payloads by name, read in parallel; a handle that goes meanwhile is left out.
+
+        Raises CorruptHandle, CorruptBlob, StorageError, StoreUnavailable.
+        """
+        handles = self.list()
+        with ThreadPoolExecutor(max_workers=_READERS, thread_name_prefix="tenure-read") as pool:
+            found = list(pool.map(self._payload_unless_gone, handles))
+        return {handle.name: data for handle, data in zip(handles, found, strict=True) if data is not None}
+
+    # --- locks ---
+
+    @contextmanager
+    def locked(self, name: str, *, session: SessionId) -> Iterator[tuple[Handle, bytes]]:
+        """Lock, read, and release at the end, also when the read fails. Raises like `lock` and `payload`."""
+        lock = self.lock(name, session=session)
+        try:
+            yield lock.handle, self.payload(lock.handle)
+        finally:
+            self.release(lock)
+
+    def lock(self, name: str, *, session: SessionId) -> Lock:
+        """Claim the handle for as long as the session lives: it is not removed, its blob not deleted.
+
+        The lock is committed only while the handle is exactly the one that was read, so it never protects what
+        is gone, and never makes its parent. Raises HandleNotFound, CorruptHandle, SessionEnded,
+        StoreUnavailable, OutcomeUnknown (a lock that was made goes with the session).
+        """
+        while True:
+            handle = self.find(name)
+            if handle is None:
+                raise HandleNotFound(f"handle {self._area.child(name)!r} is not there")
+            uid = new_uid()
+            key = handle.key.child(f"lock-{uid}")
+            value = encode({"uid": uid, "session": session, "blob": handle.blob.address if handle.blob else ""})
+            try:
+                commit = self._commit_lock(
+                    guards=(Exact(handle.key, handle.version),),
+                    write=Put(key, value, replaces=None, session=session),
+                )
+            except GuardFailed:
+                continue  # removed or replaced since it was read: look again
+            return Lock(key, commit[key], handle)
+
+    def release(self, lock: Lock) -> None:
+        """Give the claim up; nothing when it is gone. Raises StoreUnavailable, OutcomeUnknown."""
+        try:
+            self._commit_lock(guards=(), write=Delete(lock.key, lock.version))
+        except GuardFailed:
+            return  # it went with its session
+
+    # --- the one commit ---
+
+    def _commit(
+        self,
+        term: Term,
+        operation: Operation,
+        put: Put | None,
+        content: bytes | Blob | None,
+        *,
+        guards: Sequence[Guard] = (),
+        replaced: Handle | None = None,
+        remove: Sequence[Handle] = (),
+    ) -> Version | None:
+        """Commit under the term, then do with the blobs what the table of `write_order` says."""
+        writes: list[Write] = [] if put is None else [put]
+        writes += [Delete(handle.key, handle.version) for handle in remove]
+        unlocked = [NoneUnder(handle.key) for handle in remove]
+        outcome = Outcome.UNKNOWN
+        try:
+            commit = commit_under(self._store, term, guards=[*guards, *unlocked], writes=writes, clock=self._clock)
+            outcome = Outcome.COMMITTED
+            return None if put is None else commit.versions[put.key]
+        except GuardFailed as refused:
+            outcome = Outcome.UNKNOWN if refused.earlier_request_may_apply else Outcome.REFUSED
+            raise self._definite(refused, put, guards) from refused
+        except TermLost as lost:
+            outcome = Outcome.UNKNOWN if lost.write_is_unknown else Outcome.REFUSED
+            raise
+        finally:
+            fate = AFTER[operation, outcome]
+            if fate.new and isinstance(content, Blob):
+                self._discard(content)
+            if fate.old and replaced is not None and replaced.blob is not None:
+                self._discard_unless_locked(replaced, replaced.blob)
+            if AFTER[Operation.REMOVE, outcome].old:
+                for handle in remove:
+                    if handle.blob is not None:
+                        self._discard(handle.blob)
+
+    def _definite(self, refused: GuardFailed, put: Put | None, guards: Sequence[Guard]) -> Exception:
+        """The word for a refusal; nothing was written."""
+        guard = refused.guard
+        if guard in guards:
+            return refused
+        if isinstance(guard, NoneUnder):
+            return HandleLocked(guard.key)
+        if isinstance(guard, Exact):
+            return HandleNotFound(f"handle {guard.key!r} is gone, or is not the one that was read")
+        assert put is not None
+        return HandleExists(f"handle {put.key!r} exists already")
+
+    def _store_payload(self, term: Term, name: str, payload: bytes) -> bytes | Blob:
+        if len(payload) <= self._inline_limit:
+            return payload
+        return self._blobs.write(f"e{term.epoch:08d}/{self._area}/{name}-{new_uid()}", payload)
+
+    def _handle(self, key: Key, version: Version | None, term: Term, content: bytes | Blob) -> Handle:
+        assert version is not None
+        blob = content if isinstance(content, Blob) else None
+        return Handle(key, version, term.epoch, None if isinstance(content, Blob) else content, blob)
+
+    def _payload_unless_gone(self, handle: Handle) -> bytes | None:
+        try:
+            return self.payload(handle)
+        except CorruptBlob:
+            if self.find(handle.name) == handle:
+                raise
+        try:
+            return self.get(handle.name)  # it was replaced meanwhile
+        except HandleNotFound:
+            return None
+
+    def _discard_unless_locked(self, handle: Handle, blob: Blob) -> None:
+        """Delete the blob of a handle that was replaced. The listing is complete: a lock is committed only while
+        its handle stands, so after the commit that replaced it no later lock can name the old blob."""
+        try:
+            records = self._store.list(self._scope, handle.key).records
+        except StoreUnavailable as failed:
+            self._events.emit(BlobLeft(scope=self._scope, address=blob.address, why=str(failed)))
+            return
+        if not any(decode(record, fields={"blob": str})["blob"] == blob.address for record in records):
+            self._discard(blob)
+
+    def _discard(self, blob: Blob) -> None:
+        try:
+            self._blobs.delete(blob.address)
+        except StorageError as failed:
+            self._events.emit(BlobLeft(scope=self._scope, address=blob.address, why=str(failed)))
+
+    def _commit_lock(self, *, guards: Sequence[Guard], write: Write) -> Mapping[Key, Version]:
+        return commit_settled(
+            self._store,
+            self._scope,
+            guards=guards,
+            writes=(write,),
+            go_on=lambda: True,
+            clock=self._clock,
+            policy=_LOCK_POLICY,
+        ).versions
+
+
+_LOCK_POLICY = RetryPolicy(initial=QUICK.initial, maximum=QUICK.maximum, attempts=8)
+"""Locks are taken without a term, so their patience is counted: about four seconds."""
