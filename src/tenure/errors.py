@@ -105,6 +105,13 @@ class TermLost(TenureError):
         self.write_is_unknown = write_is_unknown
 
 
+class DriverStuck(TenureError):
+    """The queries did not stop in time after the term was lost. The process must end, its JVM with it; nothing
+    of it can be committed any more."""
+
+    exit_code = 3
+
+
 # --- bytes ----------------------------------------------------------------------------------------------------
 
 

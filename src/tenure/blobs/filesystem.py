@@ -68,6 +68,12 @@ class FileBlobs:
         names = (path.removeprefix(self._root).lstrip("/") for path in found)
         return sorted(name for name in names if _PART not in name)
 
+    def check_writable(self) -> None:
+        """Write and delete one small blob. Raises StorageError, which says why it cannot be written."""
+        address = f".probe-{os.urandom(8).hex()}"
+        self.write(address, b"tenure")
+        self.delete(address)
+
     def _path(self, address: str) -> str:
         if not address or address.startswith("/") or any(part in {"", ".", ".."} for part in address.split("/")):
             raise ValueError(f"blob address {address!r} is not a relative path of names")

@@ -11,7 +11,7 @@ from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, decode_ch
 from tenure.checkpoints.retention import falls_out
 from tenure.coordination.records import Exact
 from tenure.coordination.term import Term
-from tenure.errors import CorruptCheckpoint, HandleExists, HandleLocked, HandleNotFound, OutOfOrder
+from tenure.errors import CorruptCheckpoint, GuardFailed, HandleExists, HandleLocked, HandleNotFound, OutOfOrder
 from tenure.handles.handle import Handle
 from tenure.handles.store import HandleStore
 
@@ -74,7 +74,7 @@ class CheckpointStore:
             )
         try:
             self._add(term, checkpoint)
-        except (HandleExists, HandleNotFound) as moved:
+        except (GuardFailed, HandleExists, HandleNotFound) as moved:
             self._known = None
             raise OutOfOrder(
                 f"the checkpoints of query {self._query!r} moved while batch {expected} was planned"

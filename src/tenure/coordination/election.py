@@ -111,7 +111,11 @@ class Election:
         return None
 
     def resign(self, term: Term, *, why: str = "resigned") -> None:
-        """Give the term up: the office is empty when this returns. Raises TermLost when it was over already."""
+        """Give the term up: the office is empty when this returns.
+
+        Raises TermLost when it was over already, or when the reply was lost and the office is no longer this
+        term's: either way the term is over. StoreUnavailable: nothing was sent, the term goes on.
+        """
         record = self._store.read(self._scope, EPOCH)
         if record is None or record.version != term.epoch_record:
             value = b""  # the fence below refuses it: the epoch record is not the one of the grant any more

@@ -12,6 +12,7 @@ from typing import Any
 from tenure.coordination.encoding import decode, encode
 from tenure.coordination.records import Delete, Put, Record, SessionId, Write
 from tenure.coordination.term import EPOCH, LEADER
+from tenure.errors import CorruptRecord
 
 TERMS_KEPT = 50
 """How many ended terms the epoch record remembers, for `tenure history`. About 150 bytes each."""
@@ -134,5 +135,12 @@ def decode_office(record: Record) -> Office:
         since=found["since"],
         until=found.get("until"),
         why=found.get("why"),
-        past=tuple(TermPast(*term) for term in found["past"]),
+        past=tuple(_decode_past(record, term) for term in found["past"]),
     )
+
+
+def _decode_past(record: Record, term: object) -> TermPast:
+    match term:
+        case [int(epoch), str(holder), str(since), str(until), str(why)]:
+            return TermPast(epoch, holder, since, until, why)
+    raise CorruptRecord(f"record {record.key!r} does not decode: {term!r} is no ended term")

@@ -43,6 +43,6 @@ def decode(record: Record, *, fields: Mapping[str, type]) -> dict[str, Any]:
             fix="run the version of tenure that wrote it, or a newer one",
         )
     for name, kind in fields.items():
-        if not isinstance(found.get(name), kind):
+        if not isinstance(found.get(name), kind) or (kind is int and isinstance(found[name], bool)):
             raise CorruptRecord(f"record {record.key!r} does not decode: field {name!r} is not {kind.__name__}")
     return found

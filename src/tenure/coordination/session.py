@@ -61,7 +61,9 @@ class Liveness:
         return self._cause if self._cause is not None or self._parent is None else self._parent.cause
 
     def remaining_s(self) -> float:
-        """Seconds until the deadline; 0 or less: over."""
+        """Seconds until the deadline; 0 or less: over, by word or by deadline."""
+        if self._ended.is_set():
+            return 0.0
         with self._lock:
             own = self._until_s
         left = own - self._clock.monotonic_s()

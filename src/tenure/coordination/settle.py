@@ -17,11 +17,15 @@ from datetime import timedelta
 from tenure.clock import Clock
 from tenure.coordination.records import Commit, Guard, Put, Scope, Write
 from tenure.coordination.store import CoordinationStore
-from tenure.errors import GuardFailed, OutcomeUnknown, StoreUnavailable
+from tenure.errors import GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable
 from tenure.retry import RetryPolicy
 
 QUICK = RetryPolicy(initial=timedelta(milliseconds=20), maximum=timedelta(seconds=1))
 """Between the attempts at one commit: the caller waits, so it starts small."""
+
+UNAVAILABLE_ATTEMPTS = 20
+"""After so many refusals of service in a row (about 15 s) the caller is told: a full disk does not heal by waiting,
+and the session may well outlive it."""
 
 
 def commit_settled(
@@ -38,9 +42,11 @@ def commit_settled(
 
     Raises GuardFailed: refused. Its `earlier_request_may_apply` is true when an earlier attempt is unaccounted
     for: then whatever the commit names is kept. Raises StoreUnavailable: nothing was written;
-    OutcomeUnknown: it may have been, and `go_on()` became false first.
+    SessionEnded: nothing was written; OutcomeUnknown: it may have been, and `go_on()` became false first, or the
+    session of a write ended first.
     """
     unknown: OutcomeUnknown | None = None
+    refusals = 0
     delays = policy.delays_s()
     while True:
         try:
@@ -58,13 +64,14 @@ def commit_settled(
             refused.earlier_request_may_apply = True
             raise
         except OutcomeUnknown as failed:
-            unknown = failed
+            unknown, refusals = failed, 0
             delay = next(delays, None)
             if delay is None or not go_on():
                 raise
         except StoreUnavailable as failed:
+            refusals += 1
             delay = next(delays, None)
-            if delay is None or not go_on():
+            if delay is None or not go_on() or (unknown is None and refusals == UNAVAILABLE_ATTEMPTS):
                 if unknown is not None:
                     raise unknown from failed
                 raise

@@ -83,7 +83,8 @@ def commit_under(
     an unavailable store is waited for and an unknown outcome is settled, until the local deadline.
 
     Whatever the local clock says of the term, the commit is sent: the store decides.
-    Raises TermLost; GuardFailed when one of `guards` or a write's own precondition does not hold.
+    Raises TermLost; GuardFailed when one of `guards` or a write's own precondition does not hold;
+    StoreUnavailable when the store refuses service for long while the term lives: nothing was written.
     """
     fence = term.guards()
     try:
@@ -106,6 +107,9 @@ def commit_under(
         term.liveness.end(str(ended))
         raise TermLost(scope=term.scope, epoch=term.epoch, write_is_unknown=False) from ended
     except OutcomeUnknown as unknown:
+        term.liveness.end("the outcome of a write was never learnt")
         raise TermLost(scope=term.scope, epoch=term.epoch, write_is_unknown=True) from unknown
     except StoreUnavailable as failed:
+        if not term.lost:
+            raise
         raise TermLost(scope=term.scope, epoch=term.epoch) from failed

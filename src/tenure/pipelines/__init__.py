@@ -1,0 +1,1 @@
+"""What a user declares, and its life without Spark."""

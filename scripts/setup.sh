@@ -1,0 +1,155 @@
+#!/bin/sh
+# Set up everything that the Makefile's targets need: Python 3.11+, .venv with the packages of pyproject.toml,
+# and a Java 17+ runtime for Spark.
+#
+#   scripts/setup.sh             the whole set-up; a second run with nothing changed asks no network and takes a moment
+#   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
+#
+# Promise: it writes below .venv only, and installs what is missing with apt-get when it may (root, or `sudo -n`).
+# Where it may not, it ends with one line that says what to install. The Java that it chose is in .venv/java-home.
+# It does not choose package indexes or mirrors: pip and apt-get use what this machine is configured for.
+set -eu
+cd "$(dirname "$0")/.."
+
+VENV=.venv
+STAMP=$VENV/setup-stamp
+JAVA_NOTE=$VENV/java-home
+MIN_JAVA=17
+JVM_DIR=${TENURE_SETUP_JVM_DIR:-/usr/lib/jvm} # where the distribution puts runtimes; the tests point it elsewhere
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 1
+}
+
+# --- apt ------------------------------------------------------------------------------------------------------
+
+# Print the command that runs apt-get with the rights it needs; fail when there is none.
+apt_command() {
+    command -v apt-get >/dev/null 2>&1 || return 1
+    if [ "$(id -u)" -eq 0 ]; then
+        echo "env DEBIAN_FRONTEND=noninteractive apt-get"
+    elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+        echo "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get"
+    else
+        return 1
+    fi
+}
+
+# apt_install PACKAGE...: install the first of the packages that this distribution has. Package lists are fetched once a run.
+apt_install() {
+    apt=$(apt_command) || return 1
+    if [ -z "${lists_fetched:-}" ]; then
+        say "fetching the package lists (apt-get update)"
+        # shellcheck disable=SC2086 # $apt is a command with its arguments
+        $apt update -qq >&2 || say "apt-get update failed; going on with the lists that are there"
+        lists_fetched=yes
+    fi
+    for package in "$@"; do
+        # A name without a candidate version is not in this distribution: try the next one.
+        apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [0-9]' || continue
+        say "installing $package (apt-get)"
+        # shellcheck disable=SC2086
+        $apt install -y -qq --no-install-recommends "$package" >&2 && return 0
+    done
+    return 1
+}
+
+need_tool() {
+    command -v "$1" >/dev/null 2>&1 && return 0
+    apt_install "$1" || die "$1 is missing and cannot be installed from here; install it: apt-get install $1"
+}
+
+# --- Python ---------------------------------------------------------------------------------------------------
+
+is_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+
+find_python() {
+    for name in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11; do
+        if is_python "$name"; then
+            command -v "$name"
+            return 0
+        fi
+    done
+    return 1
+}
+
+has_venv() { "$1" -c 'import ensurepip, venv' >/dev/null 2>&1; }
+
+make_venv() {
+    python=$(find_python) || {
+        apt_install python3 >/dev/null || true
+        python=$(find_python) || die "Python 3.11 or newer is missing; install it, or name it: make PYTHON=/path/to/python3"
+    }
+    if ! has_venv "$python"; then
+        version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+        apt_install "python$version-venv" python3-venv || true
+        has_venv "$python" || die "$python has no venv module; install it: apt-get install python$version-venv"
+    fi
+    say "making $VENV with $("$python" --version)"
+    rm -rf "$VENV"
+    "$python" -m venv "$VENV"
+}
+
+# What the installed packages depend on: the Python, and the declared dependencies.
+wanted_stamp() { "$VENV/bin/python" -c 'import sys, hashlib, pathlib
+print(sys.version.split()[0], hashlib.sha256(pathlib.Path("pyproject.toml").read_bytes()).hexdigest())'; }
+
+# A virtual environment that was moved, half made, or whose Python is gone is made anew.
+is_venv() {
+    is_python "$VENV/bin/python" && [ -f "$VENV/bin/pip" ] && head -n 3 "$VENV/bin/pip" | grep -qF "$(pwd -P)/$VENV/bin/"
+}
+
+set_up_packages() {
+    is_venv || make_venv
+    wanted=$(wanted_stamp)
+    if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$wanted" ]; then
+        return 0
+    fi
+    rm -f "$STAMP"
+    say "installing the packages of pyproject.toml into $VENV (PySpark alone is over 400 MB: one to a few minutes)"
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[dev]' >&2 ||
+        die "pip could not install the packages of pyproject.toml; its message stands above"
+    printf '%s\n' "$wanted" >"$STAMP"
+}
+
+# --- Java -----------------------------------------------------------------------------------------------------
+
+# java_major JAVA: print the major version: 8 for "1.8.0_402", 17 for "17.0.15", 21 for "21-ea"; fail when it does not run.
+java_major() {
+    "$1" -version 2>&1 | sed -n 's/^[^"]*version "\(1\.\)\{0,1\}\([0-9][0-9]*\).*/\2/p' | head -n 1 | grep .
+}
+
+# Print the home of the first usable runtime: JAVA_HOME, then PATH, then the distribution's directory.
+find_java_home() {
+    rejected=
+    for java in "${JAVA_HOME:+$JAVA_HOME/bin/java}" "$(command -v java || true)" "$JVM_DIR"/*/bin/java; do
+        { [ -n "$java" ] && [ -x "$java" ]; } || continue
+        major=$(java_major "$java") || continue
+        if [ "$major" -ge "$MIN_JAVA" ]; then
+            dirname "$(dirname "$(readlink -f "$java")")"
+            return 0
+        fi
+        rejected="$java is Java $major"
+    done
+    [ -z "$rejected" ] || say "$rejected; Spark needs $MIN_JAVA or newer"
+    return 1
+}
+
+set_up_java() {
+    home=$(find_java_home) || {
+        { apt_install "openjdk-$MIN_JAVA-jre-headless" default-jre-headless && home=$(find_java_home); } ||
+            die "no Java $MIN_JAVA+ runtime; install one (apt-get install openjdk-$MIN_JAVA-jre-headless) or set JAVA_HOME to one"
+    }
+    printf '%s\n' "$home" >"$JAVA_NOTE"
+}
+
+case "${1:-all}" in
+all)
+    set_up_packages
+    set_up_java
+    ;;
+tool) need_tool "$2" ;;
+*) die "unknown argument $1; say nothing, or: tool NAME" ;;
+esac

@@ -1,0 +1,273 @@
+"""The reference model: a coordination store in the memory of one process.
+
+Promise: the contract of `coordination.store`, in the plainest form that keeps it; the other stores are
+compared with it. Sessions end when the injected clock reaches their last renewal + ttl, judged at each call.
+It does not promise to outlive its process, nor to be reached from another one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from tenure.clock import Clock, SystemClock
+from tenure.coordination.guarantees import Guarantees
+from tenure.coordination.records import (
+    Absent,
+    Commit,
+    Exact,
+    Guard,
+    Key,
+    Listing,
+    Put,
+    Record,
+    Revision,
+    Scope,
+    SessionId,
+    Version,
+    Write,
+    implied_guard,
+)
+from tenure.coordination.store import check_commit
+from tenure.errors import GuardFailed, SessionEnded, StoreUnavailable
+
+GUARANTEES = Guarantees(
+    name="memory",
+    max_record_bytes=1024 * 1024,
+    max_writes=1000,
+    many_hosts=False,
+    survives_restart=False,
+)
+
+
+@dataclass
+class _Scope:
+    """The state of one scope. The counters never go back, so a version never names a second state."""
+
+    records: dict[Key, Record] = field(default_factory=dict)
+    revision: int = 0
+    last_version: int = 0
+    watchers: set[threading.Event] = field(default_factory=set)
+
+    def changed(self) -> None:
+        self.revision += 1
+        for event in self.watchers:
+            event.set()
+
+    def holds(self, guard: Guard) -> bool:
+        if isinstance(guard, Exact):
+            record = self.records.get(guard.key)
+            return record is not None and record.version == guard.version
+        if isinstance(guard, Absent):
+            return guard.key not in self.records
+        return not any(key.is_under(guard.key) for key in self.records)
+
+    def apply(self, write: Write) -> Version | None:
+        if not isinstance(write, Put):
+            del self.records[write.key]
+            return None
+        self.last_version += 1
+        version = Version(str(self.last_version))
+        self.records[write.key] = Record(write.key, bytes(write.value), version, write.session)
+        return version
+
+
+class MemoryServer:
+    """The state that several `MemoryStore` clients share. One lock guards all of it."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._scopes: dict[Scope, _Scope] = {}  # guarded by _lock
+        self._deadlines: dict[SessionId, float] = {}  # of the living sessions; guarded by _lock
+        self._last_session = 0  # guarded by _lock
+
+    def open_session(self, ttl: timedelta) -> SessionId:
+        with self._lock:
+            self._last_session += 1
+            session = SessionId(f"memory-{self._last_session}")
+            self._deadlines[session] = self.clock.monotonic_s() + ttl.total_seconds()
+            return session
+
+    def renew(self, session: SessionId, ttl: timedelta) -> None:
+        with self._lock:
+            self._end_expired()
+            if session not in self._deadlines:
+                raise SessionEnded(session)
+            self._deadlines[session] = self.clock.monotonic_s() + ttl.total_seconds()
+
+    def end(self, session: SessionId) -> None:
+        with self._lock:
+            self._end_expired()
+            if session in self._deadlines:
+                self._end(session)
+
+    def read(self, scope: Scope, key: Key) -> Record | None:
+        with self._lock:
+            self._end_expired()
+            return self._scope(scope).records.get(key)
+
+    def list(self, scope: Scope, prefix: str) -> Listing:
+        with self._lock:
+            self._end_expired()
+            state = self._scope(scope)
+            found = sorted(key for key in state.records if key.is_under(prefix))
+            return Listing(tuple(state.records[key] for key in found), Revision(state.revision))
+
+    def commit(self, scope: Scope, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
+        with self._lock:
+            self._end_expired()
+            state = self._scope(scope)
+            for guard in (*guards, *map(implied_guard, writes)):
+                if not state.holds(guard):
+                    raise GuardFailed(guard, scope=scope)
+            for write in writes:
+                if isinstance(write, Put) and write.session is not None and write.session not in self._deadlines:
+                    raise SessionEnded(write.session)
+            versions = {write.key: version for write in writes if (version := state.apply(write)) is not None}
+            if writes:
+                state.changed()
+            return Commit(versions, Revision(state.revision))
+
+    def revision(self, scope: Scope) -> Revision:
+        with self._lock:
+            self._end_expired()
+            return Revision(self._scope(scope).revision)
+
+    def next_deadline_s(self) -> float:
+        """When the next session ends if it is not renewed; infinity when there is none."""
+        with self._lock:
+            return min(self._deadlines.values(), default=float("inf"))
+
+    def add_watcher(self, scope: Scope, event: threading.Event) -> None:
+        with self._lock:
+            self._scope(scope).watchers.add(event)
+
+    def remove_watcher(self, scope: Scope, event: threading.Event) -> None:
+        with self._lock:
+            self._scope(scope).watchers.discard(event)
+
+    def _scope(self, scope: Scope) -> _Scope:
+        return self._scopes.setdefault(scope, _Scope())
+
+    def _end_expired(self) -> None:
+        now = self.clock.monotonic_s()
+        for session in [session for session, deadline in self._deadlines.items() if now >= deadline]:
+            self._end(session)
+
+    def _end(self, session: SessionId) -> None:
+        del self._deadlines[session]
+        for state in self._scopes.values():
+            bound = [key for key, record in state.records.items() if record.session == session]
+            for key in bound:
+                del state.records[key]
+            if bound:
+                state.changed()
+
+
+class MemoryStore:
+    """One client of a `MemoryServer`; without one it makes its own, on `clock`."""
+
+    def __init__(self, server: MemoryServer | None = None, *, clock: Clock | None = None) -> None:
+        self._server = server or MemoryServer(clock)
+        self._closed = threading.Event()
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return GUARANTEES
+
+    @property
+    def server(self) -> MemoryServer:
+        """Raises StoreUnavailable when this client is closed."""
+        if self._closed.is_set():
+            raise StoreUnavailable("memory store is closed")
+        return self._server
+
+    def open_session(self, *, ttl: timedelta) -> MemorySession:
+        return MemorySession(self, self.server.open_session(ttl), ttl)
+
+    def read(self, scope: Scope, key: Key) -> Record | None:
+        return self.server.read(scope, key)
+
+    def list(self, scope: Scope, prefix: str = "") -> Listing:
+        return self.server.list(scope, prefix)
+
+    def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
+        check_commit(GUARANTEES, guards, writes)
+        return self.server.commit(scope, guards, writes)
+
+    def watch(self, scope: Scope, *, after: Revision) -> MemoryChanges:
+        return MemoryChanges(self, scope, after)
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class MemorySession:
+    """A session of a `MemoryStore`."""
+
+    def __init__(self, store: MemoryStore, session: SessionId, ttl: timedelta) -> None:
+        self._store = store
+        self._id = session
+        self._ttl = ttl
+
+    @property
+    def id(self) -> SessionId:
+        return self._id
+
+    @property
+    def ttl(self) -> timedelta:
+        return self._ttl
+
+    def renew(self) -> None:
+        self._store.server.renew(self._id, self._ttl)
+
+    def close(self) -> None:
+        self._store.server.end(self._id)
+
+
+class MemoryChanges:
+    """A watch on one scope of a `MemoryStore`."""
+
+    def __init__(self, store: MemoryStore, scope: Scope, after: Revision) -> None:
+        self._store = store
+        self._scope = scope
+        self._seen = after
+        self._closed = False
+        self._event = threading.Event()
+        self._server = store.server
+        self._server.add_watcher(scope, self._event)
+
+    def wait(self, *, timeout: timedelta) -> Revision | None:
+        clock = self._store.server.clock
+        deadline = clock.monotonic_s() + timeout.total_seconds()
+        while True:
+            self._event.clear()  # before looking: what comes after is not lost
+            if self._closed:
+                raise StoreUnavailable(f"watch on scope {self._scope!r} is closed")
+            revision = self._store.server.revision(self._scope)
+            if revision > self._seen:
+                self._seen = revision
+                return revision
+            now = clock.monotonic_s()
+            if now >= deadline:
+                return None
+            # A session ends at its deadline by being looked at, and nobody else may be looking.
+            clock.wait(self._event, timeout_s=min(deadline, self._store.server.next_deadline_s()) - now)
+
+    def close(self) -> None:
+        self._closed = True
+        self._server.remove_watcher(self._scope, self._event)
+        self._event.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

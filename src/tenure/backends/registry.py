@@ -1,0 +1,69 @@
+"""From a URL to a store: the only place that knows the schemes.
+
+Promise: a backend and its client library are imported when their scheme is opened, not before; a missing
+library is a line that names the pip extra. Opening does no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from tenure.clock import Clock
+from tenure.coordination.store import CoordinationStore
+from tenure.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How a scheme is opened. `library`: the client library that the pip extra `extra` brings."""
+
+    form: str
+    open: Callable[[SplitResult, Clock], CoordinationStore]
+    extra: str | None = None
+    library: str | None = None
+
+
+def _open_sqlite(url: SplitResult, clock: Clock) -> CoordinationStore:
+    from tenure.backends.sqlite import SqliteStore
+
+    if url.netloc or url.query or url.fragment or not url.path.strip("/") or url.path.endswith("/"):
+        raise UsageError(
+            f"store URL {url.geturl()!r} does not name a file by its absolute path",
+            fix="write three slashes: sqlite:///var/lib/tenure/store.db",
+        )
+    return SqliteStore("/" + unquote(url.path).lstrip("/"), clock=clock)
+
+
+def _open_memory(url: SplitResult, clock: Clock) -> CoordinationStore:
+    from tenure.backends.memory import MemoryStore
+
+    if url.netloc or url.path or url.query or url.fragment:
+        raise UsageError(f"store URL {url.geturl()!r} names a place in the memory store", fix="write memory://")
+    return MemoryStore(clock=clock)
+
+
+BACKENDS: Final[dict[str, Backend]] = {
+    "sqlite": Backend(form="sqlite:///absolute/path.db", open=_open_sqlite),
+    "memory": Backend(form="memory://", open=_open_memory),
+}
+
+
+def open_store(url: str, *, clock: Clock) -> CoordinationStore:
+    """The store that `url` names; a `memory://` store is a new one each time. Raises UsageError."""
+    parts = urlsplit(url)
+    backend = BACKENDS.get(parts.scheme)
+    if backend is None:
+        known = ", ".join(backend.form for backend in BACKENDS.values())
+        raise UsageError(f"store URL {url!r} has no known scheme", fix=f"use one of: {known}")
+    try:
+        return backend.open(parts, clock)
+    except ModuleNotFoundError as error:
+        if backend.library is None or error.name is None or error.name.split(".")[0] != backend.library:
+            raise
+        raise UsageError(
+            f"store URL {url!r} needs the Python package {backend.library!r}, which is not installed",
+            fix=f"pip install 'tenure[{backend.extra}]'",
+        ) from error

@@ -1,0 +1,53 @@
+"""What an error of SQLite means for the write: one table.
+
+Promise: pure. An error outside of COMMIT is definite, because the transaction is rolled back. It does not
+translate errors that only a bug can cause (bad SQL, misuse): those pass as they are.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from tenure.errors import Corrupt, OutcomeUnknown, StoreUnavailable, TenureError
+
+_UNAVAILABLE: dict[int, tuple[str, str | None]] = {
+    sqlite3.SQLITE_BUSY: (
+        "stayed locked by another process for longer than the busy timeout",
+        "look for a stopped or stuck process that has it open",
+    ),
+    sqlite3.SQLITE_LOCKED: ("is locked", None),
+    sqlite3.SQLITE_FULL: ("cannot grow: the disk is full", "free some space"),
+    sqlite3.SQLITE_READONLY: ("is read-only", "make the file and its directory writable for this user"),
+    sqlite3.SQLITE_PERM: ("may not be opened by this user", "make the file and its directory writable for this user"),
+    sqlite3.SQLITE_CANTOPEN: (
+        "cannot be opened",
+        "check that its directory exists and is writable for this user",
+    ),
+    sqlite3.SQLITE_IOERR: ("cannot be read or written: the disk reports an error", "check the disk"),
+    sqlite3.SQLITE_NOLFS: ("is too large for its file system", None),
+    sqlite3.SQLITE_NOMEM: ("cannot be used: out of memory", None),
+    sqlite3.SQLITE_PROTOCOL: ("cannot be used: its locks are contended", "try again"),
+    sqlite3.SQLITE_INTERRUPT: ("was interrupted", "try again"),
+    sqlite3.SQLITE_SCHEMA: ("was changed by another process", "try again"),
+}
+_CORRUPT: dict[int, str] = {
+    sqlite3.SQLITE_NOTADB: "is not a SQLite database",
+    sqlite3.SQLITE_CORRUPT: "is damaged",
+}
+
+
+def nothing_written(error: sqlite3.Error, path: Path) -> TenureError | None:
+    """The error to raise for one that left nothing written; None: not one of the world, a bug."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte names the kind, the rest the detail
+    if code in _CORRUPT:
+        return Corrupt(f"store {path} {_CORRUPT[code]}", fix="give another path, or restore the file from a backup")
+    if code in _UNAVAILABLE:
+        what, fix = _UNAVAILABLE[code]
+        return StoreUnavailable(f"store {path} {what} ({error})", fix=fix)
+    return None
+
+
+def maybe_written(error: sqlite3.Error, path: Path) -> OutcomeUnknown:
+    """The error for a COMMIT that failed and left no open transaction: it may be in the log, or not."""
+    return OutcomeUnknown(f"commit to store {path} failed halfway ({error})", fix="commit it again, guarded")

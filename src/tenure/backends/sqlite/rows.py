@@ -1,0 +1,129 @@
+"""The contract's words as rows: what to ask inside a transaction, and what to change.
+
+Promise: every function works inside the transaction that it is given, and neither begins nor ends one.
+A version is the database's origin and the revision of the commit that wrote the record.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from tenure.coordination.records import (
+    Absent,
+    Commit,
+    Exact,
+    Guard,
+    Key,
+    Put,
+    Record,
+    Revision,
+    Scope,
+    SessionId,
+    Version,
+    Write,
+    implied_guard,
+)
+from tenure.errors import GuardFailed, SessionEnded
+
+_COLUMNS = "key, value, revision, session"
+
+
+class Rows:
+    """The rows of one database, named by its origin."""
+
+    def __init__(self, connection: sqlite3.Connection, *, origin: str) -> None:
+        self._connection = connection
+        self._origin = origin
+
+    def revision(self, scope: Scope) -> Revision:
+        row = self._connection.execute("SELECT revision FROM scopes WHERE name = ?", (scope,)).fetchone()
+        return Revision(0 if row is None else row[0])
+
+    def read(self, scope: Scope, key: Key) -> Record | None:
+        row = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM records WHERE scope = ? AND key = ?", (scope, key)
+        ).fetchone()
+        return None if row is None else self._record(row)
+
+    def list(self, scope: Scope, prefix: str) -> list[Record]:
+        query = f"SELECT {_COLUMNS} FROM records WHERE scope = ?"
+        if not prefix:
+            rows = self._connection.execute(f"{query} ORDER BY key", (scope,))
+        else:
+            rows = self._connection.execute(f"{query} AND key > ? AND key < ? ORDER BY key", (scope, *_below(prefix)))
+        return [self._record(row) for row in rows]
+
+    def refusal(
+        self, scope: Scope, guards: Sequence[Guard], writes: Sequence[Write]
+    ) -> GuardFailed | SessionEnded | None:
+        """The first reason to refuse the commit: guards, what the writes replace, then their sessions."""
+        for guard in (*guards, *map(implied_guard, writes)):
+            if not self._holds(scope, guard):
+                return GuardFailed(guard, scope=scope)
+        for session in dict.fromkeys(write.session for write in writes if isinstance(write, Put)):
+            if session is not None and not self._lives(session):
+                return SessionEnded(session)
+        return None
+
+    def apply(self, scope: Scope, writes: Sequence[Write]) -> Commit:
+        """Make the writes, which were judged in this transaction."""
+        if not writes:
+            return Commit({}, self.revision(scope))
+        revision = self._bump(scope)
+        versions: dict[Key, Version] = {}
+        for write in writes:
+            if isinstance(write, Put):
+                self._connection.execute(
+                    f"INSERT OR REPLACE INTO records (scope, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)",
+                    (scope, write.key, write.value, revision, write.session),
+                )
+                versions[write.key] = self._version(revision)
+            else:
+                self._connection.execute("DELETE FROM records WHERE scope = ? AND key = ?", (scope, write.key))
+        return Commit(versions, revision)
+
+    def end_session(self, session: SessionId) -> bool:
+        """Delete the session and its records; return whether there was one."""
+        if not self._connection.execute("DELETE FROM sessions WHERE id = ?", (session,)).rowcount:
+            return False
+        scopes = self._connection.execute("SELECT DISTINCT scope FROM records WHERE session = ?", (session,)).fetchall()
+        self._connection.execute("DELETE FROM records WHERE session = ?", (session,))
+        for (scope,) in scopes:
+            self._bump(scope)
+        return True
+
+    def _bump(self, scope: str) -> Revision:
+        row = self._connection.execute(
+            "INSERT INTO scopes VALUES (?, 1)"
+            " ON CONFLICT (name) DO UPDATE SET revision = revision + 1 RETURNING revision",
+            (scope,),
+        ).fetchone()
+        return Revision(row[0])
+
+    def _holds(self, scope: Scope, guard: Guard) -> bool:
+        if isinstance(guard, Exact | Absent):
+            row = self._connection.execute(
+                "SELECT revision FROM records WHERE scope = ? AND key = ?", (scope, guard.key)
+            ).fetchone()
+            if isinstance(guard, Absent):
+                return row is None
+            return row is not None and self._version(row[0]) == guard.version
+        query = "SELECT 1 FROM records WHERE scope = ? AND key > ? AND key < ? LIMIT 1"
+        return self._connection.execute(query, (scope, *_below(guard.key))).fetchone() is None
+
+    def _lives(self, session: SessionId) -> bool:
+        return self._connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is not None
+
+    def _version(self, revision: int) -> Version:
+        return Version(f"{self._origin}-{revision}")
+
+    def _record(self, row: tuple[Any, ...]) -> Record:
+        key, value, revision, session = row
+        return Record(Key(key), bytes(value), self._version(revision), None if session is None else SessionId(session))
+
+
+def _below(prefix: str) -> tuple[str, str]:
+    """The open range of the keys strictly below `prefix`; '0' is the character after '/'."""
+    return f"{prefix}/", f"{prefix}0"

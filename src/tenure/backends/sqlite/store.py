@@ -1,0 +1,166 @@
+"""The embedded default store: one SQLite file for the members on one machine.
+
+Promise: the contract of `coordination.store`; what a commit returned is on disk. A killed process is noticed within
+one poll, a stopped one at its ttl. It does not work across machines: a network file system is refused. A process
+that is stopped in the middle of a commit blocks the writers, until it is killed or woken: nothing is lost, all wait.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, TypeVar
+
+from tenure.backends.sqlite.database import Database
+from tenure.backends.sqlite.rows import Rows
+from tenure.backends.sqlite.session import Sessions, SqliteSession
+from tenure.backends.sqlite.watch import SqliteChanges
+from tenure.clock import Clock, SystemClock
+from tenure.coordination.guarantees import Guarantees
+from tenure.coordination.records import Commit, Guard, Key, Listing, Record, Revision, Scope, SessionId, Write
+from tenure.coordination.store import check_commit
+
+T = TypeVar("T")
+GUARANTEES: Final = Guarantees(
+    name="sqlite",
+    max_record_bytes=1024 * 1024,
+    max_writes=1000,
+    many_hosts=False,
+    survives_restart=True,
+    death_noticed_at_once=True,
+)
+
+
+class SqliteStore:
+    """A store in the file `path`, made at first use in a directory that exists."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        busy_timeout: timedelta = timedelta(seconds=5),
+    ) -> None:
+        self._clock: Clock = clock or SystemClock()
+        absolute = Path(os.path.abspath(path))
+        self._database = Database(absolute, clock=self._clock, busy_timeout=busy_timeout)
+        self._sessions = Sessions(absolute.with_name(absolute.name + "-sessions"), clock=self._clock)
+        self._watchers: frozenset[threading.Event] = frozenset()  # replaced as a whole, under _watchers_lock
+        self._watchers_lock = threading.Lock()
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return GUARANTEES
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def read(self, scope: Scope, key: Key) -> Record | None:
+        return self._look(lambda rows: rows.read(scope, key))
+
+    def list(self, scope: Scope, prefix: str = "") -> Listing:
+        return self._look(lambda rows: Listing(tuple(rows.list(scope, prefix)), rows.revision(scope)))
+
+    def revision(self, scope: Scope) -> Revision:
+        """The scope's revision; for the watches."""
+        return self._look(lambda rows: rows.revision(scope))
+
+    def watch(self, scope: Scope, *, after: Revision) -> SqliteChanges:
+        return SqliteChanges(self, scope, after=after, clock=self._clock)
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
+        check_commit(GUARANTEES, guards, writes)
+        done: Commit | None = None
+        with self._database.writing() as connection:
+            rows = self._rows(connection)
+            ended = self._sessions.end_dead(connection, rows)  # committed even if the commit itself is refused
+            refused = rows.refusal(scope, guards, writes)
+            if refused is None:
+                done = rows.apply(scope, writes)
+        self._sessions.discard(ended)
+        if ended or (done is not None and writes):
+            self._wake()
+        if refused is not None:
+            raise refused
+        assert done is not None
+        return done
+
+    def open_session(self, *, ttl: timedelta) -> SqliteSession:
+        with self._database.reading():
+            pass  # the database is there and ours, before a lock file appears beside it
+        session = self._sessions.create_lock()
+        try:
+            with self._database.writing() as connection:
+                ttl_us = ttl // timedelta(microseconds=1)
+                connection.execute("INSERT INTO sessions VALUES (?, ?, 0)", (session, ttl_us))
+                self._sessions.prune(connection)
+        except BaseException:
+            self._sessions.release(session)  # if the row was written all the same, it is found dead
+            raise
+        self._sessions.renewed(session, 0)
+        return SqliteSession(self, session, ttl)
+
+    def renew_session(self, session: SessionId) -> bool:
+        """Count one more renewal; return False when the session has ended."""
+        with self._database.writing() as connection:
+            ended = self._sessions.end_dead(connection, self._rows(connection))
+            row = connection.execute(
+                "UPDATE sessions SET renewals = renewals + 1 WHERE id = ? RETURNING renewals", (session,)
+            ).fetchone()
+        if row is not None:
+            self._sessions.renewed(session, row[0])
+        self._forget(ended if row is not None else {session, *ended})
+        return row is not None
+
+    def end_session(self, session: SessionId) -> None:
+        """End the session. If that fails, its lock is free all the same, and whoever looks next ends it."""
+        try:
+            with self._database.writing() as connection:
+                self._rows(connection).end_session(session)
+        except BaseException:
+            self._sessions.release(session)
+            raise
+        self._forget({session})
+
+    def close(self) -> None:
+        self._sessions.release_all()
+        self._database.close()
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def add_watcher(self, event: threading.Event) -> None:
+        with self._watchers_lock:
+            self._watchers |= {event}
+
+    def remove_watcher(self, event: threading.Event) -> None:
+        with self._watchers_lock:
+            self._watchers -= {event}
+
+    def _look(self, ask: Callable[[Rows], T]) -> T:
+        """Ask at one instant, at which no session is dead without having been ended. Writes only if one is dead."""
+        with self._database.reading() as connection:
+            if not self._sessions.dead(connection):
+                return ask(self._rows(connection))
+        with self._database.writing() as connection:
+            rows = self._rows(connection)
+            ended = self._sessions.end_dead(connection, rows)
+            answer = ask(rows)
+        self._forget(ended)
+        return answer
+
+    def _rows(self, connection: sqlite3.Connection) -> Rows:
+        return Rows(connection, origin=self._database.origin)
+
+    def _forget(self, ended: set[SessionId]) -> None:
+        self._sessions.discard(ended)
+        if ended:
+            self._wake()
+
+    def _wake(self) -> None:
+        for event in self._watchers:
+            event.set()

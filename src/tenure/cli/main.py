@@ -1,0 +1,235 @@
+"""`tenure`: run a member, look at a scope.
+
+Promise: bad input is one line on stderr and an exit code of its own, never a stack trace. Exit codes: the
+`exit_code` of the error's class; 0 fine; 2 usage; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.metadata import version as installed_version
+from typing import Annotated
+
+import typer
+
+from tenure.assembly import assemble, checkpoint_store, scope_store
+from tenure.cli.output import Narrator, Output, complain, print_json, show
+from tenure.clock import SystemClock
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.errors import DriverStuck, TenureError, UsageError
+from tenure.settings import Settings, load_settings
+from tenure.status.snapshot import take_snapshot, terms
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Keeps PySpark pipelines running, and their output right."
+)
+checkpoints_app = typer.Typer(no_args_is_help=True, help="Look at the checkpoints of a pipeline.")
+app.add_typer(checkpoints_app, name="checkpoints")
+
+StoreOption = Annotated[str | None, typer.Option("--store", help="URL of the coordination store: sqlite:///path")]
+StorageOption = Annotated[str | None, typer.Option("--storage", help="URL of the storage: file:///path, s3://...")]
+ScopeOption = Annotated[str | None, typer.Option("--scope", help="The pipeline's scope (by default its name).")]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
+
+
+@app.command()
+def run(
+    pipeline_file: Annotated[str, typer.Argument(metavar="PIPELINE.py", help="The file that declares the pipeline.")],
+    *,
+    store: StoreOption = None,
+    storage: StorageOption = None,
+    scope: ScopeOption = None,
+    param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the pipeline; may be repeated.")] = None,
+    conf: Annotated[list[str] | None, typer.Option(help="spark.x=y for Spark; may be repeated.")] = None,
+    master: Annotated[str | None, typer.Option(help="Spark's master.")] = None,
+    ttl: Annotated[str | None, typer.Option(help="How long a leader may be silent: 5s, 500ms.")] = None,
+    member: Annotated[str | None, typer.Option(help="This member's name.")] = None,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when the sources have nothing more.")] = False,
+    stop_patience: Annotated[str | None, typer.Option(help="How long queries may take to stop.")] = None,
+    spark_log: Annotated[str | None, typer.Option(help="File for what Spark's JVM prints.")] = None,
+    event_log: Annotated[str | None, typer.Option(help="File for events, one JSON object a line.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not tell of each batch.")] = False,
+) -> None:
+    """Run one member of a pipeline; started twice, one leads and one stands by."""
+    settings = load_settings(
+        store=store,
+        storage=storage,
+        scope=scope,
+        params=_pairs(param, flag="--param"),
+        conf=_pairs(conf, flag="--conf"),
+        master=master,
+        ttl=ttl,
+        member=member,
+        stop_patience=stop_patience,
+        spark_log=spark_log,
+        event_log=event_log,
+    )
+    clock = SystemClock()
+    stop = threading.Event()
+    with _stop_on_signals(stop) as signalled:
+        assembled = assemble(
+            settings,
+            pipeline_file=pipeline_file,
+            until_idle=until_idle,
+            subscribers=(Narrator(clock=clock, batches=not quiet),),
+            clock=clock,
+        )
+        try:
+            assembled.member.run(stop=stop)
+        except DriverStuck as stuck:
+            complain(str(stuck))
+            os._exit(stuck.exit_code)  # its threads hang in a JVM that is gone; nothing of it can be committed
+        finally:
+            assembled.close()
+    if signal.SIGINT in signalled:
+        raise typer.Exit(130)
+
+
+@app.command()
+def status(store: StoreOption = None, scope: ScopeOption = None, output: OutputOption = Output.TABLE) -> None:
+    """Who leads, who stands by, and how far each query is."""
+    settings = load_settings(store=store, scope=scope)
+    with _opened(settings) as (opened, name):
+        found = take_snapshot(opened, name)
+    if output is Output.JSON:
+        print_json(asdict(found))
+        return
+    members = [{**asdict(one), "role": "leader" if one.member == found.leader else "standby"} for one in found.members]
+    leader = found.leader or "nobody"
+    show(
+        members,
+        output=output,
+        title=f"{found.scope} on {found.store}: {leader} leads, epoch {found.epoch}",
+        columns=("member", "role", "host", "pid", "since"),
+    )
+    queries = [asdict(one) for one in found.queries]
+    show(queries, output=output, title="newest checkpoints", columns=("query", "batch", "epoch"))
+
+
+@app.command()
+def history(store: StoreOption = None, scope: ScopeOption = None, output: OutputOption = Output.TABLE) -> None:
+    """The terms of a pipeline: epoch, holder, from, to, why it ended."""
+    settings = load_settings(store=store, scope=scope)
+    with _opened(settings) as (opened, name):
+        found = terms(opened, name)
+    rows = [
+        {"epoch": t.epoch, "holder": t.holder, "from": t.since, "to": t.until or None, "why": t.why or None}
+        for t in found
+    ]
+    show(rows, output=output, title=f"terms of {name}", columns=("epoch", "holder", "from", "to", "why"))
+
+
+@checkpoints_app.command("list")
+def checkpoints_list(
+    query: Annotated[str | None, typer.Argument(help="One query; all when left out.")] = None,
+    store: StoreOption = None,
+    storage: StorageOption = None,
+    scope: ScopeOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """The checkpoints that are kept, oldest first."""
+    settings = load_settings(store=store, storage=storage, scope=scope)
+    rows = []
+    with _opened(settings) as (opened, name):
+        queries = [one.query for one in take_snapshot(opened, name).queries]
+        if query is not None and query not in queries:
+            raise UsageError(f"query {query!r} has no checkpoint in scope {name!r}", fix=f"known: {queries}")
+        for one in [query] if query is not None else queries:
+            found = checkpoint_store(opened, name, one, settings=settings, clock=SystemClock()).list()
+            rows += [asdict(checkpoint) for checkpoint in found]
+    columns = ("query", "batch", "epoch", "planned_at", "run_directory")
+    show(rows, output=output, title=f"checkpoints of {name}", columns=columns)
+
+
+@checkpoints_app.command("show")
+def checkpoints_show(
+    query: Annotated[str, typer.Argument(help="The query.")],
+    batch: Annotated[int | None, typer.Argument(help="The batch; the newest when left out.")] = None,
+    *,
+    store: StoreOption = None,
+    storage: StorageOption = None,
+    scope: ScopeOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """One checkpoint, with its offsets."""
+    settings = load_settings(store=store, storage=storage, scope=scope)
+    with _opened(settings) as (opened, name):
+        checkpoints = checkpoint_store(opened, name, query, settings=settings, clock=SystemClock())
+        found = checkpoints.newest() if batch is None else checkpoints.get(batch)
+    if found is None:
+        raise UsageError(f"query {query!r} has no checkpoint in scope {name!r}", fix="see tenure checkpoints list")
+    if output is Output.JSON:
+        print_json(asdict(found))
+        return
+    rows = [{"field": field, "value": value} for field, value in asdict(found).items()]
+    show(rows, output=output, title=f"checkpoint {found.batch} of {query}", columns=("field", "value"))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    sys.stdout.write(f"tenure {installed_version('tenure')}\n")
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[tuple[CoordinationStore, Scope]]:
+    name = Scope(settings.required("scope"))
+    opened = scope_store(settings)
+    try:
+        yield opened, name
+    finally:
+        opened.close()
+
+
+@contextmanager
+def _stop_on_signals(stop: threading.Event) -> Iterator[set[int]]:
+    """SIGINT, SIGTERM and SIGHUP ask the member to stop; a second SIGINT interrupts. Yields those that came."""
+    came: set[int] = set()
+
+    def asked(number: int, frame: object) -> None:
+        if signal.SIGINT in came and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        came.add(number)
+        stop.set()
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _pairs(given: list[str] | None, *, flag: str) -> dict[str, str] | None:
+    if not given:
+        return None
+    pairs = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"{flag} {text!r} has no value", fix=f"write {flag} NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
+def main() -> None:
+    """The entry point of `tenure`."""
+    try:
+        result = app(standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+    except TenureError as error:
+        complain(str(error))
+        code = error.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        code = 130
+    except typer.TyperException as error:
+        complain(error.format_message())
+        code = 2
+    sys.exit(code)

@@ -1,0 +1,36 @@
+"""Pure: how a leadership ended -> what the member does next. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Ended(Enum):
+    """How a driver's leadership ended."""
+
+    LOST = "lost"
+    """The term is over; the queries are stopped."""
+    IDLE = "idle"
+    """Everything that the sources had is in the sinks, and the run was to end then."""
+    STOPPED = "stopped"
+    """The member was asked to stop; the queries are stopped."""
+    FAILED = "failed"
+    """A query ended with an error of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """`resign`: give the term up with this word, None: there is nothing to give up. `again`: stand by again."""
+
+    resign: str | None
+    again: bool
+
+
+AFTER: Mapping[Ended, Next] = {
+    Ended.LOST: Next(resign=None, again=True),
+    Ended.IDLE: Next(resign="finished", again=False),
+    Ended.STOPPED: Next(resign="stopped", again=False),
+    Ended.FAILED: Next(resign="failed", again=False),
+}

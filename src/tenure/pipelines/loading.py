@@ -1,0 +1,54 @@
+"""Loads a pipeline file. Promise: one pipeline, or one PipelineFileError line that says what is wrong where."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import traceback
+from types import ModuleType
+
+from tenure.errors import PipelineFileError, TenureError
+from tenure.pipelines.pipeline import Pipeline
+
+
+def load_pipeline(path: str) -> Pipeline:
+    """The one pipeline that the file declares. Its folder is importable from it. Raises PipelineFileError."""
+    if not os.path.isfile(path):
+        raise PipelineFileError(f"pipeline file {path!r} is not there", fix="give the path of a Python file")
+    module = _execute(path)
+    found = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
+    if not found:
+        raise PipelineFileError(f"{path} declares no pipeline", fix="decorate one function with @tenure.pipeline")
+    if len(found) > 1:
+        names = ", ".join(sorted(one.name for one in found.values()))
+        raise PipelineFileError(f"{path} declares {len(found)} pipelines ({names})", fix="keep one pipeline a file")
+    return next(iter(found.values()))
+
+
+def _execute(path: str) -> ModuleType:
+    name = os.path.splitext(os.path.basename(path))[0].replace("-", "_")
+    spec = importlib.util.spec_from_file_location(f"tenure_pipeline_{name}", path)
+    if spec is None or spec.loader is None:
+        raise PipelineFileError(f"{path!r} is not a Python file", fix="give a file that ends with .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    folder = os.path.dirname(os.path.abspath(path))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except TenureError as error:
+        raise PipelineFileError(f"{path}: {error}") from error
+    except SyntaxError as error:
+        raise PipelineFileError(f"{error.filename}:{error.lineno}: {error.msg}", fix="mend the syntax") from error
+    except Exception as error:  # the file is user code: whatever it raises is told in one line
+        raise PipelineFileError(f"{where(error, path)}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def where(error: BaseException, path: str) -> str:
+    """The innermost line of `path` in the error's traceback, `path` alone when there is none."""
+    wanted = os.path.abspath(path)
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if os.path.abspath(f.filename) == wanted]
+    return f"{path}:{lines[-1]}" if lines else path

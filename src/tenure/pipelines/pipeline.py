@@ -1,0 +1,113 @@
+"""What a user declares: one pipeline a file, its streams, their sinks.
+
+Promise: declaring starts nothing. A stream that could not be kept right (a trigger that plans after the fact, a
+sink that does not know the output mode) is refused here, in one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tenure.coordination.records import Scope
+from tenure.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tenure.spark.sinks.sink import OutputMode, Sink
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
+_LATE_PLANS = ("continuous", "real")
+_MODES = ("append", "complete", "update")
+
+
+class Params(Mapping[str, str]):
+    """The `--param NAME=VALUE` of the run. A name that was not given is a UsageError that says so."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> str:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise UsageError(f"the pipeline asks for parameter {name!r}", fix=f"give --param {name}=...") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One query of a pipeline, as declared."""
+
+    name: str
+    rows: DataFrame
+    sink: Sink
+    output_mode: OutputMode
+    trigger: str | None
+    """An interval such as `1 second`, `available now`, or None: the next batch as soon as the last is done."""
+
+
+class Job:
+    """What a pipeline function gets: the session, the parameters, and where it declares its streams."""
+
+    def __init__(self, spark: SparkSession, params: Mapping[str, str]) -> None:
+        self.spark = spark
+        self.params = Params(params)
+        self._streams: dict[str, Stream] = {}
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """What was declared, in order."""
+        return tuple(self._streams.values())
+
+    def stream(
+        self,
+        name: str,
+        rows: DataFrame,
+        *,
+        sink: Sink,
+        output_mode: OutputMode = "append",
+        trigger: str | None = None,
+    ) -> None:
+        """Declare a query: `rows` (a streaming DataFrame) into `sink`. Its name is its identity in the store:
+        a renamed query starts from nothing. Raises UsageError."""
+        if not _NAME.match(name):
+            raise UsageError(f"stream name {name!r} is not a name", fix="use letters, digits, '_' and '-'")
+        if name in self._streams:
+            raise UsageError(f"stream {name!r} is declared twice", fix="give each stream a name of its own")
+        if not rows.isStreaming:
+            raise UsageError(f"the rows of stream {name!r} are not streaming", fix="start from spark.readStream")
+        if output_mode not in _MODES:
+            raise UsageError(f"output mode {output_mode!r} of stream {name!r} is unknown", fix=f"use one of {_MODES}")
+        if trigger is not None and trigger.strip().lower().startswith(_LATE_PLANS):
+            raise UsageError(
+                f"trigger {trigger!r} of stream {name!r} writes its offsets after the fact, so no batch could be "
+                "planned before its output",
+                fix="use an interval such as '1 second', or 'available now'",
+            )
+        sink.check(output_mode=output_mode)
+        self._streams[name] = Stream(name, rows, sink, output_mode, trigger)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A named function that declares streams on a job."""
+
+    name: str
+    declare: Callable[[Job], None]
+
+
+def pipeline(declare: Callable[[Job], None]) -> Pipeline:
+    """Make a function the pipeline of its file; its name is the pipeline's, and the scope's unless set."""
+    return Pipeline(name=Scope(declare.__name__), declare=declare)

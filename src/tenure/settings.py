@@ -1,0 +1,114 @@
+"""Typed settings: flags > environment TENURE_* > tenure.toml > defaults.
+
+Promise: a value that cannot be used is one UsageError line that names the setting, the value and the fix.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
+
+from tenure.errors import UsageError
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)\Z")
+
+
+def parse_duration(value: object) -> timedelta:
+    """`500ms`, `5s`, `2m`, `1h` as a timedelta. Raises ValueError."""
+    if isinstance(value, timedelta):
+        return value
+    match = _DURATION.match(str(value).strip())
+    if match is None:
+        raise ValueError("a duration is a number with a unit: 500ms, 5s, 2m, 1h")
+    return timedelta(seconds=float(match.group(1)) * _UNITS[match.group(2)])
+
+
+def _at_least_half_a_second(value: object) -> timedelta:
+    found = parse_duration(value)
+    if found < timedelta(milliseconds=500):
+        raise ValueError("it is at least 500ms")
+    return found
+
+
+Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+Ttl = Annotated[timedelta, BeforeValidator(_at_least_half_a_second)]
+
+
+class Settings(BaseSettings):
+    """All settings of a run. `None`: not set."""
+
+    model_config = SettingsConfigDict(env_prefix="TENURE_", toml_file="tenure.toml", extra="forbid", frozen=True)
+
+    store: str | None = None
+    """URL of the coordination store."""
+    storage: str | None = None
+    """URL of the storage that every member reaches."""
+    scope: str | None = None
+    """The pipeline's scope in the store; the pipeline's name when it is not set."""
+    member: str | None = None
+    """The member's name; host, process id and a random part when it is not set."""
+    ttl: Ttl = timedelta(seconds=10)
+    """After this long without a sign of life a leader's session ends."""
+    stop_patience: Duration = timedelta(seconds=30)
+    """How long queries may take to stop before the JVM is killed."""
+    checkpoints_kept: int = Field(default=5, ge=1, le=1000)
+    """How many checkpoints of a query are kept."""
+    inline_limit: int = Field(default=4096, ge=0, le=65536)
+    """Payloads up to this many bytes stay in the store's records."""
+    master: str | None = None
+    """Spark's master."""
+    conf: dict[str, str] = Field(default_factory=dict)
+    """Spark's own settings."""
+    params: dict[str, str] = Field(default_factory=dict)
+    """The pipeline's parameters."""
+    spark_log: str | None = None
+    """File for what the JVM prints."""
+    event_log: str | None = None
+    """File to which events are appended as JSON lines."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, then the environment, then tenure.toml."""
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+    def required(self, name: str) -> str:
+        """The value of a setting that this command cannot do without. Raises UsageError."""
+        value = getattr(self, name)
+        if not value:
+            raise UsageError(
+                f"no {name} is set", fix=f"give --{name}, set TENURE_{name.upper()}, or write it in tenure.toml"
+            )
+        return str(value)
+
+
+def load_settings(**flags: Any) -> Settings:
+    """The settings, with the flags that were given (not None). Raises UsageError."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"]) or "?"
+        message = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"setting {name!r} cannot be {first.get('input')!r}", fix=message) from error
+    except (SettingsError, OSError, ValueError) as error:
+        raise UsageError(f"settings in {os.path.abspath('tenure.toml')} or TENURE_* cannot be read: {error}") from error

@@ -1,0 +1,226 @@
+"""The driver: runs all streams of a pipeline under one term, and stops them when it ends.
+
+Promise: `lead` returns only when its queries are stopped; queries that do not stop in time are DriverStuck.
+An error of a query is one line; the JVM's own words are in Spark's log. Not promised: that no batch is in
+flight when the term is lost; the fence and the sinks make that harmless.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tenure.checkpoints.store import CheckpointStore
+from tenure.clock import Clock
+from tenure.coordination.term import Term
+from tenure.errors import DriverStuck, PipelineFileError, QueryFailed, StorageError, TenureError, TermLost
+from tenure.events import Events
+from tenure.pipelines.lifecycle import Ended
+from tenure.pipelines.loading import load_pipeline, where
+from tenure.pipelines.pipeline import Job, Pipeline
+from tenure.spark.session import end_session, kill_jvm
+from tenure.spark.stream import FencedStream
+
+_SPARK_ERRORS = (PySparkException, Py4JError, OSError)
+"""What a call into the JVM can raise: Spark's own word, the gateway's, and a JVM that is gone."""
+
+_LOOK_UP_S = 0.1
+"""How long a lost term may go unnoticed by the waiting driver."""
+
+
+class SparkDriver:
+    """Leads one pipeline in this process. Used by one thread."""
+
+    def __init__(
+        self,
+        *,
+        pipeline_file: str,
+        params: Mapping[str, str],
+        start_spark: Callable[[], SparkSession],
+        checkpoints: Callable[[str], CheckpointStore],
+        storage: str,
+        spark_log: str,
+        until_idle: bool,
+        stop_patience: timedelta,
+        clock: Clock,
+        events: Events,
+    ) -> None:
+        """`checkpoints`: query name -> its store. `stop_patience`: how long queries may take to stop."""
+        self._pipeline_file = pipeline_file
+        self._params = params
+        self._start_spark = start_spark
+        self._checkpoints = checkpoints
+        self._storage = storage
+        self._spark_log = spark_log
+        self._until_idle = until_idle
+        self._stop_patience = stop_patience
+        self._clock = clock
+        self._events = events
+        self._spark: SparkSession | None = None  # None: not prepared
+        self._pipeline: Pipeline | None = None  # None: not prepared
+
+    def prepare(self) -> None:
+        """Load the pipeline, start Spark, and declare the streams once, so that what is wrong with them is said
+        before the member contends."""
+        self._pipeline = load_pipeline(self._pipeline_file)
+        self._spark = self._start_spark()
+        self._declare(self._spark, self._pipeline)
+
+    def lead(self, term: Term, *, stop: threading.Event) -> Ended:
+        """Run the streams until the term is lost, `stop` is set, or they end."""
+        assert self._spark is not None
+        assert self._pipeline is not None
+        job = self._declare(self._spark, self._pipeline)
+        streams = [
+            FencedStream(
+                declared,
+                term=term,
+                checkpoints=self._checkpoints(declared.name),
+                storage=self._storage,
+                clock=self._clock,
+                events=self._events,
+            )
+            for declared in job.streams
+        ]
+        running = _Running(self._clock)
+        try:
+            for stream in streams:
+                running.watch(self._start(stream), until_idle=self._until_idle and not stream.ends_by_itself)
+            ended = running.wait(term, stop=stop)
+        finally:
+            self._stop(running)
+            for stream in streams:
+                stream.close()
+        if ended is Ended.FAILED:
+            self._raise_failure(streams, running)
+        return ended
+
+    def close(self) -> None:
+        """Stop Spark and end its JVM."""
+        if self._spark is not None:
+            end_session(self._spark, patience_s=self._stop_patience.total_seconds())
+            self._spark = None
+
+    def _declare(self, spark: SparkSession, pipeline: Pipeline) -> Job:
+        job = Job(spark, self._params)
+        try:
+            pipeline.declare(job)
+        except TenureError:
+            raise
+        except Exception as error:  # user code and Spark's analysis of it: told in one line
+            place = where(error, self._pipeline_file)
+            raise PipelineFileError(f"{place}: {type(error).__name__}: {_one_line(error)}") from error
+        if not job.streams:
+            raise PipelineFileError(f"pipeline {pipeline.name!r} declares no stream", fix="call job.stream(...)")
+        return job
+
+    def _start(self, stream: FencedStream) -> StreamingQuery:
+        try:
+            return stream.start()
+        except _SPARK_ERRORS as error:
+            raise self._told(stream, error) from error
+
+    def _stop(self, running: _Running) -> None:
+        if not running.stop_all(patience=self._stop_patience):
+            assert self._spark is not None
+            kill_jvm(self._spark)
+            raise DriverStuck(f"queries did not stop in {self._stop_patience.total_seconds():g} s; the JVM was killed")
+
+    def _raise_failure(self, streams: list[FencedStream], running: _Running) -> None:
+        """Raise the reason why a query ended: our own error, TermLost before others."""
+        failures = [stream.failure for stream in streams if stream.failure is not None]
+        for kind in (TermLost, TenureError):
+            for failure in failures:
+                if isinstance(failure, kind):
+                    raise failure
+        for stream in streams:
+            error = running.errors.get(stream.name)
+            if error is not None:
+                raise self._told(stream, stream.failure or error) from error
+
+    def _told(self, stream: FencedStream, error: BaseException) -> TenureError:
+        line = _one_line(error)
+        if "No space left on device" in str(error):
+            return StorageError(f"query {stream.name!r}: {line}", fix="free space on that disk")
+        return QueryFailed(f"query {stream.name!r} failed: {line}", fix=f"see {self._spark_log}")
+
+
+class _Running:
+    """The queries of one term, each watched by one thread that ends with it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._queries: dict[str, StreamingQuery] = {}
+        self._lock = threading.Lock()  # guards the two below
+        self._ended: set[str] = set()
+        self.errors: dict[str, BaseException] = {}
+        """The error of each query that ended with one, by name."""
+        self._wake = threading.Event()
+
+    def watch(self, query: StreamingQuery, *, until_idle: bool) -> None:
+        name = str(query.name)
+        self._queries[name] = query
+        wait = query.processAllAvailable if until_idle else query.awaitTermination
+        threading.Thread(target=self._until_ended, args=(name, wait), name=f"tenure-query-{name}", daemon=True).start()
+
+    def wait(self, term: Term, *, stop: threading.Event) -> Ended:
+        while True:
+            if term.lost:
+                return Ended.LOST
+            with self._lock:
+                failed, done = bool(self.errors), len(self._ended) == len(self._queries)
+            if failed:
+                return Ended.FAILED
+            if stop.is_set():
+                return Ended.STOPPED
+            if done:
+                return Ended.IDLE
+            self._clock.wait(self._wake, timeout_s=_LOOK_UP_S)
+            self._wake.clear()
+
+    def stop_all(self, *, patience: timedelta) -> bool:
+        """Ask every query to stop, at once; return whether all did in time. `StreamingQuery.stop` can hang."""
+        threads = [
+            threading.Thread(target=self._stop, args=(name, query), daemon=True)
+            for name, query in self._queries.items()
+        ]
+        end_s = self._clock.monotonic_s() + patience.total_seconds()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=max(0.0, end_s - self._clock.monotonic_s()))
+        return not any(thread.is_alive() for thread in threads)
+
+    def _stop(self, name: str, query: StreamingQuery) -> None:
+        try:
+            query.stop()
+        except _SPARK_ERRORS as error:  # a query that failed says so again when it is stopped
+            with self._lock:
+                self.errors.setdefault(name, error)
+
+    def _until_ended(self, name: str, wait: Callable[[], object]) -> None:
+        try:
+            wait()
+        except _SPARK_ERRORS as error:  # what ended the query is told by the driver, in its own thread
+            with self._lock:
+                self.errors[name] = error
+        finally:
+            with self._lock:
+                self._ended.add(name)
+            self._wake.set()
+
+
+def _one_line(error: BaseException) -> str:
+    """The sentence that matters of a Spark or Python error: its own first line, or the JVM's innermost cause."""
+    text = str(error).strip()
+    causes = re.findall(r"^Caused by: (.+)$", text, flags=re.MULTILINE)
+    first = causes[-1] if causes else text.split("\n", 1)[0]
+    kind = "" if isinstance(error, PySparkException) else f"{type(error).__name__}: "
+    return f"{kind}{first}"[:600]

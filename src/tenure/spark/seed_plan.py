@@ -1,0 +1,142 @@
+"""Which of Spark's own logs a seed needs: offsets, commits and the sources' logs. Pure: names and text in, names out.
+
+Promise: what is returned is enough for Spark 4.3 to go on at the planned batch, and nothing that a run needs is
+left out silently: a gap or a text that does not decode is CorruptRunDirectory, naming the file.
+Not promised: that the layout is Spark's API. It was measured; `tests/spark/test_seeding.py` has a test for each row.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import NewType
+
+from tenure.errors import CorruptRunDirectory
+
+StateIds = NewType("StateIds", Mapping[str, list[list[str]]])
+"""Operator -> partition -> store -> the unique id in the name of the state version that a commit wrote."""
+
+NO_OFFSET = "-"
+_COMPACT = re.compile(r"(\d+)\.compact\Z")
+
+
+def corrupt(where: str, why: str) -> CorruptRunDirectory:
+    """The error for the file `where`."""
+    return CorruptRunDirectory(
+        f"{where} {why}", fix="take an older checkpoint on purpose (--accept-older), or restore the file"
+    )
+
+
+def decode_json(text: str, *, where: str) -> dict[str, object]:
+    """A JSON object; anything else is corrupt."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise corrupt(where, f"does not decode: {error}") from error
+    if not isinstance(value, dict):
+        raise corrupt(where, "does not decode: not a JSON object")
+    return value
+
+
+def decode_query_id(text: str, *, where: str) -> str:
+    """Spark's id of the query, from the file `metadata`."""
+    query_id = decode_json(text, where=where).get("id")
+    if not isinstance(query_id, str) or not query_id:
+        raise corrupt(where, "does not decode: no query id")
+    return query_id
+
+
+def decode_offsets(text: str, *, where: str) -> dict[str, str | None]:
+    """The offsets of one batch: name of the source (its folder under `sources/`) -> its offset; None: it has none yet.
+
+    Version 1 of the log lists the offsets by position, version 2 as `name:offset`.
+    """
+    lines = text.split("\n")
+    if len(lines) < 3 or lines[0] not in ("v1", "v2"):
+        raise corrupt(where, "does not decode: not an offset log entry of version 1 or 2")
+    decode_json(lines[1], where=where)
+    if lines[0] == "v1":
+        named = {str(position): offset for position, offset in enumerate(lines[2:])}
+    else:
+        pairs = [line.partition(":") for line in lines[2:]]
+        if not all(name and colon for name, colon, _ in pairs):
+            raise corrupt(where, "does not decode: a source without a name")
+        named = {name: offset for name, _, offset in pairs}
+    for name, offset in named.items():
+        try:
+            if offset != NO_OFFSET:
+                json.loads(offset)
+        except ValueError as error:
+            raise corrupt(where, f"does not decode: the offset of source {name}: {error}") from error
+    return {name: None if offset == NO_OFFSET else offset for name, offset in named.items()}
+
+
+def decode_commit(text: str, *, where: str) -> StateIds | None:
+    """The ids of the state that the batch wrote; None: state files are named by version only (format 1)."""
+    version, _, body = text.partition("\n")
+    if version not in ("v1", "v2"):
+        raise corrupt(where, "does not decode: not a commit log entry of version 1 or 2")
+    ids = decode_json(body, where=where).get("stateUniqueIds")
+    if not ids:
+        return None
+    if not isinstance(ids, dict) or not all(
+        isinstance(partitions, list)
+        and all(isinstance(stores, list) and all(isinstance(i, str) for i in stores) for stores in partitions)
+        for partitions in ids.values()
+    ):
+        raise corrupt(where, "does not decode: stateUniqueIds")
+    return StateIds(ids)
+
+
+def log_offset(offset: str) -> int | None:
+    """The last entry of a file source's log that `offset` covers; None: it is another kind of source."""
+    value = json.loads(offset)
+    if isinstance(value, dict) and set(value) == {"logOffset"} and isinstance(value["logOffset"], int):
+        return int(value["logOffset"])
+    return None
+
+
+def source_log(names: Collection[str], last: int, *, where: str) -> tuple[str, ...]:
+    """The entries of a file source's log up to `last`: the newest compact one, and all above it.
+
+    Newer entries are left out: a former owner that is still alive may be writing them.
+    """
+    compacts = [int(found[1]) for name in names if (found := _COMPACT.match(name))]
+    base = max((entry for entry in compacts if entry <= last), default=None)
+    wanted = [] if base is None else [f"{base}.compact"]
+    for entry in range(0 if base is None else base + 1, last + 1):
+        if str(entry) not in names:
+            raise corrupt(f"{where}/{entry}", "is missing")
+        wanted.append(str(entry))
+    return tuple(wanted)
+
+
+def check_source_entry(text: str, *, where: str) -> None:
+    """One entry of a file source's log: a version and one JSON object a line. The last line tells a torn file."""
+    lines = text.rstrip("\n").split("\n")
+    if lines[0] != "v1":
+        raise corrupt(where, "does not decode: not a source log entry of version 1")
+    if len(lines) > 1:
+        decode_json(lines[-1], where=where)
+
+
+def needs_start(offset: str, batch: int) -> bool:
+    """Whether a source that is not a file source cannot go on rightly without its own record of where it began.
+
+    A plain number is the rate source's: without its start time Spark shifts all event times and says nothing.
+    Topic -> partition -> number is Kafka's: batch 0 would begin at whatever is the end of the topic by now.
+    """
+    value = json.loads(offset)
+    if isinstance(value, int):
+        return True
+    return batch == 0 and isinstance(value, dict) and bool(value) and all(map(_is_partitions, value.values()))
+
+
+def _is_partitions(value: object) -> bool:
+    return isinstance(value, dict) and bool(value) and all(k.isdigit() and isinstance(v, int) for k, v in value.items())
+
+
+def is_log_file(name: str) -> bool:
+    """Whether a file of a source is content: neither hidden, nor a checksum, nor a temporary name."""
+    return not name.startswith((".", "_")) and not name.endswith((".crc", ".tmp"))

@@ -1,0 +1,159 @@
+"""The Parquet files of one attempt, as a table's log will describe them.
+
+Promise: every file below the attempt's directory, with its size, its partition values and statistics that
+are bounds: a reader that skips files by them never misses a row. Columns whose bounds are not certain or not cheap
+have none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+from urllib.parse import unquote
+
+from pyarrow import fs
+from pyarrow import parquet as pq
+
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_INDEXED_COLUMNS = 32
+_LONGEST_BOUND = 64
+_READERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """One file. `path` is relative to the table; a partition value None is null."""
+
+    path: str
+    size: int
+    modified_ms: int
+    partition_values: Mapping[str, str | None]
+    rows: int
+    stats: str
+
+
+def staged_files(
+    filesystem: Any, directory: str, *, columns: Mapping[str, Any], partition_by: Sequence[str]
+) -> list[StagedFile]:
+    """The files below `directory`. `columns`: the Delta type of each column."""
+    found = [
+        info
+        for info in filesystem.get_file_info(fs.FileSelector(directory, recursive=True, allow_not_found=True))
+        if info.is_file and info.base_name.endswith(".parquet") and not info.base_name.startswith((".", "_"))
+    ]
+    found.sort(key=lambda info: str(info.path))
+    indexed = {name: kind for name, kind in list(columns.items())[:_INDEXED_COLUMNS] if name not in partition_by}
+
+    def describe(info: Any) -> StagedFile:
+        footer = pq.read_metadata(info.path, filesystem=filesystem)
+        return StagedFile(
+            path=info.path,
+            size=info.size,
+            modified_ms=(info.mtime_ns or 0) // 1_000_000,
+            partition_values=partition_values(info.path.removeprefix(f"{directory}/"), partition_by),
+            rows=footer.num_rows,
+            stats=statistics(footer, indexed),
+        )
+
+    if len(found) <= 2:  # a thread costs more than reading two footers
+        return [describe(info) for info in found]
+    with ThreadPoolExecutor(_READERS) as pool:
+        return list(pool.map(describe, found))
+
+
+def partition_values(path: str, partition_by: Sequence[str]) -> dict[str, str | None]:
+    """What Spark's directory names say. Spark writes null and the empty string alike; so does Delta."""
+    values: dict[str, str | None] = {}
+    for part in path.split("/")[: len(partition_by)]:
+        name, _, value = part.partition("=")
+        values[unquote(name)] = None if value == _NULL_PARTITION else unquote(value)
+    return values
+
+
+def statistics(footer: Any, columns: Mapping[str, Any]) -> str:
+    """Delta's statistics of one file as JSON; from its footer alone."""
+    bounds = {name: _Bounds() for name, kind in columns.items() if isinstance(kind, str) and kind in _SHOWN}
+    for group in range(footer.num_row_groups):
+        row_group = footer.row_group(group)
+        for index in range(row_group.num_columns):
+            chunk = row_group.column(index)
+            if chunk.path_in_schema in bounds:
+                bounds[chunk.path_in_schema].take(chunk)
+    low: dict[str, object] = {}
+    high: dict[str, object] = {}
+    for name, found in bounds.items():
+        least, most = _SHOWN[columns[name]](found.low), _SHOWN[columns[name]](found.high)
+        if found.certain and least is not None and most is not None:
+            low[name], high[name] = least, most
+    nulls = {name: found.nulls for name, found in bounds.items() if found.certain}
+    return json.dumps({"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
+
+
+class _Bounds:
+    """Least and greatest value of one column in one file, and its nulls; meaningless unless `certain`."""
+
+    def __init__(self) -> None:
+        self.low: Any = None
+        self.high: Any = None
+        self.nulls = 0
+        self.certain = True
+
+    def take(self, chunk: Any) -> None:
+        """Take in one column chunk."""
+        found = chunk.statistics
+        if found is None or not found.has_null_count:
+            self.certain = False
+            return
+        self.nulls += found.null_count
+        if found.null_count == chunk.num_values:
+            return
+        try:
+            low, high = (found.min, found.max) if found.has_min_max else (None, None)
+        except (OverflowError, ValueError):  # a date that Python's calendar does not have
+            low, high = None, None
+        if low is None or high is None:
+            self.certain = False
+            return
+        self.low = low if self.low is None else min(low, self.low)
+        self.high = high if self.high is None else max(high, self.high)
+
+
+def _whole(value: object) -> object:
+    return value if isinstance(value, int) else None
+
+
+def _text(value: object) -> object:
+    return value if isinstance(value, str) and len(value) <= _LONGEST_BOUND else None
+
+
+def _day(value: object) -> object:
+    return value.isoformat() if isinstance(value, date) else None
+
+
+def _instant(value: object) -> object:
+    if not isinstance(value, datetime):
+        return None
+    if value.tzinfo is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    return value.isoformat(timespec="microseconds") + "Z"
+
+
+def _local(value: object) -> object:
+    return value.replace(tzinfo=None).isoformat(timespec="microseconds") if isinstance(value, datetime) else None
+
+
+# No bounds for floating point (NaN has no order), decimals, binaries and nested columns.
+_SHOWN: dict[str, Callable[[object], object]] = {
+    "byte": _whole,
+    "short": _whole,
+    "integer": _whole,
+    "long": _whole,
+    "string": _text,
+    "date": _day,
+    "timestamp": _instant,
+    "timestamp_ntz": _local,
+}

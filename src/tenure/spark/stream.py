@@ -1,0 +1,190 @@
+"""One query under a term: one fenced write a batch, before any of its output can be seen.
+
+Promise (I2): the sink's commit of batch N waits until checkpoint N is committed under the term. (I1): batch N
+is planned with the offsets that Spark wrote for it, once. A refused plan ends the query with TermLost. The
+plan's commit overlaps with the sink's staging. Not promised: that Spark stops; the fence does not need it.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.store import CheckpointStore
+from tenure.clock import Clock
+from tenure.coordination.encoding import new_uid
+from tenure.coordination.term import Term
+from tenure.errors import TermLost
+from tenure.events import (
+    BatchCommitted,
+    BatchStarted,
+    CheckpointSaved,
+    Events,
+    QueryStarted,
+    RunDirectorySeeded,
+    WriteRefused,
+)
+from tenure.pipelines.pipeline import Stream
+from tenure.spark.run_directory import read_offsets, read_query_id
+from tenure.spark.seeding import seed
+from tenure.spark.sinks.sink import Batch
+
+
+class FencedStream:
+    """A declared stream, run by the leader of one term."""
+
+    def __init__(
+        self,
+        declared: Stream,
+        *,
+        term: Term,
+        checkpoints: CheckpointStore,
+        storage: str,
+        clock: Clock,
+        events: Events,
+    ) -> None:
+        """`storage`: URL of the pipeline's storage; run directories are recorded relative to it, so that it can be
+        mounted elsewhere."""
+        self._declared = declared
+        self._term = term
+        self._checkpoints = checkpoints
+        self._storage = storage.rstrip("/")
+        self._clock = clock
+        self._events = events
+        self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"tenure-plan-{declared.name}")
+        self._run_directory = f"runs/{declared.name}/e{term.epoch:08d}-{new_uid()[:12]}"
+        self._query_id: str | None = None  # None: not read yet
+        self.failure: BaseException | None = None
+        """What ended the query, when it was raised on our side of Spark; None: nothing was."""
+
+    @property
+    def name(self) -> str:
+        """The query's name."""
+        return self._declared.name
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether the query ends when it has taken what its sources had at its start."""
+        return _is_available_now(self._declared.trigger)
+
+    def start(self) -> StreamingQuery:
+        """Seed a run directory from the newest checkpoint and start the query on it.
+
+        Raises Corrupt..., StorageError, StoreUnavailable; what Spark raises at a start.
+        """
+        directory = f"{self._storage}/{self._run_directory}"
+        newest = self._checkpoints.newest()
+        if newest is not None:
+            self._seed(newest, directory)
+        writer = (
+            self._declared.rows.writeStream.queryName(self.name)
+            .outputMode(self._declared.output_mode)
+            .option("checkpointLocation", directory)
+            .foreachBatch(self._on_batch)
+        )
+        query = _with_trigger(writer, self._declared.trigger).start()
+        self._events.emit(
+            QueryStarted(
+                scope=self._term.scope, epoch=self._term.epoch, query=self.name, run_directory=self._run_directory
+            )
+        )
+        return query
+
+    def close(self) -> None:
+        """Release the planner's thread, without waiting for a commit that hangs."""
+        self._planner.shutdown(wait=False, cancel_futures=True)
+
+    def _seed(self, newest: Checkpoint, directory: str) -> None:
+        began_s = self._clock.monotonic_s()
+        seeded = seed(f"{self._storage}/{newest.run_directory}", directory, batch=newest.batch, offsets=newest.offsets)
+        self._events.emit(
+            RunDirectorySeeded(
+                scope=self._term.scope,
+                epoch=self._term.epoch,
+                query=self.name,
+                batch=newest.batch,
+                files=seeded.files,
+                seconds=self._clock.monotonic_s() - began_s,
+            )
+        )
+
+    def _on_batch(self, rows: DataFrame, batch_id: int) -> None:
+        """Called by Spark after it wrote `offsets/<batch_id>`, in a thread of its own."""
+        try:
+            self._plan_and_write(rows, batch_id)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _plan_and_write(self, rows: DataFrame, batch_id: int) -> None:
+        began_s = self._clock.monotonic_s()
+        term, name = self._term, self.name
+        self._events.emit(BatchStarted(scope=term.scope, epoch=term.epoch, query=name, batch=batch_id))
+        planned: Future[None] = self._planner.submit(self._plan, batch_id)
+        batch = Batch(scope=term.scope, query=name, query_id=self._spark_query_id(), id=batch_id, epoch=term.epoch)
+        try:
+            written = self._declared.sink.write(rows, batch, planned=planned.result, events=self._events)
+        finally:
+            planned.exception()  # the plan is settled before anything else happens, also when the sink failed
+        planned.result()
+        self._events.emit(
+            BatchCommitted(
+                scope=term.scope,
+                epoch=term.epoch,
+                query=name,
+                batch=batch_id,
+                repeated=written.repeated,
+                seconds=self._clock.monotonic_s() - began_s,
+            )
+        )
+
+    def _plan(self, batch_id: int) -> None:
+        began_s = self._clock.monotonic_s()
+        directory = f"{self._storage}/{self._run_directory}"
+        checkpoint = Checkpoint(
+            query=self.name,
+            query_id=self._spark_query_id(),
+            batch=batch_id,
+            offsets=read_offsets(directory, batch_id),
+            run_directory=self._run_directory,
+            epoch=self._term.epoch,
+            planned_at=self._clock.now().isoformat(timespec="milliseconds"),
+        )
+        try:
+            self._checkpoints.plan(self._term, checkpoint)
+        except TermLost:
+            what = f"plan of batch {batch_id} of query {self.name!r}"
+            self._events.emit(WriteRefused(scope=self._term.scope, epoch=self._term.epoch, by="store", what=what))
+            raise
+        self._events.emit(
+            CheckpointSaved(
+                scope=self._term.scope,
+                epoch=self._term.epoch,
+                query=self.name,
+                batch=batch_id,
+                seconds=self._clock.monotonic_s() - began_s,
+            )
+        )
+
+    def _spark_query_id(self) -> str:
+        """The id in the run directory's `metadata`: seeded with it, so that it outlives every takeover."""
+        if self._query_id is None:
+            self._query_id = read_query_id(f"{self._storage}/{self._run_directory}")
+        return self._query_id
+
+
+def _with_trigger(writer: DataStreamWriter, trigger: str | None) -> DataStreamWriter:
+    """Spark's writer with the declared trigger."""
+    if trigger is None:
+        return writer
+    if _is_available_now(trigger):
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=trigger)
+
+
+def _is_available_now(trigger: str | None) -> bool:
+    return trigger is not None and trigger.strip().lower().replace("-", " ") == "available now"

@@ -1,0 +1,69 @@
+"""One read-only picture of a scope for the command line, probes and metrics.
+
+Promise: it reads, and changes nothing; it needs the store only, not the storage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tenure.coordination.election import MemberInfo, observe
+from tenure.coordination.election_rules import TermPast
+from tenure.coordination.records import Key, Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.handles.handle import decode_handle
+
+CHECKPOINTS = Key("checkpoints")
+"""Under it one area for each query."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatus:
+    """The newest checkpoint of a query."""
+
+    query: str
+    batch: int
+    epoch: int
+    """The term that planned it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A scope at one instant (two reads: leadership, then checkpoints)."""
+
+    scope: str
+    store: str
+    leader: str | None
+    epoch: int
+    """The newest epoch; 0 when there never was a leader."""
+    members: tuple[MemberInfo, ...]
+    queries: tuple[QueryStatus, ...]
+
+
+def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
+    """The scope as it is now. Raises StoreUnavailable, Corrupt..."""
+    view = observe(store, scope)
+    newest: dict[str, QueryStatus] = {}
+    for record in store.list(scope, CHECKPOINTS).records:
+        parts = record.key.split("/")
+        if len(parts) == 3:
+            handle = decode_handle(record)
+            newest[parts[1]] = QueryStatus(parts[1], int(handle.name), handle.epoch)
+    return Snapshot(
+        scope=scope,
+        store=store.guarantees.name,
+        leader=view.leader,
+        epoch=0 if view.office is None else view.office.epoch,
+        members=view.members,
+        queries=tuple(newest.values()),
+    )
+
+
+def terms(store: CoordinationStore, scope: Scope) -> list[TermPast]:
+    """The terms of the scope, oldest first. A term that is held, or whose end nobody wrote down yet, has an
+    empty `until`. Raises StoreUnavailable, CorruptRecord."""
+    office = observe(store, scope).office
+    if office is None:
+        return []
+    newest = TermPast(office.epoch, office.holder, office.since, office.until or "", office.why or "")
+    return [*office.past, newest]

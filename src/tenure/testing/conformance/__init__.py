@@ -1,0 +1,21 @@
+"""The store contract as tests, to be run by every backend. Needs pytest and hypothesis.
+
+A backend's tests make a `StoreRig` for it, subclass `StoreConformance` with a fixture `rig`, and run
+`contract_machine` and `tenure.testing.agreement.agreement_machine` on it. No case is skipped by a backend: where its
+guarantees declare less, the case proves the weaker thing.
+"""
+
+from tenure.testing.conformance.commits import CommitCases
+from tenure.testing.conformance.declared import DeclaredCases
+from tenure.testing.conformance.listings import ListingCases
+from tenure.testing.conformance.machine import contract_machine
+from tenure.testing.conformance.rig import SCOPE, StoreRig, put_new
+from tenure.testing.conformance.sessions import SessionCases
+from tenure.testing.conformance.watches import WatchCases
+
+
+class StoreConformance(CommitCases, ListingCases, SessionCases, WatchCases, DeclaredCases):
+    """Every named case. A subclass has a fixture `rig`."""
+
+
+__all__ = ["SCOPE", "StoreConformance", "StoreRig", "contract_machine", "put_new"]

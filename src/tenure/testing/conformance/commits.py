@@ -1,0 +1,199 @@
+"""Conformance: commits, guards and versions."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, NoneUnder, Put, Scope, Version, Write
+from tenure.coordination.store import CoordinationStore
+from tenure.errors import GuardFailed
+from tenure.testing.conformance.rig import SCOPE, StoreRig, put_new, values
+
+A, B, C = Key("a"), Key("b"), Key("c")
+
+
+def refused(store: CoordinationStore, guard: Guard, *, guards: list[Guard], writes: list[Write]) -> None:
+    """The commit is refused because of `guard`, and nothing at all has changed."""
+    before = store.list(SCOPE)
+    with pytest.raises(GuardFailed) as caught:
+        store.commit(SCOPE, guards=guards, writes=writes)
+    assert caught.value.guard == guard
+    assert caught.value.scope == SCOPE
+    assert store.list(SCOPE).records == before.records
+
+
+class CommitCases:
+    """Commits are all or nothing, and each write names what it replaces."""
+
+    def test_a_put_is_read_as_it_was_written(self, rig: StoreRig) -> None:
+        store = rig.client()
+        for number, value in enumerate([b"", b"x", bytes(range(256))]):
+            version = put_new(store, f"k{number}", value)
+            record = store.read(SCOPE, Key(f"k{number}"))
+            assert record is not None
+            assert (record.key, record.value, record.version, record.session) == (f"k{number}", value, version, None)
+        assert store.read(SCOPE, Key("nothing")) is None
+
+    def test_a_commit_reports_the_version_of_each_put(self, rig: StoreRig) -> None:
+        store = rig.client()
+        old = put_new(store, "a")
+        commit = store.commit(SCOPE, guards=[], writes=[Delete(A, old), Put(B, b"1", None), Put(C, b"2", None)])
+        assert set(commit.versions) == {B, C}
+        for key, version in commit.versions.items():
+            record = store.read(SCOPE, key)
+            assert record is not None
+            assert record.version == version
+
+    def test_all_or_nothing(self, rig: StoreRig) -> None:
+        store = rig.client()
+        version = put_new(store, "b")
+        good: list[Write] = [Put(A, b"new", None), Delete(B, version), Put(Key("d"), b"new", None)]
+        put_new(store, "taken")
+        for place in range(len(good) + 1):
+            writes = [*good[:place], Put(Key("taken"), b"mine", None), *good[place:]]
+            refused(store, Absent(Key("taken")), guards=[], writes=writes)
+        store.commit(SCOPE, guards=[], writes=good)
+        assert values(store) == {"a": b"new", "d": b"new", "taken": b"x"}
+
+    def test_a_write_names_the_version_that_it_replaces(self, rig: StoreRig) -> None:
+        store = rig.client()
+        first = put_new(store, "a", b"1")
+        second = store.commit(SCOPE, guards=[], writes=[Put(A, b"2", first)]).versions[A]
+        refused(store, Exact(A, first), guards=[], writes=[Put(A, b"3", first)])
+        refused(store, Absent(A), guards=[], writes=[Put(A, b"3", None)])
+        refused(store, Exact(A, first), guards=[], writes=[Delete(A, first)])
+        store.commit(SCOPE, guards=[], writes=[Delete(A, second)])
+        refused(store, Exact(A, second), guards=[], writes=[Delete(A, second)])
+        refused(store, Exact(A, second), guards=[], writes=[Put(A, b"3", second)])
+
+    def test_each_guard_holds_and_fails(self, rig: StoreRig) -> None:
+        store = rig.client()
+        version = put_new(store, "a")
+        new = store.commit(SCOPE, guards=[Exact(A, version), Absent(B)], writes=[Put(C, b"", None)]).versions[C]
+        refused(store, Absent(A), guards=[Absent(A)], writes=[Delete(C, new)])
+        refused(store, Exact(B, version), guards=[Exact(B, version)], writes=[Delete(C, new)])
+        later = store.commit(SCOPE, guards=[], writes=[Put(A, b"x", version)]).versions[A]
+        refused(store, Exact(A, version), guards=[Exact(A, version)], writes=[Delete(C, new)])
+        store.commit(SCOPE, guards=[Exact(A, later)], writes=[Delete(C, new)])
+
+    def test_a_guard_may_name_the_record_that_is_written(self, rig: StoreRig) -> None:
+        store = rig.client()
+        version = put_new(store, "a")
+        new = store.commit(SCOPE, guards=[Exact(A, version)], writes=[Put(A, b"y", version)]).versions[A]
+        store.commit(SCOPE, guards=[Exact(A, new)], writes=[Delete(A, new)])
+        store.commit(SCOPE, guards=[Absent(A)], writes=[Put(A, b"z", None)])
+        assert values(store) == {"a": b"z"}
+
+    def test_the_first_guard_that_fails_is_named(self, rig: StoreRig) -> None:
+        store = rig.client()
+        version = put_new(store, "a")
+        child = put_new(store, "a/child")
+        gone = put_new(store, "b")
+        store.commit(SCOPE, guards=[], writes=[Delete(B, gone)])
+        bad: list[Guard] = [Absent(A), Exact(B, gone), Absent(Key("a/child")), NoneUnder(A)]
+        for order in itertools.permutations(bad):
+            refused(store, order[0], guards=[Absent(B), *order], writes=[Delete(A, version)])
+        # The guards come before what the writes say of themselves, and those in the order of the writes.
+        refused(store, NoneUnder(A), guards=[NoneUnder(A)], writes=[Put(Key("a/child"), b"", None), Delete(A, version)])
+        writes: list[Write] = [Put(Key("a/child"), b"", None), Put(A, b"", None)]
+        refused(store, Absent(Key("a/child")), guards=[Exact(Key("a/child"), child)], writes=writes)
+        refused(store, Absent(A), guards=[], writes=writes[::-1])
+
+    def test_none_under_keeps_a_record_with_others_below_it(self, rig: StoreRig) -> None:
+        store = rig.client()
+        version = put_new(store, "a")
+        for similar in ("ab", "a.b", "a-b", "a0", "b/a"):
+            put_new(store, similar)
+        deep = put_new(store, "a/one/two")
+        refused(store, NoneUnder(A), guards=[NoneUnder(A)], writes=[Delete(A, version)])
+        store.commit(SCOPE, guards=[], writes=[Delete(Key("a/one/two"), deep)])
+        store.commit(SCOPE, guards=[NoneUnder(A)], writes=[Delete(A, version)])
+        assert "a" not in values(store)
+
+    def test_a_plain_delete_leaves_what_lies_below(self, rig: StoreRig) -> None:
+        store = rig.client()
+        version = put_new(store, "a")
+        put_new(store, "a/child")
+        store.commit(SCOPE, guards=[], writes=[Delete(A, version)])
+        assert values(store) == {"a/child": b"x"}
+        put_new(store, "a", b"again")
+        assert values(store) == {"a": b"again", "a/child": b"x"}
+
+    def test_a_malformed_commit_is_a_value_error(self, rig: StoreRig) -> None:
+        store = rig.client()
+        version = put_new(store, "a")
+        malformed: list[tuple[list[Guard], list[Write]]] = [
+            ([NoneUnder(A)], []),
+            ([NoneUnder(A)], [Put(A, b"", version)]),
+            ([NoneUnder(A)], [Delete(B, version)]),
+            ([], [Put(A, b"1", version), Put(A, b"2", version)]),
+            ([], [Put(A, b"1", version), Delete(A, version)]),
+        ]
+        for guards, writes in malformed:
+            with pytest.raises(ValueError, match="commit"):
+                store.commit(SCOPE, guards=guards, writes=writes)
+        assert values(store) == {"a": b"x"}
+
+    def test_a_commit_without_writes_judges_and_changes_nothing(self, rig: StoreRig) -> None:
+        store = rig.client()
+        version = put_new(store, "a")
+        before = store.list(SCOPE)
+        commit = store.commit(SCOPE, guards=[Exact(A, version), Absent(B)], writes=[])
+        assert not commit.versions
+        refused(store, Absent(A), guards=[Absent(A)], writes=[])
+        assert store.list(SCOPE).records == before.records
+
+    def test_a_version_is_new_at_each_write_of_the_same_value(self, rig: StoreRig) -> None:
+        store = rig.client()
+        seen = [put_new(store, "a", b"same")]
+        for _ in range(5):
+            seen.append(store.commit(SCOPE, guards=[], writes=[Put(A, b"same", seen[-1])]).versions[A])
+        assert len(set(seen)) == len(seen)
+
+    def test_the_revision_grows_with_every_commit(self, rig: StoreRig) -> None:
+        store = rig.client()
+        revisions = [store.list(SCOPE).revision]
+        version: Version | None = None
+        for _ in range(4):
+            commit = store.commit(SCOPE, guards=[], writes=[Put(A, b"", version)])
+            version = commit.versions[A]
+            revisions.append(commit.revision)
+        assert version is not None
+        revisions.append(store.commit(SCOPE, guards=[], writes=[Delete(A, version)]).revision)
+        assert revisions == sorted(set(revisions))
+        assert store.list(SCOPE).revision >= revisions[-1]
+
+    def test_scopes_do_not_touch_each_other(self, rig: StoreRig) -> None:
+        store = rig.client()
+        other = Scope("hourly-sales.eu")
+        put_new(store, "a", b"here")
+        put_new(store, "a", b"there", scope=other)
+        assert values(store) == {"a": b"here"}
+        assert values(store, scope=other) == {"a": b"there"}
+        store.commit(SCOPE, guards=[Absent(B)], writes=[])
+        assert store.list(Scope("empty")).records == ()
+
+    def test_concurrent_increments_lose_none(self, rig: StoreRig) -> None:
+        clients = [rig.client(), rig.client()]
+        put_new(clients[0], "counter", b"0")
+        key = Key("counter")
+
+        def increment(store: CoordinationStore) -> None:
+            done = 0
+            while done < 10:
+                record = store.read(SCOPE, key)
+                assert record is not None
+                value = str(int(record.value) + 1).encode()
+                try:
+                    store.commit(SCOPE, guards=[], writes=[Put(key, value, record.version)])
+                except GuardFailed:
+                    continue
+                done += 1
+
+        with ThreadPoolExecutor(8) as pool:
+            for running in [pool.submit(increment, clients[number % 2]) for number in range(8)]:
+                running.result()
+        assert values(clients[0]) == {"counter": b"80"}

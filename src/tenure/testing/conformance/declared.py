@@ -1,0 +1,121 @@
+"""Conformance: what a store declares of itself, or the weaker thing that it declares instead."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, Put, Version, Write
+from tenure.errors import CommitRefused, GuardFailed
+from tenure.testing.conformance.rig import SCOPE, StoreRig, put_new, values
+
+A = Key("a")
+
+
+class DeclaredCases:
+    """Each field of the guarantees is proved."""
+
+    def test_a_record_may_have_the_declared_size_and_not_more(self, rig: StoreRig) -> None:
+        store = rig.client()
+        limit = store.guarantees.max_record_bytes
+        put_new(store, "a", b"x" * limit)
+        record = store.read(SCOPE, A)
+        assert record is not None
+        assert record.value == b"x" * limit
+        with pytest.raises(CommitRefused):
+            store.commit(SCOPE, guards=[], writes=[Put(Key("b"), b"", None), Put(Key("c"), b"x" * (limit + 1), None)])
+        assert set(values(store)) == {"a"}
+
+    def test_a_commit_may_have_the_declared_number_of_writes_and_not_more(self, rig: StoreRig) -> None:
+        store = rig.client()
+        limit = store.guarantees.max_writes
+        guards: list[Guard] = [Absent(Key("never"))]
+        writes: list[Write] = [Put(Key(f"k{number:06}"), b"", None) for number in range(limit)]
+        with pytest.raises(CommitRefused):
+            store.commit(SCOPE, guards=guards, writes=writes)
+        assert values(store) == {}
+        store.commit(SCOPE, guards=guards, writes=writes[:-1])
+        assert len(values(store)) == limit - 1
+
+    def test_restart(self, rig: StoreRig) -> None:
+        store = rig.client()
+        version = put_new(store, "a", b"kept")
+        revision = store.list(SCOPE).revision
+        restarted = rig.restart()
+        if not restarted.guarantees.survives_restart:
+            assert values(restarted) == {}
+            return
+        record = restarted.read(SCOPE, A)
+        assert record is not None
+        assert (record.value, record.version) == (b"kept", version)
+        assert restarted.list(SCOPE).revision >= revision
+        later = restarted.commit(SCOPE, guards=[Exact(A, version)], writes=[Put(A, b"", version)])
+        assert later.revision > revision
+        assert later.versions[A] != version
+
+    def test_death(self, rig: StoreRig) -> None:
+        doomed, store = rig.client(), rig.client()
+        session = doomed.open_session(ttl=rig.ttl)
+        put_new(doomed, "leader", session=session.id)
+        assert set(values(store)) == {"leader"}
+        killed = time.monotonic()  # noqa: TID251 - the promise is about real time
+        rig.kill(doomed)
+        if store.guarantees.death_noticed_at_once:
+            while values(store):
+                assert time.monotonic() - killed < 1.0  # noqa: TID251 - as above
+        else:
+            rig.pass_time(rig.ttl * 0.3)
+            assert set(values(store)) == {"leader"}
+            rig.outlive(rig.ttl)
+        assert values(store) == {}
+
+    def test_one_instant(self, rig: StoreRig) -> None:
+        """Two records that are always written together are listed together; or each is one that was written."""
+        store, reader = rig.client(), rig.client()
+        first, last = Key("a"), Key("z")
+        commit = store.commit(SCOPE, guards=[], writes=[Put(first, b"0", None), Put(last, b"0", None)])
+        rounds = 60
+
+        def write() -> None:
+            versions = commit.versions
+            for number in range(1, rounds + 1):
+                value = str(number).encode()
+                puts = [Put(key, value, versions[key]) for key in (first, last)]
+                versions = store.commit(SCOPE, guards=[], writes=puts).versions
+
+        seen: set[bytes] = set()
+        with ThreadPoolExecutor(1) as pool:
+            writing = pool.submit(write)
+            while str(rounds).encode() not in seen:
+                found = [record.value for record in reader.list(SCOPE).records]
+                assert len(found) == 2
+                if store.guarantees.list_is_one_instant:
+                    assert found[0] == found[1]
+                seen.update(found)
+                assert not (writing.done() and writing.exception()), writing.exception()
+            writing.result()
+        assert seen <= {str(number).encode() for number in range(rounds + 1)}
+
+    def test_an_old_version_after_deletion(self, rig: StoreRig) -> None:
+        """A version of a record that was deleted and made anew names neither; or at least not its later states."""
+        store = rig.client()
+        old: list[Version] = []
+        for _ in range(4):
+            old.append(put_new(store, "a", b"same"))
+            old.append(store.commit(SCOPE, guards=[], writes=[Put(A, b"same", old[-1])]).versions[A])
+            assert old[-1] != old[-2]
+            store.commit(SCOPE, guards=[], writes=[Delete(A, old[-1])])
+        current = put_new(store, "a", b"same")
+        if not store.guarantees.versions_survive_deletion:
+            changed = store.commit(SCOPE, guards=[], writes=[Put(A, b"", current)]).versions[A]
+            assert changed != current
+            return
+        for version in old:
+            for write in (Put(A, b"stale", version), Delete(A, version)):
+                with pytest.raises(GuardFailed):
+                    store.commit(SCOPE, guards=[], writes=[write])
+            with pytest.raises(GuardFailed):
+                store.commit(SCOPE, guards=[Exact(A, version)], writes=[Put(Key("b"), b"", None)])
+        assert values(store) == {"a": b"same"}

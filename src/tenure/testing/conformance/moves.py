@@ -1,0 +1,118 @@
+"""Random commits, drawn without knowing the store, resolved against what is known when they are made.
+
+Promise: pure. Only commits whose answer the contract fixes are made: a record bound to a session has none below it,
+and no commit writes below a key on which it puts a `NoneUnder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from hypothesis import strategies as st
+
+from tenure.coordination.records import (
+    Absent,
+    Delete,
+    Exact,
+    Guard,
+    Key,
+    NoneUnder,
+    Put,
+    Scope,
+    SessionId,
+    Version,
+    Write,
+)
+
+SCOPES: Final = (Scope("left"), Scope("right"))
+PERMANENT: Final = tuple(map(Key, ("a", "ab", "a/x", "a/xy", "a/x/deep", "b")))
+BINDABLE: Final = tuple(map(Key, ("live/1", "live/2", "leader")))
+KEYS: Final = PERMANENT + BINDABLE
+
+Which = Literal["now", "old", "none"]
+"""Which version a guard or write names: the current one, an earlier one, or that there is none."""
+
+
+@dataclass(frozen=True)
+class GuardMove:
+    key: Key
+    which: Which
+    age: int
+
+
+@dataclass(frozen=True)
+class WriteMove:
+    key: Key
+    which: Which
+    age: int
+    value: bytes | None
+    """None: delete."""
+    none_under: bool
+    session: int | None
+
+
+@dataclass(frozen=True)
+class CommitMove:
+    scope: Scope
+    guards: tuple[GuardMove, ...]
+    writes: tuple[WriteMove, ...]
+
+
+@dataclass
+class Known:
+    """Every version that a record had, the newest last, and whether the last one is still there."""
+
+    history: dict[tuple[Scope, Key], list[Version]]
+    present: Callable[[Scope, Key], bool]
+
+    def pick(self, scope: Scope, key: Key, which: Which, age: int) -> Version | None:
+        known = self.history.get((scope, key), [])
+        if which == "none" or not known:
+            return None
+        if which == "now":
+            return known[-1] if self.present(scope, key) else None
+        return known[age % len(known)]
+
+
+_which: Final = st.sampled_from(["now", "now", "now", "old", "none"])
+_ages: Final = st.integers(0, 7)
+_guards: Final = st.builds(GuardMove, st.sampled_from(KEYS), _which, _ages)
+_writes: Final = st.builds(
+    WriteMove,
+    st.sampled_from(KEYS),
+    _which,
+    _ages,
+    st.one_of(st.none(), st.sampled_from([b"", b"1", b"2"])),
+    st.booleans(),
+    st.one_of(st.none(), st.integers(0, 5)),
+)
+commit_moves: Final = st.builds(
+    CommitMove,
+    st.sampled_from(SCOPES),
+    st.lists(_guards, max_size=3).map(tuple),
+    st.lists(_writes, max_size=4, unique_by=lambda move: move.key).map(tuple),
+)
+
+
+def resolve(
+    move: CommitMove, known: Known, sessions: Sequence[SessionId]
+) -> tuple[tuple[Guard, ...], tuple[Write, ...]]:
+    """The guards and writes that the move means now."""
+    guards: list[Guard] = []
+    writes: list[Write] = []
+    for guard in move.guards:
+        version = known.pick(move.scope, guard.key, guard.which, guard.age)
+        guards.append(Absent(guard.key) if version is None else Exact(guard.key, version))
+    for write in move.writes:
+        version = known.pick(move.scope, write.key, write.which, write.age)
+        if write.value is not None:
+            bound = write.session is not None and bool(sessions) and write.key in BINDABLE
+            session = sessions[(write.session or 0) % len(sessions)] if bound else None
+            writes.append(Put(write.key, write.value, version, session))
+        elif version is not None:
+            writes.append(Delete(write.key, version))
+            if write.none_under and not any(other.key.is_under(write.key) for other in move.writes):
+                guards.insert(write.age % (len(guards) + 1), NoneUnder(write.key))
+    return tuple(guards), tuple(writes)

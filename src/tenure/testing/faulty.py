@@ -1,0 +1,337 @@
+"""Faults around any coordination store, scripted from outside; no hook in the product.
+
+Promise: a fault bites the next calls that its predicate matches, as often as `times` says, and counts how
+often it did (`Script.fired`): a test checks that its fault happened. Faults that match the same call nest,
+the first scripted outermost. The store within is never changed; a fault that says "not sent" sends nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from tenure.clock import Clock, SystemClock
+from tenure.coordination.guarantees import Guarantees
+from tenure.coordination.records import (
+    Commit,
+    Guard,
+    Key,
+    Listing,
+    Record,
+    Revision,
+    Scope,
+    SessionId,
+    Write,
+)
+from tenure.coordination.store import Changes, CoordinationStore, Session
+from tenure.errors import OutcomeUnknown, StoreError, StoreUnavailable
+
+T = TypeVar("T")
+Operation = Literal["open_session", "renew", "close_session", "read", "list", "commit", "wait"]
+_CHANGING = ("open_session", "renew", "close_session", "commit")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call to the store, as a fault's predicate sees it. `path`: the key of a read, the prefix of a list."""
+
+    operation: Operation
+    scope: Scope | None = None
+    path: str | None = None
+    guards: tuple[Guard, ...] = ()
+    writes: tuple[Write, ...] = ()
+    session: SessionId | None = None
+
+
+Match = Callable[[Call], bool]
+Proceed = Callable[[], Any]
+Fault = Callable[[Call, Proceed], Any]
+
+
+def every_call(call: Call) -> bool:
+    """Matches all."""
+    return True
+
+
+def commits(call: Call) -> bool:
+    """Matches commits that write something."""
+    return call.operation == "commit" and bool(call.writes)
+
+
+def writes_under(prefix: str) -> Match:
+    """Matches commits that write a record at or below `prefix`."""
+    return lambda call: any(write.key == prefix or write.key.is_under(prefix) for write in call.writes)
+
+
+def operation(*names: Operation) -> Match:
+    """Matches calls of these operations."""
+    return lambda call: call.operation in names
+
+
+@dataclass
+class Script:
+    """A fault that waits for its calls. `fired`: how often it did its work."""
+
+    match: Match
+    fault: Fault
+    times: int | None
+    fired: int = 0
+
+    def takes(self, call: Call) -> bool:
+        """Whether the fault bites this call; counts it. The store's lock is held."""
+        if (self.times is not None and self.fired >= self.times) or not self.match(call):
+            return False
+        self.fired += 1
+        return True
+
+
+@dataclass
+class Late:
+    """Requests that were reported unknown and are still on their way."""
+
+    requests: list[Proceed] = field(default_factory=list)
+
+    def deliver(self) -> list[Any]:
+        """Let every late request reach the store, in order; return each answer, or the StoreError it met."""
+        waiting, self.requests = self.requests, []
+        return [_answer(request) for request in waiting]
+
+
+class Gate:
+    """Holds calls at one point until the test lets them go on."""
+
+    def __init__(self) -> None:
+        self._arrived = threading.Semaphore(0)
+        self._open = threading.Event()
+
+    def wait_arrived(self, *, real_timeout: timedelta = timedelta(seconds=10)) -> None:
+        """Return when a call (one more than at the last time) has arrived. Raises TimeoutError."""
+        if not self._arrived.acquire(timeout=real_timeout.total_seconds()):
+            raise TimeoutError("no call has arrived at the gate")
+
+    def release(self) -> None:
+        """Let every call through, now and later."""
+        self._open.set()
+
+    def hold(self) -> None:
+        """Called in the thread of the call."""
+        self._arrived.release()
+        if not self._open.wait(60):
+            raise TimeoutError("nobody opened the gate within 60 s")
+
+
+def _answer(proceed: Proceed) -> Any:
+    try:
+        return proceed()
+    except StoreError as error:
+        return error
+
+
+def _lost(call: Call, what: str) -> StoreError:
+    """The error for a lost message: only a call that changes something can have an unknown outcome."""
+    kind = OutcomeUnknown if call.operation in _CHANGING else StoreUnavailable
+    return kind(f"{call.operation}: {what} (scripted)")
+
+
+class FaultyStore:
+    """Wraps a store, and the sessions and watches opened through it. `calls` records every call made."""
+
+    def __init__(self, store: CoordinationStore, *, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock: Clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._scripts: list[Script] = []  # guarded by _lock
+        self._calls: list[Call] = []  # guarded by _lock
+        self._sessions: dict[SessionId, Session] = {}  # guarded by _lock
+
+    # --- the script ---------------------------------------------------------------------------------------
+
+    def script(self, fault: Fault, *, when: Match = every_call, times: int | None = 1) -> Script:
+        """Add a fault. `times` None: without end, until `remove`."""
+        script = Script(when, fault, times)
+        with self._lock:
+            self._scripts.append(script)
+        return script
+
+    def remove(self, script: Script) -> None:
+        with self._lock:
+            self._scripts.remove(script)
+
+    def heal(self) -> None:
+        """Remove every fault."""
+        with self._lock:
+            self._scripts.clear()
+
+    def be_unavailable(self, *, when: Match = every_call, times: int | None = 1) -> Script:
+        """StoreUnavailable; nothing is sent."""
+
+        def fault(call: Call, proceed: Proceed) -> Any:
+            raise StoreUnavailable(f"{call.operation}: the store is unreachable (scripted)")
+
+        return self.script(fault, when=when, times=times)
+
+    def lose_reply(self, *, when: Match = commits, times: int | None = 1) -> Script:
+        """The store does the work, whatever it answers; the caller learns only that the outcome is unknown."""
+
+        def fault(call: Call, proceed: Proceed) -> Any:
+            _answer(proceed)
+            raise _lost(call, "the reply was lost")
+
+        return self.script(fault, when=when, times=times)
+
+    def lose_request(self, *, when: Match = commits, times: int | None = 1) -> Script:
+        """The same error as a lost reply, and the opposite truth: the store never hears of it."""
+
+        def fault(call: Call, proceed: Proceed) -> Any:
+            raise _lost(call, "the request was lost")
+
+        return self.script(fault, when=when, times=times)
+
+    def be_late(self, *, when: Match = commits, times: int | None = 1) -> tuple[Script, Late]:
+        """The outcome is unknown now; the request reaches the store when the test says `deliver()`."""
+        late = Late()
+
+        def fault(call: Call, proceed: Proceed) -> Any:
+            late.requests.append(proceed)
+            raise _lost(call, "the request is late")
+
+        return self.script(fault, when=when, times=times), late
+
+    def delay(self, by: timedelta, *, when: Match = every_call, times: int | None = 1) -> Script:
+        """The call reaches the store after `by` of the clock."""
+
+        def fault(call: Call, proceed: Proceed) -> Any:
+            self._clock.sleep(by.total_seconds())
+            return proceed()
+
+        return self.script(fault, when=when, times=times)
+
+    def pause(
+        self, *, when: Match = commits, point: Literal["before", "after"] = "before", times: int | None = 1
+    ) -> tuple[Script, Gate]:
+        """The call stops before it is sent, or after the store answered, until the gate is released."""
+        gate = Gate()
+
+        def fault(call: Call, proceed: Proceed) -> Any:
+            if point == "before":
+                gate.hold()
+                return proceed()
+            try:
+                return proceed()
+            finally:
+                gate.hold()
+
+        return self.script(fault, when=when, times=times), gate
+
+    def expire_before(self, session: SessionId, *, when: Match = commits, times: int | None = 1) -> Script:
+        """The session ends in the store just before the call reaches it."""
+
+        def fault(call: Call, proceed: Proceed) -> Any:
+            self.expire(session)
+            return proceed()
+
+        return self.script(fault, when=when, times=times)
+
+    def expire(self, session: SessionId) -> None:
+        """End a session in the store, now, behind the back of its holder."""
+        with self._lock:
+            inner = self._sessions[session]
+        inner.close()
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call made so far, in the order in which they began."""
+        with self._lock:
+            return tuple(self._calls)
+
+    def make(self, call: Call, proceed: Callable[[], T]) -> T:
+        """Record the call and send it through the faults that match."""
+        with self._lock:
+            self._calls.append(call)
+            faults = [script.fault for script in self._scripts if script.takes(call)]
+        step: Proceed = proceed
+        for fault in reversed(faults):
+            step = _nest(fault, call, step)
+        result: T = step()
+        return result
+
+    # --- CoordinationStore -----------------------------------------------------------------------------------
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return self._store.guarantees
+
+    def open_session(self, *, ttl: timedelta) -> Session:
+        session = self.make(Call("open_session"), lambda: self._store.open_session(ttl=ttl))
+        with self._lock:
+            self._sessions[session.id] = session
+        return FaultySession(self, session)
+
+    def read(self, scope: Scope, key: Key) -> Record | None:
+        return self.make(Call("read", scope, path=key), lambda: self._store.read(scope, key))
+
+    def list(self, scope: Scope, prefix: str = "") -> Listing:
+        return self.make(Call("list", scope, path=prefix), lambda: self._store.list(scope, prefix))
+
+    def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
+        call = Call("commit", scope, guards=tuple(guards), writes=tuple(writes))
+        return self.make(call, lambda: self._store.commit(scope, guards=call.guards, writes=call.writes))
+
+    def watch(self, scope: Scope, *, after: Revision) -> Changes:
+        return FaultyChanges(self, scope, self._store.watch(scope, after=after))
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def _nest(fault: Fault, call: Call, proceed: Proceed) -> Proceed:
+    return lambda: fault(call, proceed)
+
+
+class FaultySession:
+    """A session whose calls go through the faults."""
+
+    def __init__(self, store: FaultyStore, session: Session) -> None:
+        self._store = store
+        self._session = session
+
+    @property
+    def id(self) -> SessionId:
+        return self._session.id
+
+    @property
+    def ttl(self) -> timedelta:
+        return self._session.ttl
+
+    def renew(self) -> None:
+        self._store.make(Call("renew", session=self.id), self._session.renew)
+
+    def close(self) -> None:
+        self._store.make(Call("close_session", session=self.id), self._session.close)
+
+
+class FaultyChanges:
+    """A watch whose waits go through the faults."""
+
+    def __init__(self, store: FaultyStore, scope: Scope, changes: Changes) -> None:
+        self._store = store
+        self._scope = scope
+        self._changes = changes
+
+    def wait(self, *, timeout: timedelta) -> Revision | None:
+        return self._store.make(Call("wait", self._scope), lambda: self._changes.wait(timeout=timeout))
+
+    def close(self) -> None:
+        self._changes.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,74 @@
+"""Rigs of the two embedded stores, for the conformance suite and for whoever compares a store with them."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+from tenure.backends.memory import MemoryServer, MemoryStore
+from tenure.backends.sqlite import SqliteStore
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.testing.clock import ManualClock
+from tenure.testing.conformance.rig import StoreRig
+
+
+class MemoryRig(StoreRig):
+    """A memory store on a manual clock."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self._server = MemoryServer(self.clock)
+
+    def client(self) -> CoordinationStore:
+        return MemoryStore(self._server)
+
+    def kill(self, client: CoordinationStore) -> None:
+        client.close()
+
+    def restart(self) -> CoordinationStore:
+        self._server = MemoryServer(self.clock)
+        return self.client()
+
+    def pass_time(self, by: timedelta) -> None:
+        self.clock.advance(by)
+
+    def close(self) -> None:
+        """Nothing lies outside of this object."""
+
+
+class SqliteRig(StoreRig):
+    """A SQLite store in a directory of its own, on a manual clock."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self._directory = tempfile.TemporaryDirectory(prefix="tenure-rig-")
+        self.path = Path(self._directory.name) / "store.db"
+        self._clients: list[SqliteStore] = []
+
+    def client(self) -> CoordinationStore:
+        client = SqliteStore(self.path, clock=self.clock)
+        self._clients.append(client)
+        return client
+
+    def kill(self, client: CoordinationStore) -> None:
+        """The kernel closes the files of a killed process, and that is all that closing does."""
+        client.close()
+        self._clients = [known for known in self._clients if known is not client]
+
+    def restart(self) -> CoordinationStore:
+        for client in list(self._clients):
+            self.kill(client)
+        return self.client()
+
+    def pass_time(self, by: timedelta) -> None:
+        """Everybody looks before, because an observer counts from its own first look."""
+        for client in self._clients:
+            client.list(Scope("anything"))
+        self.clock.advance(by)
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+        self._directory.cleanup()

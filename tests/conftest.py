@@ -1,0 +1,39 @@
+"""What every test gets: Hypothesis profiles, and a guard that fails the session when processes are left."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests import leftovers
+
+# Machines differ in speed, so no example has a deadline. Examples are random in CI too; a failure prints the
+# line that reproduces it.
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("default"), print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+_mark = pytest.StashKey[str]()
+_left = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_mark] = leftovers.mark_session()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    leftovers.end_own_jvm()
+    left = leftovers.find_leftovers(session.config.stash[_mark])
+    session.config.stash[_left] = leftovers.end(left)
+    if left and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    lines = config.stash.get(_left, [])
+    if lines:
+        terminalreporter.section("processes that the tests left running (killed now); the session fails", red=True)
+        for line in lines:
+            terminalreporter.write_line(line)

@@ -1,0 +1,160 @@
+"""A query goes on in a seeded run directory as if nothing had happened, the old directory being gone.
+
+One test for each kind of query that the seeding was measured with; a new Spark version that changes what a run
+directory needs fails here, and in `test_seeding_rows.py` for each file that is left out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tenure.spark.run_directory import latest_commit, latest_planned, read_offsets, read_query_id
+from tenure.spark.seeding import Seeded, seed
+from tests.spark.recorded_runs import (
+    BATCHES,
+    Recorded,
+    Recorder,
+    Rows,
+    copy_of,
+    cut,
+    error_of,
+    files_below,
+    moved_away,
+    run,
+)
+
+pytestmark = pytest.mark.spark
+
+CASES = [
+    ("stateless", "1"),
+    ("aggregation, snapshots only", "2"),
+    ("aggregation", "1"),
+    ("aggregation", "2"),
+    ("aggregation, HDFS-backed", "1"),
+    ("join", "2"),
+    ("dropDuplicatesWithinWatermark", "2"),
+    ("applyInPandasWithState", "2"),
+    ("transformWithStateInPandas", "2"),
+]
+LONG_CASES = [
+    ("aggregation, snapshots only", "1"),
+    ("join", "1"),
+    ("join, one store", "1"),
+    ("join, one store", "2"),
+    ("join, HDFS-backed", "1"),
+    ("dropDuplicatesWithinWatermark", "1"),
+    ("applyInPandasWithState", "1"),
+    ("transformWithStateInPandas", "1"),
+]
+ALL_CASES = [*CASES, *(pytest.param(case, marks=pytest.mark.long) for case in LONG_CASES)]
+
+
+def seed_from(recorded: Recorded, target: Path, batch: int, *, committed: bool = False) -> Seeded:
+    offsets = read_offsets(str(recorded.directory), batch)
+    return seed(str(recorded.directory), str(target), batch=batch, offsets=offsets, committed=committed)
+
+
+def go_on(spark: SparkSession, recorded: Recorded, target: Path) -> Rows:
+    with moved_away(recorded.directory):
+        return run(spark, recorded.kind, recorded.format_, recorded.input, target)
+
+
+def rows_from(output: Rows, batch: int) -> Rows:
+    return {number: rows for number, rows in output.items() if number >= batch}
+
+
+@pytest.mark.parametrize("committed", [False, True], ids=["planned", "committed"])
+@pytest.mark.parametrize("case", ALL_CASES, ids=" ".join)
+def test_goes_on_in_a_seed(
+    spark: SparkSession, recorder: Recorder, tmp_path: Path, case: tuple[str, str], committed: bool
+) -> None:
+    recorded = recorder.record(*case)
+    batch = cut(recorded)
+    target = tmp_path / "a seed+1%"
+    seeded = seed_from(recorded, target, batch, committed=committed)
+    assert seeded.files == len(files_below(target)) < len(files_below(recorded.directory))
+    assert read_query_id(str(target)) == read_query_id(str(recorded.directory))
+    after = batch + 1 if committed else batch
+    # Batch by batch, so that the whole output is the same multiset, and the re-run batch the same rows.
+    assert go_on(spark, recorded, target) == rows_from(recorded.output, after)
+
+
+@pytest.mark.parametrize("batch", [0, 1, 9, BATCHES - 1])
+@pytest.mark.parametrize("name", ["aggregation", "transformWithStateInPandas"])
+def test_goes_on_at_batch(spark: SparkSession, recorder: Recorder, tmp_path: Path, name: str, batch: int) -> None:
+    """The first batches, the batch whose source log is just a compact file, and the newest batch."""
+    recorded = recorder.record(name, "2")
+    seed_from(recorded, tmp_path / "seed", batch)
+    assert go_on(spark, recorded, tmp_path / "seed") == rows_from(recorded.output, batch)
+
+
+def test_goes_on_after_the_first_batch(spark: SparkSession, recorder: Recorder, tmp_path: Path) -> None:
+    recorded = recorder.record("aggregation", "2")
+    seed_from(recorded, tmp_path / "seed", 0, committed=True)
+    assert go_on(spark, recorded, tmp_path / "seed") == rows_from(recorded.output, 1)
+
+
+@pytest.mark.parametrize("name", ["aggregation", "transformWithStateInPandas"])
+def test_a_seed_of_a_seed(spark: SparkSession, recorder: Recorder, tmp_path: Path, name: str) -> None:
+    """Two takeovers in one batch, then one after the second leader went on: the schema's path moves each time."""
+    recorded = recorder.record(name, "2")
+    batch = cut(recorded)
+    offsets = read_offsets(str(recorded.directory), batch)
+    first, second, third = (tmp_path / part for part in ("first", "second", "third"))
+    seed(str(recorded.directory), first.as_uri(), batch=batch, offsets=offsets)
+    seed(str(first), str(second), batch=batch, offsets=offsets)
+    with moved_away(first):
+        assert go_on(spark, recorded, second) == rows_from(recorded.output, batch)
+    later = read_offsets(str(second), batch + 1)
+    seed(str(second), str(third), batch=batch + 1, offsets=later)
+    with moved_away(first), moved_away(second):
+        assert go_on(spark, recorded, third) == rows_from(recorded.output, batch + 1)
+
+
+def test_the_run_leaves_the_files_that_it_shares_with_the_source_as_they_are(
+    spark: SparkSession, recorder: Recorder, tmp_path: Path
+) -> None:
+    """Format 1 writes the state of a re-run batch under the same names: it must not reach through a hard link."""
+    recorded = recorder.record("aggregation", "1")
+    source = copy_of(recorded.directory, tmp_path / "source")
+    before = {name: (source / name).read_bytes() for name in files_below(source)}
+    batch = cut(recorded)
+    seeded = seed(str(source), str(tmp_path / "seed"), batch=batch, offsets=read_offsets(str(source), batch))
+    assert seeded.linked > 0
+    run(spark, recorded.kind, "1", recorded.input, tmp_path / "seed")
+    assert latest_commit(str(tmp_path / "seed")) == BATCHES - 1
+    assert {name: (source / name).read_bytes() for name in files_below(source)} == before
+
+
+class Killed(Exception):
+    """The process ended here."""
+
+
+PARTS = ("offsets", "commits", "sources", "state", "plan", "metadata")
+
+
+def test_a_half_seeded_directory_does_not_start(spark: SparkSession, recorder: Recorder, tmp_path: Path) -> None:
+    recorded = recorder.record("aggregation", "2")
+    batch = cut(recorded)
+    offsets = read_offsets(str(recorded.directory), batch)
+    heard: list[str] = []
+    seed(str(recorded.directory), str(tmp_path / "whole"), batch=batch, offsets=offsets, on_part=heard.append)
+    assert heard == [f"{when} {part}" for part in PARTS for when in ("before", "after")]
+    for step in heard[:-1]:
+        target = tmp_path / step
+
+        def kill(part: str, step: str = step) -> None:
+            if part == step:
+                raise Killed
+
+        with pytest.raises(Killed):
+            seed(str(recorded.directory), str(target), batch=batch, offsets=offsets, on_part=kill)
+        if not target.exists():
+            assert step == "before offsets"
+        elif step.startswith("after") or step == "before metadata":  # "before" the next part is the same directory
+            assert "STREAMING_CHECKPOINT_MISSING_METADATA_FILE" in error_of(spark, recorded, target)
+        if not step.endswith("metadata") and step != "after plan":
+            assert latest_planned(str(target)) in (None, batch - 1)

@@ -1,0 +1,157 @@
+"""What happens when one file is left out of a seed: what Spark says, and that our seeding says it first.
+
+Each row was measured on Spark 4.3. Where Spark starts without a word, and wrongly, the row says so: such a row
+that fails after an update of Spark is good news, and the seeding may then be stricter than it must be.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tenure.errors import CorruptRunDirectory
+from tenure.spark.run_directory import read_offsets
+from tenure.spark.seeding import seed
+from tests.spark.recorded_runs import (
+    Recorded,
+    Recorder,
+    copy_of,
+    cut,
+    error_of,
+    moved_away,
+    remove,
+    run,
+)
+
+pytestmark = pytest.mark.spark
+
+MISSING_METADATA = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+UNREADABLE_STATE = "CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE"
+AGGREGATION, PROCESSOR = "aggregation", "transformWithStateInPandas"
+PLANNED, COMMITTED = False, True
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A file that is left out; `{n}` is the batch, `{p}` the one before, `{v}` the state version that is loaded."""
+
+    left_out: str
+    committed: bool
+    spark_says: str | None
+    """None: Spark runs as if nothing were missing."""
+    name: str = AGGREGATION
+    format_: str = "2"
+    runs_again: bool = False
+    """Whether Spark runs batch N again though it was committed."""
+    we_refuse: bool = True
+
+    def __str__(self) -> str:
+        when = "committed" if self.committed else "planned"
+        return f"{self.name}, format {self.format_}, {when}: {self.left_out}"
+
+
+ROWS = [
+    Row("metadata", PLANNED, MISSING_METADATA),
+    Row("metadata", COMMITTED, MISSING_METADATA),
+    Row("offsets/{p}", COMMITTED, "batch {p} doesn't exist"),
+    Row("offsets/{p}", PLANNED, "Previous batch {p} not found in offset log"),
+    Row("commits/{n}", COMMITTED, None, format_="1", runs_again=True),
+    Row("commits/{p}", PLANNED, None, format_="1"),
+    Row("commits/{n}", COMMITTED, "NumberFormatException: For input string"),
+    Row("commits/{p}", PLANNED, "NumberFormatException: For input string"),
+    Row("sources/0/{n}", PLANNED, "batch {n} doesn't exist"),
+    Row("sources/0/{n}", COMMITTED, "batch {n} doesn't exist"),
+    Row("sources", PLANNED, "batch {n} doesn't exist"),
+    Row("sources/0/9.compact", PLANNED, "sources/0/9.compact doesn't exist"),
+    Row("sources/0/9.compact", COMMITTED, "sources/0/9.compact doesn't exist"),
+    Row("state/0/1/{v}*.changelog", PLANNED, UNREADABLE_STATE, format_="1"),
+    Row("state/0/1/{v}*.changelog", COMMITTED, UNREADABLE_STATE, format_="1"),
+    Row("state/0/1/{v}_*.changelog", PLANNED, UNREADABLE_STATE),
+    Row("state/0/1/{v}_*.changelog", COMMITTED, UNREADABLE_STATE),
+    Row("state/0/1/*.zip", PLANNED, UNREADABLE_STATE),
+    Row("state/0/1/SSTs/*", PLANNED, "FileNotFoundException"),
+    Row("state/0/1", PLANNED, UNREADABLE_STATE),
+    Row("state/0/_metadata", PLANNED, None),  # ours is stricter: it takes the number of partitions from there
+    Row("state/0/0/_metadata", PLANNED, None, we_refuse=False),
+    Row("state/0/*/*.crc", PLANNED, None, we_refuse=False),
+    Row("state/0/_metadata", PLANNED, "STDS_FAILED_TO_READ_OPERATOR_METADATA", name=PROCESSOR),
+    Row("state/0/_metadata", COMMITTED, "STDS_FAILED_TO_READ_OPERATOR_METADATA", name=PROCESSOR),
+    Row("state/0/_stateSchema", PLANNED, "FileNotFoundException", name=PROCESSOR),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_left_out(spark: SparkSession, recorder: Recorder, tmp_path: Path, row: Row) -> None:
+    recorded = recorder.record(row.name, row.format_)
+    batch = cut(recorded)
+    version = batch + 1 if row.committed else batch
+    offsets = read_offsets(str(recorded.directory), batch)
+    target = tmp_path / "seed"
+    seed(str(recorded.directory), str(target), batch=batch, offsets=offsets, committed=row.committed)
+    removed = remove(target, row.left_out.format(n=batch, p=batch - 1, v=version))
+    if row.spark_says is not None:
+        assert row.spark_says.format(n=batch, p=batch - 1) in error_of(spark, recorded, target)
+    else:
+        first = batch if row.runs_again or not row.committed else batch + 1
+        ran = run(spark, recorded.kind, row.format_, recorded.input, target)
+        assert ran == {number: rows for number, rows in recorded.output.items() if number >= first}
+
+    source = copy_of(recorded.directory, tmp_path / "source")
+    for path in removed:
+        remove(source, path)
+    again = tmp_path / "again"
+    if row.we_refuse:
+        with pytest.raises(CorruptRunDirectory) as refused:
+            seed(str(source), str(again), batch=batch, offsets=offsets, committed=row.committed)
+        assert str(source) in refused.value.what
+        assert any(Path(path).name.split(".")[0] in refused.value.what for path in removed)
+        assert not (again / "metadata").exists()
+    else:
+        seed(str(source), str(again), batch=batch, offsets=offsets, committed=row.committed)
+
+
+def test_a_schema_path_that_was_not_rewritten_reads_the_old_directory(
+    spark: SparkSession, recorder: Recorder, tmp_path: Path
+) -> None:
+    recorded = recorder.record(PROCESSOR, "2")
+    batch = cut(recorded)
+    target = tmp_path / "seed"
+    seed(str(recorded.directory), str(target), batch=batch, offsets=read_offsets(str(recorded.directory), batch))
+    operator = target / "state/0/_metadata/v2/0"
+    path = json.loads(operator.read_text().partition("\n")[2])["stateStoreInfo"][0]["stateSchemaFilePaths"][0]
+    assert path.startswith(f"file:{target}/state/0/_stateSchema/default/")
+    operator.write_bytes((recorded.directory / "state/0/_metadata/v2/0").read_bytes())
+    with moved_away(recorded.directory):
+        assert "FileNotFoundException" in error_of(spark, recorded, target)
+
+
+def test_damage_inside_a_state_file_is_found_by_the_checksum_file_beside_it(
+    spark: SparkSession, recorder: Recorder, tmp_path: Path
+) -> None:
+    """Why a seed takes Spark's checksum files along, though Spark starts without them."""
+    recorded = recorder.record(AGGREGATION, "2")
+    batch = cut(recorded)
+    target = tmp_path / "seed"
+    seed(str(recorded.directory), str(target), batch=batch, offsets=read_offsets(str(recorded.directory), batch))
+    damaged = next((target / "state/0/0").glob(f"{batch}_*.changelog"))
+    data = bytearray(damaged.read_bytes())
+    data[-30] ^= 0xFF
+    damaged.unlink()  # it is a link to the source's file
+    damaged.write_bytes(data)
+    assert "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED" in error_of(spark, recorded, target)
+
+
+def test_a_planned_batch_with_other_offsets_runs_those(spark: SparkSession, recorder: Recorder, tmp_path: Path) -> None:
+    """The plan is what the caller says, not what the former owner's directory says by now."""
+    recorded: Recorded = recorder.record("stateless", "1")
+    batch = cut(recorded)
+    offsets = read_offsets(str(recorded.directory), batch + 1)
+    target = tmp_path / "seed"
+    seed(str(recorded.directory), str(target), batch=batch, offsets=offsets)
+    assert read_offsets(str(target), batch) == offsets
+    ran = run(spark, recorded.kind, "1", recorded.input, target)
+    assert ran[batch] == sorted(recorded.output[batch] + recorded.output[batch + 1])

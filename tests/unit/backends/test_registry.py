@@ -1,0 +1,59 @@
+"""Store URLs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import SplitResult
+
+import pytest
+
+from tenure.backends import registry
+from tenure.backends.memory import MemoryStore
+from tenure.backends.sqlite import SqliteStore
+from tenure.clock import Clock
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.errors import UsageError
+from tenure.testing.clock import ManualClock
+
+
+def test_a_sqlite_url_names_an_absolute_path(tmp_path: Path) -> None:
+    for url in (f"sqlite://{tmp_path}/a%20b.db", f"sqlite:///{tmp_path}/a%20b.db"):
+        store = registry.open_store(url, clock=ManualClock())
+        assert isinstance(store, SqliteStore)
+        assert not store.list(Scope("s")).records
+        assert (tmp_path / "a b.db").exists()
+        store.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite://rel.db", "sqlite://host/x.db", "sqlite://", "sqlite:///", "sqlite:///d/", "sqlite:///x?y=1"]
+)
+def test_another_form_of_a_sqlite_url_is_refused_with_the_fix(url: str) -> None:
+    with pytest.raises(UsageError, match="sqlite:///var/lib"):
+        registry.open_store(url, clock=ManualClock())
+
+
+def test_a_memory_url_is_a_store_of_its_own() -> None:
+    assert isinstance(registry.open_store("memory://", clock=ManualClock()), MemoryStore)
+    with pytest.raises(UsageError, match="memory://"):
+        registry.open_store("memory://shared", clock=ManualClock())
+
+
+@pytest.mark.parametrize("url", ["zk://host", "/var/lib/x.db", ""])
+def test_an_unknown_scheme_lists_those_that_work(url: str) -> None:
+    with pytest.raises(UsageError, match=r"sqlite:///absolute/path\.db, memory://"):
+        registry.open_store(url, clock=ManualClock())
+
+
+def test_a_missing_client_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_missing(url: SplitResult, clock: Clock) -> CoordinationStore:
+        raise ModuleNotFoundError("No module named 'kazoo'", name="kazoo.client")
+
+    backend = registry.Backend(form="zookeeper://hosts", open=open_missing, extra="zookeeper", library="kazoo")
+    monkeypatch.setitem(registry.BACKENDS, "zookeeper", backend)
+    with pytest.raises(UsageError, match=r"pip install 'tenure\[zookeeper\]'"):
+        registry.open_store("zookeeper://host", clock=ManualClock())
+    monkeypatch.setitem(registry.BACKENDS, "zookeeper", registry.Backend(form="", open=open_missing))
+    with pytest.raises(ModuleNotFoundError):
+        registry.open_store("zookeeper://host", clock=ManualClock())

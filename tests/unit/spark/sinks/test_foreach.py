@@ -1,0 +1,52 @@
+"""Foreach without Spark: the order of plan and function, and what it says of itself."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from pyspark.sql import DataFrame
+
+from tenure.errors import TermLost
+from tenure.events import Events
+from tenure.spark.sinks.foreach import Foreach
+from tenure.spark.sinks.sink import Batch, Written
+
+BATCH = Batch(scope="flights", query="hourly", query_id="q-1", id=7, epoch=3)
+ROWS = cast(DataFrame, object())
+
+
+def test_the_function_runs_after_the_plan_with_rows_and_batch() -> None:
+    log: list[object] = []
+    sink = Foreach(lambda rows, batch: log.append((rows, batch)), idempotent=True)
+    written = sink.write(ROWS, BATCH, planned=lambda: log.append("plan"), events=Events.nobody)
+    assert log == ["plan", (ROWS, BATCH)]
+    assert written == Written(repeated=False)
+
+
+def test_the_function_does_not_run_when_the_plan_is_refused() -> None:
+    def refused() -> None:
+        raise TermLost(scope="flights", epoch=3)
+
+    log: list[object] = []
+    with pytest.raises(TermLost):
+        Foreach(lambda *_: log.append("ran"), idempotent=True).write(ROWS, BATCH, planned=refused, events=Events.nobody)
+    assert log == []
+
+
+def test_the_function_s_own_error_reaches_the_caller() -> None:
+    def failing(rows: DataFrame, batch: Batch) -> None:
+        raise KeyError("gate")
+
+    with pytest.raises(KeyError, match="gate"):
+        Foreach(failing, idempotent=False).write(ROWS, BATCH, planned=lambda: None, events=Events.nobody)
+
+
+def test_what_is_delivered_is_its_author_s_word() -> None:
+    assert Foreach(lambda *_: None, idempotent=True).delivery == "exactly once (idempotent function)"
+    assert Foreach(lambda *_: None, idempotent=False).delivery == "at least once"
+
+
+def test_idempotent_must_be_said() -> None:
+    with pytest.raises(TypeError, match="idempotent"):
+        Foreach(lambda *_: None)  # type: ignore[call-arg]  # that it is refused is the test
