@@ -16,7 +16,7 @@ setup: ## install Java 17+, .venv and the packages, where missing
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh
 
 demo: setup ## a pipeline, a killed leader, a paused leader, and the check of the output (STORE=sqlite)
-	@$(RUN) $(BIN)/python demo/run.py --store $(STORE)
+	@$(RUN) $(BIN)/python -m demo.run --store $(STORE)
 
 test: lint ## lint, then all tests but the long ones
 	@$(RUN) $(BIN)/python -m pytest -m "not long"

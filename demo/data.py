@@ -96,7 +96,7 @@ class Feeder:
     @property
     def done(self) -> bool:
         """Whether all flights are released."""
-        return self.released == self._flights.num_rows
+        return self.released >= int(self._flights.num_rows)
 
     def start(self) -> None:
         """Begin."""

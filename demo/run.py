@@ -18,13 +18,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from data import Feeder, compare_hours, compare_ids, load_flights, true_hours
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from rich.console import Console
 from rich.table import Table
-from view import View
 
+from demo.data import Feeder, compare_hours, compare_ids, load_flights, true_hours
+from demo.view import View
 from tenure.testing.members import MemberProcess
 
 HERE = Path(__file__).parent
@@ -120,7 +121,7 @@ class Demo:
             actions = DeltaTable(str(self.output / table)).get_add_actions(flatten=True)
         except TableNotFoundError:
             return 0
-        return int(sum(n.as_py() for n in actions["num_records"]))
+        return sum(int(row) for row in pa.table(actions)["num_records"].to_pylist())
 
     def wait(self, condition: Callable[[], Any], *, seconds: float, what: str) -> Any:
         """Wait for a condition while the view goes on. Raises TimeoutError, ChildProcessError."""

@@ -11,8 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from data import Feeder
-    from run import Demo
+    from demo.data import Feeder
+    from demo.run import Demo
 
 
 class View:

@@ -203,13 +203,14 @@ def test_reads_that_fail_until_the_deadline_leave_the_outcome_unknown(tmp_path: 
     lab = Lab(tmp_path)
     leader = lab.member("a")
     term = leader.lead()
+    leader.handles.add(term, "w", b"")
     leader.store.lose_reply()
     leader.store.be_unavailable(when=operation("read", "list"), times=None)
     with pytest.raises(TermLost) as lost:
         leader.handles.add(term, "x", ONE)
     assert lost.value.write_is_unknown
     assert term.lost
-    assert set(lab.pointers()) == {"x"}
+    assert set(lab.pointers()) == {"w", "x"}
     assert lab.audit() == set()
 
 

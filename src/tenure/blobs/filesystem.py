@@ -59,7 +59,7 @@ class FileBlobs:
             self._fs.rm_file(path)
 
     def list(self, prefix: str = "") -> Iterable[str]:
-        base = f"{self._root}/{prefix}" if prefix else self._root
+        base = self._path(prefix) if prefix else self._root
         try:
             with _storage_errors("list", base):
                 found = self._fs.find(base)
@@ -75,7 +75,7 @@ class FileBlobs:
         self.delete(address)
 
     def _path(self, address: str) -> str:
-        if not address or address.startswith("/") or any(part in {"", ".", ".."} for part in address.split("/")):
+        if any(part in {"", ".", ".."} or _PART in part for part in address.split("/")):
             raise ValueError(f"blob address {address!r} is not a relative path of names")
         return f"{self._root}/{address}"
 
@@ -95,9 +95,7 @@ class FileBlobs:
                 os.unlink(part)
 
     def _write_remote(self, path: str, data: bytes) -> None:
-        if self._fs.exists(path):
-            raise FileExistsError(path)
-        self._fs.pipe_file(path, data)
+        self._fs.pipe_file(path, data, mode="create")  # s3, gs and abfs: refused by the server when it exists
 
 
 def _make_directories(directory: str) -> None:

@@ -55,7 +55,7 @@ def decode_checkpoint(payload: bytes, *, query: str, name: str) -> Checkpoint:
         raise CorruptCheckpoint(f"{where} does not decode: {error}") from error
     for field in fields(Checkpoint):
         wanted = int if field.name in {"batch", "epoch"} else str
-        if not isinstance(getattr(checkpoint, field.name), wanted):
+        if type(getattr(checkpoint, field.name)) is not wanted:
             raise CorruptCheckpoint(f"{where} does not decode: {field.name} is not {wanted.__name__}")
     if checkpoint.query != query or checkpoint_name(checkpoint.batch) != name:
         raise CorruptCheckpoint(f"{where} says that it is batch {checkpoint.batch} of query {checkpoint.query!r}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, decode_checkpoint, encode_checkpoint
 from tenure.checkpoints.retention import falls_out
-from tenure.coordination.records import Exact
+from tenure.coordination.records import Exact, Guard
 from tenure.coordination.term import Term
 from tenure.errors import CorruptCheckpoint, GuardFailed, HandleExists, HandleLocked, HandleNotFound, OutOfOrder
 from tenure.handles.handle import Handle
@@ -28,12 +28,14 @@ class CheckpointStore:
         self._keep = keep
         self._known: list[Handle] | None = None  # as this store last saw them, by batch; None: not read yet
         self._newest: Checkpoint | None = None  # None: not read yet, or there is none
+        self._since: Guard | None = None  # holds while nothing was removed since `_known` was read; None: not read yet
 
     def newest(self) -> Checkpoint | None:
         """The newest checkpoint, read afresh; None when nothing was ever planned.
 
         Raises CorruptHandle, CorruptBlob, CorruptCheckpoint, StorageError, StoreUnavailable.
         """
+        self._since = self._handles.no_removal_since()
         known = self._handles.list()
         self._newest = self._decode(known[-1]) if known else None
         self._known = known
@@ -85,9 +87,13 @@ class CheckpointStore:
         locked: set[int] = set()
         while True:
             by_batch = {int(handle.name): handle for handle in self._known}
-            out = falls_out(list(by_batch), adding=checkpoint.batch, keep=self._keep, locked=locked)
+            surplus = falls_out(list(by_batch), adding=checkpoint.batch, keep=self._keep, locked=locked)
+            out = surplus[: self._handles.most_removed_by_add]
             remove = [by_batch[batch] for batch in out]
-            newest = [Exact(handle.key, handle.version) for handle in self._known[-1:] if handle not in remove]
+            newest: list[Guard] = [Exact(h.key, h.version) for h in self._known[-1:] if h not in remove]
+            if not self._known:
+                assert self._since is not None
+                newest = [self._since]  # nothing is there, and nothing was: the first batch is planned once, too
             try:
                 added = self._handles.add(
                     term,

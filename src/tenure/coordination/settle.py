@@ -63,6 +63,10 @@ def commit_settled(
                 return applied
             refused.earlier_request_may_apply = True
             raise
+        except SessionEnded as ended:
+            if unknown is not None:
+                raise unknown from ended  # an earlier attempt may have been written while the session lived
+            raise
         except OutcomeUnknown as failed:
             unknown, refusals = failed, 0
             delay = next(delays, None)

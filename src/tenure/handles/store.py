@@ -31,9 +31,10 @@ from tenure.coordination.records import (
 )
 from tenure.coordination.settle import QUICK, commit_settled
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.term import Term, commit_under
+from tenure.coordination.term import Term
 from tenure.errors import (
     BlobNotFound,
+    CommitRefused,
     CorruptBlob,
     GuardFailed,
     HandleExists,
@@ -44,6 +45,7 @@ from tenure.errors import (
     TermLost,
 )
 from tenure.events import BlobLeft, Events
+from tenure.handles.anchor import Anchor
 from tenure.handles.handle import Handle, decode_handle, encode_handle
 from tenure.handles.write_order import AFTER, Operation, Outcome
 from tenure.retry import RetryPolicy
@@ -52,6 +54,9 @@ INLINE_LIMIT = 4096
 """Payloads up to this many bytes need no blob."""
 
 _READERS = 8
+
+_FENCE = 2
+"""The guards of a term."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ class HandleStore:
         self._clock = clock
         self._events = events
         self._inline_limit = inline_limit
+        self._anchor = Anchor(store, scope, area=area, clock=clock)
 
     # --- writing, under a term ---
 
@@ -99,7 +105,8 @@ class HandleStore:
         """Add a handle, and remove others, in one commit.
 
         Raises HandleExists, HandleLocked (one of `remove`), HandleNotFound (one of `remove` is not as given),
-        GuardFailed (one of `guards`), TermLost, StorageError: nothing was added. TermLost may say otherwise.
+        GuardFailed (one of `guards`), CommitRefused, StoreUnavailable, TermLost, StorageError: nothing was added.
+        TermLost may say otherwise.
         """
         key = self._area.child(name)
         content = self._store_payload(term, name, payload)
@@ -139,9 +146,18 @@ class HandleStore:
         Raises HandleLocked or HandleNotFound for the first group that holds such a one (that group and those
         after it stay whole), TermLost.
         """
-        group = max(1, (self._store.guarantees.max_writes - 2) // 2)
+        group = max(1, (self._store.guarantees.max_writes - _FENCE - 1) // 2)  # a guard and a write each, the anchor
         for start in range(0, len(handles), group):
             self._commit(term, Operation.REMOVE, None, None, remove=handles[start : start + group])
+
+    @property
+    def most_removed_by_add(self) -> int:
+        """How many handles one `add` with one guard can remove, by the store's guarantees."""
+        return max(0, (self._store.guarantees.max_writes - _FENCE - 3) // 2)
+
+    def no_removal_since(self) -> Guard:
+        """A guard that holds until the next handle is removed from this area. Raises StoreUnavailable."""
+        return self._anchor.read()
 
     # --- reading ---
 
@@ -250,12 +266,15 @@ class HandleStore:
         unlocked = [NoneUnder(handle.key) for handle in remove]
         outcome = Outcome.UNKNOWN
         try:
-            commit = commit_under(self._store, term, guards=[*guards, *unlocked], writes=writes, clock=self._clock)
+            versions = self._anchor.commit(term, guards=[*guards, *unlocked], writes=writes, moves=bool(remove))
             outcome = Outcome.COMMITTED
-            return None if put is None else commit.versions[put.key]
+            return None if put is None else versions[put.key]
         except GuardFailed as refused:
-            outcome = Outcome.UNKNOWN if refused.earlier_request_may_apply else Outcome.REFUSED
+            outcome = Outcome.REFUSED
             raise self._definite(refused, put, guards) from refused
+        except (CommitRefused, StoreUnavailable):
+            outcome = Outcome.REFUSED
+            raise
         except TermLost as lost:
             outcome = Outcome.UNKNOWN if lost.write_is_unknown else Outcome.REFUSED
             raise

@@ -140,3 +140,23 @@ def _is_partitions(value: object) -> bool:
 def is_log_file(name: str) -> bool:
     """Whether a file of a source is content: neither hidden, nor a checksum, nor a temporary name."""
     return not name.startswith((".", "_")) and not name.endswith((".crc", ".tmp"))
+
+
+def source_folders(
+    folders: Collection[str], offsets: Mapping[str, str | None], *, where: str
+) -> Mapping[str, str | None]:
+    """Which offset belongs to which folder below `sources/`: folder -> offset.
+
+    Usually line i of the plan is folder i. A source that a query reads twice (a self-join, a self-union) has one folder
+    and a line, the same, for each time; folders are numbered by the first time. `where` names `sources` in an error.
+    Raises CorruptRunDirectory when both readings are possible.
+    """
+    lines = list(offsets.values())
+    distinct = list(dict.fromkeys(lines))
+    kept = [name for name in folders if name.isdigit()]
+    if set(offsets) <= set(kept) or not len(distinct) <= len(kept) < len(lines):
+        return offsets
+    if len(distinct) == 1 or len(distinct) == len(kept):
+        values = distinct if len(distinct) == len(kept) else distinct * len(kept)
+        return {str(number): value for number, value in enumerate(values)}
+    raise corrupt(where, f"has {len(kept)} folders for {len(lines)} offsets, and it cannot be told which is whose")

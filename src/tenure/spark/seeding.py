@@ -28,6 +28,7 @@ from tenure.spark.seed_plan import (
     is_log_file,
     log_offset,
     needs_start,
+    source_folders,
     source_log,
 )
 from tenure.spark.state_files import (
@@ -134,7 +135,8 @@ class _Seeding:
 
     def _seed_sources(self) -> None:
         paths: list[tuple[str, bool]] = []  # (path, whether it is an entry of a file source's log)
-        for name, offset in self._sources.items():
+        folders = source_folders(self._source.list("sources"), self._sources, where=self._source.where("sources"))
+        for name, offset in folders.items():
             folder = f"sources/{name}"
             last = None if offset is None else log_offset(offset)
             if last is not None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field, PrimitiveType
 from pyspark.sql import DataFrame, SparkSession
 
-from tenure.errors import StorageError
+from tenure.errors import StorageError, UsageError
 from tenure.spark.sinks.delta import Delta
 from tenure.spark.sinks.delta_log import DeltaLog
 from tenure.spark.sinks.sink import OutputMode, Written
@@ -157,6 +157,15 @@ def test_an_unrelated_writer_between_look_and_commit_is_no_obstacle(spark: Spark
     assert paused.go_on() == Written(repeated=False)
     assert paused.seen.names() == []
     assert content(table) == expected("append", 2)
+
+
+def test_a_table_that_changed_its_columns_meanwhile_is_refused(spark: SparkSession, table: Path) -> None:
+    write(a_sink(table), rows_for(spark, 0), a_batch(0))
+    paused = Paused(a_sink(table), rows_for(spark, 1), a_batch(1)).start()
+    DeltaTable(str(table)).alter.add_columns([Field("new", PrimitiveType("string"))])
+    with pytest.raises(UsageError, match="the table has new, which the rows lack"):
+        paused.go_on()
+    assert content(table) == expected("append", 0)
 
 
 def test_a_writer_that_never_stops_ends_in_one_clear_line(

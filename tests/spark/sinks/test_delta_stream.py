@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.spark.sinks.delta import Delta
 from tenure.spark.sinks.sink import Batch, OutputMode
@@ -88,8 +87,8 @@ class Running:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "source"
+def source(tmp_path: Path) -> Path:
+    return tmp_path / "source"
 
 
 def test_five_batches_of_every_type_arrive_unchanged(
@@ -160,6 +159,8 @@ def test_the_session_s_own_setting_comes_back(spark: SparkSession, table: Path) 
     try:
         write(a_sink(table), spark.sql("select timestamp'2024-01-01 00:00:00' as at"), Batch("s", "q", "i", 0, 1))
         assert spark.conf.get(name) == "INT96"
+        (some,) = table.glob("tenure-*/**/*.parquet")
+        assert pq.read_metadata(some).schema.column(0).physical_type == "INT64"
     finally:
         spark.conf.set(name, str(before))
     assert rows_of(table) == [{"at": dt.datetime(2024, 1, 1, 5, tzinfo=dt.UTC)}]

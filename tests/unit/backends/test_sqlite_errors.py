@@ -169,6 +169,17 @@ def test_each_failure_says_what_happened_to_the_write(
     put(failing, Key("c"))
 
 
+def test_two_that_make_the_database_at_once_wait_for_each_other(failing: SqliteStore, path: Path) -> None:
+    FailingConnection.failure = ("PRAGMA journal_mode", "", sqlite3.SQLITE_BUSY)
+    other = SqliteStore(path)
+    assert other.read(SCOPE, A) is not None
+    assert FailingConnection.failure is None, "the fault did not happen"
+    other.close()
+    FailingConnection.failure = ("PRAGMA journal_mode", "", sqlite3.SQLITE_CANTOPEN)
+    with pytest.raises(StoreUnavailable):
+        SqliteStore(path).list(SCOPE)
+
+
 def test_a_session_whose_opening_failed_leaves_nothing_alive(failing: SqliteStore, path: Path) -> None:
     FailingConnection.failure = ("COMMIT", "COMMIT", sqlite3.SQLITE_IOERR_FSYNC)
     with pytest.raises(OutcomeUnknown):

@@ -1,7 +1,7 @@
 """Sessions of the SQLite store: a row that is renewed, and a kernel lock that dies with the process.
 
 Promise: an ended session never comes back: its row is gone, and renewing is an update of that row. A session belongs to
-the process that opened it; a forked child can neither renew nor end it.
+the process that opened it: a forked child lets go of its lock, and the database refuses the child.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tenure.backends.sqlite.liveness import LockFile, SessionRow, Sightings, loc
 from tenure.backends.sqlite.rows import Rows
 from tenure.clock import Clock
 from tenure.coordination.records import SessionId
-from tenure.errors import SessionEnded, StoreUnavailable, UsageError
+from tenure.errors import SessionEnded, StoreUnavailable
 
 if TYPE_CHECKING:
     from tenure.backends.sqlite.store import SqliteStore
@@ -34,7 +34,6 @@ class SqliteSession:
         self._store = store
         self._id = session
         self._ttl = ttl
-        self._process = os.getpid()
 
     @property
     def id(self) -> SessionId:
@@ -45,20 +44,11 @@ class SqliteSession:
         return self._ttl
 
     def renew(self) -> None:
-        self._refuse_fork()
         if not self._store.renew_session(self._id):
             raise SessionEnded(self._id)
 
     def close(self) -> None:
-        self._refuse_fork()
         self._store.end_session(self._id)
-
-    def _refuse_fork(self) -> None:
-        if os.getpid() != self._process:
-            raise UsageError(
-                f"session {self._id} belongs to process {self._process}, this is its fork {os.getpid()}",
-                fix="open a session of your own",
-            )
 
 
 class Sessions:

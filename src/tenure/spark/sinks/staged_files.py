@@ -43,7 +43,7 @@ def staged_files(
     found = [
         info
         for info in filesystem.get_file_info(fs.FileSelector(directory, recursive=True, allow_not_found=True))
-        if info.is_file and info.base_name.endswith(".parquet") and not info.base_name.startswith((".", "_"))
+        if info.is_file and _is_output(info.path.removeprefix(f"{directory}/"))
     ]
     found.sort(key=lambda info: str(info.path))
     indexed = {name: kind for name, kind in list(columns.items())[:_INDEXED_COLUMNS] if name not in partition_by}
@@ -63,6 +63,13 @@ def staged_files(
         return [describe(info) for info in found]
     with ThreadPoolExecutor(_READERS) as pool:
         return list(pool.map(describe, found))
+
+
+def _is_output(path: str) -> bool:
+    """Whether a file below the attempt is rows of a task that was committed: not hidden, not in `_temporary`. A
+    partition column may begin with either sign; its directory has a value."""
+    hidden = [part for part in path.split("/") if part.startswith((".", "_")) and "=" not in part]
+    return path.endswith(".parquet") and not hidden
 
 
 def partition_values(path: str, partition_by: Sequence[str]) -> dict[str, str | None]:

@@ -15,11 +15,11 @@ from tenure.sinks import Batch, Delta
 
 
 def test_modes_and_keys(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="update mode into .* needs a key"):
+    with pytest.raises(UsageError, match=r"update mode into .* needs a key"):
         Delta(tmp_path).check(output_mode="update")
-    with pytest.raises(UsageError, match="append mode into .* has the key k"):
+    with pytest.raises(UsageError, match=r"append mode into .* has the key k"):
         Delta(tmp_path, key=["k"]).check(output_mode="append")
-    with pytest.raises(UsageError, match="complete mode into .* has the key k"):
+    with pytest.raises(UsageError, match=r"complete mode into .* has the key k"):
         Delta(tmp_path, key="k").check(output_mode="complete")
     Delta(tmp_path, key="k").check(output_mode="update")
     Delta(tmp_path).check(output_mode="append")

@@ -11,10 +11,12 @@ from tenure.errors import UsageError
 from tenure.spark.sinks.delta_schema import columns_of, refuse_difference, refuse_layout, refuse_table
 
 
-def struct(*fields: tuple[str, Any], nullable: bool = True, **metadata: Any) -> dict[str, Any]:
+def struct(*fields: tuple[str, Any], nullable: bool = True, metadata: dict[str, Any] | None = None) -> dict[str, Any]:
     return {
         "type": "struct",
-        "fields": [{"name": name, "type": kind, "nullable": nullable, "metadata": metadata} for name, kind in fields],
+        "fields": [
+            {"name": name, "type": kind, "nullable": nullable, "metadata": metadata or {}} for name, kind in fields
+        ],
     }
 
 
@@ -23,7 +25,7 @@ MAP = {"type": "map", "keyType": "string", "valueType": ARRAY, "valueContainsNul
 
 
 def test_columns_are_nullable_and_without_spark_s_metadata() -> None:
-    spark = struct(("n", "long"), ("s", struct(("m", MAP), nullable=False)), nullable=False, watermark=5)
+    spark = struct(("n", "long"), ("s", struct(("m", MAP), nullable=False)), nullable=False, metadata={"watermark": 5})
     loose = {**MAP, "valueType": {**ARRAY, "containsNull": True}, "valueContainsNull": True}
     assert columns_of(spark) == struct(("n", "long"), ("s", struct(("m", loose))))
 
@@ -93,7 +95,9 @@ def test_rows_that_do_not_fit(table: dict[str, Any], words: str) -> None:
 
 def test_the_order_of_columns_does_not_matter() -> None:
     rows = columns_of(struct(("n", "long"), ("m", MAP), ("s", struct(("x", "date")))))
-    refuse_difference(rows, struct(("s", struct(("x", "date"))), ("m", MAP), ("n", "long"), comment="c"), where="t")
+    refuse_difference(
+        rows, struct(("s", struct(("x", "date"))), ("m", MAP), ("n", "long"), metadata={"comment": "c"}), where="t"
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_the_order_of_columns_does_not_matter() -> None:
         (struct(("n", "long")), {"delta.constraints.positive": "n > 0"}, "constraint delta.constraints.positive"),
         (struct(("n", "long")), {"delta.columnMapping.mode": "name"}, "column mapping 'name'"),
         (struct(("n", "long")), {"delta.setTransactionRetentionDuration": "interval 7 days"}, "forgets transactions"),
-        (struct(("n", "long"), **{"delta.generationExpression": "1"}), {}, "column n of t has delta.generation"),
+        (struct(("n", "long"), metadata={"delta.generationExpression": "1"}), {}, "column n of t has delta.generation"),
     ],
 )
 def test_tables_whose_rules_are_not_kept_here(table: Any, configuration: dict[str, str | None], words: str) -> None:

@@ -1,0 +1,119 @@
+"""The anchor of an area: a record at the area's own key that moves with every removal of a handle.
+
+Promise: each mutating commit presents the anchor as its sender saw it, so a request of which nobody knows where
+it is is void once the anchor has moved. Why: "absent" comes back when a handle is removed. A late request to add
+it would find the name free again and restore a pointer whose blob is gone (I4), or plan a batch twice (I1).
+With the anchor every outcome is definite while the term lives; without a removal it costs one guard.
+
+Not promised: anything about requests that do not go through here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from tenure.clock import Clock
+from tenure.coordination.encoding import encode, new_uid
+from tenure.coordination.records import Absent, Exact, Guard, Key, Put, Record, Scope, Version, Write
+from tenure.coordination.settle import QUICK, UNAVAILABLE_ATTEMPTS
+from tenure.coordination.store import CoordinationStore
+from tenure.coordination.term import Term, commit_under
+from tenure.errors import GuardFailed, OutcomeUnknown, StoreUnavailable, TermLost
+from tenure.retry import RetryPolicy, retry
+
+
+class Anchor:
+    """Commits of one area, each presenting the anchor. Thread-safe."""
+
+    def __init__(self, store: CoordinationStore, scope: Scope, *, area: Key, clock: Clock) -> None:
+        self._store = store
+        self._scope = scope
+        self._area = area
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: Guard | None = None  # the anchor as it was last seen; None: not read yet; guarded by _lock
+
+    def read(self) -> Guard:
+        """The anchor as it is now: a guard that holds until the next removal. Raises StoreUnavailable."""
+        return self._note(None if (record := self._record(self._area)) is None else record.version)
+
+    def commit(
+        self, term: Term, *, guards: Sequence[Guard], writes: Sequence[Write], moves: bool
+    ) -> Mapping[Key, Version]:
+        """Commit under the term and the anchor. `moves`: the writes remove a handle, so the anchor moves.
+
+        Raises GuardFailed (one of `guards`, or a write's own): definite, no earlier request may apply any more.
+        TermLost, StoreUnavailable, CommitRefused like `commit_under`; OutcomeUnknown when the store answers the
+        commits and not the reads.
+        """
+        while True:
+            with self._lock:
+                seen = self._seen
+            seen = seen or self.read()
+            held = (seen,) if isinstance(seen, Exact) and not moves else ()
+            moved = () if held else (self._move(seen),)
+            try:
+                commit = commit_under(
+                    self._store, term, guards=(*guards, *held), writes=(*writes, *moved), clock=self._clock
+                )
+            except GuardFailed as refused:
+                with self._lock:
+                    self._seen = None
+                if refused.earlier_request_may_apply:
+                    self._void(term, seen)
+                    applied = self._applied(writes)
+                    if applied is not None:
+                        return applied
+                    refused.earlier_request_may_apply = False
+                if refused.guard != seen or refused.guard in guards:
+                    raise
+            else:
+                if moved:
+                    self._note(commit.versions[self._area])
+                return commit.versions
+
+    def _void(self, term: Term, seen: Guard) -> None:
+        """Move the anchor away from `seen`: no request that presented it can apply from here on."""
+        try:
+            commit_under(self._store, term, writes=(self._move(seen),), clock=self._clock)
+        except GuardFailed:
+            return  # it has moved already
+        except (TermLost, StoreUnavailable) as failed:
+            term.liveness.end("the outcome of a write was never learnt")
+            raise TermLost(scope=term.scope, epoch=term.epoch, write_is_unknown=True) from failed
+
+    def _applied(self, writes: Sequence[Write]) -> Mapping[Key, Version] | None:
+        """The versions that the writes made, None when they were not applied. Sound once they are void."""
+        versions = {}
+        try:
+            for write in writes:
+                record = self._record(write.key)
+                if isinstance(write, Put):
+                    if record is None or record.value != write.value:
+                        return None
+                    versions[write.key] = record.version
+                elif record is not None:
+                    return None
+        except StoreUnavailable as failed:
+            raise OutcomeUnknown(f"commit to scope {self._scope!r} cannot be settled: {failed}") from failed
+        return versions
+
+    def _move(self, seen: Guard) -> Put:
+        replaces = seen.version if isinstance(seen, Exact) else None
+        return Put(self._area, encode({"uid": new_uid()}), replaces=replaces)
+
+    def _note(self, version: Version | None) -> Guard:
+        seen = Absent(self._area) if version is None else Exact(self._area, version)
+        with self._lock:
+            self._seen = seen
+        return seen
+
+    def _record(self, key: Key) -> Record | None:
+        return retry(
+            lambda: self._store.read(self._scope, key), policy=_READS, on=StoreUnavailable, clock=self._clock
+        )
+
+
+_READS = RetryPolicy(initial=QUICK.initial, maximum=QUICK.maximum, attempts=UNAVAILABLE_ATTEMPTS)
+"""As patient as the commits are."""

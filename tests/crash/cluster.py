@@ -1,0 +1,180 @@
+"""Members, input and output of one crash scenario, in one folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from tenure.testing.members import MemberProcess
+from tenure.testing.waiting import wait_until
+from tests.crash.truth import KEYS, Row, Verdict, compare, expected, moment
+
+PIPELINE = Path(__file__).parent / "pipelines" / "kinds.py"
+SCOPE = "kinds"
+LAUNCH = (sys.executable, "-m", "tenure.testing.launch")
+_EVENTS_A_FILE = 21  # odd: what belongs together is cut in two
+_COLUMNS = {
+    "passed": ("id",),
+    "windows": ("at", "rows", "ids"),
+    "joined": ("id", "other"),
+    "unique": ("half",),
+    "counts": ("key", "rows", "largest"),
+}
+
+
+class Feeder:
+    """Releases files of consecutive events until it is stopped."""
+
+    def __init__(self, folder: Path, *, every_s: float) -> None:
+        self._folder = folder
+        self._every_s = every_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
+        self.events = 0
+        """How many events were released."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop; `events` is final when this returns."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _feed(self) -> None:
+        number = 0
+        while not self._stop.wait(self._every_s):
+            ids = range(self.events, self.events + _EVENTS_A_FILE)
+            table = pa.table(
+                {
+                    "id": pa.array(ids, pa.int64()),
+                    "at": pa.array([moment(i) for i in ids], pa.timestamp("us", tz="UTC")),
+                    "key": pa.array([i % KEYS for i in ids], pa.int64()),
+                }
+            )
+            hidden = self._folder / f".{number:06d}.parquet"
+            pq.write_table(table, hidden)
+            hidden.rename(self._folder / f"{number:06d}.parquet")
+            self.events += len(ids)
+            number += 1
+
+
+class Cluster:
+    """Everything of one scenario. Leaving the block kills all members."""
+
+    def __init__(self, folder: Path, *, streams: Sequence[str], ttl: str = "3s", feed_every_s: float = 0.4) -> None:
+        self.folder = folder
+        self.streams = tuple(streams)
+        self.ttl = ttl
+        self.members: list[MemberProcess] = []
+        for name in ("input", "output", "storage"):
+            (folder / name).mkdir()
+        self.feeder = Feeder(folder / "input", every_s=feed_every_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.feeder.stop()
+        for member in self.members:
+            member.kill()
+
+    @property
+    def store_url(self) -> str:
+        return f"sqlite://{self.folder}/tenure.db"
+
+    @property
+    def pause_file(self) -> Path:
+        """When it is made, the leader stops itself before its next plan."""
+        return self.folder / "pause"
+
+    def start(self, name: str, **faults: Any) -> MemberProcess:
+        """Start a member with these faults (see `tenure.testing.launch`)."""
+        arguments = ["run", str(PIPELINE), "--store", self.store_url, "--storage", f"file://{self.folder}/storage"]
+        arguments += ["--ttl", self.ttl, "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
+        arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.folder}/output"]
+        arguments += ["--param", f"only={','.join(self.streams)}"]
+        described = json.dumps({"pause_when": str(self.pause_file), **faults})
+        member = MemberProcess(
+            name, folder=self.folder, arguments=arguments, command=LAUNCH, environment={"TESTING_FAULTS": described}
+        )
+        self.members.append(member)
+        member.start()
+        return member
+
+    def leader(self) -> MemberProcess | None:
+        """The member that won the newest term."""
+        won = [(event["epoch"], member) for member in self.members for event in member.events("TermWon")]
+        return max(won, key=lambda one: one[0])[1] if won else None
+
+    def epoch(self) -> int:
+        """The newest epoch that a member won."""
+        return max((e["epoch"] for member in self.members for e in member.events("TermWon")), default=0)
+
+    def batches(self, stream: str, *, epoch: int | None = None, after_epoch: int = 0) -> list[dict[str, Any]]:
+        """The batches of a stream that a term committed."""
+        return [
+            event
+            for member in self.members
+            for event in member.events("BatchCommitted", query=stream)
+            if (epoch is None or event["epoch"] == epoch) and event["epoch"] > after_epoch
+        ]
+
+    def wait(self, condition: Callable[[], Any], *, seconds: float, what: str) -> Any:
+        """Wait; a TimeoutError tells what every member printed."""
+        try:
+            return wait_until(condition, timedelta(seconds=seconds), what=what, every=timedelta(milliseconds=100))
+        except TimeoutError as late:
+            told = "\n".join(f"--- {m.name} ({m.exit_code})\n{m.told()[-3000:]}" for m in self.members)
+            raise TimeoutError(f"{late}\n{told}") from late
+
+    def wait_for_batches(self, *, after_epoch: int, count: int, seconds: float) -> None:
+        """Wait until terms after `after_epoch` have committed `count` batches of every stream."""
+        self.wait(
+            lambda: all(len(self.batches(stream, after_epoch=after_epoch)) >= count for stream in self.streams),
+            seconds=seconds,
+            what=f"{count} batches of each stream after epoch {after_epoch}",
+        )
+
+    def rows(self, stream: str) -> list[Row]:
+        """What a stream has written."""
+        folder = self.folder / "output" / stream
+        if stream == "files":
+            parts = [pq.read_table(file) for file in sorted(folder.glob("batch=*/*.parquet"))]
+            return [(i,) for part in parts for i in part["id"].to_pylist()]
+        try:
+            table = DeltaTable(str(folder)).to_pyarrow_table()
+        except TableNotFoundError:
+            return []
+        return list(zip(*(table[column].to_pylist() for column in _COLUMNS[stream]), strict=True))
+
+    def verdict(self, stream: str) -> Verdict:
+        """The output of a stream against the truth about what was fed."""
+        return compare(expected(stream, self.feeder.events), self.rows(stream))
+
+    def settle(self, *, seconds: float) -> None:
+        """Stop feeding, and wait until every stream is right; if that does not happen, the caller's check of the
+        verdict says what is wrong."""
+        self.feeder.stop()
+        try:
+            wait_until(
+                lambda: all(self.verdict(stream).right for stream in self.streams),
+                timedelta(seconds=seconds),
+                every=timedelta(milliseconds=500),
+            )
+        except TimeoutError:
+            return

@@ -1,0 +1,76 @@
+"""The leader dies at every step of a batch and of a takeover; the next one goes on, and the output is right (I9).
+
+One chain: each member is elected, dies at its own step, and the one after it takes over what it left.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tenure.testing.launch import BATCH_STEPS, SEED_PARTS, TAKEOVER_STEPS
+from tenure.testing.members import MemberProcess
+from tests.crash.cluster import Cluster
+from tests.crash.truth import Verdict
+
+STREAM = "joined"
+
+# After one part is before the next one, so each gap between two parts is one step.
+STEPS = (
+    *BATCH_STEPS,
+    *(step for step in TAKEOVER_STEPS if not step.startswith("before") or step == f"before {SEED_PARTS[0]}"),
+)
+_WARM = 2  # members that start while another one leads: the start of a JVM is most of a step's time
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What happened: how each member ended, and the output."""
+
+    exits: dict[str, int | None]
+    verdict: Verdict
+    events: int
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
+    with Cluster(tmp_path_factory.mktemp("steps"), streams=(STREAM,), feed_every_s=0.5) as cluster:
+        cluster.feeder.start()
+        # The first one has nothing to take over; it makes the state that the others inherit.
+        waiting = ["after commits", *STEPS]
+        doomed: dict[str, MemberProcess] = {}
+        while waiting or any(member.running for member in doomed.values()):
+            while waiting and sum(member.running for member in doomed.values()) < _WARM:
+                step = waiting.pop(0)
+                name = f"m{len(doomed):02d}"
+                doomed[name] = cluster.start(name, die_at=step, die_after_batches=0 if step in TAKEOVER_STEPS else 2)
+            alive = [member for member in doomed.values() if member.running]
+            _wait_for_a_death(cluster, alive)
+        steps = dict(zip(doomed, ["the first", *STEPS], strict=True))
+        cluster.start("last")
+        cluster.wait_for_batches(after_epoch=cluster.epoch(), count=1, seconds=90)
+        cluster.settle(seconds=60)
+        yield Chain(
+            exits={steps[name]: member.exit_code for name, member in doomed.items()},
+            verdict=cluster.verdict(STREAM),
+            events=cluster.feeder.events,
+        )
+
+
+def _wait_for_a_death(cluster: Cluster, alive: list[MemberProcess]) -> None:
+    names = [member.name for member in alive]
+    cluster.wait(lambda: not all(member.running for member in alive), seconds=120, what=f"the death of one of {names}")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("step", STEPS)
+def test_the_member_died_at_the_step(chain: Chain, step: str) -> None:
+    assert chain.exits[step] == -signal.SIGKILL
+
+
+def test_the_output_is_right(chain: Chain) -> None:
+    assert chain.events > 1000
+    assert chain.verdict.right, chain.verdict

@@ -1,0 +1,100 @@
+"""One leader killed, the next one paused past its ttl and woken: every kind of query against its truth (I1-I3, I5).
+
+The original run directories are moved away by each takeover's successor having only its own seed: see
+`test_the_first_run_directory_is_not_needed`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.crash.cluster import SCOPE, Cluster
+from tests.crash.truth import Verdict
+
+KINDS = ("passed", "windows", "joined", "unique", "counts")
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happened in the scenario."""
+
+    verdicts: dict[str, Verdict]
+    refused: int
+    batches_after_wake: int
+    first_directories_gone: bool
+    events: int
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    with Cluster(tmp_path_factory.mktemp("kinds"), streams=KINDS) as cluster:
+        for name in ("anna", "ben", "carl"):
+            cluster.start(name)
+        cluster.wait(
+            lambda: all(member.events("MemberReady") for member in cluster.members), seconds=120, what="three members"
+        )
+        cluster.feeder.start()
+        cluster.wait_for_batches(after_epoch=0, count=3, seconds=120)
+
+        killed = cluster.leader()
+        assert killed is not None
+        first = cluster.epoch()
+        killed.kill()
+        cluster.wait_for_batches(after_epoch=first, count=3, seconds=120)
+        gone = _move_away(cluster.folder / "storage" / SCOPE / "runs", epoch=first)
+
+        cluster.pause_file.touch()
+        cluster.wait(lambda: not cluster.pause_file.exists(), seconds=60, what="the leader's pause")
+        paused = cluster.leader()
+        assert paused is not None
+        second = cluster.epoch()
+        cluster.wait_for_batches(after_epoch=second, count=2, seconds=120)
+        paused.wake()
+        cluster.wait(lambda: paused.events("WriteRefused"), seconds=60, what="the refusal of the woken leader")
+        third = cluster.epoch()
+        before = sum(len(cluster.batches(stream, epoch=third)) for stream in KINDS)
+        cluster.wait(
+            lambda: sum(len(cluster.batches(stream, epoch=third)) for stream in KINDS) > before + 5,
+            seconds=60,
+            what="batches of the successor after the wake",
+        )
+        cluster.settle(seconds=90)
+        yield Story(
+            verdicts={kind: cluster.verdict(kind) for kind in KINDS},
+            refused=len(paused.events("WriteRefused", by="store")),
+            batches_after_wake=sum(len(cluster.batches(kind, after_epoch=third)) for kind in KINDS),
+            first_directories_gone=gone,
+            events=cluster.feeder.events,
+        )
+
+
+def _move_away(runs: Path, *, epoch: int) -> bool:
+    """Remove the run directories of an epoch: later ones must not need them."""
+    found = [path for query in runs.iterdir() for path in query.glob(f"e{epoch:08d}-*")]
+    for path in found:
+        shutil.rmtree(path)
+    return bool(found)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_row_once_over_a_kill_and_a_pause(story: Story, kind: str) -> None:
+    assert story.events > 500
+    assert story.verdicts[kind].right, story.verdicts[kind]
+
+
+def test_the_woken_leader_is_refused_by_the_store(story: Story) -> None:
+    assert story.refused >= 1
+
+
+def test_the_woken_leader_does_not_unseat_its_successor(story: Story) -> None:
+    assert story.batches_after_wake == 0, "a term began after the successor's"
+
+
+def test_the_first_run_directory_is_not_needed(story: Story) -> None:
+    assert story.first_directories_gone

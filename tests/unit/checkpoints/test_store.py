@@ -1,0 +1,395 @@
+"""Checkpoints: each batch planned once (I1), in order, one commit each; what is broken is loud (FLINK-22502)."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, decode_checkpoint, encode_checkpoint
+from tenure.checkpoints.store import CheckpointStore
+from tenure.coordination.records import Key, Put
+from tenure.errors import (
+    Corrupt,
+    CorruptBlob,
+    CorruptCheckpoint,
+    CorruptHandle,
+    HandleNotFound,
+    OutOfOrder,
+    StorageError,
+    TenureError,
+    TermLost,
+)
+from tenure.testing.faulty import commits, writes_under
+from tests.faults.lab import AREA, SCOPE, Lab, Member, unavailable
+
+LONG = "x" * 500
+"""Offsets that make the checkpoint a blob in the laboratory."""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
+
+
+def checkpoint(batch: int, *, offsets: str = LONG, epoch: int = 1) -> Checkpoint:
+    return Checkpoint("q", "id", batch, f"{batch} {offsets}", "run", epoch, "now")
+
+
+def store_of(member: Member, *, keep: int = 3) -> CheckpointStore:
+    return CheckpointStore(member.handles, query="q", keep=keep)
+
+
+def batches(lab: Lab) -> list[int]:
+    return [int(name) for name in lab.pointers()]
+
+
+def planned(lab: Lab, *members: Member) -> list[int]:
+    """Every batch whose pointer was ever put, in the order of the requests that the members made and got back."""
+    return [
+        int(write.key.name)
+        for member in members
+        for call in member.store.calls
+        for write in call.writes
+        if isinstance(write, Put) and write.key.is_under(AREA)
+    ]
+
+
+def test_batches_are_planned_in_order_from_zero(lab: Lab) -> None:
+    leader = lab.member("a")
+    term = leader.lead()
+    checkpoints = store_of(leader)
+    assert checkpoints.newest() is None
+    for batch in range(6):
+        checkpoints.plan(term, checkpoint(batch))
+    assert batches(lab) == [3, 4, 5]
+    assert [found.batch for found in checkpoints.list()] == [3, 4, 5]
+    assert checkpoints.get(4) == checkpoint(4)
+    assert checkpoints.newest() == checkpoint(5)
+    assert lab.audit() == set(), "the blobs of the dropped ones are gone"
+    with pytest.raises(HandleNotFound):
+        checkpoints.get(2)
+
+
+def test_add_and_drop_are_one_commit(lab: Lab) -> None:
+    leader = lab.member("a")
+    term = leader.lead()
+    checkpoints = store_of(leader)
+    for batch in range(8):
+        before = lab.truth.list(SCOPE).revision
+        sent = sum(commits(call) for call in leader.store.calls)
+        checkpoints.plan(term, checkpoint(batch))
+        assert lab.truth.list(SCOPE).revision == before + 1
+        assert sum(commits(call) for call in leader.store.calls) == sent + 1
+
+
+def test_a_plan_costs_no_read_once_it_is_under_way(lab: Lab) -> None:
+    leader = lab.member("a")
+    term = leader.lead()
+    checkpoints = store_of(leader)
+    for batch in range(4):
+        checkpoints.plan(term, checkpoint(batch))
+    before = len(leader.store.calls)
+    checkpoints.plan(term, checkpoint(4))
+    assert [call.operation for call in leader.store.calls[before:]] == ["commit"]
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2, 4, 5, 100])
+def test_a_batch_out_of_order_is_refused(wrong: int, lab: Lab) -> None:
+    leader = lab.member("a")
+    term = leader.lead()
+    checkpoints = store_of(leader, keep=2)
+    for batch in range(3):
+        checkpoints.plan(term, checkpoint(batch))
+    before = lab.truth.list(SCOPE).records
+    if wrong == 2:
+        checkpoints.plan(term, checkpoint(2))  # the newest, the same offsets: a takeover runs it again
+    else:
+        with pytest.raises(OutOfOrder, match=f"plans batch {wrong}, the next one is 3"):
+            checkpoints.plan(term, checkpoint(wrong))
+    assert lab.truth.list(SCOPE).records == before
+    checkpoints.plan(term, checkpoint(3))
+
+
+def test_the_same_batch_with_other_offsets_is_loud(lab: Lab) -> None:
+    leader = lab.member("a")
+    term = leader.lead()
+    checkpoints = store_of(leader)
+    checkpoints.plan(term, checkpoint(0))
+    with pytest.raises(CorruptCheckpoint, match="planned with other offsets"):
+        checkpoints.plan(term, checkpoint(0, offsets="other"))
+    with pytest.raises(CorruptCheckpoint, match="by epoch 1"):
+        store_of(leader).plan(term, checkpoint(0, offsets="other"))
+    assert checkpoints.newest() == checkpoint(0)
+
+
+def test_two_threads_with_one_term_plan_each_batch_once(lab: Lab) -> None:
+    """Two stores, as two confused runs of one driver would have: of each batch one plan is taken."""
+    leader = lab.member("a")
+    term = leader.lead()
+    taken: list[tuple[int, str]] = []
+    errors: list[BaseException] = []
+
+    def run(name: str) -> None:
+        checkpoints = store_of(leader, keep=1)
+        try:
+            while (newest := checkpoints.newest()) is None or newest.batch < 60:
+                batch = 0 if newest is None else newest.batch + 1
+                try:
+                    checkpoints.plan(term, checkpoint(batch, offsets=name))
+                except (OutOfOrder, CorruptCheckpoint):
+                    continue
+                except TenureError as error:
+                    if not isinstance(error, CorruptBlob):
+                        raise
+                    continue
+                taken.append((batch, name))
+        except CorruptBlob:
+            errors.append(AssertionError("a pointer without its blob"))
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not [error for error in errors if not isinstance(error, AssertionError)]
+    assert sorted(batch for batch, _ in taken) == list(range(taken_to(taken)))
+    lab.audit()
+
+
+def taken_to(taken: list[tuple[int, str]]) -> int:
+    return max(batch for batch, _ in taken) + 1
+
+
+def test_two_terms_plan_each_batch_once(lab: Lab) -> None:
+    """The old leader planned N and is paused; the new one plans N + 1; the old one wakes with N + 1 of its own."""
+    old, new = lab.member("old"), lab.member("new")
+    first = old.lead()
+    before = store_of(old)
+    before.plan(first, checkpoint(0))
+    old.dies()
+    second = new.lead()
+    after = store_of(new)
+    assert after.newest() == checkpoint(0)
+    after.plan(second, checkpoint(0))  # run again: no new plan
+    after.plan(second, checkpoint(1, offsets="new", epoch=2))
+    for batch in (1, 2):
+        with pytest.raises((TermLost, OutOfOrder)):
+            before.plan(first, checkpoint(batch, offsets="old"))
+    found = after.newest()
+    assert found is not None
+    assert (found.epoch, found.offsets) == (2, "1 new")
+    assert lab.audit() == set()
+
+
+def test_a_leader_whose_plan_was_unknown_when_it_lost_its_term_is_read_afresh(lab: Lab) -> None:
+    """S9: the next leader resumes from the newest checkpoint that was committed, also from one nobody was told of."""
+    old, new = lab.member("old"), lab.member("new")
+    first = old.lead()
+    store_of(old).plan(first, checkpoint(0))
+
+    def lost(call: object, proceed: object) -> object:
+        assert callable(proceed)
+        proceed()
+        old.dies()
+        raise KeyboardInterrupt
+
+    old.store.script(lost, when=commits)
+    with pytest.raises(KeyboardInterrupt):
+        store_of(old).plan(first, checkpoint(1))
+    second = new.lead()
+    after = store_of(new)
+    newest = after.newest()
+    assert newest is not None
+    assert newest.batch == 1
+    after.plan(second, checkpoint(1))
+    after.plan(second, checkpoint(2, epoch=2))
+    assert batches(lab) == [0, 1, 2]
+
+
+def test_a_store_with_old_knowledge_of_any_age_plans_nothing_again(lab: Lab) -> None:
+    """I1 after retention dropped the batch: whatever was known when, only the next batch is ever taken."""
+    leader = lab.member("a")
+    term = leader.lead()
+    current = store_of(leader, keep=1)
+    stale: list[CheckpointStore] = []
+    for batch in range(6):
+        known = store_of(leader, keep=1)
+        known.newest()
+        stale.append(known)
+        current.plan(term, checkpoint(batch))
+    for batch, known in enumerate(stale):
+        if batch == 5:
+            break
+        with pytest.raises(OutOfOrder):
+            known.plan(term, checkpoint(batch, offsets="again"))
+        with pytest.raises((OutOfOrder, CorruptCheckpoint)):
+            known.plan(term, checkpoint(batch, offsets="again"))
+        assert batches(lab) == [5]
+    assert lab.audit() == set()
+
+
+def test_a_locked_checkpoint_stays_and_goes_later(lab: Lab) -> None:
+    leader, reader = lab.member("a"), lab.member("reader")
+    term = leader.lead()
+    checkpoints = store_of(leader, keep=2)
+    for batch in range(3):
+        checkpoints.plan(term, checkpoint(batch))
+    assert batches(lab) == [1, 2]
+    lock = reader.handles.lock(checkpoint_name(1), session=reader.keeper.session_id)
+    checkpoints.plan(term, checkpoint(3))
+    checkpoints.plan(term, checkpoint(4))
+    assert batches(lab) == [1, 3, 4]
+    assert checkpoints.get(1) == checkpoint(1)
+    assert lab.audit() == set(), "the attempts that met the lock left no blob"
+    reader.handles.release(lock)
+    checkpoints.plan(term, checkpoint(5))
+    assert batches(lab) == [4, 5]
+
+
+def test_many_locked_checkpoints_stop_nothing(lab: Lab) -> None:
+    leader, reader = lab.member("a"), lab.member("reader")
+    term = leader.lead()
+    checkpoints = store_of(leader, keep=1)
+    for batch in range(10):
+        checkpoints.plan(term, checkpoint(batch))
+        reader.handles.lock(checkpoint_name(batch), session=reader.keeper.session_id)
+    checkpoints.plan(term, checkpoint(10))
+    assert batches(lab) == list(range(11))
+    reader.dies()
+    checkpoints.plan(term, checkpoint(11))
+    assert batches(lab) == [11]
+
+
+def test_a_plan_that_failed_is_planned_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk: the batch was not planned, nothing was dropped, and the next attempt plans it."""
+    leader = lab.member("a")
+    term = leader.lead()
+    checkpoints = store_of(leader, keep=1)
+    checkpoints.plan(term, checkpoint(0))
+
+    def full(address: str, data: bytes) -> None:
+        raise StorageError("full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(leader.blobs, "write", full)
+        with pytest.raises(StorageError):
+            checkpoints.plan(term, checkpoint(1))
+    assert batches(lab) == [0]
+    checkpoints.plan(term, checkpoint(1))
+    assert batches(lab) == [1]
+
+
+def test_a_plan_under_a_store_that_is_away_drops_nothing(lab: Lab) -> None:
+    """testAddCheckpointFailedShouldNotRemoveOldOnes, by another name."""
+    leader = lab.member("a")
+    term = leader.lead()
+    checkpoints = store_of(leader, keep=1)
+    checkpoints.plan(term, checkpoint(0))
+    leader.store.script(unavailable, when=writes_under(AREA), times=None)
+    with pytest.raises(TermLost):
+        checkpoints.plan(term, checkpoint(1))
+    assert batches(lab) == [0]
+    assert lab.audit() == set()
+
+
+# --- loud ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_newest_checkpoint_that_cannot_be_read_is_loud_never_an_older_one(
+    damage: str, lab: Lab, tmp_path: Path
+) -> None:
+    leader = lab.member("a")
+    term = leader.lead()
+    checkpoints = store_of(leader)
+    for batch in range(2):
+        checkpoints.plan(term, checkpoint(batch))
+    newest = lab.pointers()[checkpoint_name(1)]
+    assert newest.blob is not None
+    path = tmp_path / newest.blob.address
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-1])
+    fresh = store_of(leader)
+    for read in (fresh.newest, fresh.list, lambda: fresh.plan(term, checkpoint(2))):
+        with pytest.raises(Corrupt, match="000000000001"):
+            read()
+    assert fresh.get(0) == checkpoint(0), "the older one is there, for a person to decide"
+
+
+def test_an_undecodable_pointer_is_loud(lab: Lab) -> None:
+    leader = lab.member("a")
+    store_of(leader).plan(leader.lead(), checkpoint(0))
+    lab.truth.commit(SCOPE, guards=(), writes=[Put(AREA.child("000000000001"), b"?", replaces=None)])
+    with pytest.raises(CorruptHandle, match="000000000001"):
+        store_of(leader).newest()
+
+
+def test_a_checkpoint_under_a_wrong_name_or_query_is_loud(lab: Lab) -> None:
+    leader = lab.member("a")
+    term = leader.lead()
+    leader.handles.add(term, checkpoint_name(7), encode_checkpoint(checkpoint(6)))
+    with pytest.raises(CorruptCheckpoint, match="says that it is batch 6"):
+        store_of(leader).newest()
+    leader.handles.remove(term, checkpoint_name(7))
+    leader.handles.add(term, checkpoint_name(7), encode_checkpoint(replace(checkpoint(7), query="other")))
+    with pytest.raises(CorruptCheckpoint, match="of query 'other'"):
+        store_of(leader).newest()
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"7",
+        b"null",
+        b"{}",
+        b'{"format":1}',
+        b'{"format":2,"batch":1}',
+        encode_checkpoint(checkpoint(1)).replace(b'"batch": 1', b'"batch": "1"'),
+        encode_checkpoint(checkpoint(1)).replace(b'"batch": 1', b'"batch": true'),
+        encode_checkpoint(checkpoint(1)).replace(b'"batch": 1', b'"batch": 1.0'),
+        encode_checkpoint(checkpoint(1)).replace(b'"epoch": 1', b'"epoch": null'),
+        encode_checkpoint(checkpoint(1)).replace(b'"epoch": 1', b'"epoch": 1, "more": 2'),
+    ],
+)
+def test_a_payload_that_does_not_decode_is_loud(payload: bytes) -> None:
+    with pytest.raises(CorruptCheckpoint, match="checkpoint 000000000001 of query 'q'"):
+        decode_checkpoint(payload, query="q", name="000000000001")
+
+
+def test_what_was_encoded_is_decoded() -> None:
+    found = checkpoint(3, offsets='v1\n{"a":"ü"}\n')
+    assert decode_checkpoint(encode_checkpoint(found), query="q", name=checkpoint_name(3)) == found
+
+
+def test_names_sort_as_batches_do() -> None:
+    numbers = [0, 1, 9, 10, 99, 100, 10**9, 10**12 - 1]
+    assert sorted(map(checkpoint_name, numbers)) == [checkpoint_name(n) for n in numbers]
+
+
+def test_queries_do_not_see_each_other(lab: Lab) -> None:
+    leader = lab.member("a")
+    term = leader.lead()
+    from tenure.handles.store import HandleStore
+
+    stores = {
+        name: CheckpointStore(
+            HandleStore(leader.store, SCOPE, area=Key(f"checkpoints/{name}"), blobs=lab.files, clock=lab.clock),
+            query=name,
+        )
+        for name in ("hour", "hourly")
+    }
+    for name, store in stores.items():
+        store.plan(term, replace(checkpoint(0), query=name))
+    for name, store in stores.items():
+        assert [found.query for found in store.list()] == [name]
