@@ -131,8 +131,8 @@ class BlobNotFound(StorageError):
 
 
 class Corrupt(TenureError):
-    """Data that does not decode, or whose checksum is wrong. Never skipped, never replaced by an older one
-    without a person's decision (`--accept-older`). Nothing was written."""
+    """Data that does not decode, or whose checksum is wrong. Never skipped, never replaced by an older one.
+    Nothing was written."""
 
     exit_code = 5
 

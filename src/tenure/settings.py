@@ -32,7 +32,10 @@ def parse_duration(value: object) -> timedelta:
     match = _DURATION.match(str(value).strip())
     if match is None:
         raise ValueError("a duration is a number with a unit: 500ms, 5s, 2m, 1h")
-    return timedelta(seconds=float(match.group(1)) * _UNITS[match.group(2)])
+    try:
+        return timedelta(seconds=float(match.group(1)) * _UNITS[match.group(2)])
+    except OverflowError:
+        raise ValueError("it is longer than anybody can wait") from None
 
 
 def _at_least_half_a_second(value: object) -> timedelta:

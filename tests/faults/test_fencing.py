@@ -29,9 +29,9 @@ from tests.faults.lab import SCOPE, Lab, Member, big
 ONE, TWO = big("one"), big("two")
 
 
-def plan(member: Member, term: Term) -> object:
+def plan(member: Member, term: Term) -> None:
     checkpoints = CheckpointStore(member.handles, query="q")
-    return checkpoints.plan(term, Checkpoint("q", "id", 0, "offsets", "run", term.epoch, "now"))
+    checkpoints.plan(term, Checkpoint("q", "id", 0, "offsets", "run", term.epoch, "now"))
 
 
 def replace(member: Member, term: Term) -> object:
@@ -91,7 +91,9 @@ def epoch_version(lab: Lab) -> Version:
 ENDS = [no_successor, successor, same_member_again, same_member_same_session, leader_record_again]
 
 
-def scene(lab: Lab, wrap: Callable[[CoordinationStore], CoordinationStore] = lambda store: store) -> tuple[Member, Term]:
+def scene(
+    lab: Lab, wrap: Callable[[CoordinationStore], CoordinationStore] = lambda store: store
+) -> tuple[Member, Term]:
     old = lab.member("old", wrap=wrap)
     term = old.lead()
     old.handles.add(term, "x", ONE)
@@ -104,9 +106,7 @@ def snapshot(lab: Lab) -> tuple[Record, ...]:
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("write", WRITES)
-def test_a_write_after_the_term_is_refused(
-    write: str, end: Callable[[Lab, Member], None], tmp_path: Path
-) -> None:
+def test_a_write_after_the_term_is_refused(write: str, end: Callable[[Lab, Member], None], tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     old, term = scene(lab)
     end(lab, old)
@@ -239,9 +239,7 @@ def test_a_fence_by_the_leader_record_alone_is_what_the_epoch_record_backs_up(tm
 
 
 def next_step_of_nobody(epoch: Record) -> Put:
-    step = next_step(
-        Seen(leader=None, epoch=epoch), member="other", session=SessionId("s"), now="now", uid=new_uid()
-    )
+    step = next_step(Seen(leader=None, epoch=epoch), member="other", session=SessionId("s"), now="now", uid=new_uid())
     assert isinstance(step, TakeOffice)
     put = step.writes[1]
     assert isinstance(put, Put)

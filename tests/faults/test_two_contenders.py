@@ -7,6 +7,7 @@ must find a violation: a green run proves something only because of that.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,14 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from hypothesis.strategies import sampled_from
 
 from tenure.backends.memory import MemoryStore
@@ -59,7 +67,7 @@ TROUBLES = ("none", "reply lost", "request lost", "late", "late until healed")
 class Contenders(RuleBasedStateMachine):
     """`wrap` is what a mutant changes."""
 
-    wrap: Wrap = staticmethod(lambda store: store)  # type: ignore[assignment]  # mypy takes a staticmethod for a Callable attribute only in a protocol
+    wrap: Wrap = staticmethod(lambda store: store)
 
     def __init__(self) -> None:
         super().__init__()
@@ -238,8 +246,6 @@ class Contenders(RuleBasedStateMachine):
 
 
 def fields_of(write: Put) -> dict[str, Any]:
-    import json
-
     found: dict[str, Any] = json.loads(write.value)
     return found
 
@@ -277,7 +283,7 @@ def test_the_same_machine_finds_a_missing_fence(wrap: Wrap) -> None:
     class Mutant(Contenders):
         pass
 
-    Mutant.wrap = staticmethod(wrap)  # type: ignore[assignment]  # as above
+    Mutant.wrap = staticmethod(wrap)
     hunt = settings(QUICKLY, max_examples=2000, derandomize=True, report_multiple_bugs=False, phases=[Phase.generate])
-    with pytest.raises(AssertionError, match="S[123]: "):
+    with pytest.raises(AssertionError, match=r"S[123]: "):
         run_state_machine_as_test(Mutant, settings=hunt)

@@ -1,4 +1,7 @@
-"""Replies lost, requests lost, requests that come late: one definite answer, one effect (FLINK-22494, 24543, 26068, 28265)."""
+"""Replies lost, requests lost, requests that come late: one definite answer, one effect.
+
+After FLINK-22494, 24543, 26068 and 28265: a write that was applied, and that its sender took for a failure.
+"""
 
 from __future__ import annotations
 

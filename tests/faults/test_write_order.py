@@ -14,6 +14,7 @@ import pytest
 
 from tenure.coordination.term import Term
 from tenure.errors import HandleError, OutcomeUnknown, TenureError, TermLost
+from tenure.handles.handle import Handle
 from tenure.handles.write_order import AFTER, ORDER, Operation, Outcome, Step
 from tenure.testing.faulty import Call, Proceed, commits
 from tests.faults.lab import Crash, Lab, Member, big, in_turn, reply_lost, request_lost
@@ -54,7 +55,7 @@ CASES = [
 all_cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-def found(member: Member, name: str):  # type: ignore[no-untyped-def]  # a lambda's helper: Handle, or the test fails
+def found(member: Member, name: str) -> Handle:
     handle = member.handles.find(name)
     assert handle is not None
     return handle
@@ -182,7 +183,7 @@ def test_the_answer_is_definite_while_the_term_lives(case: Case, outcome: str, t
 
 def refuse_once(lab: Lab) -> Callable[[Call, Proceed], object]:
     def fault(call: Call, proceed: Proceed) -> object:
-        old = lab.server.read(call.scope, call.guards[0].key) if call.scope else None  # type: ignore[union-attr]  # the fence
+        old = lab.server.read(call.scope, call.guards[0].key) if call.scope else None
         assert old is not None
         assert old.session is not None
         lab.server.end(old.session)

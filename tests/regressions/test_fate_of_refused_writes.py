@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from tenure.backends.memory import GUARANTEES
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.store import CheckpointStore
-from tenure.coordination.records import Key, Put
+from tenure.coordination.records import Commit, Guard, Key, Put, Scope, Write
+from tenure.coordination.store import check_commit
 from tenure.coordination.term import commit_under
 from tenure.errors import CommitRefused, OutcomeUnknown, SessionEnded, StoreUnavailable, TermLost
 from tenure.handles.store import HandleStore
@@ -77,7 +79,11 @@ def test_a_store_that_refuses_for_long_while_the_term_lives_leaves_no_blob(tmp_p
 class SmallStore(FaultyStore):
     """A store with narrow commits, like etcd's."""
 
-    guarantees = replace(GUARANTEES, max_writes=16)  # type: ignore[assignment]  # a constant instead of the property
+    guarantees = replace(GUARANTEES, max_writes=16)
+
+    def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
+        check_commit(self.guarantees, guards, writes)
+        return super().commit(scope, guards=guards, writes=writes)
 
 
 def test_a_lower_retention_does_not_outgrow_one_commit(tmp_path: Path) -> None:

@@ -22,11 +22,15 @@ def refused(answers: list[object]) -> bool:
     return bool(answers) and all(isinstance(answer, TenureError) for answer in answers)
 
 
+@pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("payload", [b"inline", big("blob")])
-def test_a_late_add_does_not_resurrect_what_was_removed(payload: bytes, tmp_path: Path) -> None:
+def test_a_late_add_does_not_resurrect_what_was_removed(payload: bytes, first: bool, tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     leader = lab.member("a")
     term = leader.lead()
+    if not first:
+        leader.handles.add(term, "w", b"")
+        leader.handles.remove(term, "w")
     _, late = leader.store.be_late(times=2)
     leader.handles.add(term, "x", payload)
     leader.handles.remove(term, "x")
@@ -75,7 +79,7 @@ def test_a_late_removal_that_met_a_lock_is_void_when_the_lock_goes(tmp_path: Pat
 
 
 def test_a_late_plan_with_a_lock_in_its_way_is_planned_once(tmp_path: Path) -> None:
-    """The plan that dropped batch 0 is late; a reader locks 0; the plan without the drop is taken; then the lock goes."""
+    """The plan that drops batch 0 is late; a reader locks 0; the plan without the drop is taken; the lock goes."""
     lab = Lab(tmp_path)
     leader, reader = lab.member("a"), lab.member("reader")
     term = leader.lead()
@@ -130,6 +134,38 @@ def test_the_first_batch_is_not_planned_again_from_what_was_known_before(new_ter
     newest = old.newest()
     assert newest is not None
     assert newest.batch == 1
+
+
+def test_a_plan_of_which_the_reply_was_lost_is_planned(tmp_path: Path) -> None:
+    """Its own guards do not hold any more when it is sent again; its content says that it was applied."""
+    lab = Lab(tmp_path)
+    leader = lab.member("a")
+    term = leader.lead()
+    checkpoints = CheckpointStore(leader.handles, query="q", keep=1)
+    for batch in range(4):
+        leader.store.lose_reply()
+        checkpoints.plan(term, checkpoint(batch))
+        assert list(lab.pointers()) == [f"{batch:012d}"]
+    assert lab.audit() == set()
+
+
+def test_an_add_of_which_the_reply_was_lost_while_another_thread_removed(tmp_path: Path) -> None:
+    """The anchor has moved when the add is sent again: applied all the same, not added twice, not refused."""
+    lab = Lab(tmp_path)
+    leader = lab.member("a")
+    term = leader.lead()
+    leader.handles.add(term, "w", b"")
+
+    def fault(call: Call, proceed: Proceed) -> object:
+        proceed()
+        leader.store.heal()
+        leader.handles.remove(term, "w")
+        raise OutcomeUnknown("the reply was lost")
+
+    leader.store.script(fault, when=commits)
+    handle = leader.handles.add(term, "x", big("one"))
+    assert lab.pointers() == {"x": handle}
+    assert lab.audit() == set()
 
 
 def test_a_doubt_that_cannot_be_settled_before_the_deadline_keeps_everything(tmp_path: Path) -> None:

@@ -74,6 +74,13 @@ def _join(spark: SparkSession, root: Path) -> DataFrame:
     return left.join(right, sf.expr(near)).selectExpr("l.id as id", "l.ts as ts", "r.ts as other")
 
 
+def _self_join(spark: SparkSession, root: Path) -> DataFrame:
+    """One source, read twice: it has one folder under `sources` and two lines in the plan."""
+    rows = _files(spark, root).withWatermark("ts", "20 seconds")
+    near = "l.id = r.id and r.ts between l.ts - interval 12 seconds and l.ts"
+    return rows.alias("l").join(rows.alias("r"), sf.expr(near)).selectExpr("l.id as id", "l.ts as ts", "r.ts as other")
+
+
 def _deduplication(spark: SparkSession, root: Path) -> DataFrame:
     return _files(spark, root).withWatermark("ts", "30 seconds").dropDuplicatesWithinWatermark(["id"])
 
@@ -128,6 +135,7 @@ KINDS: Mapping[str, Kind] = {
     "join": Kind(_join, "append"),
     "join, one store": Kind(_join, "append", conf={"spark.sql.streaming.join.stateFormatVersion": "3"}),
     "join, HDFS-backed": Kind(_join, "append", conf={f"{STATE_STORE}.providerClass": HDFS_BACKED}),
+    "self-join": Kind(_self_join, "append"),
     "dropDuplicatesWithinWatermark": Kind(_deduplication, "append"),
     "applyInPandasWithState": Kind(_pandas_state),
     "transformWithStateInPandas": Kind(_transform_with_state),
@@ -167,13 +175,25 @@ class Recorder:
         return self._recorded[name, format_]
 
 
-def run(spark: SparkSession, kind: Kind, format_: str, source: Path, directory: Path) -> Rows:
-    """Run the query in a run directory to the end of the input; the rows of the batches that ran now."""
+def run(
+    spark: SparkSession, kind: Kind, format_: str, source: Path, directory: Path, *, errors: list[str] | None = None
+) -> Rows:
+    """Run the query in a run directory to the end of the input; the rows of the batches that ran now.
+    `errors` gets what a batch failed with, causes in the JVM included: the query's own error leaves them out."""
     output: Rows = {}
+
+    def keep(rows: DataFrame, batch: int) -> None:
+        try:
+            output[batch] = as_rows(rows)
+        except Py4JJavaError as error:
+            if errors is not None:
+                errors.append(str(error))
+            raise
+
     with settings(spark, kind.settings(format_)):
         writer = kind.query(spark, source).writeStream.outputMode(kind.mode)
         writer = writer.option("checkpointLocation", str(directory)).trigger(availableNow=True)
-        query = writer.foreachBatch(lambda rows, batch: output.__setitem__(batch, as_rows(rows))).start()
+        query = writer.foreachBatch(keep).start()
         try:
             assert query.awaitTermination(120), "the query did not end in 120 s"
         finally:
@@ -191,11 +211,20 @@ def end(spark: SparkSession, query: StreamingQuery) -> None:
 
 def error_of(spark: SparkSession, recorded: Recorded, directory: Path) -> str:
     """What the query ends with when it is started in a directory that it cannot go on in."""
+    errors: list[str] = []
     try:
-        ran = run(spark, recorded.kind, recorded.format_, recorded.input, directory)
-    except (StreamingQueryException, SparkRuntimeException, Py4JJavaError) as error:
-        return str(error)
+        ran = run(spark, recorded.kind, recorded.format_, recorded.input, directory, errors=errors)
+    except (StreamingQueryException, SparkRuntimeException) as error:
+        return "\n".join([str(error), *_causes(error), *errors])
     raise AssertionError(f"the query ran, without an error, batches {sorted(ran)}")
+
+
+def _causes(error: Exception) -> Iterator[str]:
+    """The causes in the JVM, which the Python error does not print."""
+    cause: Any = getattr(error, "_origin", None)
+    while cause is not None:
+        yield cause.toString()
+        cause = cause.getCause()
 
 
 def as_rows(rows: DataFrame) -> list[tuple[Any, ...]]:
@@ -219,13 +248,16 @@ def settings(spark: SparkSession, changed: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def moved_away(directory: Path) -> Iterator[None]:
-    """Inside the block nothing lies at `directory`: whatever still refers to it fails."""
+    """Inside the block nothing lies at `directory`: whatever still reads there fails, and so does what writes there."""
     elsewhere = directory.with_name(directory.name + ".away")
     directory.rename(elsewhere)
     try:
         yield
     finally:
+        written = files_below(directory)
+        shutil.rmtree(directory, ignore_errors=True)
         elsewhere.rename(directory)
+    assert not written, f"written in a directory that was gone: {sorted(written)}"
 
 
 def copy_of(directory: Path, target: Path) -> Path:

@@ -45,6 +45,7 @@ LONG_CASES = [
     ("join, one store", "1"),
     ("join, one store", "2"),
     ("join, HDFS-backed", "1"),
+    ("self-join", "2"),
     ("dropDuplicatesWithinWatermark", "1"),
     ("applyInPandasWithState", "1"),
     ("transformWithStateInPandas", "1"),
@@ -82,8 +83,18 @@ def test_goes_on_in_a_seed(
     assert go_on(spark, recorded, target) == rows_from(recorded.output, after)
 
 
-@pytest.mark.parametrize("batch", [0, 1, 9, BATCHES - 1])
-@pytest.mark.parametrize("name", ["aggregation", "transformWithStateInPandas"])
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [
+        ("aggregation", 0),
+        ("aggregation", 9),
+        ("aggregation", BATCHES - 1),
+        ("transformWithStateInPandas", 0),
+        pytest.param("aggregation", 1, marks=pytest.mark.long),
+        pytest.param("transformWithStateInPandas", 1, marks=pytest.mark.long),
+        pytest.param("transformWithStateInPandas", BATCHES - 1, marks=pytest.mark.long),
+    ],
+)
 def test_goes_on_at_batch(spark: SparkSession, recorder: Recorder, tmp_path: Path, name: str, batch: int) -> None:
     """The first batches, the batch whose source log is just a compact file, and the newest batch."""
     recorded = recorder.record(name, "2")
@@ -91,6 +102,7 @@ def test_goes_on_at_batch(spark: SparkSession, recorder: Recorder, tmp_path: Pat
     assert go_on(spark, recorded, tmp_path / "seed") == rows_from(recorded.output, batch)
 
 
+@pytest.mark.long
 def test_goes_on_after_the_first_batch(spark: SparkSession, recorder: Recorder, tmp_path: Path) -> None:
     recorded = recorder.record("aggregation", "2")
     seed_from(recorded, tmp_path / "seed", 0, committed=True)

@@ -7,6 +7,7 @@ that fails after an update of Spark is good news, and the seeding may then be st
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,6 @@ from tests.spark.recorded_runs import (
     copy_of,
     cut,
     error_of,
-    moved_away,
     remove,
     run,
 )
@@ -33,6 +33,7 @@ MISSING_METADATA = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 UNREADABLE_STATE = "CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE"
 AGGREGATION, PROCESSOR = "aggregation", "transformWithStateInPandas"
 PLANNED, COMMITTED = False, True
+END_MARK_BYTES = 21  # an empty LZ4 block
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,10 @@ ROWS = [
     Row("state/0/1/{v}*.changelog", COMMITTED, UNREADABLE_STATE, format_="1"),
     Row("state/0/1/{v}_*.changelog", PLANNED, UNREADABLE_STATE),
     Row("state/0/1/{v}_*.changelog", COMMITTED, UNREADABLE_STATE),
-    Row("state/0/1/*.zip", PLANNED, UNREADABLE_STATE),
-    Row("state/0/1/SSTs/*", PLANNED, "FileNotFoundException"),
+    Row(
+        "state/0/1/*.zip", PLANNED, "lineage is incomplete", we_refuse=False
+    ),  # the source has older ones to begin with
+    Row("state/0/1/SSTs/*", PLANNED, "lineage is incomplete"),
     Row("state/0/1", PLANNED, UNREADABLE_STATE),
     Row("state/0/_metadata", PLANNED, None),  # ours is stricter: it takes the number of partitions from there
     Row("state/0/0/_metadata", PLANNED, None, we_refuse=False),
@@ -125,24 +128,33 @@ def test_a_schema_path_that_was_not_rewritten_reads_the_old_directory(
     path = json.loads(operator.read_text().partition("\n")[2])["stateStoreInfo"][0]["stateSchemaFilePaths"][0]
     assert path.startswith(f"file:{target}/state/0/_stateSchema/default/")
     operator.write_bytes((recorded.directory / "state/0/_metadata/v2/0").read_bytes())
-    with moved_away(recorded.directory):
-        assert "FileNotFoundException" in error_of(spark, recorded, target)
+    gone = recorded.directory.rename(recorded.directory.with_name("gone"))
+    try:
+        said = error_of(spark, recorded, target)
+    finally:
+        shutil.rmtree(recorded.directory, ignore_errors=True)  # the query made it again, with its schema in it
+        gone.rename(recorded.directory)
+    assert "FileNotFoundException" in said
 
 
-def test_damage_inside_a_state_file_is_found_by_the_checksum_file_beside_it(
-    spark: SparkSession, recorder: Recorder, tmp_path: Path
+@pytest.mark.parametrize("checked", [True, False], ids=["with checksum file", "without"])
+def test_a_change_file_that_lost_its_end(
+    spark: SparkSession, recorder: Recorder, tmp_path: Path, checked: bool
 ) -> None:
-    """Why a seed takes Spark's checksum files along, though Spark starts without them."""
+    """Why a seed takes Spark's checksum files along: without them Spark takes a shortened change file as it is."""
     recorded = recorder.record(AGGREGATION, "2")
     batch = cut(recorded)
     target = tmp_path / "seed"
     seed(str(recorded.directory), str(target), batch=batch, offsets=read_offsets(str(recorded.directory), batch))
-    damaged = next((target / "state/0/0").glob(f"{batch}_*.changelog"))
-    data = bytearray(damaged.read_bytes())
-    data[-30] ^= 0xFF
-    damaged.unlink()  # it is a link to the source's file
-    damaged.write_bytes(data)
-    assert "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED" in error_of(spark, recorded, target)
+    shortened = next((target / "state/0/0").glob(f"{batch}_*.changelog"))
+    data = shortened.read_bytes()
+    shortened.unlink()  # it is a link to the source's file
+    shortened.write_bytes(data[:-END_MARK_BYTES])
+    if checked:
+        assert "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED" in error_of(spark, recorded, target)
+    else:
+        remove(target, "state/0/*/*.crc")
+        run(spark, recorded.kind, "2", recorded.input, target)
 
 
 def test_a_planned_batch_with_other_offsets_runs_those(spark: SparkSession, recorder: Recorder, tmp_path: Path) -> None:

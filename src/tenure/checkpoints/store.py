@@ -11,7 +11,15 @@ from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, decode_ch
 from tenure.checkpoints.retention import falls_out
 from tenure.coordination.records import Exact, Guard
 from tenure.coordination.term import Term
-from tenure.errors import CorruptCheckpoint, GuardFailed, HandleExists, HandleLocked, HandleNotFound, OutOfOrder
+from tenure.errors import (
+    CorruptBlob,
+    CorruptCheckpoint,
+    GuardFailed,
+    HandleExists,
+    HandleLocked,
+    HandleNotFound,
+    OutOfOrder,
+)
 from tenure.handles.handle import Handle
 from tenure.handles.store import HandleStore
 
@@ -35,11 +43,17 @@ class CheckpointStore:
 
         Raises CorruptHandle, CorruptBlob, CorruptCheckpoint, StorageError, StoreUnavailable.
         """
-        self._since = self._handles.no_removal_since()
-        known = self._handles.list()
-        self._newest = self._decode(known[-1]) if known else None
-        self._known = known
-        return self._newest
+        while True:
+            since = self._handles.no_removal_since()
+            known = self._handles.list()
+            try:
+                newest = self._decode(known[-1]) if known else None
+            except CorruptBlob:
+                if self._handles.find(known[-1].name) == known[-1]:
+                    raise
+                continue  # dropped while it was read, so there is a newer one
+            self._since, self._known, self._newest = since, known, newest
+            return newest
 
     def list(self) -> list[Checkpoint]:
         """All that are kept, oldest first. Raises like `newest`."""

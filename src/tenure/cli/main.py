@@ -23,7 +23,7 @@ from tenure.cli.output import Narrator, Output, complain, print_json, show
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.errors import DriverStuck, TenureError, UsageError
+from tenure.errors import DriverStuck, HandleNotFound, TenureError, UsageError
 from tenure.settings import Settings, load_settings
 from tenure.status.snapshot import take_snapshot, terms
 
@@ -162,7 +162,11 @@ def checkpoints_show(
     settings = load_settings(store=store, storage=storage, scope=scope)
     with _opened(settings) as (opened, name):
         checkpoints = checkpoint_store(opened, name, query, settings=settings, clock=SystemClock())
-        found = checkpoints.newest() if batch is None else checkpoints.get(batch)
+        try:
+            found = checkpoints.newest() if batch is None else checkpoints.get(batch)
+        except HandleNotFound as missing:
+            known = f"see tenure checkpoints list {query}"
+            raise UsageError(f"query {query!r} has no checkpoint {batch} in scope {name!r}", fix=known) from missing
     if found is None:
         raise UsageError(f"query {query!r} has no checkpoint in scope {name!r}", fix="see tenure checkpoints list")
     if output is Output.JSON:
@@ -230,6 +234,6 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     except typer.TyperException as error:
-        complain(error.format_message())
+        complain(error.format_message() or "no command is given; choose one of those above")
         code = 2
     sys.exit(code)

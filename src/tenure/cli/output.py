@@ -39,7 +39,7 @@ def show(rows: Sequence[dict[str, Any]], *, output: Output, title: str, columns:
         return
     table = Table(title=title, title_justify="left")
     for column in columns:
-        table.add_column(column.replace("_", " "))
+        table.add_column(column.replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
     Console(width=None if sys.stdout.isatty() else 160).print(table)
@@ -51,8 +51,8 @@ def print_json(found: object) -> None:
 
 
 def complain(line: str) -> None:
-    """Print one line about an error."""
-    sys.stderr.write(f"tenure: error: {line}\n")
+    """Print one line about an error; a message of several lines (a user's exception) becomes one."""
+    sys.stderr.write(f"tenure: error: {' '.join(line.split())}\n")
 
 
 class Narrator:

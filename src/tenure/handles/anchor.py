@@ -110,9 +110,7 @@ class Anchor:
         return seen
 
     def _record(self, key: Key) -> Record | None:
-        return retry(
-            lambda: self._store.read(self._scope, key), policy=_READS, on=StoreUnavailable, clock=self._clock
-        )
+        return retry(lambda: self._store.read(self._scope, key), policy=_READS, on=StoreUnavailable, clock=self._clock)
 
 
 _READS = RetryPolicy(initial=QUICK.initial, maximum=QUICK.maximum, attempts=UNAVAILABLE_ATTEMPTS)

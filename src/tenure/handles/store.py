@@ -37,8 +37,6 @@ from tenure.errors import (
     CommitRefused,
     CorruptBlob,
     GuardFailed,
-    HandleExists,
-    HandleLocked,
     HandleNotFound,
     StorageError,
     StoreUnavailable,
@@ -47,6 +45,7 @@ from tenure.errors import (
 from tenure.events import BlobLeft, Events
 from tenure.handles.anchor import Anchor
 from tenure.handles.handle import Handle, decode_handle, encode_handle
+from tenure.handles.refusals import answer_to
 from tenure.handles.write_order import AFTER, Operation, Outcome
 from tenure.retry import RetryPolicy
 
@@ -271,7 +270,7 @@ class HandleStore:
             return None if put is None else versions[put.key]
         except GuardFailed as refused:
             outcome = Outcome.REFUSED
-            raise self._definite(refused, put, guards) from refused
+            raise answer_to(refused, guards=guards) from refused
         except (CommitRefused, StoreUnavailable):
             outcome = Outcome.REFUSED
             raise
@@ -289,18 +288,6 @@ class HandleStore:
                     if handle.blob is not None:
                         self._discard(handle.blob)
 
-    def _definite(self, refused: GuardFailed, put: Put | None, guards: Sequence[Guard]) -> Exception:
-        """The word for a refusal; nothing was written."""
-        guard = refused.guard
-        if guard in guards:
-            return refused
-        if isinstance(guard, NoneUnder):
-            return HandleLocked(guard.key)
-        if isinstance(guard, Exact):
-            return HandleNotFound(f"handle {guard.key!r} is gone, or is not the one that was read")
-        assert put is not None
-        return HandleExists(f"handle {put.key!r} exists already")
-
     def _store_payload(self, term: Term, name: str, payload: bytes) -> bytes | Blob:
         if len(payload) <= self._inline_limit:
             return payload
@@ -315,12 +302,10 @@ class HandleStore:
         try:
             return self.payload(handle)
         except CorruptBlob:
-            if self.find(handle.name) == handle:
-                raise
-        try:
-            return self.get(handle.name)  # it was replaced meanwhile
-        except HandleNotFound:
-            return None
+            try:
+                return self.get(handle.name)  # it was replaced meanwhile; else this says the same
+            except HandleNotFound:
+                return None
 
     def _discard_unless_locked(self, handle: Handle, blob: Blob) -> None:
         """Delete the blob of a handle that was replaced. The listing is complete: a lock is committed only while

@@ -41,8 +41,9 @@ def _execute(path: str) -> ModuleType:
     except TenureError as error:
         raise PipelineFileError(f"{path}: {error}") from error
     except SyntaxError as error:
-        raise PipelineFileError(f"{error.filename}:{error.lineno}: {error.msg}", fix="mend the syntax") from error
-    except Exception as error:  # the file is user code: whatever it raises is told in one line
+        place = f"{error.filename}:{error.lineno}" if error.filename else path  # a null byte has no place
+        raise PipelineFileError(f"{place}: {error.msg}", fix="mend the syntax") from error
+    except (Exception, SystemExit) as error:  # the file is user code: whatever it raises is told in one line
         raise PipelineFileError(f"{where(error, path)}: {type(error).__name__}: {error}") from error
     return module
 

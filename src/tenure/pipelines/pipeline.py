@@ -88,6 +88,8 @@ class Job:
             raise UsageError(f"stream {name!r} is declared twice", fix="give each stream a name of its own")
         if not rows.isStreaming:
             raise UsageError(f"the rows of stream {name!r} are not streaming", fix="start from spark.readStream")
+        if not callable(getattr(sink, "check", None)):
+            raise UsageError(f"sink {sink!r} of stream {name!r} is not a sink", fix="use one of tenure.sinks")
         if output_mode not in _MODES:
             raise UsageError(f"output mode {output_mode!r} of stream {name!r} is unknown", fix=f"use one of {_MODES}")
         if trigger is not None and trigger.strip().lower().startswith(_LATE_PLANS):

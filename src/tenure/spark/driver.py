@@ -8,11 +8,13 @@ flight when the term is lost; the fence and the sinks make that harmless.
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from py4j.protocol import Py4JError
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -20,13 +22,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tenure.checkpoints.store import CheckpointStore
 from tenure.clock import Clock
 from tenure.coordination.term import Term
-from tenure.errors import DriverStuck, PipelineFileError, QueryFailed, StorageError, TenureError, TermLost
+from tenure.errors import (
+    DriverStuck,
+    PipelineFileError,
+    QueryFailed,
+    StorageError,
+    TenureError,
+    TermLost,
+    UsageError,
+)
 from tenure.events import Events
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.loading import load_pipeline, where
-from tenure.pipelines.pipeline import Job, Pipeline
-from tenure.spark.session import end_session, kill_jvm
-from tenure.spark.stream import FencedStream
+from tenure.pipelines.pipeline import Job, Pipeline, Stream
+from tenure.spark.session import end_session, jvm_exit_code, kill_jvm
+from tenure.spark.stream import FencedStream, with_trigger
 
 _SPARK_ERRORS = (PySparkException, Py4JError, OSError)
 """What a call into the JVM can raise: Spark's own word, the gateway's, and a JVM that is gone."""
@@ -70,6 +80,8 @@ class SparkDriver:
         """Load the pipeline, start Spark, and declare the streams once, so that what is wrong with them is said
         before the member contends."""
         self._pipeline = load_pipeline(self._pipeline_file)
+        # Workers cannot import the pipeline's file by its name, so what it defines travels with the functions.
+        cloudpickle.register_pickle_by_value(sys.modules[self._pipeline.declare.__module__])  # type: ignore[no-untyped-call] # untyped in pyspark
         self._spark = self._start_spark()
         self._declare(self._spark, self._pipeline)
 
@@ -114,12 +126,23 @@ class SparkDriver:
             pipeline.declare(job)
         except TenureError:
             raise
-        except Exception as error:  # user code and Spark's analysis of it: told in one line
-            place = where(error, self._pipeline_file)
-            raise PipelineFileError(f"{place}: {type(error).__name__}: {_one_line(error)}") from error
+        except (Exception, SystemExit) as error:  # user code and Spark's analysis of it: told in one line
+            raise PipelineFileError(f"{where(error, self._pipeline_file)}: {_one_line(error)}") from error
         if not job.streams:
             raise PipelineFileError(f"pipeline {pipeline.name!r} declares no stream", fix="call job.stream(...)")
+        for stream in job.streams:
+            self._check_trigger(stream)
         return job
+
+    def _check_trigger(self, stream: Stream) -> None:
+        """Let Spark read the trigger's text before a term is spent on it. Nothing is started."""
+        try:
+            with_trigger(stream.rows.writeStream, stream.trigger)
+        except _SPARK_ERRORS as error:
+            raise UsageError(
+                f"trigger {stream.trigger!r} of stream {stream.name!r} is refused by Spark: {_one_line(error)}",
+                fix="use an interval such as '1 second', or 'available now'",
+            ) from error
 
     def _start(self, stream: FencedStream) -> StreamingQuery:
         try:
@@ -149,6 +172,9 @@ class SparkDriver:
         line = _one_line(error)
         if "No space left on device" in str(error):
             return StorageError(f"query {stream.name!r}: {line}", fix="free space on that disk")
+        ended = None if self._spark is None else jvm_exit_code(self._spark)
+        if ended is not None:
+            line = f"Spark's JVM ended with exit code {ended}"
         return QueryFailed(f"query {stream.name!r} failed: {line}", fix=f"see {self._spark_log}")
 
 
@@ -176,10 +202,10 @@ class _Running:
                 return Ended.LOST
             with self._lock:
                 failed, done = bool(self.errors), len(self._ended) == len(self._queries)
+            if stop.is_set():  # first: a signal to the whole group ends the JVM too, and that is no failure
+                return Ended.STOPPED
             if failed:
                 return Ended.FAILED
-            if stop.is_set():
-                return Ended.STOPPED
             if done:
                 return Ended.IDLE
             self._clock.wait(self._wake, timeout_s=_LOOK_UP_S)
@@ -217,10 +243,16 @@ class _Running:
             self._wake.set()
 
 
+_PYTHON_CAUSE = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)$", flags=re.MULTILINE)
+_STREAM_FAILED = re.compile(r"\A\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")  # we name the query
+_JVM_CAUSE = re.compile(r"^Caused by: (.+)$", flags=re.MULTILINE)
+
+
 def _one_line(error: BaseException) -> str:
-    """The sentence that matters of a Spark or Python error: its own first line, or the JVM's innermost cause."""
+    """The sentence that matters of a Spark or Python error: what a Python worker raised, the JVM's innermost
+    cause, or its own first line."""
     text = str(error).strip()
-    causes = re.findall(r"^Caused by: (.+)$", text, flags=re.MULTILINE)
-    first = causes[-1] if causes else text.split("\n", 1)[0]
+    causes = _PYTHON_CAUSE.findall(text) or _JVM_CAUSE.findall(text)
+    first = causes[-1] if causes else _STREAM_FAILED.sub("", text).split("\n", 1)[0]
     kind = "" if isinstance(error, PySparkException) else f"{type(error).__name__}: "
-    return f"{kind}{first}"[:600]
+    return f"{kind}{first.rstrip('; ')}"[:600]

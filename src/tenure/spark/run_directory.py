@@ -21,7 +21,7 @@ from typing import Any
 import fsspec
 
 from tenure.errors import StorageError, UsageError
-from tenure.spark.seed_plan import corrupt, decode_query_id
+from tenure.spark.seed_plan import corrupt, decode_query_id, missing
 
 _NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES}
 
@@ -71,7 +71,9 @@ class RunDirectory:
             return frozenset()
         except OSError as error:
             raise self._failed("list", path, error) from error
-        return frozenset(name.rstrip("/").rsplit("/", 1)[-1] for name in found) - {""}
+        # Object stores list a file, or the marker of a folder, as its own and only entry.
+        names = {name.rstrip("/") for name in found} - {self._path(path)}
+        return frozenset(name.rsplit("/", 1)[-1] for name in names)
 
     def read(self, path: str) -> bytes:
         """The content of a file that must be there."""
@@ -82,7 +84,7 @@ class RunDirectory:
             data: bytes = self._filesystem.cat_file(self._path(path))
             return data
         except (FileNotFoundError, IsADirectoryError) as error:
-            raise corrupt(self.where(path), "is missing") from error
+            raise missing(self.where(path)) from error
         except OSError as error:
             raise self._failed("read", path, error) from error
 
@@ -116,7 +118,7 @@ class RunDirectory:
                 self._take_remote(source, path)
             actual = self._size(path)
         except (FileNotFoundError, IsADirectoryError) as error:
-            raise corrupt(source.where(path), "is missing") from error
+            raise missing(source.where(path)) from error
         except OSError as error:
             raise self._failed("take over", path, error) from error
         if actual == 0 or (size is not None and actual != size):

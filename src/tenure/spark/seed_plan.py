@@ -18,14 +18,22 @@ StateIds = NewType("StateIds", Mapping[str, list[list[str]]])
 """Operator -> partition -> store -> the unique id in the name of the state version that a commit wrote."""
 
 NO_OFFSET = "-"
+_FIX = "restore it; no older checkpoint is taken in its place"
 _COMPACT = re.compile(r"(\d+)\.compact\Z")
+
+
+class MissingFile(CorruptRunDirectory):
+    """A file that is needed is not there; a damaged one is another matter where something else can stand in for it."""
+
+
+def missing(where: str) -> MissingFile:
+    """The error for the file `where` that is not there."""
+    return MissingFile(f"{where} is missing", fix=_FIX)
 
 
 def corrupt(where: str, why: str) -> CorruptRunDirectory:
     """The error for the file `where`."""
-    return CorruptRunDirectory(
-        f"{where} {why}", fix="take an older checkpoint on purpose (--accept-older), or restore the file"
-    )
+    return CorruptRunDirectory(f"{where} {why}", fix=_FIX)
 
 
 def decode_json(text: str, *, where: str) -> dict[str, object]:
@@ -107,7 +115,7 @@ def source_log(names: Collection[str], last: int, *, where: str) -> tuple[str, .
     wanted = [] if base is None else [f"{base}.compact"]
     for entry in range(0 if base is None else base + 1, last + 1):
         if str(entry) not in names:
-            raise corrupt(f"{where}/{entry}", "is missing")
+            raise missing(f"{where}/{entry}")
         wanted.append(str(entry))
     return tuple(wanted)
 

@@ -27,6 +27,7 @@ from tenure.spark.seed_plan import (
     decode_query_id,
     is_log_file,
     log_offset,
+    missing,
     needs_start,
     source_folders,
     source_log,
@@ -145,7 +146,7 @@ class _Seeding:
                 continue
             files = self._files_below(folder)
             if offset is not None and f"{folder}/0" not in files and needs_start(offset, self._batch):
-                raise corrupt(self._source.where(f"{folder}/0"), "is missing")
+                raise missing(self._source.where(f"{folder}/0"))
             paths += [(path, False) for path in files]
         self._count(*self._in_threads(lambda item: self._copy_source_file(*item), paths))
 

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tenure.errors import QueryFailed, UsageError
@@ -42,30 +47,38 @@ def start_session(*, name: str, master: str | None, conf: Mapping[str, str], log
     Raises UsageError (a setting that is refused), QueryFailed (Spark does not start).
     """
     for setting in conf:
+        if not setting.startswith("spark."):
+            raise UsageError(f"setting {setting!r} is not one of Spark's", fix="write --conf spark.NAME=VALUE")
         for refused, why in _REFUSED.items():
             if refused.lower() in setting.lower():
                 raise UsageError(f"setting {setting!r} is refused: {why}", fix="leave it out")
-    builder = SparkSession.builder.appName(f"tenure-{name}")
-    builder = builder.master(master or conf.get("spark.master", "local[*]"))
+    chosen = master or conf.get("spark.master", "local[*]")
+    builder = SparkSession.builder.appName(f"tenure-{name}").master(chosen)
     for setting, value in {**DEFAULTS, **conf}.items():
         builder = builder.config(setting, value)
-    # A failed callback is raised to us as well; py4j's own printing of it would be a second, longer story.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    # What fails is raised to us as well; printing it a second time would be a longer story on the user's terminal.
+    for noisy in ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(noisy).setLevel(logging.CRITICAL)
+    if chosen.startswith("local"):
+        # Spark's workers would take whatever `python3` is on the PATH, which need not be this environment's.
+        os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
     try:
-        with _output_to(log):
+        with _output_to(log), _own_interrupts():
             return builder.getOrCreate()
     except Exception as error:  # py4j and pyspark share no root; the log has the JVM's own words
         raise QueryFailed(f"Spark does not start: {_first_line(error)}", fix=f"see {log}") from error
 
 
 def end_session(spark: SparkSession, *, patience_s: float) -> None:
-    """Stop the session and end its JVM; a JVM that does not end in `patience_s` is killed."""
+    """Stop the session and end its JVM; a JVM that does not end in `patience_s` is killed, one that is gone is fine."""
     gateway = spark.sparkContext._gateway
-    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
-    spark.stop()
+    process = _jvm(spark)
+    with suppress(Py4JError, OSError):  # the JVM is gone, or does not answer: then it is killed below
+        spark.stop()
     if gateway is None:
         return
-    gateway.shutdown()
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
     with SparkContext._lock:
         SparkContext._gateway = None
         SparkContext._jvm = None
@@ -81,9 +94,21 @@ def end_session(spark: SparkSession, *, patience_s: float) -> None:
 
 def kill_jvm(spark: SparkSession) -> None:
     """Kill the session's JVM at once: for a driver that does not stop."""
-    process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
+    process = _jvm(spark)
     if process is not None:
         process.kill()
+
+
+def jvm_exit_code(spark: SparkSession) -> int | None:
+    """How the session's JVM ended (negative: the signal); None: it runs, or it is not ours."""
+    process = _jvm(spark)
+    return None if process is None else process.poll()
+
+
+def _jvm(spark: SparkSession) -> subprocess.Popen[bytes] | None:
+    """The process of the session's JVM; None: it was not started here."""
+    process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
+    return process
 
 
 @contextmanager
@@ -100,6 +125,17 @@ def _output_to(log: str) -> Iterator[None]:
             os.dup2(copy, fd)
             os.close(copy)
         os.close(sink)
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Spark puts a handler of SIGINT in the place of ours: Ctrl-C would end the member before it resigned."""
+    ours = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, ours)
 
 
 def _first_line(error: BaseException) -> str:

@@ -12,16 +12,18 @@ import io
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from tenure.errors import CorruptRunDirectory
-from tenure.spark.seed_plan import corrupt, decode_json
+from tenure.spark.seed_plan import MissingFile, corrupt, decode_json
 
 DEFAULT_STORE = "default"
 _FULL = ("zip", "snapshot")
 _CHANGES = ("changelog", "delta")
+# What `zipfile` raises at damaged bytes; RuntimeError and NotImplementedError: a flag or method that nobody wrote.
+_UNREADABLE_ZIP = (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError, EOFError, RuntimeError, OSError)
 _WITH_ID = re.compile(r"(\d+)_([^.]+)\.(?:zip|changelog)\Z")
 
 
@@ -97,8 +99,8 @@ def state_chain(
 ) -> tuple[str, ...]:
     """The files of a store that make up `version`, of those in its folder, checksum files of Spark's included.
 
-    `id_of` tells the id of a version, None: its file has none in its name (format 1). It raises
-    CorruptRunDirectory when the commit log does not know.
+    `id_of` tells the id of a version, None: its file has none in its name (format 1). It raises MissingFile when
+    the commit log does not reach back to it.
     """
     chain: list[str] = []
     for number in range(version, 0, -1):
@@ -119,7 +121,7 @@ def state_chain(
 def _stem(names: Collection[str], version: int, *, id_of: Callable[[int], str | None]) -> str:
     try:
         unique = id_of(version)
-    except CorruptRunDirectory:
+    except MissingFile:
         # A small retention drops commits before the full file that they lead to. One candidate cannot be wrong:
         # Spark itself follows the ids inside the change files, and refuses a chain that does not fit.
         found = {match[2] for name in names if (match := _WITH_ID.match(name)) and int(match[1]) == version}
@@ -137,7 +139,7 @@ def files_of_zip(data: bytes, *, where: str) -> dict[str, int]:
         content = decode_json(text.partition("\n")[2], where=where)
         tables = [(f"SSTs/{file['dfsSstFileName']}", int(file["sizeBytes"])) for file in _entries(content, "sstFiles")]
         logs = [(f"logs/{file['dfsLogFileName']}", int(file["sizeBytes"])) for file in _entries(content, "logFiles")]
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError) as error:
+    except _UNREADABLE_ZIP as error:
         raise corrupt(where, f"does not decode: {error!r}") from error
     return dict(tables + logs)
 

@@ -18,7 +18,7 @@ from tenure.checkpoints.store import CheckpointStore
 from tenure.clock import Clock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.term import Term
-from tenure.errors import TermLost
+from tenure.errors import GuardFailed, SessionEnded, TermLost
 from tenure.events import (
     BatchCommitted,
     BatchStarted,
@@ -86,7 +86,7 @@ class FencedStream:
             .option("checkpointLocation", directory)
             .foreachBatch(self._on_batch)
         )
-        query = _with_trigger(writer, self._declared.trigger).start()
+        query = with_trigger(writer, self._declared.trigger).start()
         self._events.emit(
             QueryStarted(
                 scope=self._term.scope, epoch=self._term.epoch, query=self.name, run_directory=self._run_directory
@@ -156,9 +156,10 @@ class FencedStream:
         )
         try:
             self._checkpoints.plan(self._term, checkpoint)
-        except TermLost:
-            what = f"plan of batch {batch_id} of query {self.name!r}"
-            self._events.emit(WriteRefused(scope=self._term.scope, epoch=self._term.epoch, by="store", what=what))
+        except TermLost as lost:
+            if isinstance(lost.__cause__, GuardFailed | SessionEnded):  # else the store was away until the deadline
+                what = f"plan of batch {batch_id} of query {self.name!r}"
+                self._events.emit(WriteRefused(scope=self._term.scope, epoch=self._term.epoch, by="store", what=what))
             raise
         self._events.emit(
             CheckpointSaved(
@@ -177,7 +178,7 @@ class FencedStream:
         return self._query_id
 
 
-def _with_trigger(writer: DataStreamWriter, trigger: str | None) -> DataStreamWriter:
+def with_trigger(writer: DataStreamWriter, trigger: str | None) -> DataStreamWriter:
     """Spark's writer with the declared trigger."""
     if trigger is None:
         return writer

@@ -40,9 +40,8 @@ class RunningCount(StatefulProcessor):
 def kinds(job: tenure.Job) -> None:
     """`input`, `output`, and optionally `only`: the names of the streams that are run, joined by commas."""
     spark, output = job.spark, job.params["output"]
-    events = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 3).parquet(job.params["input"])
-    # As much as there is: two drivers that plan a batch at different times plan different batches.
-    unlimited = spark.readStream.schema(EVENTS).parquet(job.params["input"])
+    # Each batch takes as much as there is: two drivers that plan a batch at different times plan different batches.
+    events = spark.readStream.schema(EVENTS).parquet(job.params["input"])
     timed = events.withWatermark("at", "10 seconds")
     windows = (
         timed.groupBy(fn.window("at", "20 seconds").alias("w"))
@@ -63,7 +62,7 @@ def kinds(job: tenure.Job) -> None:
         "joined": joined,
         "unique": unique,
         "counts": counts,
-        "files": unlimited.select("id"),
+        "files": events.select("id"),
     }
     wanted = job.params["only"].split(",") if "only" in job.params else list(streams)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable, Field, PrimitiveType
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 from pyspark.sql import DataFrame, SparkSession
 
 from tenure.errors import StorageError, UsageError
@@ -198,6 +199,9 @@ def test_the_rule_survives_log_checkpoint_and_clean_up(spark: SparkSession, tabl
     left = sorted(path.name for path in (table / "_delta_log").glob("*.json"))
     assert f"{1:020d}.json" not in left, "the commits that named the batches are gone"
     assert zombie.go_on() == Written(repeated=True)
+    # Nobody can tell any more whose commit it was: the staged files stay, and that is said.
+    assert zombie.seen.names() == ["WriteRefused", "BlobLeft"]
+    assert [path for path in staged(table) if "/e00000001/b000000000001/" in str(path)]
     assert write(a_sink(table), rows_for(spark, 2), a_batch(2, epoch=3)) == Written(repeated=True)
     assert content(table) == expected("append", 2)
     assert all((table / path).exists() for path in named(table))
@@ -209,6 +213,7 @@ def test_the_log_is_checkpointed_by_itself(spark: SparkSession, table: Path) -> 
     DeltaTable(str(table)).alter.set_table_properties({"delta.checkpointInterval": "3"})
     for number in range(1, 4):
         write(sink, rows_for(spark, number), a_batch(number))
-    assert (table / "_delta_log" / "_last_checkpoint").exists()
+    # The table's version 5 is batch 3; version 2 was the alteration, which is not the sink's commit.
+    assert (table / "_delta_log" / f"{5:020d}.checkpoint.parquet").exists()
     assert write(a_sink(table), rows_for(spark, 3), a_batch(3)) == Written(repeated=True)
     assert [n for n in visible(table) if n == 3] == [3, 3]

@@ -9,8 +9,10 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tenure.errors import QueryFailed
-from tenure.spark.sinks.sink import Written
-from tests.spark.sinks.support import a_batch, a_sink, named, numbers, rows_of, staged, totals, visible, write
+from tenure.spark.sinks.delta import Delta
+from tenure.spark.sinks.location import Location
+from tenure.spark.sinks.sink import OutputMode, Written
+from tests.spark.sinks.support import Seen, a_batch, a_sink, named, numbers, rows_of, staged, totals, visible, write
 
 pytestmark = pytest.mark.spark
 
@@ -100,3 +102,27 @@ def test_a_key_that_stands_twice_in_a_batch_is_refused(spark: SparkSession, tabl
     with pytest.raises(QueryFailed, match=r"has the key \{'k': None\} 2 times"):
         write(sink, nulls, a_batch(1))
     assert content(table) == {"a": 1}
+
+
+@pytest.mark.parametrize("mode", ["append", "update"])
+def test_files_are_found_and_removed_through_the_object_store_s_own_interface(
+    spark: SparkSession, tmp_path: Path, mode: OutputMode
+) -> None:
+    """The way of a table in an object store, with a directory in the place of the bucket."""
+    table = tmp_path / "bucket"
+    table.mkdir()
+
+    def remote() -> Delta:
+        sink = a_sink(table, mode, key=["k"] if mode == "update" else [])
+        sink._location = Location(f"file://{table}", is_local=False)
+        return sink
+
+    sink = remote()
+    write(sink, totals(spark, {"a": 1}), a_batch(0))
+    write(sink, totals(spark, {"b": 2, None: 2}), a_batch(1))
+    before = staged(table)
+    seen = Seen()
+    assert write(remote(), totals(spark, {"b": 2, None: 2}), a_batch(1, epoch=2), seen=seen) == Written(repeated=True)
+    assert content(table) == {"a": 1, "b": 2, None: 2}
+    assert staged(table) == before
+    assert seen.names() == []

@@ -24,7 +24,7 @@ ADDRESS = "e00000001/area/name"
 @pytest.fixture(params=["disk", "remote"])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FileBlobs]:
     if request.param == "disk":
-        yield FileBlobs(f"file://{tmp_path}/root")
+        yield FileBlobs(f"file://{tmp_path}/blobs")
         return
     root = f"memory:/{tmp_path}"
     store = FileBlobs(root)
@@ -87,7 +87,9 @@ def test_listings_are_sorted_and_of_one_prefix(blobs: FileBlobs) -> None:
     assert list(blobs.list("e1/a")) == ["e1/a/x", "e1/a/y"]
 
 
-@pytest.mark.parametrize("address", ["", "/", "/etc/passwd", "..", "../x", "a/../b", "a/..", "a//b", "a/", ".", "a/./b"])
+@pytest.mark.parametrize(
+    "address", ["", "/", "/etc/passwd", "..", "../x", "a/../b", "a/..", "a//b", "a/", ".", "a/./b"]
+)
 def test_an_address_outside_is_refused(blobs: FileBlobs, address: str) -> None:
     for call in (
         lambda: blobs.write(address, DATA),
@@ -105,8 +107,8 @@ def test_a_listing_outside_is_refused(blobs: FileBlobs, prefix: str) -> None:
 
 
 def test_a_root_with_a_slash_at_its_end_is_the_same_root(tmp_path: Path) -> None:
-    FileBlobs(f"{tmp_path}/root/").write(ADDRESS, DATA)
-    assert list(FileBlobs(f"{tmp_path}/root").list()) == [ADDRESS]
+    FileBlobs(f"{tmp_path}/blobs/").write(ADDRESS, DATA)
+    assert list(FileBlobs(f"{tmp_path}/blobs").list()) == [ADDRESS]
 
 
 def test_an_unknown_scheme_is_a_usage_error() -> None:
@@ -122,30 +124,42 @@ def test_the_constructor_does_no_io(tmp_path: Path) -> None:
 # --- races -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", ["file", "memory"])
-def test_of_twenty_writers_of_one_address_one_wins(where: str, tmp_path: Path) -> None:
+def test_elsewhere_the_server_is_asked_to_refuse_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    blobs = FileBlobs("memory://attack")
+    asked: list[dict[str, object]] = []
+    monkeypatch.setattr(blobs._fs, "pipe_file", lambda path, data, **more: asked.append(more))
+    blobs.write(ADDRESS, DATA)
+    assert asked == [{"mode": "create"}]
+
+
+def write_at_once(blobs: FileBlobs, number: int) -> tuple[list[Blob], list[StorageError]]:
+    """So many threads write one address: what they got."""
+    barrier = threading.Barrier(number)
+    won: list[Blob] = []
+    lost: list[StorageError] = []
+
+    def write(own: int) -> None:
+        barrier.wait(10)
+        try:
+            won.append(blobs.write(ADDRESS, b"%d" % own * 1000))
+        except BlobExists as error:
+            lost.append(error)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    return won, lost
+
+
+def test_of_twenty_writers_of_one_address_one_wins(tmp_path: Path) -> None:
     for round_ in range(10):
-        blobs = FileBlobs(f"{where}://{tmp_path}/{round_}")
-        barrier = threading.Barrier(20)
-        won: list[Blob] = []
-        lost: list[StorageError] = []
-
-        def write(number: int, blobs: FileBlobs = blobs, barrier: threading.Barrier = barrier) -> None:
-            barrier.wait(10)
-            try:
-                won.append(blobs.write(ADDRESS, b"%d" % number * 1000))
-            except BlobExists as error:
-                lost.append(error)
-
-        threads = [threading.Thread(target=write, args=(n,)) for n in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(10)
+        blobs = FileBlobs(str(tmp_path / str(round_)))
+        won, lost = write_at_once(blobs, 20)
         assert (len(won), len(lost)) == (1, 19)
         blobs.read(won[0])
-        assert list(blobs.list()) == [ADDRESS]
-        assert where == "memory" or files(tmp_path / str(round_)) == [ADDRESS], "no temporary file is left"
+        assert files(tmp_path / str(round_)) == [ADDRESS], "no temporary file is left"
 
 
 # --- crashes, and the order of the calls to the kernel ----------------------------------------------------------------
@@ -173,7 +187,11 @@ class Trace:
             if self.dead or self.die_at == len(self.made):
                 self.dead = True
                 raise Died
-            what = os.readlink(f"/proc/self/fd/{args[0]}") if name == "fsync" else str(args[-1] if name == "link" else args[0])
+            what = (
+                os.readlink(f"/proc/self/fd/{args[0]}")
+                if name == "fsync"
+                else str(args[-1] if name == "link" else args[0])
+            )
             self.made.append((name, what))
             return real(*args, **more)
 
@@ -211,9 +229,7 @@ def test_new_directories_are_durable_in_their_parents(tmp_path: Path, monkeypatc
         assert ("fsync", os.path.dirname(directory)) in made[after:]
 
 
-def test_a_crash_at_any_call_leaves_nothing_or_the_whole_blob(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_at_any_call_leaves_nothing_or_the_whole_blob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = trace_of(tmp_path / "whole", monkeypatch).made
     assert len(whole) > 8
     for k in range(len(whole)):
@@ -228,7 +244,7 @@ def test_a_crash_at_any_call_leaves_nothing_or_the_whole_blob(
             assert blobs.write(ADDRESS, DATA).size == len(DATA), "the next writer is not in its way"
 
 
-# --- the disk says no --------------------------------------------------------------------------------------------------
+# --- the disk says no --------------------------------------------------------------------------------
 
 
 @contextmanager

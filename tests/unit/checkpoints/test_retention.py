@@ -12,9 +12,7 @@ batches = sets(integers(0, 10_000), max_size=40)
 
 
 @given(batches, integers(1, 10), sets(integers(0, 10_000)))
-def test_what_falls_out_is_the_oldest_surplus_that_nobody_locked(
-    kept: set[int], keep: int, locked: set[int]
-) -> None:
+def test_what_falls_out_is_the_oldest_surplus_that_nobody_locked(kept: set[int], keep: int, locked: set[int]) -> None:
     adding = max(kept, default=-1) + 1
     out = falls_out(sorted(kept), adding=adding, keep=keep, locked=locked)
     remaining = sorted((kept | {adding}) - set(out))

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, decode_checkpoint, encode_checkpoint
+from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, encode_checkpoint
 from tenure.checkpoints.store import CheckpointStore
-from tenure.coordination.records import Key, Put
 from tenure.errors import (
-    Corrupt,
-    CorruptBlob,
     CorruptCheckpoint,
-    CorruptHandle,
     HandleNotFound,
     OutOfOrder,
     StorageError,
-    TenureError,
     TermLost,
 )
-from tenure.testing.faulty import commits, writes_under
+from tenure.testing.faulty import commits, operation, writes_under
 from tests.faults.lab import AREA, SCOPE, Lab, Member, unavailable
 
 LONG = "x" * 500
@@ -44,17 +38,6 @@ def store_of(member: Member, *, keep: int = 3) -> CheckpointStore:
 
 def batches(lab: Lab) -> list[int]:
     return [int(name) for name in lab.pointers()]
-
-
-def planned(lab: Lab, *members: Member) -> list[int]:
-    """Every batch whose pointer was ever put, in the order of the requests that the members made and got back."""
-    return [
-        int(write.key.name)
-        for member in members
-        for call in member.store.calls
-        for write in call.writes
-        if isinstance(write, Put) and write.key.is_under(AREA)
-    ]
 
 
 def test_batches_are_planned_in_order_from_zero(lab: Lab) -> None:
@@ -141,13 +124,7 @@ def test_two_threads_with_one_term_plan_each_batch_once(lab: Lab) -> None:
                     checkpoints.plan(term, checkpoint(batch, offsets=name))
                 except (OutOfOrder, CorruptCheckpoint):
                     continue
-                except TenureError as error:
-                    if not isinstance(error, CorruptBlob):
-                        raise
-                    continue
                 taken.append((batch, name))
-        except CorruptBlob:
-            errors.append(AssertionError("a pointer without its blob"))
         except BaseException as error:
             errors.append(error)
             raise
@@ -157,13 +134,26 @@ def test_two_threads_with_one_term_plan_each_batch_once(lab: Lab) -> None:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert not [error for error in errors if not isinstance(error, AssertionError)]
-    assert sorted(batch for batch, _ in taken) == list(range(taken_to(taken)))
-    lab.audit()
+    assert errors == []
+    assert sorted(batch for batch, _ in taken) == list(range(61))
+    assert lab.audit() == set()
 
 
-def taken_to(taken: list[tuple[int, str]]) -> int:
-    return max(batch for batch, _ in taken) + 1
+def test_a_newest_that_is_dropped_while_it_is_read_is_no_corruption(lab: Lab) -> None:
+    """Found by the two threads above: the reader listed batch 0, the leader planned 1 and deleted the blob of 0."""
+    leader, standby = lab.member("a"), lab.member("b")
+    term = leader.lead()
+    checkpoints = store_of(leader, keep=1)
+    checkpoints.plan(term, checkpoint(0))
+
+    def plan_after(call: object, proceed: object) -> object:
+        assert callable(proceed)
+        answer = proceed()
+        checkpoints.plan(term, checkpoint(1))
+        return answer
+
+    standby.store.script(plan_after, when=operation("list"))
+    assert store_of(standby, keep=1).newest() == checkpoint(1)
 
 
 def test_two_terms_plan_each_batch_once(lab: Lab) -> None:
@@ -234,6 +224,22 @@ def test_a_store_with_old_knowledge_of_any_age_plans_nothing_again(lab: Lab) -> 
     assert lab.audit() == set()
 
 
+def test_old_knowledge_with_a_longer_retention_plans_nothing_again(lab: Lab) -> None:
+    """It would drop nothing itself, so only the guard on the checkpoint before it can refuse it."""
+    leader = lab.member("a")
+    term = leader.lead()
+    current = store_of(leader, keep=1)
+    current.plan(term, checkpoint(0))
+    stale = store_of(leader, keep=50)
+    stale.newest()
+    for batch in range(1, 5):
+        current.plan(term, checkpoint(batch))
+    leader.handles.add(term, "000000000005", encode_checkpoint(checkpoint(5)))  # the handle store knows all of it
+    with pytest.raises(OutOfOrder):
+        stale.plan(term, checkpoint(1, offsets="again"))
+    assert batches(lab) == [4, 5]
+
+
 def test_a_locked_checkpoint_stays_and_goes_later(lab: Lab) -> None:
     leader, reader = lab.member("a"), lab.member("reader")
     term = leader.lead()
@@ -296,100 +302,3 @@ def test_a_plan_under_a_store_that_is_away_drops_nothing(lab: Lab) -> None:
         checkpoints.plan(term, checkpoint(1))
     assert batches(lab) == [0]
     assert lab.audit() == set()
-
-
-# --- loud ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("damage", ["missing", "cut"])
-def test_a_newest_checkpoint_that_cannot_be_read_is_loud_never_an_older_one(
-    damage: str, lab: Lab, tmp_path: Path
-) -> None:
-    leader = lab.member("a")
-    term = leader.lead()
-    checkpoints = store_of(leader)
-    for batch in range(2):
-        checkpoints.plan(term, checkpoint(batch))
-    newest = lab.pointers()[checkpoint_name(1)]
-    assert newest.blob is not None
-    path = tmp_path / newest.blob.address
-    if damage == "missing":
-        path.unlink()
-    else:
-        path.write_bytes(path.read_bytes()[:-1])
-    fresh = store_of(leader)
-    for read in (fresh.newest, fresh.list, lambda: fresh.plan(term, checkpoint(2))):
-        with pytest.raises(Corrupt, match="000000000001"):
-            read()
-    assert fresh.get(0) == checkpoint(0), "the older one is there, for a person to decide"
-
-
-def test_an_undecodable_pointer_is_loud(lab: Lab) -> None:
-    leader = lab.member("a")
-    store_of(leader).plan(leader.lead(), checkpoint(0))
-    lab.truth.commit(SCOPE, guards=(), writes=[Put(AREA.child("000000000001"), b"?", replaces=None)])
-    with pytest.raises(CorruptHandle, match="000000000001"):
-        store_of(leader).newest()
-
-
-def test_a_checkpoint_under_a_wrong_name_or_query_is_loud(lab: Lab) -> None:
-    leader = lab.member("a")
-    term = leader.lead()
-    leader.handles.add(term, checkpoint_name(7), encode_checkpoint(checkpoint(6)))
-    with pytest.raises(CorruptCheckpoint, match="says that it is batch 6"):
-        store_of(leader).newest()
-    leader.handles.remove(term, checkpoint_name(7))
-    leader.handles.add(term, checkpoint_name(7), encode_checkpoint(replace(checkpoint(7), query="other")))
-    with pytest.raises(CorruptCheckpoint, match="of query 'other'"):
-        store_of(leader).newest()
-
-
-@pytest.mark.parametrize(
-    "payload",
-    [
-        b"",
-        b"\xff",
-        b"[]",
-        b"7",
-        b"null",
-        b"{}",
-        b'{"format":1}',
-        b'{"format":2,"batch":1}',
-        encode_checkpoint(checkpoint(1)).replace(b'"batch": 1', b'"batch": "1"'),
-        encode_checkpoint(checkpoint(1)).replace(b'"batch": 1', b'"batch": true'),
-        encode_checkpoint(checkpoint(1)).replace(b'"batch": 1', b'"batch": 1.0'),
-        encode_checkpoint(checkpoint(1)).replace(b'"epoch": 1', b'"epoch": null'),
-        encode_checkpoint(checkpoint(1)).replace(b'"epoch": 1', b'"epoch": 1, "more": 2'),
-    ],
-)
-def test_a_payload_that_does_not_decode_is_loud(payload: bytes) -> None:
-    with pytest.raises(CorruptCheckpoint, match="checkpoint 000000000001 of query 'q'"):
-        decode_checkpoint(payload, query="q", name="000000000001")
-
-
-def test_what_was_encoded_is_decoded() -> None:
-    found = checkpoint(3, offsets='v1\n{"a":"ü"}\n')
-    assert decode_checkpoint(encode_checkpoint(found), query="q", name=checkpoint_name(3)) == found
-
-
-def test_names_sort_as_batches_do() -> None:
-    numbers = [0, 1, 9, 10, 99, 100, 10**9, 10**12 - 1]
-    assert sorted(map(checkpoint_name, numbers)) == [checkpoint_name(n) for n in numbers]
-
-
-def test_queries_do_not_see_each_other(lab: Lab) -> None:
-    leader = lab.member("a")
-    term = leader.lead()
-    from tenure.handles.store import HandleStore
-
-    stores = {
-        name: CheckpointStore(
-            HandleStore(leader.store, SCOPE, area=Key(f"checkpoints/{name}"), blobs=lab.files, clock=lab.clock),
-            query=name,
-        )
-        for name in ("hour", "hourly")
-    }
-    for name, store in stores.items():
-        store.plan(term, replace(checkpoint(0), query=name))
-    for name, store in stores.items():
-        assert [found.query for found in store.list()] == [name]

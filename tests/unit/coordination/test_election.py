@@ -238,7 +238,17 @@ def test_a_waiting_contender_is_elected_when_the_leader_goes(how: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [b"", b"\xff\xfe", b"null", b"[]", b"{}", b'{"v":1}', b'{"v":2,"epoch":1}', b'{"v":1,"epoch":"7","holder":"a"}', b'{"v":1,"epoch":true,"holder":"a","since":"","past":[]}'],
+    [
+        b"",
+        b"\xff\xfe",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"v":1}',
+        b'{"v":2,"epoch":1}',
+        b'{"v":1,"epoch":"7","holder":"a"}',
+        b'{"v":1,"epoch":true,"holder":"a","since":"","past":[]}',
+    ],
 )
 def test_an_epoch_record_that_does_not_decode_is_loud(value: bytes, tmp_path: Path) -> None:
     lab = Lab(tmp_path)

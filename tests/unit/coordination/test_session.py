@@ -12,7 +12,7 @@ from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.coordination.session import Liveness, SessionKeeper
 from tenure.errors import SessionEnded, StoreUnavailable
 from tenure.testing.clock import ManualClock
-from tenure.testing.faulty import FaultyStore, operation
+from tenure.testing.faulty import Call, Fault, FaultyStore, Proceed, operation
 from tenure.testing.waiting import wait_until
 
 TTL = timedelta(seconds=9)  # renewed every 3 s, believed in for 8.1 s
@@ -40,6 +40,16 @@ class Scene:
         self.clock.wait_until_blocked(1)
         self.clock.advance(seconds(by))
 
+    def slow(self, by: float) -> Fault:
+        """The answer comes `by` seconds after the store did the work."""
+
+        def fault(call: Call, proceed: Proceed) -> object:
+            answer = proceed()
+            self.clock.advance(seconds(by))
+            return answer
+
+        return fault
+
     def after_renewal(self, count: int) -> None:
         wait_until(lambda: self.renewals() >= count, SOON, what=f"{count} renewals")
         self.clock.wait_until_blocked(1)
@@ -55,23 +65,19 @@ def threads() -> list[str]:
 
 
 def test_the_first_deadline_counts_from_before_the_request_left(scene: Scene) -> None:
-    scene.store.script(
-        lambda call, proceed: (proceed(), scene.clock.advance(seconds(4)))[0], when=operation("open_session")
-    )
+    scene.store.script(scene.slow(4), when=operation("open_session"))
     with scene.keeper as keeper:
         assert keeper.liveness.remaining_s() == pytest.approx(8.1 - 4)
 
 
 def test_a_session_that_opened_too_late_is_over_at_once(scene: Scene) -> None:
-    scene.store.script(
-        lambda call, proceed: (proceed(), scene.clock.advance(seconds(8.2)))[0], when=operation("open_session")
-    )
+    scene.store.script(scene.slow(8.2), when=operation("open_session"))
     with scene.keeper as keeper:
         assert keeper.liveness.over
 
 
 def test_a_renewal_counts_from_before_its_request_left(scene: Scene) -> None:
-    scene.store.script(lambda call, proceed: (proceed(), scene.clock.advance(seconds(2)))[0], when=operation("renew"))
+    scene.store.script(scene.slow(2), when=operation("renew"))
     with scene.keeper as keeper:
         scene.step(3)
         scene.after_renewal(1)
@@ -174,9 +180,12 @@ def test_closing_ends_the_session_and_the_thread(scene: Scene) -> None:
 
 def test_the_liveness_is_over_before_the_session_is_closed(scene: Scene) -> None:
     seen: list[bool] = []
-    scene.store.script(
-        lambda call, proceed: (seen.append(scene.keeper.liveness.over), proceed())[1], when=operation("close_session")
-    )
+
+    def look(call: Call, proceed: Proceed) -> object:
+        seen.append(scene.keeper.liveness.over)
+        return proceed()
+
+    scene.store.script(look, when=operation("close_session"))
     with scene.keeper:
         pass
     assert seen == [True]

@@ -1,0 +1,21 @@
+"""Pure: the guard that refused a commit -> the handle store's definite answer. Nothing was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tenure.coordination.records import Absent, Exact, Guard, NoneUnder
+from tenure.errors import GuardFailed, HandleExists, HandleLocked, HandleNotFound
+
+
+def answer_to(refused: GuardFailed, *, guards: Sequence[Guard]) -> Exception:
+    """The word for a refusal; the caller's own `guards` stay what they are."""
+    guard = refused.guard
+    if guard in guards:
+        return refused
+    if isinstance(guard, NoneUnder):
+        return HandleLocked(guard.key)
+    if isinstance(guard, Exact):
+        return HandleNotFound(f"handle {guard.key!r} is gone, or is not the one that was read")
+    assert isinstance(guard, Absent)
+    return HandleExists(f"handle {guard.key!r} exists already")

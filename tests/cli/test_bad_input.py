@@ -1,0 +1,111 @@
+"""Bad input without Spark: one line, an exit code of its own, nothing made."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tenure.testing.members import MAIN
+from tests.cli.support import COPY, Place, tenure
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("TENURE_STORE", "TENURE_STORAGE", "TENURE_SCOPE", "TENURE_TTL", "TENURE_PARAMS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        ([], 2, "no command is given"),
+        (["checkpoints"], 2, "no command is given"),
+        (["bogus"], 2, "No such command 'bogus'"),
+        (["status", "--bogus"], 2, "No such option: --bogus"),
+        (["run"], 2, "Missing argument 'PIPELINE.py'"),
+        (["status", "--output", "xml"], 2, "'xml' is not one of 'table', 'json'"),
+        (["status", "--store", "{store}"], 2, "no scope is set; give --scope, set TENURE_SCOPE, or"),
+        (["status", "--scope", "rows"], 2, "no store is set; give --store"),
+        (["status", "--scope", "a b", "--store", "{store}"], 2, "scope 'a b' is not a name; use letters"),
+        (["status", "--scope", "rows", "--store", "foo:///x"], 2, "'foo:///x' has no known scheme; use one of: sqlite"),
+        (["status", "--scope", "rows", "--store", "x.db"], 2, "'x.db' has no known scheme"),
+        (["status", "--scope", "rows", "--store", "sqlite://x.db"], 2, "absolute path; write three slashes"),
+        (["status", "--scope", "rows", "--store", "sqlite:///no/such/x.db"], 4, "does not exist; create it: mkdir -p"),
+        (["checkpoints", "show", "a/../b", "--store", "{store}", "--scope", "x"], 2, "is not a path of names"),
+        (["run", "{file}", "--param", "input"], 2, "--param 'input' has no value; write --param NAME=VALUE"),
+        (["run", "{file}", "--param", "=x"], 2, "--param '=x' has no value"),
+        (["run", "{file}", "--conf", "spark.x"], 2, "--conf 'spark.x' has no value; write --conf NAME=VALUE"),
+        (["run", "{file}", "--ttl", "5"], 2, "setting 'ttl' cannot be '5'; a duration is a number with a unit"),
+        (["run", "{file}", "--ttl", "10ms"], 2, "setting 'ttl' cannot be '10ms'; it is at least 500ms"),
+        (["run", "none.py", "--store", "{store}", "--storage", "file:///x"], 7, "'none.py' is not there"),
+        (["run", "{file}", "--store", "{store}"], 2, "no storage is set"),
+        (["run", "{file}", "--store", "{store}", "--storage", "nix://x"], 2, "storage 'nix://x/rows' cannot be used"),
+        (["run", "{file}", "--store", "nix:///x", "--storage", "{storage}"], 2, "'nix:///x' has no known scheme"),
+        (["run", "{file}", "--store", "sqlite:///no/such/x.db", "--storage", "{storage}"], 4, "mkdir -p /no/such"),
+    ],
+)
+def test_one_line_and_a_code(place: Place, arguments: list[str], code: int, line: str) -> None:
+    known = {"{store}": f"sqlite://{place.store}", "{storage}": f"file://{place.storage}"}
+    known["{file}"] = place.pipeline(COPY)
+    told = tenure(*[known.get(argument, argument) for argument in arguments])
+    assert told.code == code
+    assert line in told.error
+
+
+def test_a_setting_of_the_environment_and_of_the_file(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tenure.toml").write_text(f'store = "sqlite://{place.store}"\nscope = "rows"\nttl = "soon"\n')
+    told = tenure("status")
+    assert (told.code, "setting 'ttl' cannot be 'soon'" in told.error) == (2, True)
+    monkeypatch.setenv("TENURE_TTL", "5s")
+    assert tenure("status", "--output", "json").json["scope"] == "rows"
+    monkeypatch.setenv("TENURE_SCOPE", "of-the-environment")
+    assert tenure("status", "--output", "json").json["scope"] == "of-the-environment"
+    assert tenure("status", "--scope", "flag", "--output", "json").json["scope"] == "flag"
+    monkeypatch.setenv("TENURE_PARAMS", "no json")
+    assert "TENURE_*" in tenure("status").error
+
+
+def test_a_store_file_that_is_no_database(place: Place) -> None:
+    place.store.write_text("this is a text, and a long one too " * 100)
+    for command in (["run", place.pipeline(COPY), *place.flags()], ["status", *place.flags()[:2], "--scope", "rows"]):
+        told = tenure(*command)
+        assert told.code == 5
+        assert "is not a SQLite database; give another path" in told.error
+    assert place.store.read_text().startswith("this is a text")
+
+
+def test_a_database_of_something_else(place: Place) -> None:
+    with sqlite3.connect(place.store) as other:
+        other.execute("CREATE TABLE bills (id INTEGER)")
+    told = tenure("run", place.pipeline(COPY), *place.flags())
+    assert told.code == 2
+    assert "is a database of something else; give the store a file of its own" in told.error
+
+
+def test_a_scope_that_never_ran_is_empty(place: Place) -> None:
+    empty: dict[str, object] = {
+        "scope": "rows",
+        "store": "sqlite",
+        "leader": None,
+        "epoch": 0,
+        "members": [],
+        "queries": [],
+    }
+    assert place.look("status") == empty
+    assert place.look("history") == []
+    assert place.look("checkpoints", "list") == []
+    told = tenure("checkpoints", "show", "copy", *place.flags()[:4], "--scope", "rows")
+    assert told.code == 2
+    assert "query 'copy' has no checkpoint in scope 'rows'; see tenure checkpoints list" in told.error
+
+
+def test_the_command_itself_has_no_traceback(place: Place) -> None:
+    command = [*MAIN, "status", "--store", "sqlite:///no/such/x.db", "--scope", "rows"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (4, "", 1)

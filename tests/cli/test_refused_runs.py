@@ -1,0 +1,147 @@
+"""Pipelines that cannot run, and queries that fail by themselves: one line, nothing lost, the next right run goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.cli.support import COPY, Place, tenure
+
+pytestmark = pytest.mark.spark
+
+COUNTS = """
+def note(rows, batch):
+    rows.coalesce(1).write.mode("append").json(job.params["output"])
+job.stream("counts", source(job).groupBy("k").count(), sink=Foreach(note, idempotent=False), output_mode="update")
+"""
+SINK = 'sink=Delta(job.params["output"])'
+
+
+def test_a_parameter_that_is_missing(place: Place, spark: SparkSession) -> None:
+    flags = place.flags()
+    del flags[6:10]
+    told = tenure("run", place.pipeline(COPY), *flags, "--until-idle", spark=spark)
+    assert told.code == 2
+    assert told.error == "the pipeline asks for parameter 'input'; give --param input=..."
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "line"),
+    [
+        ("pass", 7, "pipeline 'rows' declares no stream; call job.stream(...)"),
+        (f"{COPY}\n{COPY}", 2, "stream 'copy' is declared twice; give each stream a name of its own"),
+        (f'job.stream("a", job.spark.range(3), {SINK})', 2, "the rows of stream 'a' are not streaming; start from"),
+        (f'job.stream("a", source(job), {SINK}, trigger="real-time")', 2, "writes its offsets after the fact"),
+        (f'job.stream("a", source(job), {SINK}, trigger="continuous 1 s")', 2, "writes its offsets after the fact"),
+        (f'job.stream("a", source(job), {SINK}, trigger="often")', 2, "trigger 'often' of stream 'a' is refused"),
+        (f'job.stream("a", source(job), {SINK}, trigger="")', 2, "trigger '' of stream 'a' is refused"),
+        (f'job.stream("a", source(job), {SINK}, trigger="-1 second")', 2, "should not be negative; use an interval"),
+        ('raise ValueError("no\\n luck")', 7, "rows.py:12: ValueError: no"),
+        ("raise SystemExit(3)", 7, "rows.py:12: SystemExit: 3"),
+        (f'job.stream("a", source(job).select("none"), {SINK})', 7, "rows.py:12: [UNRESOLVED_COLUMN"),
+    ],
+)
+def test_what_is_wrong_is_said_before_a_term_is_spent(
+    place: Place, spark: SparkSession, body: str, code: int, line: str
+) -> None:
+    told = place.run(place.pipeline(body), spark=spark)
+    assert told.code == code
+    assert line in told.error
+    assert len(told.err.splitlines()) == 1
+    assert place.look("history") == []
+    assert not place.output.exists()
+
+
+def test_an_output_mode_that_spark_refuses(place: Place, spark: SparkSession) -> None:
+    place.feed(1)
+    told = place.run(place.pipeline(f'job.stream("a", source(job).groupBy("k").count(), {SINK})'), spark=spark)
+    assert told.code == 8
+    assert told.error.startswith("query 'a' failed: [STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming")
+    assert [term["why"] for term in place.look("history")] == ["failed"]
+
+
+def test_a_function_of_the_user_that_raises_in_a_worker(place: Place, spark: SparkSession) -> None:
+    for number in range(3):
+        place.feed(number)
+    bad = f"""
+@F.udf("long")
+def pick(number):
+    if number == 1:
+        raise ValueError(f"no luck\\nwith {{number}}")
+    return number
+job.stream("picked", source(job).select(pick("id").alias("id")), {SINK})
+"""
+    told = place.run(place.pipeline(bad), spark=spark)
+    assert told.code == 8
+    assert "query 'picked' failed: ValueError: no luck" in told.error
+    assert place.ids() == [0]
+    again = place.run(place.pipeline(bad.replace("number == 1", "False")), spark=spark)
+    assert again.code == 0, again.err
+    assert place.ids() == [0, 1, 2]
+
+
+def test_a_function_of_the_user_that_raises_with_a_batch(place: Place, spark: SparkSession) -> None:
+    for number in range(3):
+        place.feed(number)
+    bad = """
+def put(rows, batch):
+    if batch.id == 1:
+        raise RuntimeError("cannot reach\\nthe other side")
+    rows.write.mode("append").json(job.params["output"])
+job.stream("put", source(job), sink=Foreach(put, idempotent=False))
+"""
+    told = place.run(place.pipeline(bad), spark=spark)
+    assert told.code == 8
+    assert told.error.startswith("query 'put' failed: RuntimeError: cannot reach")
+    assert str(place.folder / "spark.log") in told.error
+    again = place.run(place.pipeline(bad.replace("batch.id == 1", "False")), spark=spark)
+    assert again.code == 0, again.err
+    assert spark.read.json(str(place.output)).count() == 3
+    assert [term["why"] for term in place.look("history")] == ["failed", "finished"]
+
+
+def test_a_query_that_changed_is_refused_and_the_old_one_goes_on(place: Place, spark: SparkSession) -> None:
+    place.feed(0, 1)
+    place.feed(2, 3)
+    assert place.run(place.pipeline(COUNTS), spark=spark).code == 0
+    place.feed(4, 5)
+    for change in (('groupBy("k").count()', 'groupBy("k", "id").count()'), ('.groupBy("k").count()', "")):
+        told = place.run(place.pipeline(COUNTS.replace(*change)), spark=spark)
+        assert told.code == 8
+        assert told.error.startswith("query 'counts' failed: [STATE"), told.error
+    again = place.run(place.pipeline(COUNTS), spark=spark)
+    assert again.code == 0, again.err
+    rows = spark.read.json(str(place.output)).collect()
+    assert max(row["count"] for row in rows if row["k"] == "a") == 3
+    assert [term["why"] for term in place.look("history")] == ["finished", "failed", "failed", "finished"]
+
+
+def test_the_json_of_each_command_keeps_its_keys(place: Place, spark: SparkSession, tmp_path: Path) -> None:
+    place.feed(1)
+    place.feed(2)
+    told = place.run(place.pipeline(COPY), "--quiet", "--event-log", str(tmp_path / "events"), spark=spark)
+    assert told.code == 0
+    assert told.out == ""
+    assert "committed" not in told.err
+    status = place.look("status")
+    assert status["queries"] == [{"query": "copy", "batch": 1, "epoch": 1}]
+    assert (status["leader"], status["epoch"], status["members"]) == (None, 1, [])
+    (term,) = place.look("history")
+    assert set(term) == {"epoch", "holder", "from", "to", "why"}
+    assert term["why"] == "finished"
+    listed = place.look("checkpoints", "list")
+    assert [one["batch"] for one in listed] == [0, 1]
+    keys = {"query", "query_id", "batch", "offsets", "run_directory", "epoch", "planned_at"}
+    assert all(set(one) == keys for one in listed)
+    assert place.look("checkpoints", "show", "copy") == listed[1]
+    assert place.look("checkpoints", "show", "copy", "0") == listed[0]
+    for command, line in (
+        (("show", "copy", "7"), "query 'copy' has no checkpoint 7 in scope 'rows'; see tenure checkpoints list copy"),
+        (("show", "none"), "query 'none' has no checkpoint in scope 'rows'"),
+        (("list", "none"), "query 'none' has no checkpoint in scope 'rows'; known: ['copy']"),
+    ):
+        refused = tenure("checkpoints", *command, *place.flags()[:4], "--scope", "rows")
+        assert refused.code == 2
+        assert line in refused.error

@@ -1,0 +1,81 @@
+"""What the command line prints: one line a happening, one line an error, one JSON document."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from datetime import timedelta
+
+import pytest
+
+from tenure import events
+from tenure.cli.output import Narrator, Output, complain, show
+from tenure.testing.clock import ManualClock
+
+TOLD: dict[events.Event, str | None] = {
+    events.MemberReady(scope="rows", member="anna"): "member anna is ready, standing by",
+    events.TermWon(scope="rows", member="anna", epoch=3): "member anna leads, epoch 3",
+    events.TermLost(scope="rows", member="anna", epoch=3, why="refused"): "term 3 is over: refused",
+    events.RunDirectorySeeded(scope="rows", epoch=3, query="copy", batch=7, files=12, seconds=0.125): (
+        "query copy goes on at batch 7 (12 files, 0.12 s)"
+    ),
+    events.QueryStarted(scope="rows", epoch=3, query="copy", run_directory="runs/x"): "query copy started in runs/x",
+    events.BatchStarted(scope="rows", epoch=3, query="copy", batch=7): None,
+    events.CheckpointSaved(scope="rows", epoch=3, query="copy", batch=7, seconds=0.1): None,
+    events.BatchCommitted(scope="rows", epoch=3, query="copy", batch=7, repeated=False, seconds=1.0): (
+        "query copy batch 7 committed in 1.00 s"
+    ),
+    events.BatchCommitted(scope="rows", epoch=3, query="copy", batch=7, repeated=True, seconds=1.0): (
+        "query copy batch 7 committed in 1.00 s (the sink had it already)"
+    ),
+    events.WriteRefused(scope="rows", epoch=3, by="store", what="plan of batch 7"): (
+        "refused by the store: plan of batch 7 (epoch 3 is over)"
+    ),
+    events.BlobLeft(scope="rows", address="e3/x", why="read-only"): "blob e3/x stays for the sweep: read-only",
+}
+
+
+def test_every_event_has_its_line_here() -> None:
+    kinds = {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, events.Event)}
+    assert {type(event) for event in TOLD} == kinds - {events.Event}
+    assert all(fields(kind) for kind in kinds)
+
+
+@pytest.mark.parametrize(("event", "line"), TOLD.items(), ids=lambda value: type(value).__name__)
+def test_an_event_is_told_in_one_line(
+    event: events.Event, line: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = ManualClock()
+    clock.advance(timedelta(seconds=1))
+    Narrator(clock=clock, batches=True)(event)
+    told = capsys.readouterr().err
+    assert told == ("" if line is None else f"{clock.now():%H:%M:%S} rows: {line}\n")
+
+
+def test_quiet_tells_all_but_the_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    narrator = Narrator(clock=ManualClock(), batches=False)
+    for event in TOLD:
+        narrator(event)
+    told = capsys.readouterr().err.splitlines()
+    batches = [event for event in TOLD if isinstance(event, events.BatchCommitted)]
+    assert len(told) == len([line for line in TOLD.values() if line is not None]) - len(batches)
+    assert not [line for line in told if "committed" in line]
+
+
+def test_an_error_of_several_lines_is_told_in_one(capsys: pytest.CaptureFixture[str]) -> None:
+    complain("cannot reach\n  the thing\r\n\n; try again")
+    assert capsys.readouterr().err == "tenure: error: cannot reach the thing ; try again\n"
+
+
+def test_json_is_one_document_with_all_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    show([{"a": 1, "b": None}], output=Output.JSON, title="x", columns=("a",))
+    assert json.loads(capsys.readouterr().out) == [{"a": 1, "b": None}]
+
+
+def test_a_table_cuts_nothing_off(capsys: pytest.CaptureFixture[str]) -> None:
+    offsets = "x" * 150 + "y" * 150 + "end"
+    show([{"offsets": offsets}], output=Output.TABLE, title="x", columns=("offsets",))
+    told = "".join(letter for letter in capsys.readouterr().out if letter in "xyend")
+    assert told.count("x") >= 150
+    assert told.count("y") == 150
+    assert "…" not in told

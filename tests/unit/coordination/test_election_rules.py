@@ -1,0 +1,74 @@
+"""The pure part of the election: what was read -> the next step."""
+
+from __future__ import annotations
+
+from tenure.coordination.election_rules import (
+    Office,
+    Seen,
+    TakeOffice,
+    TermPast,
+    Vacate,
+    Wait,
+    decode_office,
+    encode_office,
+    next_step,
+    resignation,
+)
+from tenure.coordination.encoding import encode
+from tenure.coordination.records import Delete, Put, Record, SessionId, Version
+from tenure.coordination.term import EPOCH, LEADER
+
+MINE, THEIRS = SessionId("mine"), SessionId("theirs")
+OFFICE = Office(4, "b", "monday", None, None, (TermPast(3, "a", "sunday", "monday", "resigned"),))
+
+
+def epoch_record(office: Office = OFFICE) -> Record:
+    return Record(EPOCH, encode_office(office, uid="u"), Version("e7"), None)
+
+
+def leader_record(session: SessionId) -> Record:
+    return Record(LEADER, encode({"member": "me", "epoch": 4, "uid": "u"}), Version("l9"), session)
+
+
+def step(seen: Seen) -> TakeOffice | Vacate | Wait:
+    return next_step(seen, member="me", session=MINE, now="today", uid="new")
+
+
+def test_the_first_term_of_a_scope_is_1_and_needs_both_records_absent() -> None:
+    found = step(Seen(None, None))
+    assert isinstance(found, TakeOffice)
+    leader, epoch = found.writes
+    assert isinstance(leader, Put)
+    assert isinstance(epoch, Put)
+    assert (found.epoch, leader.key, leader.replaces, leader.session) == (1, LEADER, None, MINE)
+    assert (epoch.key, epoch.replaces, epoch.session) == (EPOCH, None, None)
+
+
+def test_the_next_term_is_one_more_and_replaces_exactly_the_epoch_that_was_read() -> None:
+    found = step(Seen(None, epoch_record()))
+    assert isinstance(found, TakeOffice)
+    leader, epoch = found.writes
+    assert isinstance(leader, Put)
+    assert isinstance(epoch, Put)
+    assert (found.epoch, leader.replaces, epoch.replaces) == (5, None, Version("e7"))
+    office = decode_office(Record(EPOCH, epoch.value, Version("e8"), None))
+    assert (office.epoch, office.holder, office.until) == (5, "me", None)
+    assert office.past == (*OFFICE.past, TermPast(4, "b", "monday", "today", "session ended"))
+
+
+def test_a_resigned_term_keeps_its_own_end() -> None:
+    resigned = Record(EPOCH, resignation(epoch_record(), now="noon", why="switchover", uid="u"), Version("e8"), None)
+    found = step(Seen(None, resigned))
+    assert isinstance(found, TakeOffice)
+    epoch = found.writes[1]
+    assert isinstance(epoch, Put)
+    office = decode_office(Record(EPOCH, epoch.value, Version("e9"), None))
+    assert office.past[-1] == TermPast(4, "b", "monday", "noon", "switchover")
+
+
+def test_a_leader_of_another_session_is_waited_for_even_under_the_own_name() -> None:
+    assert step(Seen(leader_record(THEIRS), epoch_record())) == Wait()
+
+
+def test_a_leader_record_of_the_own_session_is_vacated_exactly() -> None:
+    assert step(Seen(leader_record(MINE), epoch_record())) == Vacate(writes=(Delete(LEADER, Version("l9")),))

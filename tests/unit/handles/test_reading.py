@@ -1,0 +1,184 @@
+"""Reading while others delete ends with the survivors (FLINK-26285, 26987).
+
+What is broken is loud (FLINK-5940, 22502).
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tenure.coordination.records import Put
+from tenure.errors import (
+    CorruptBlob,
+    CorruptHandle,
+    HandleNotFound,
+    StorageError,
+)
+from tenure.testing.faulty import commits, operation
+from tests.faults.lab import AREA, SCOPE, Lab, Member, big
+
+ONE, TWO = big("one"), big("two")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
+
+
+def commits_of(member: Member) -> int:
+    return sum(commits(call) for call in member.store.calls)
+
+
+# --- reading while others delete (FLINK-26285, 26987) --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", ["between listing and reading", "while all the time"])
+def test_get_all_returns_the_survivors_and_ends(moment: str, lab: Lab) -> None:
+    leader, reader = lab.member("a"), lab.member("b")
+    term = leader.lead()
+    names = [f"h{n:02d}" for n in range(40)]
+    for name in names:
+        leader.handles.add(term, name, big(name))
+
+    def delete_half() -> None:
+        for name in names[::2]:
+            leader.handles.remove(term, name)
+
+    def fault(call: object, proceed: object) -> object:
+        assert callable(proceed)
+        answer = proceed()
+        delete_half()
+        return answer
+
+    if moment == "between listing and reading":
+        reader.store.script(fault, when=operation("list"))
+        found = reader.handles.get_all()
+    else:
+        thread = threading.Thread(target=delete_half)
+        thread.start()
+        found = reader.handles.get_all()
+        thread.join(10)
+    assert set(names[1::2]) <= set(found)
+    assert all(found[name] == big(name) for name in found)
+    assert set(reader.handles.get_all()) == set(names[1::2])
+
+
+def test_get_all_follows_a_replacement(lab: Lab) -> None:
+    leader, reader = lab.member("a"), lab.member("b")
+    term = leader.lead()
+    handle = leader.handles.add(term, "x", ONE)
+
+    def fault(call: object, proceed: object) -> object:
+        assert callable(proceed)
+        answer = proceed()
+        leader.handles.replace(term, handle, TWO)
+        return answer
+
+    reader.store.script(fault, when=operation("list"))
+    assert reader.handles.get_all() == {"x": TWO}
+
+
+def test_get_follows_a_replacement_and_sees_a_removal(lab: Lab) -> None:
+    leader, reader = lab.member("a"), lab.member("b")
+    term = leader.lead()
+    handle = leader.handles.add(term, "x", ONE)
+    replaced: list[object] = []
+
+    def replace_after(call: object, proceed: object) -> object:
+        assert callable(proceed)
+        answer = proceed()
+        if not replaced:
+            replaced.append(leader.handles.replace(term, handle, TWO))
+        return answer
+
+    reader.store.script(replace_after, when=operation("read"))
+    assert reader.handles.get("x") == TWO
+
+    def remove_after(call: object, proceed: object) -> object:
+        assert callable(proceed)
+        answer = proceed()
+        leader.handles.remove(term, "x")
+        return answer
+
+    reader.store.script(remove_after, when=operation("read"))
+    with pytest.raises(HandleNotFound):
+        reader.handles.get("x")
+
+
+# --- what is broken is loud (FLINK-5940, 22502) -------------------------------------------------------------------
+
+BROKEN = [
+    b"",
+    b"\xac\xed\x00\x05",
+    b"not json",
+    b'{"v":1}',
+    b'{"v":99,"uid":"u","epoch":1,"inline":""}',
+    b'{"v":1,"uid":"u","epoch":1}',
+    b'{"v":1,"uid":"u","epoch":"1","inline":""}',
+    b'{"v":1,"uid":"u","epoch":1,"inline":"***"}',
+    b'{"v":1,"uid":"u","epoch":1,"inline":7}',
+    b'{"v":1,"uid":"u","epoch":1,"inline":"","blob":{"address":"a","size":1,"sha256":""}}',
+    b'{"v":1,"uid":"u","epoch":1,"blob":"a"}',
+    b'{"v":1,"uid":"u","epoch":1,"blob":{"address":"a"}}',
+    b'{"v":1,"uid":"u","epoch":1,"blob":{"address":"a","size":"many","sha256":""}}',
+    b'{"v":1,"uid":"u","epoch":1,"blob":[]}',
+]
+
+
+@pytest.mark.parametrize("value", BROKEN)
+def test_a_pointer_that_does_not_decode_is_loud_and_named(value: bytes, lab: Lab) -> None:
+    leader = lab.member("a")
+    term = leader.lead()
+    leader.handles.add(term, "fine", b"inline")
+    lab.truth.commit(SCOPE, guards=(), writes=[Put(AREA.child("broken"), value, replaces=None)])
+    for read in (
+        lambda: leader.handles.get("broken"),
+        lambda: leader.handles.find("broken"),
+        leader.handles.list,
+        leader.handles.get_all,
+        lambda: leader.handles.lock("broken", session=leader.keeper.session_id),
+        lambda: leader.handles.remove(term, "broken"),
+    ):
+        with pytest.raises(CorruptHandle, match="'things/broken'"):
+            read()
+    assert leader.handles.get("fine") == b"inline", "the others are not affected"
+    leader.handles.remove(term, "fine")
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "flipped", "longer"])
+def test_a_blob_that_is_missing_or_wrong_is_loud_and_named(damage: str, lab: Lab, tmp_path: Path) -> None:
+    leader = lab.member("a")
+    term = leader.lead()
+    handle = leader.handles.add(term, "x", ONE)
+    leader.handles.add(term, "fine", TWO)
+    assert handle.blob is not None
+    path = tmp_path / handle.blob.address
+    data = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes({"cut": data[:-1], "flipped": b"X" + data[1:], "longer": data + b"X"}[damage])
+    for read in (lambda: leader.handles.get("x"), leader.handles.get_all, lambda: leader.handles.payload(handle)):
+        with pytest.raises(CorruptBlob, match="things/x-"):
+            read()
+    assert leader.handles.get("fine") == TWO
+    leader.handles.remove(term, "x")  # it can still be removed
+    assert set(lab.pointers()) == {"fine"}
+
+
+def test_an_unreadable_storage_is_an_error_not_an_absence(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FLINK-22502: what cannot be read now must not look as if it were not there."""
+    leader = lab.member("a")
+    leader.handles.add(leader.lead(), "x", ONE)
+
+    def fail(path: str) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(lab.files._fs, "cat_file", fail)
+    with pytest.raises(StorageError, match="Input/output error"):
+        leader.handles.get("x")
+    with pytest.raises(StorageError):
+        leader.handles.get_all()

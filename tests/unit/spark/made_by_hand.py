@@ -1,0 +1,80 @@
+"""Run directories made by hand, on any storage, and what is in them."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import fsspec
+
+NEWEST = 13
+
+
+def offsets_of(batch: int) -> str:
+    return (
+        f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":{batch},"conf":{{}}}}\n{{"logOffset":{batch}}}\n{batch + 100}'
+    )
+
+
+def state_id(version: int, partition: int) -> str:
+    return f"{version:08}-{partition}"
+
+
+def a_zip(table: str, size: int) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("metadata", "v1\n" + json.dumps({"sstFiles": [{"dfsSstFileName": table, "sizeBytes": size}]}))
+    return data.getvalue()
+
+
+def a_run_directory(root: str) -> None:
+    """14 batches of a query with a file source, a rate source and an operator of two partitions whose metadata has
+    an absolute path; full state files at versions 4, 8 and 12."""
+    files: dict[str, str | bytes] = {"metadata": '{"id":"the-query"}', ".metadata.crc": b"crc", "sources/1/0": "v1\n17"}
+    info = {
+        "storeName": "default",
+        "numPartitions": 2,
+        "stateSchemaFilePaths": ["file:/gone/state/0/_stateSchema/d/0_x"],
+    }
+    files["state/0/_metadata/v2/0"] = "v2\n" + json.dumps({"stateStoreInfo": [info]})
+    files["state/0/_metadata/v2/.0.crc"] = b"crc"
+    files["state/0/_stateSchema/d/0_x"] = b"schema"
+    for batch in range(NEWEST + 1):
+        files[f"offsets/{batch}"] = offsets_of(batch)
+        ids = [[state_id(batch + 1, partition)] for partition in range(2)]
+        files[f"commits/{batch}"] = "v2\n" + json.dumps({"stateUniqueIds": {"0": ids}})
+        files[f"sources/0/{batch}{'.compact' if batch == 9 else ''}"] = f'v1\n{{"path":"{batch}"}}'
+        version = batch + 1
+        for partition in range(2):
+            stem = f"state/0/{partition}/{version}_{state_id(version, partition)}"
+            files[f"{stem}.changelog"] = f"changes {version}"
+            files[f"{stem}.changelog.crc"] = "checksum"
+            if version % 4 == 0:
+                files[f"{stem}.zip"] = a_zip(f"{version}.sst", 5)
+                files[f"state/0/{partition}/SSTs/{version}.sst"] = b"table"
+    for path, content in files.items():
+        put(f"{root}/{path}", content)
+
+
+def put(path: str, content: str | bytes) -> None:
+    filesystem, plain = fsspec.core.url_to_fs(path)
+    filesystem.makedirs(plain.rpartition("/")[0], exist_ok=True)
+    filesystem.pipe_file(plain, content if isinstance(content, bytes) else content.encode())
+
+
+def content_of(root: str) -> dict[str, bytes]:
+    filesystem, plain = fsspec.core.url_to_fs(root)
+    return {path.removeprefix(plain + "/"): filesystem.cat_file(path) for path in filesystem.find(plain)}
+
+
+def state_names(batch: int) -> set[str]:
+    """The state files that make up `batch`, which is above 8 and below 12."""
+    names = set()
+    for partition in range(2):
+        folder = f"state/0/{partition}"
+        names |= {f"{folder}/SSTs/8.sst", f"{folder}/8_{state_id(8, partition)}.zip"}
+        for version in range(9, batch + 1):
+            stem = f"{folder}/{version}_{state_id(version, partition)}.changelog"
+            names |= {stem, f"{stem}.crc"}
+    return names

@@ -1,0 +1,69 @@
+"""Events reach every subscriber in order; a line of the file is one whole event."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from tenure.events import BatchCommitted, BlobLeft, Event, Events, JsonLines, TermLost, TermWon
+from tenure.testing.clock import ManualClock
+
+
+def test_every_subscriber_gets_each_event_in_order() -> None:
+    first: list[Event] = []
+    second: list[Event] = []
+    events = Events(first.append, second.append)
+    made = [TermWon("p", "a", 1), TermLost("p", "a", 1, "deadline"), TermWon("p", "b", 2)]
+    for event in made:
+        events.emit(event)
+    assert first == second == made
+
+
+def test_nobody_listens_to_nobody() -> None:
+    Events.nobody.emit(BlobLeft("p", "address", "why"))
+
+
+def test_a_subscriber_that_raises_is_heard() -> None:
+    def broken(event: Event) -> None:
+        raise KeyError(event.scope)
+
+    with pytest.raises(KeyError):
+        Events(broken).emit(TermWon("p", "a", 1))
+
+
+def test_a_line_is_an_event(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    sink = JsonLines(str(path), clock=ManualClock())
+    sink(BatchCommitted("p", 3, "q", 7, True, 0.5))
+    assert json.loads(path.read_text()) == {
+        "event": "BatchCommitted",
+        "at": "2030-01-01T00:00:00+00:00",
+        "scope": "p",
+        "epoch": 3,
+        "query": "q",
+        "batch": 7,
+        "repeated": True,
+        "seconds": 0.5,
+    }
+
+
+def test_lines_of_many_threads_and_writers_are_whole(tmp_path: Path) -> None:
+    path = str(tmp_path / "events.jsonl")
+    sinks = [JsonLines(path, clock=ManualClock()) for _ in range(2)]
+
+    def write(name: str) -> None:
+        for n in range(50):
+            sinks[n % 2](TermWon("p" * 500, name, n))
+
+    threads = [threading.Thread(target=write, args=(f"m{n}",)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    found = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    assert len(found) == 300
+    for name in {line["member"] for line in found}:
+        assert [line["epoch"] for line in found if line["member"] == name] == list(range(50))
