@@ -95,6 +95,7 @@ class Side:
 def plain(side: Side, spark: SparkSession) -> StreamingQuery:
     """Spark's foreachBatch, with the same sink and no plan."""
     sink = Delta(side.output)
+    sink.check(output_mode="append")
 
     def write(rows: DataFrame, batch_id: int) -> None:
         batch = Batch(scope=SCOPE, query="plain", query_id="plain", id=batch_id, epoch=1)
@@ -114,7 +115,8 @@ def run(folder: Path, rounds: int) -> Path:
     """Run the bench and return its JSON file."""
     clock = SystemClock()
     (folder / "storage").mkdir()
-    conf = {"spark.sql.shuffle.partitions": "2"}
+    # An idle query looks for new files every 10 ms by default: three of them would measure each other.
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.sql.streaming.pollingDelay": "100ms"}
     spark = start_session(name="bench", master="local[2]", conf=conf, log=str(folder / "spark.log"))
     settings = Settings(store=f"sqlite://{folder}/tenure.db", storage=f"file://{folder}/storage")
     store = open_store(settings.required("store"), clock=clock)
@@ -124,8 +126,10 @@ def run(folder: Path, rounds: int) -> Path:
             term = Election(store, SCOPE, member="bench", clock=clock).campaign(keeper, stop=threading.Event())
             assert term is not None
             side = sides["tenure"]
+            sink = Delta(side.output)
+            sink.check(output_mode="append")
             stream = FencedStream(
-                Stream("tenure", side.rows(spark), Delta(side.output), "append", None),
+                Stream("tenure", side.rows(spark), sink, "append", None),
                 term=term,
                 checkpoints=checkpoint_store(store, SCOPE, "tenure", settings=settings, clock=clock),
                 storage=f"file://{folder}/storage",

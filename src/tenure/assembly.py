@@ -35,6 +35,8 @@ class Assembled:
     identity: Identity
     scope: Scope
     spark_log: str
+    kill: Callable[[], None]
+    """End at once what runs for the member; `close` is still needed."""
     close: Callable[[], None]
 
 
@@ -117,7 +119,7 @@ def assemble(
         finally:
             store.close()
 
-    return Assembled(member=member, identity=identity, scope=scope, spark_log=spark_log, close=close)
+    return Assembled(member=member, identity=identity, scope=scope, spark_log=spark_log, kill=driver.kill, close=close)
 
 
 def identify(settings: Settings) -> Identity:

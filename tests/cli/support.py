@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Sequence
@@ -101,6 +102,7 @@ class Place:
         text = "".join(json.dumps({"id": number, "k": "ab"[number % 2]}) + "\n" for number in ids)
         hidden = self.input / f".{self._files:06d}.json"
         hidden.write_text(text)
+        os.utime(hidden, (1.7e9 + self._files,) * 2)  # Spark takes the oldest first
         hidden.rename(self.input / f"{self._files:06d}.json")
         self._files += 1
 

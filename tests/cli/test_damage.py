@@ -121,10 +121,8 @@ def test_a_storage_that_is_read_only(tmp_path: Path, spark: SparkSession, small_
 def test_a_disk_that_is_full_while_a_batch_is_planned(
     tmp_path: Path, spark: SparkSession, small_disk: Path, which: str
 ) -> None:
-    if which == "store":
-        place = Place(tmp_path, store=small_disk / "store.db")
-    else:
-        place = Place(tmp_path, storage=small_disk)
+    store, storage = (small_disk / "store.db", None) if which == "store" else (None, small_disk)
+    place = Place(tmp_path, store=store, storage=storage)
     for number in range(5):
         place.feed(number)
     file, ballast = place.pipeline(FILL), small_disk / "ballast"

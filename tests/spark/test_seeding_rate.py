@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -52,20 +54,23 @@ def run_until(spark: SparkSession, directory: Path, format_: str, *, batch: int)
 
 
 @pytest.fixture(scope="module")
-def recorded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Rows]]:
-    runs = {}
-    for format_ in ("1", "2"):
+def record(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Rows]]:
+    """A run directory and what came out of it, by format; each run is made once, when it is first asked for."""
+
+    @cache
+    def once(format_: str) -> tuple[Path, Rows]:
         directory = tmp_path_factory.mktemp("rate") / "run"
-        runs[format_] = (directory, run_until(spark, directory, format_, batch=BATCH + 2))
-    return runs
+        return directory, run_until(spark, directory, format_, batch=BATCH + 2)
+
+    return once
 
 
 @pytest.mark.parametrize("committed", [False, True], ids=["planned", "committed"])
 @pytest.mark.parametrize("format_", FORMATS)
 def test_goes_on_in_a_seed(
-    spark: SparkSession, recorded: dict[str, tuple[Path, Rows]], tmp_path: Path, format_: str, committed: bool
+    spark: SparkSession, record: Callable[[str], tuple[Path, Rows]], tmp_path: Path, format_: str, committed: bool
 ) -> None:
-    directory, before = recorded[format_]
+    directory, before = record(format_)
     target = tmp_path / "seed"
     seed(str(directory), str(target), batch=BATCH, offsets=read_offsets(str(directory), BATCH), committed=committed)
     with moved_away(directory):
@@ -85,9 +90,9 @@ def test_goes_on_in_a_seed(
 
 @pytest.mark.parametrize("committed", [False, True], ids=["planned", "committed"])
 def test_the_start_time_left_out(
-    spark: SparkSession, recorded: dict[str, tuple[Path, Rows]], tmp_path: Path, committed: bool
+    spark: SparkSession, record: Callable[[str], tuple[Path, Rows]], tmp_path: Path, committed: bool
 ) -> None:
-    directory, _ = recorded["2"]
+    directory, _ = record("2")
     offsets = read_offsets(str(directory), BATCH)
     target = tmp_path / "seed"
     seed(str(directory), str(target), batch=BATCH, offsets=offsets, committed=committed)

@@ -86,6 +86,9 @@ def run(
         except DriverStuck as stuck:
             complain(str(stuck))
             os._exit(stuck.exit_code)  # its threads hang in a JVM that is gone; nothing of it can be committed
+        except KeyboardInterrupt:
+            assembled.kill()  # a batch that hangs would be waited for
+            raise
         finally:
             assembled.close()
     if signal.SIGINT in signalled:
@@ -198,8 +201,10 @@ def _stop_on_signals(stop: threading.Event) -> Iterator[set[int]]:
     came: set[int] = set()
 
     def asked(number: int, frame: object) -> None:
-        if signal.SIGINT in came and number == signal.SIGINT:
-            raise KeyboardInterrupt
+        if number == signal.SIGINT:
+            if number in came:
+                raise KeyboardInterrupt
+            os.write(2, b"tenure: stopping; interrupt again to end at once\n")  # no buffer: this is a signal handler
         came.add(number)
         stop.set()
 

@@ -106,6 +106,9 @@ class SparkDriver:
             for stream in streams:
                 running.watch(self._start(stream), until_idle=self._until_idle and not stream.ends_by_itself)
             ended = running.wait(term, stop=stop)
+        except KeyboardInterrupt:
+            self.kill()  # asked twice: a batch that hangs is not waited for
+            raise
         finally:
             self._stop(running)
             for stream in streams:
@@ -113,6 +116,11 @@ class SparkDriver:
         if ended is Ended.FAILED:
             self._raise_failure(streams, running)
         return ended
+
+    def kill(self) -> None:
+        """Kill the JVM, so that nothing that runs in it is waited for. `close` is still needed."""
+        if self._spark is not None:
+            kill_jvm(self._spark)
 
     def close(self) -> None:
         """Stop Spark and end its JVM."""
@@ -172,9 +180,10 @@ class SparkDriver:
         line = _one_line(error)
         if "No space left on device" in str(error):
             return StorageError(f"query {stream.name!r}: {line}", fix="free space on that disk")
-        ended = None if self._spark is None else jvm_exit_code(self._spark)
-        if ended is not None:
-            line = f"Spark's JVM ended with exit code {ended}"
+        if self._spark is not None and isinstance(error, (Py4JError, OSError)):
+            ended = jvm_exit_code(self._spark, patience_s=2)  # its connections break a little before it has ended
+            if ended is not None:
+                line = f"Spark's JVM ended with exit code {ended}"
         return QueryFailed(f"query {stream.name!r} failed: {line}", fix=f"see {self._spark_log}")
 
 

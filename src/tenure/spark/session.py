@@ -59,6 +59,7 @@ def start_session(*, name: str, master: str | None, conf: Mapping[str, str], log
     # What fails is raised to us as well; printing it a second time would be a longer story on the user's terminal.
     for noisy in ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(noisy).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_not_from_py4j)
     if chosen.startswith("local"):
         # Spark's workers would take whatever `python3` is on the PATH, which need not be this environment's.
         os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
@@ -70,26 +71,28 @@ def start_session(*, name: str, master: str | None, conf: Mapping[str, str], log
 
 
 def end_session(spark: SparkSession, *, patience_s: float) -> None:
-    """Stop the session and end its JVM; a JVM that does not end in `patience_s` is killed, one that is gone is fine."""
+    """Stop the session and end its JVM. One that does not end in `patience_s` is killed; one that is gone is fine."""
     gateway = spark.sparkContext._gateway
     process = _jvm(spark)
-    with suppress(Py4JError, OSError):  # the JVM is gone, or does not answer: then it is killed below
-        spark.stop()
-    if gateway is None:
-        return
-    with suppress(Py4JError, OSError):
-        gateway.shutdown()
-    with SparkContext._lock:
-        SparkContext._gateway = None
-        SparkContext._jvm = None
-    if process is not None:
-        if process.stdin is not None:
-            process.stdin.close()
-        try:
-            process.wait(timeout=patience_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
+    reaper = threading.Timer(patience_s, lambda: None if process is None else process.kill())
+    reaper.daemon = True
+    reaper.start()
+    try:
+        with suppress(Py4JError, OSError):  # the JVM is gone: nothing is left to be stopped
+            spark.stop()
+        if gateway is None:
+            return
+        with suppress(Py4JError, OSError):
+            gateway.shutdown()
+        with SparkContext._lock:
+            SparkContext._gateway = None
+            SparkContext._jvm = None
+        if process is not None:
+            if process.stdin is not None:
+                process.stdin.close()
             process.wait()
+    finally:
+        reaper.cancel()
 
 
 def kill_jvm(spark: SparkSession) -> None:
@@ -99,10 +102,13 @@ def kill_jvm(spark: SparkSession) -> None:
         process.kill()
 
 
-def jvm_exit_code(spark: SparkSession) -> int | None:
-    """How the session's JVM ended (negative: the signal); None: it runs, or it is not ours."""
+def jvm_exit_code(spark: SparkSession, *, patience_s: float) -> int | None:
+    """How the session's JVM ended (negative: the signal); None: it still runs after `patience_s`, or is not ours."""
     process = _jvm(spark)
-    return None if process is None else process.poll()
+    try:
+        return None if process is None else process.wait(timeout=patience_s)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _jvm(spark: SparkSession) -> subprocess.Popen[bytes] | None:
@@ -125,6 +131,11 @@ def _output_to(log: str) -> Iterator[None]:
             os.dup2(copy, fd)
             os.close(copy)
         os.close(sink)
+
+
+def _not_from_py4j(record: logging.LogRecord) -> bool:
+    """Filters what is logged to the root logger itself: py4j does that when its JVM is gone."""
+    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 @contextmanager

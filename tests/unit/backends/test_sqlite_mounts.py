@@ -12,9 +12,9 @@ from tenure.errors import UsageError
 MOUNTS = r"""22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 30 22 0:30 / /mnt/shared\040disk rw - nfs4 server:/export rw
 31 30 0:31 / /mnt/shared\040disk/local rw shared:5 master:2 - xfs /dev/vdb rw
-32 22 0:32 / /home rw - ext4 /dev/vdc rw
-33 32 0:33 / /home rw - fuse.sshfs host:/home rw
-34 22 0:34 / /homes rw - tmpfs none rw
+32 22 0:32 / /data rw - ext4 /dev/vdc rw
+33 32 0:33 / /data rw - fuse.sshfs host:/home rw
+34 22 0:34 / /datas rw - tmpfs none rw
 broken line
 """
 
@@ -27,8 +27,8 @@ broken line
         ("/mnt/shared disk/local/store.db", "xfs"),
         ("/mnt/shared disk/localized/store.db", "nfs4"),
         ("/mnt/store.db", "ext4"),
-        ("/home/x/store.db", "fuse.sshfs"),
-        ("/homes/x/store.db", "tmpfs"),
+        ("/data/x/store.db", "fuse.sshfs"),
+        ("/datas/x/store.db", "tmpfs"),
     ],
 )
 def test_the_longest_mount_point_decides_and_the_last_of_equals(path: str, file_system: str) -> None:
@@ -46,6 +46,6 @@ def test_a_network_file_system_is_refused_by_name(tmp_path: Path) -> None:
     mountinfo = tmp_path / "mountinfo"
     mountinfo.write_text(MOUNTS)
     refuse_network(Path("/var/store.db"), mountinfo=mountinfo)
-    refuse_network(Path("/home/x"), mountinfo=tmp_path / "none")
-    with pytest.raises(UsageError, match=r"/home/x/store\.db lies on the network file system 'fuse\.sshfs'"):
-        refuse_network(Path("/home/x/store.db"), mountinfo=mountinfo)
+    refuse_network(Path("/data/x"), mountinfo=tmp_path / "none")
+    with pytest.raises(UsageError, match=r"/data/x/store\.db lies on the network file system 'fuse\.sshfs'"):
+        refuse_network(Path("/data/x/store.db"), mountinfo=mountinfo)

@@ -71,6 +71,7 @@ class LockFile:
 
 
 def lock_path(directory: Path, session: SessionId) -> Path:
+    """Where the lock file of a session is."""
     return directory / f"{session}.lock"
 
 

@@ -1,0 +1,132 @@
+"""Members as processes: asked to stop, interrupted twice, killed. They leave no process, no file, a true history."""
+
+from __future__ import annotations
+
+import signal
+from datetime import timedelta
+
+import psutil
+import pytest
+
+from tenure.testing.members import MemberProcess
+from tenure.testing.waiting import wait_until
+from tests.cli.support import COPY, Place
+
+pytestmark = pytest.mark.spark
+
+STUCK = """
+import time
+def put(rows, batch):
+    rows.write.mode("append").json(job.params["output"])
+    open(job.params["output"] + "/started", "w").close()
+    time.sleep(600)
+job.stream("put", source(job), sink=Foreach(put, idempotent=True))
+"""
+
+
+def member(place: Place, file: str, name: str = "anna", *more: str) -> MemberProcess:
+    (place.folder / "tmp").mkdir(exist_ok=True)
+    return MemberProcess(
+        name,
+        folder=place.folder,
+        arguments=["run", file, *place.flags(), *more],
+        environment={"TMPDIR": str(place.folder / "tmp")},
+    )
+
+
+def jvm_of(process: psutil.Process) -> psutil.Process:
+    """The JVM among the children of a member."""
+    (found,) = [child for child in process.children() if child.name() == "java"]
+    return found
+
+
+def process_of(running: MemberProcess, place: Place) -> psutil.Process:
+    """The member's process, as its store knows it."""
+    (pid,) = [one["pid"] for one in place.look("status")["members"] if one["member"] == running.name]
+    return psutil.Process(pid)
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    """Whether all have ended; a JVM that nobody waited for is left as a zombie, and has ended too."""
+    return not [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.parametrize(
+    ("number", "to_group", "code"),
+    [(signal.SIGINT, True, 130), (signal.SIGTERM, False, 0), (signal.SIGHUP, True, 0)],
+)
+def test_a_member_that_is_asked_to_stop_resigns_first(place: Place, number: int, to_group: bool, code: int) -> None:
+    place.feed(1)
+    with member(place, place.pipeline(COPY)) as running:
+        running.wait_for("BatchCommitted", timeout_s=120)
+        process = process_of(running, place)
+        processes = [process, *process.children(recursive=True)]
+        assert jvm_of(process) in processes
+        if to_group:
+            running.signal(number)
+        else:
+            running.terminate()
+        assert running.wait(timeout_s=60) == code, running.told()
+        wait_until(lambda: gone(processes), timedelta(seconds=20), what="the end of its processes")
+    assert running.told().splitlines()[-1].endswith("rows: term 1 is over: stopped")
+    assert [term["why"] for term in place.look("history")] == ["stopped"]
+    assert list((place.folder / "tmp").iterdir()) == []
+    assert place.look("status")["members"] == []
+
+
+def test_a_second_interrupt_does_not_wait_for_the_batch(place: Place) -> None:
+    place.feed(1)
+    started = place.output / "started"
+    with member(place, place.pipeline(STUCK)) as running:
+        wait_until(started.exists, timedelta(seconds=120), what="the batch that hangs")
+        process = process_of(running, place)
+        processes = [process, *process.children(recursive=True)]
+        running.signal(signal.SIGINT)
+        wait_until(lambda: "interrupt again to end at once" in running.told(), timedelta(seconds=10))
+        running.signal(signal.SIGINT)
+        assert running.wait(timeout_s=20) == 130, running.told()
+        wait_until(lambda: gone(processes), timedelta(seconds=20), what="the end of its processes")
+    assert "Traceback" not in running.told()
+
+
+def test_a_jvm_that_dies_is_one_line_and_the_next_run_goes_on(place: Place) -> None:
+    place.feed(1)
+    with member(place, place.pipeline(COPY)) as running:
+        running.wait_for("BatchCommitted", timeout_s=120)
+        jvm_of(process_of(running, place)).kill()
+        assert running.wait(timeout_s=60) == 8
+    last = running.told().splitlines()[-1]
+    log = place.folder / "anna.spark.log"
+    assert last == f"tenure: error: query 'copy' failed: Spark's JVM ended with exit code -9; see {log}"
+    assert "Traceback" not in running.told()
+    assert place.look("history")[-1]["why"] == "failed"
+
+
+def test_a_standby_goes_on_when_the_leader_is_killed(place: Place) -> None:
+    place.feed(1)
+    file = place.pipeline(COPY)
+    with member(place, file) as anna:
+        anna.wait_for("BatchCommitted", timeout_s=120)
+        with member(place, file, "ben") as ben:
+            ben.wait_for("MemberReady", timeout_s=120)
+            wait_until(lambda: len(place.look("status")["members"]) == 2, timedelta(seconds=10), what="two members")
+            status = place.look("status")
+            assert (status["leader"], status["epoch"]) == ("anna", 1)
+            assert {one["member"] for one in status["members"]} == {"anna", "ben"}
+            assert all(set(one) == {"member", "host", "pid", "since"} for one in status["members"])
+            with member(place, file, "ben") as second:
+                assert second.wait(timeout_s=120) == 2
+                assert second.told().splitlines()[-1] == (
+                    "tenure: error: a live member of scope 'rows' is named 'ben'; give this one another --member name"
+                )
+            place.feed(2)
+            anna.kill()
+            ben.wait_for("BatchCommitted", timeout_s=90, such_that=lambda event: event["batch"] == 1)
+            assert [(term["holder"], term["why"]) for term in place.look("history")] == [
+                ("anna", "session ended"),
+                ("ben", None),
+            ]
+            ben.terminate()
+            assert ben.wait(timeout_s=60) == 0, ben.told()
+    assert place.ids() == [1, 2]
+    assert [term["why"] for term in place.look("history")] == ["session ended", "stopped"]

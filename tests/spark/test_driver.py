@@ -1,0 +1,308 @@
+"""The driver around queries that are made up: how a leadership ends, which error is told, and what is stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
+
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import StreamingQueryException
+
+from tenure.clock import SystemClock
+from tenure.coordination.records import Scope, Version
+from tenure.coordination.session import Liveness
+from tenure.coordination.term import Term
+from tenure.errors import CorruptCheckpoint, DriverStuck, QueryFailed, StorageError, TenureError, TermLost
+from tenure.events import Events
+from tenure.pipelines.lifecycle import Ended
+from tenure.spark import driver as driver_module
+from tenure.spark.driver import SparkDriver
+
+PATIENCE = timedelta(seconds=0.3)
+FILE = """
+import tenure
+@tenure.pipeline
+def rows(job):
+    for name in job.params["names"].split():
+        job.stream(name, job.spark.rows, sink=job.spark.sink)
+"""
+
+
+class FakeQuery:
+    """A query that runs until somebody ends it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ended, self.idle = threading.Event(), threading.Event()
+        self.error: BaseException | None = None
+        self.stop_hangs: threading.Event | None = None
+        self.stopped = 0
+
+    def awaitTermination(self) -> None:  # noqa: N802 - Spark's name
+        self.ended.wait(timeout=30)
+        if self.error is not None:
+            raise self.error
+
+    def processAllAvailable(self) -> None:  # noqa: N802 - Spark's name
+        while not (self.ended.is_set() or self.idle.wait(timeout=0.01)):
+            pass
+        if self.error is not None:
+            raise self.error
+
+    def stop(self) -> None:
+        self.stopped += 1
+        if self.stop_hangs is not None:
+            self.stop_hangs.wait(timeout=30)
+        self.ended.set()
+        if self.error is not None:
+            raise self.error
+
+    def fail(self, error: BaseException) -> None:
+        self.error = error
+        self.ended.set()
+
+
+class FakeStream:
+    """Stands where a FencedStream stands."""
+
+    made: dict[str, FakeStream]
+
+    def __init__(self, declared: Any, **named: Any) -> None:
+        self.name = declared.name
+        self.query = FakeQuery(declared.name)
+        self.failure: BaseException | None = None
+        self.ends_by_itself = False
+        self.closed = False
+        self.on_start: Callable[[], None] = lambda: None
+        FakeStream.made[self.name] = self
+
+    def start(self) -> FakeQuery:
+        start_hooks.get(self.name, lambda stream: None)(self)
+        return self.query
+
+    def close(self) -> None:
+        self.closed = True
+
+
+start_hooks: dict[str, Callable[[FakeStream], None]] = {}
+
+
+class Lead:
+    """One leadership on a thread of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.liveness = Liveness(clock=SystemClock(), until_s=float("inf"))
+        self.term = Term(Scope("rows"), 1, "anna", Version("1"), Version("1"), self.liveness)
+        self.stop = threading.Event()
+        self.killed = 0
+        self.ended: Ended | BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def begin(self, names: str, *, until_idle: bool = False) -> dict[str, FakeStream]:
+        """Start leading; return once every stream was started (or refused)."""
+        (self.folder / "p.py").write_text(FILE)
+        spark = SimpleNamespace(
+            rows=SimpleNamespace(isStreaming=True, writeStream=None),
+            sink=SimpleNamespace(check=lambda output_mode: None),
+            sparkContext=SimpleNamespace(_gateway=None),
+        )
+        driver = SparkDriver(
+            pipeline_file=str(self.folder / "p.py"),
+            params={"names": names},
+            start_spark=lambda: cast(Any, spark),
+            checkpoints=lambda name: cast(Any, None),
+            storage="/none",
+            spark_log="spark.log",
+            until_idle=until_idle,
+            stop_patience=PATIENCE,
+            clock=SystemClock(),
+            events=Events.nobody,
+        )
+        driver.prepare()
+        self._thread = threading.Thread(target=self._lead, args=(driver,), daemon=True)
+        self._thread.start()
+        last = names.rsplit(maxsplit=1)[-1]
+        while last not in FakeStream.made and self._thread.is_alive():
+            self._thread.join(timeout=0.01)
+        return FakeStream.made
+
+    def end(self) -> Ended | BaseException | None:
+        """How it ended, once it has."""
+        assert self._thread is not None
+        self._thread.join(timeout=10)
+        assert not self._thread.is_alive()
+        return self.ended
+
+    def goes_on(self) -> bool:
+        """Whether it goes on for a while."""
+        assert self._thread is not None
+        self._thread.join(timeout=0.4)
+        return self._thread.is_alive()
+
+    def kill_jvm(self, spark: object) -> None:
+        self.killed += 1
+
+    def _lead(self, driver: SparkDriver) -> None:
+        try:
+            self.ended = driver.lead(self.term, stop=self.stop)
+        except TenureError as error:
+            self.ended = error
+
+
+@pytest.fixture
+def lead(tmp_path: Path) -> Iterator[Lead]:
+    one = Lead(tmp_path)
+    FakeStream.made = {}
+    start_hooks.clear()
+    with (
+        patch.object(driver_module, "FencedStream", FakeStream),
+        patch.object(driver_module, "kill_jvm", one.kill_jvm),
+    ):
+        yield one
+
+
+def spark_error(text: str) -> StreamingQueryException:
+    return StreamingQueryException(message=text)
+
+
+def test_a_lost_term_stops_every_query(lead: Lead) -> None:
+    streams = lead.begin("a b")
+    assert lead.goes_on()
+    lead.liveness.end("refused")
+    assert lead.end() is Ended.LOST
+    assert [(one.query.stopped, one.closed) for one in streams.values()] == [(1, True), (1, True)]
+    assert lead.killed == 0
+
+
+def test_being_asked_to_stop_ends_it(lead: Lead) -> None:
+    streams = lead.begin("a b")
+    lead.stop.set()
+    assert lead.end() is Ended.STOPPED
+    assert all(one.query.stopped for one in streams.values())
+
+
+def test_a_signal_that_ends_the_jvm_as_well_is_no_failure(lead: Lead) -> None:
+    streams = lead.begin("a")
+    lead.stop.set()
+    streams["a"].query.fail(ConnectionRefusedError(111, "Connection refused"))
+    assert lead.end() is Ended.STOPPED
+
+
+def test_it_is_idle_when_every_query_is(lead: Lead) -> None:
+    streams = lead.begin("a b", until_idle=True)
+    streams["a"].query.idle.set()
+    assert lead.goes_on()
+    streams["b"].query.idle.set()
+    assert lead.end() is Ended.IDLE
+
+
+def test_without_until_idle_it_goes_on(lead: Lead) -> None:
+    streams = lead.begin("a")
+    streams["a"].query.idle.set()
+    assert lead.goes_on()
+    lead.stop.set()
+    lead.end()
+
+
+def test_a_query_that_ends_by_itself_is_waited_for_to_its_end(lead: Lead) -> None:
+    start_hooks["a"] = lambda stream: setattr(stream, "ends_by_itself", True)
+    streams = lead.begin("a", until_idle=True)
+    streams["a"].query.idle.set()
+    assert lead.goes_on()
+    streams["a"].query.ended.set()
+    assert lead.end() is Ended.IDLE
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            spark_error("[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [X] no luck; SQLSTATE"),
+            "query 'a' failed: [X] no luck; SQLSTATE; see spark.log",
+        ),
+        (
+            spark_error("failed\n\tat x\nCaused by: java.lang.A: outer\n\tat y\nCaused by: java.lang.B: inner\n\tat"),
+            "query 'a' failed: java.lang.B: inner; see spark.log",
+        ),
+        (
+            spark_error('oh:\nTraceback (most recent call last):\n  File "x", line 1\n    f()\nValueError: 7\n\tat z'),
+            "query 'a' failed: ValueError: 7; see spark.log",
+        ),
+        (Py4JError("the gateway\nis gone"), "query 'a' failed: Py4JError: the gateway; see spark.log"),
+    ],
+)
+def test_a_failed_query_is_one_line_and_stops_the_others(lead: Lead, error: BaseException, line: str) -> None:
+    streams = lead.begin("a b")
+    streams["a"].query.fail(error)
+    ended = lead.end()
+    assert isinstance(ended, QueryFailed)
+    assert str(ended) == line
+    assert streams["b"].query.stopped == 1
+
+
+def test_a_full_disk_is_the_storages_failure(lead: Lead) -> None:
+    streams = lead.begin("a")
+    streams["a"].query.fail(spark_error("x\nCaused by: java.io.IOException: No space left on device"))
+    ended = lead.end()
+    assert isinstance(ended, StorageError)
+    assert str(ended) == "query 'a': java.io.IOException: No space left on device; free space on that disk"
+
+
+@pytest.mark.parametrize(
+    ("failures", "kind"),
+    [
+        ({"a": CorruptCheckpoint("no"), "b": TermLost(scope="rows", epoch=1)}, TermLost),
+        ({"a": ValueError("user's"), "b": CorruptCheckpoint("no")}, CorruptCheckpoint),
+        ({"a": ValueError("user's")}, QueryFailed),
+    ],
+)
+def test_what_failed_on_our_side_is_told_as_it_is_a_lost_term_first(
+    lead: Lead, failures: dict[str, Exception], kind: type[TenureError]
+) -> None:
+    streams = lead.begin("a b")
+    for name, failure in failures.items():
+        streams[name].failure = failure
+        streams[name].query.fail(spark_error("what Spark makes of it"))
+    ended = lead.end()
+    assert type(ended) is kind
+    if kind is QueryFailed:
+        assert str(ended) == "query 'a' failed: ValueError: user's; see spark.log"
+
+
+def test_a_stream_that_does_not_start_stops_those_that_did(lead: Lead) -> None:
+    def refuse(stream: FakeStream) -> None:
+        raise spark_error("[STREAMING_OUTPUT_MODE] not this mode")
+
+    start_hooks["b"] = refuse
+    streams = lead.begin("a b")
+    ended = lead.end()
+    assert isinstance(ended, QueryFailed)
+    assert str(ended) == "query 'b' failed: [STREAMING_OUTPUT_MODE] not this mode; see spark.log"
+    assert streams["a"].query.stopped == 1
+    assert all(one.closed for one in streams.values())
+
+
+@pytest.mark.parametrize("how", ["lost", "asked"])
+def test_a_query_that_does_not_stop_is_stuck_and_its_jvm_is_killed(lead: Lead, how: str) -> None:
+    streams = lead.begin("a b")
+    streams["a"].query.stop_hangs = threading.Event()
+    clock = SystemClock()
+    began_s = clock.monotonic_s()
+    if how == "lost":
+        lead.liveness.end("refused")
+    else:
+        lead.stop.set()
+    ended = lead.end()
+    assert isinstance(ended, DriverStuck)
+    assert str(ended) == "queries did not stop in 0.3 s; the JVM was killed"
+    assert lead.killed == 1
+    assert clock.monotonic_s() - began_s < 5
+    assert streams["b"].query.stopped == 1  # one that hangs does not keep the others from stopping
+    streams["a"].query.stop_hangs.set()

@@ -1,0 +1,182 @@
+"""A member around a driver that is made up: when it gets a term, when it gives it up, with which word."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from tenure.backends.memory import MemoryServer, MemoryStore
+from tenure.clock import SystemClock
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.coordination.term import EPOCH, LEADER, Term
+from tenure.errors import DriverStuck, QueryFailed, TermLost, UsageError
+from tenure.events import Event, Events
+from tenure.pipelines.lifecycle import Ended
+from tenure.pipelines.member import Identity, Member
+from tenure.status.snapshot import take_snapshot, terms
+from tenure.testing.faulty import FaultyStore, writes_under
+
+SCOPE, CLOCK = Scope("rows"), SystemClock()
+Step = Callable[[Term], Ended]
+
+
+class Scripted:
+    """A driver that does one step for each term that it gets."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.steps = list(steps)
+        self.prepared = 0
+        self.epochs: list[int] = []
+
+    def prepare(self) -> None:
+        self.prepared += 1
+
+    def lead(self, term: Term, *, stop: threading.Event) -> Ended:
+        self.epochs.append(term.epoch)
+        return self.steps.pop(0)(term)
+
+    def close(self) -> None: ...
+
+
+class Scene:
+    """A store, and what members told of themselves."""
+
+    def __init__(self) -> None:
+        self.server = MemoryServer()
+        self.store = MemoryStore(self.server)
+        self.told: list[Event] = []
+
+    def member(
+        self, driver: Scripted, *, name: str = "anna", ttl: float = 30, store: CoordinationStore | None = None
+    ) -> Member:
+        return Member(
+            store or self.store,
+            SCOPE,
+            identity=Identity(name, "here", 7),
+            driver=driver,
+            ttl=timedelta(seconds=ttl),
+            clock=CLOCK,
+            events=Events(self.told.append),
+        )
+
+    def words(self) -> list[str]:
+        return [one.why for one in terms(self.store, SCOPE)]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def fail(error: BaseException) -> Step:
+    def step(term: Term) -> Ended:
+        raise error
+
+    return step
+
+
+@pytest.mark.parametrize(("ended", "word"), [(Ended.IDLE, "finished"), (Ended.STOPPED, "stopped")])
+def test_a_leadership_that_ends_well_is_given_up_with_its_word(scene: Scene, ended: Ended, word: str) -> None:
+    assert scene.member(Scripted(lambda term: ended)).run(stop=threading.Event()) is ended
+    assert scene.words() == [word]
+    found = take_snapshot(scene.store, SCOPE)
+    assert (found.leader, found.members) == (None, ())
+    assert [type(event).__name__ for event in scene.told] == ["MemberReady", "TermWon", "TermLost"]
+
+
+@pytest.mark.parametrize("error", [QueryFailed("no luck"), DriverStuck("it hangs"), ZeroDivisionError()])
+def test_a_failure_is_raised_after_the_term_was_given_up(scene: Scene, error: Exception) -> None:
+    with pytest.raises(type(error)):
+        scene.member(Scripted(fail(error))).run(stop=threading.Event())
+    assert scene.words() == ["failed"]
+    assert take_snapshot(scene.store, SCOPE).leader is None
+
+
+def test_the_term_is_held_while_the_driver_leads(scene: Scene) -> None:
+    def look(term: Term) -> Ended:
+        found = take_snapshot(scene.store, SCOPE)
+        assert (found.leader, found.epoch) == ("anna", term.epoch)
+        return Ended.IDLE
+
+    scene.member(Scripted(look)).run(stop=threading.Event())
+
+
+@pytest.mark.parametrize("lost", [lambda term: Ended.LOST, fail(TermLost(scope="rows", epoch=1))])
+def test_a_lost_term_is_followed_by_another_one_under_a_new_session(scene: Scene, lost: Step) -> None:
+    sessions: list[object] = []
+
+    def note(step: Step) -> Step:
+        def noted(term: Term) -> Ended:
+            leader = scene.store.read(SCOPE, LEADER)
+            assert leader is not None
+            sessions.append(leader.session)
+            return step(term)
+
+        return noted
+
+    driver = Scripted(note(lost), note(lambda term: Ended.IDLE))
+    assert scene.member(driver).run(stop=threading.Event()) is Ended.IDLE
+    assert driver.epochs == [1, 2]
+    assert driver.prepared == 1
+    assert len(set(sessions)) == 2
+    assert scene.words() == ["session ended", "finished"]
+
+
+def test_a_driver_that_cannot_be_prepared_costs_no_term(scene: Scene) -> None:
+    class Unprepared(Scripted):
+        def prepare(self) -> None:
+            raise UsageError("no such parameter")
+
+    with pytest.raises(UsageError):
+        scene.member(Unprepared()).run(stop=threading.Event())
+    assert scene.store.list(SCOPE, "").records == ()
+
+
+def test_a_member_that_was_asked_to_stop_before_never_contends(scene: Scene) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert scene.member(Scripted()).run(stop=stop) is Ended.STOPPED
+    assert scene.store.read(SCOPE, EPOCH) is None
+
+
+def test_a_standby_stops_when_it_is_asked(scene: Scene) -> None:
+    stop = threading.Event()
+    standing = Scripted()
+
+    def lead(term: Term) -> Ended:
+        thread = threading.Thread(target=scene.member(standing, name="ben").run, kwargs={"stop": stop})
+        thread.start()
+        stop.set()
+        thread.join(timeout=10)
+        assert not thread.is_alive()
+        return Ended.IDLE
+
+    scene.member(Scripted(lead)).run(stop=threading.Event())
+    assert standing.epochs == []
+
+
+def test_a_name_that_a_live_member_has_is_refused(scene: Scene) -> None:
+    def lead(term: Term) -> Ended:
+        with pytest.raises(UsageError, match="a live member of scope 'rows' is named 'anna'; give this one another"):
+            scene.member(Scripted(), ttl=0.5).run(stop=threading.Event())
+        return Ended.IDLE
+
+    assert scene.member(Scripted(lead)).run(stop=threading.Event()) is Ended.IDLE
+    assert scene.words() == ["finished"]
+
+
+def test_a_term_that_cannot_be_given_up_ends_with_its_session_and_says_so(scene: Scene) -> None:
+    faulty = FaultyStore(scene.store)
+
+    def lead(term: Term) -> Ended:
+        faulty.be_unavailable(when=writes_under("leader"), times=None)
+        term.liveness.end("the deadline passed without a renewal")
+        return Ended.STOPPED
+
+    assert scene.member(Scripted(lead), store=faulty).run(stop=threading.Event()) is Ended.STOPPED
+    assert take_snapshot(scene.store, SCOPE).leader is None
+    assert scene.words() == [""]
