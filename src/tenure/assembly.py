@@ -19,6 +19,7 @@ from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH
+from tenure.errors import UsageError
 from tenure.events import Events, JsonLines, Subscriber
 from tenure.handles.store import HandleStore
 from tenure.pipelines.loading import load_pipeline
@@ -89,6 +90,8 @@ def assemble(
     from tenure.spark.session import start_session
 
     clock = clock or SystemClock()
+    for flag, log in (("--spark-log", settings.spark_log), ("--event-log", settings.event_log)):
+        _check_log(log, flag=flag)
     pipeline = load_pipeline(pipeline_file)
     scope = Scope(settings.scope or pipeline.name)
     url = storage_url(settings, scope)
@@ -120,6 +123,18 @@ def assemble(
             store.close()
 
     return Assembled(member=member, identity=identity, scope=scope, spark_log=spark_log, kill=driver.kill, close=close)
+
+
+def _check_log(path: str | None, *, flag: str) -> None:
+    if path is None:
+        return
+    try:
+        with open(path, "a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"{flag} {path!r} cannot be written: {error.strerror}", fix="name a file in a directory that exists"
+        ) from error
 
 
 def identify(settings: Settings) -> Identity:

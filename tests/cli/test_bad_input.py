@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -39,6 +40,8 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (["run", "{file}", "--param", "input"], 2, "--param 'input' has no value; write --param NAME=VALUE"),
         (["run", "{file}", "--param", "=x"], 2, "--param '=x' has no value"),
         (["run", "{file}", "--conf", "spark.x"], 2, "--conf 'spark.x' has no value; write --conf NAME=VALUE"),
+        (["run", "{file}", "--event-log", "/no/such/log"], 2, "--event-log '/no/such/log' cannot be written: No such"),
+        (["run", "{file}", "--spark-log", "/"], 2, "--spark-log '/' cannot be written: Is a directory; name a file"),
         (["run", "{file}", "--ttl", "5"], 2, "setting 'ttl' cannot be '5'; a duration is a number with a unit"),
         (["run", "{file}", "--ttl", "10ms"], 2, "setting 'ttl' cannot be '10ms'; it is at least 500ms"),
         (["run", "none.py", "--store", "{store}", "--storage", "file:///x"], 7, "'none.py' is not there"),
@@ -109,3 +112,15 @@ def test_the_command_itself_has_no_traceback(place: Place) -> None:
     command = [*MAIN, "status", "--store", "sqlite:///no/such/x.db", "--scope", "rows"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (4, "", 1)
+
+
+def test_an_output_that_cannot_be_written(place: Place) -> None:
+    command = [*MAIN, "status", *place.flags()[:2], "--scope", "rows", "--output", "json"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (6, "tenure: error: [Errno 28] No space left on device\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")

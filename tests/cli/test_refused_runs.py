@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tenure.backends.sqlite import SqliteStore
+from tenure.clock import SystemClock
+from tenure.coordination.election import Election
+from tenure.coordination.records import Scope
+from tenure.coordination.session import SessionKeeper
 from tests.cli.support import COPY, Place, tenure
 
 pytestmark = pytest.mark.spark
@@ -52,6 +59,18 @@ def test_what_is_wrong_is_said_before_a_term_is_spent(
     assert len(told.err.splitlines()) == 1
     assert place.look("history") == []
     assert not place.output.exists()
+
+
+def test_a_name_that_a_live_member_has(place: Place, spark: SparkSession) -> None:
+    place.feed(1)
+    file, clock = place.pipeline(COPY), SystemClock()
+    with closing(SqliteStore(place.store)) as store, SessionKeeper(store, ttl=timedelta(seconds=30), clock=clock) as on:
+        Election(store, Scope("rows"), member="anna", clock=clock).join(on, host="here", pid=7)
+        told = place.run(file, "--member", "anna", "--ttl", "500ms", spark=spark)
+    assert told.code == 2
+    assert told.error == "a live member of scope 'rows' is named 'anna'; give this one another --member name"
+    assert place.look("history") == []
+    assert place.run(file, "--member", "anna", spark=spark).code == 0
 
 
 def test_an_output_mode_that_spark_refuses(place: Place, spark: SparkSession) -> None:

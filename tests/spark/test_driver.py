@@ -83,7 +83,9 @@ class FakeStream:
         FakeStream.made[self.name] = self
 
     def start(self) -> FakeQuery:
-        start_hooks.get(self.name, lambda stream: None)(self)
+        hook = start_hooks.get(self.name)
+        if hook is not None:
+            hook(self)
         return self.query
 
     def close(self) -> None:
@@ -287,6 +289,14 @@ def test_a_stream_that_does_not_start_stops_those_that_did(lead: Lead) -> None:
     assert str(ended) == "query 'b' failed: [STREAMING_OUTPUT_MODE] not this mode; see spark.log"
     assert streams["a"].query.stopped == 1
     assert all(one.closed for one in streams.values())
+
+
+def test_all_queries_are_stopped_at_once(lead: Lead) -> None:
+    streams = lead.begin("a b")
+    streams["a"].query.stop_hangs = streams["b"].query.ended  # in turn, the first would wait for the second
+    lead.stop.set()
+    assert lead.end() is Ended.STOPPED
+    assert lead.killed == 0
 
 
 @pytest.mark.parametrize("how", ["lost", "asked"])

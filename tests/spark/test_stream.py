@@ -24,7 +24,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
 from tenure.coordination.session import Liveness, SessionKeeper
-from tenure.coordination.term import Term
+from tenure.coordination.term import LEADER, Term
 from tenure.errors import CorruptCheckpoint, OutOfOrder, TermLost
 from tenure.events import BatchCommitted, CheckpointSaved, Event, Events, WriteRefused
 from tenure.handles.store import HandleStore
@@ -147,6 +147,13 @@ class Scene:
         )
         self.stream.start()
 
+    def end_session(self) -> None:
+        """The leader's session ends in the store, and nobody tells it."""
+        leader = self.store.read(SCOPE, LEADER)
+        assert leader is not None
+        assert leader.session is not None
+        self.store.expire(leader.session)
+
     def events(self, kind: type[Event]) -> list[Event]:
         return [event for event in self.told if isinstance(event, kind)]
 
@@ -212,10 +219,7 @@ def test_foreach_calls_nobody_before_the_plan(scene: Scene) -> None:
 def test_a_plan_that_the_store_refuses_ends_the_query_and_nothing_is_written(scene: Scene) -> None:
     scene.start(StagingSink(scene.ledger))
     scene.spark.run(0)
-    leader = scene.store.read(SCOPE, cast(Any, "leader"))
-    assert leader is not None
-    assert leader.session is not None
-    scene.store.expire(leader.session)
+    scene.end_session()
     with pytest.raises(TermLost) as lost:
         scene.spark.run(1)
     assert scene.ledger.batches == [0]
@@ -226,6 +230,14 @@ def test_a_plan_that_the_store_refuses_ends_the_query_and_nothing_is_written(sce
     assert refused == WriteRefused(scope="rows", epoch=1, by="store", what="plan of batch 1 of query 'copy'")
     assert len(scene.events(CheckpointSaved)) == 1
     assert scene.term.lost
+
+
+def test_a_batch_whose_plan_was_refused_never_counts_whatever_the_sink_did(scene: Scene) -> None:
+    scene.start(StagingSink(scene.ledger, eager=True))
+    scene.end_session()
+    with pytest.raises(TermLost):
+        scene.spark.run(0)
+    assert scene.events(BatchCommitted) == []
 
 
 def test_a_store_that_is_away_until_the_deadline_ends_the_query_and_refused_nothing(scene: Scene) -> None:

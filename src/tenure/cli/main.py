@@ -23,7 +23,7 @@ from tenure.cli.output import Narrator, Output, complain, print_json, show
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.errors import DriverStuck, HandleNotFound, TenureError, UsageError
+from tenure.errors import DriverStuck, HandleNotFound, StorageError, TenureError, UsageError
 from tenure.settings import Settings, load_settings
 from tenure.status.snapshot import take_snapshot, terms
 
@@ -233,11 +233,18 @@ def main() -> None:
     try:
         result = app(standalone_mode=False)
         code = result if isinstance(result, int) else 0
+        sys.stdout.flush()
     except TenureError as error:
         complain(str(error))
         code = error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         code = 130
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 1
+    except OSError as error:  # the output or a log cannot be written
+        complain(str(error))
+        code = StorageError.exit_code
     except typer.TyperException as error:
         complain(error.format_message() or "no command is given; choose one of those above")
         code = 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
@@ -52,7 +53,14 @@ def print_json(found: object) -> None:
 
 def complain(line: str) -> None:
     """Print one line about an error; a message of several lines (a user's exception) becomes one."""
-    sys.stderr.write(f"tenure: error: {' '.join(line.split())}\n")
+    _say(f"tenure: error: {' '.join(line.split())}")
+
+
+def _say(line: str) -> None:
+    """One line on stderr. A terminal that was closed or a pipe that nobody reads must not stop a member."""
+    with suppress(OSError):
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 class Narrator:
@@ -65,8 +73,7 @@ class Narrator:
     def __call__(self, event: Event) -> None:
         line = self._line(event)
         if line is not None:
-            sys.stderr.write(f"{self._clock.now():%H:%M:%S} {event.scope}: {line}\n")
-            sys.stderr.flush()
+            _say(f"{self._clock.now():%H:%M:%S} {event.scope}: {line}")
 
     def _line(self, event: Event) -> str | None:
         match event:

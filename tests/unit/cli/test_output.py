@@ -79,3 +79,15 @@ def test_a_table_cuts_nothing_off(capsys: pytest.CaptureFixture[str]) -> None:
     assert told.count("x") >= 150
     assert told.count("y") == 150
     assert "…" not in told
+
+
+def test_a_terminal_that_was_closed_does_not_stop_a_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/full", "w", buffering=1) as closed:
+        monkeypatch.setattr("sys.stderr", closed)
+        Narrator(clock=ManualClock(), batches=True)(events.MemberReady(scope="rows", member="anna"))
+        complain("no luck")
+        with pytest.raises(OSError, match="No space left"):
+            closed.write("the judge: it does raise\n")
+        monkeypatch.undo()
+        with pytest.raises(OSError, match="No space left"):
+            closed.close()
