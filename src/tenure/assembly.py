@@ -41,9 +41,9 @@ class Assembled:
     close: Callable[[], None]
 
 
-def scope_store(settings: Settings, *, clock: Clock | None = None) -> CoordinationStore:
-    """The store that the settings name, open. Raises UsageError, StoreUnavailable."""
-    return open_store(settings.required("store"), clock=clock or SystemClock())
+def scope_store(settings: Settings, *, clock: Clock | None = None, existing: bool = False) -> CoordinationStore:
+    """The store that the settings name, open. `existing`: it must be there. Raises UsageError, StoreUnavailable."""
+    return open_store(settings.required("store"), clock=clock or SystemClock(), existing=existing)
 
 
 def storage_url(settings: Settings, scope: Scope) -> str:

@@ -20,7 +20,9 @@ from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
+from tenure.backends.sqlite import SqliteStore
 from tenure.cli.main import main
+from tenure.coordination.records import Key, Scope
 
 HEAD = """
 import tenure
@@ -96,6 +98,11 @@ class Place:
         self.output = folder / "output"
         self.input.mkdir()
         self._files = 0
+
+    def make_store(self) -> None:
+        """Make an empty store: readers do not make one."""
+        with contextlib.closing(SqliteStore(self.store)) as store:
+            store.read(Scope("rows"), Key("none"))
 
     def feed(self, *ids: int) -> None:
         """One more file, so one more batch: row `id` with key a (even) or b (odd)."""

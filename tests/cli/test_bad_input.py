@@ -35,7 +35,12 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (["status", "--scope", "rows", "--store", "foo:///x"], 2, "'foo:///x' has no known scheme; use one of: sqlite"),
         (["status", "--scope", "rows", "--store", "x.db"], 2, "'x.db' has no known scheme"),
         (["status", "--scope", "rows", "--store", "sqlite://x.db"], 2, "absolute path; write three slashes"),
-        (["status", "--scope", "rows", "--store", "sqlite:///no/such/x.db"], 4, "does not exist; create it: mkdir -p"),
+        (["status", "--scope", "rows", "--store", "sqlite:///no/such/x.db"], 4, "/no/such/x.db does not exist; check"),
+        (
+            ["history", "--scope", "rows", "--store", "{missing}"],
+            4,
+            "does not exist; check the path; `tenure run` makes",
+        ),
         (["checkpoints", "show", "a/../b", "--store", "{store}", "--scope", "x"], 2, "is not a path of names"),
         (["run", "{file}", "--param", "input"], 2, "--param 'input' has no value; write --param NAME=VALUE"),
         (["run", "{file}", "--param", "=x"], 2, "--param '=x' has no value"),
@@ -53,15 +58,42 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 )
 def test_one_line_and_a_code(place: Place, arguments: list[str], code: int, line: str) -> None:
     known = {"{store}": f"sqlite://{place.store}", "{storage}": f"file://{place.storage}"}
-    known["{file}"] = place.pipeline(COPY)
+    known |= {"{file}": place.pipeline(COPY), "{missing}": f"sqlite://{place.folder}/missing.db"}
+    place.make_store()
     told = tenure(*[known.get(argument, argument) for argument in arguments])
     assert told.code == code
     assert line in told.error
 
 
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("foo=bar", "setting 'foo' is not one of Spark's; write --conf spark.NAME=VALUE"),
+        (
+            "spark.x.asyncProgressTrackingEnabled=true",
+            "is refused: it writes offsets after the fact, so no batch could",
+        ),
+    ],
+)
+def test_a_setting_of_spark_that_is_refused_before_spark_starts(place: Place, setting: str, line: str) -> None:
+    told = tenure("run", place.pipeline(COPY), *place.flags(), "--conf", setting)
+    assert told.code == 2
+    assert line in told.error
+    assert place.look("history") == []
+
+
+def test_a_master_that_spark_does_not_know(place: Place) -> None:
+    command = [*MAIN, "run", place.pipeline(COPY), *place.flags(), "--master", "lokal[2]"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (8, 1)
+    assert done.stderr.startswith("tenure: error: Spark does not start on master 'lokal[2]': [JAVA_GATEWAY_EXITED]")
+    assert "Master must" in (place.folder / "spark.log").read_text()
+
+
 def test_a_setting_of_the_environment_and_of_the_file(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    place.make_store()
     (tmp_path / "tenure.toml").write_text(f'store = "sqlite://{place.store}"\nscope = "rows"\nttl = "soon"\n')
     told = tenure("status")
     assert (told.code, "setting 'ttl' cannot be 'soon'" in told.error) == (2, True)
@@ -92,6 +124,7 @@ def test_a_database_of_something_else(place: Place) -> None:
 
 
 def test_a_scope_that_never_ran_is_empty(place: Place) -> None:
+    place.make_store()
     empty: dict[str, object] = {
         "scope": "rows",
         "store": "sqlite",
@@ -115,6 +148,7 @@ def test_the_command_itself_has_no_traceback(place: Place) -> None:
 
 
 def test_an_output_that_cannot_be_written(place: Place) -> None:
+    place.make_store()
     command = [*MAIN, "status", *place.flags()[:2], "--scope", "rows", "--output", "json"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)

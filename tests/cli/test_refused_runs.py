@@ -45,6 +45,11 @@ def test_a_parameter_that_is_missing(place: Place, spark: SparkSession) -> None:
         (f'job.stream("a", source(job), {SINK}, trigger="often")', 2, "trigger 'often' of stream 'a' is refused"),
         (f'job.stream("a", source(job), {SINK}, trigger="")', 2, "trigger '' of stream 'a' is refused"),
         (f'job.stream("a", source(job), {SINK}, trigger="-1 second")', 2, "should not be negative; use an interval"),
+        (
+            'source(job).writeStream.format("noop").queryName("mine").start()',
+            7,
+            "starts 1 queries by itself (mine), outside of the fence; declare them with job.stream(...)",
+        ),
         ('raise ValueError("no\\n luck")', 7, "rows.py:12: ValueError: no"),
         ("raise SystemExit(3)", 7, "rows.py:12: SystemExit: 3"),
         (f'job.stream("a", source(job).select("none"), {SINK})', 7, "rows.py:12: [UNRESOLVED_COLUMN"),

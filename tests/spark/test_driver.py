@@ -114,6 +114,7 @@ class Lead:
             rows=SimpleNamespace(isStreaming=True, writeStream=None),
             sink=SimpleNamespace(check=lambda output_mode: None),
             sparkContext=SimpleNamespace(_gateway=None),
+            streams=SimpleNamespace(active=[]),
         )
         driver = SparkDriver(
             pipeline_file=str(self.folder / "p.py"),

@@ -1,11 +1,12 @@
 """From a URL to a store: the only place that knows the schemes.
 
 Promise: a backend and its client library are imported when their scheme is opened, not before; a missing
-library is a line that names the pip extra. Opening does no I/O.
+library is a line that names the pip extra. Opening does no I/O, but for a look whether the store exists when asked.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +14,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from tenure.clock import Clock
 from tenure.coordination.store import CoordinationStore
-from tenure.errors import UsageError
+from tenure.errors import StoreUnavailable, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +22,12 @@ class Backend:
     """How a scheme is opened. `library`: the client library that the pip extra `extra` brings."""
 
     form: str
-    open: Callable[[SplitResult, Clock], CoordinationStore]
+    open: Callable[[SplitResult, Clock, bool], CoordinationStore]
     extra: str | None = None
     library: str | None = None
 
 
-def _open_sqlite(url: SplitResult, clock: Clock) -> CoordinationStore:
+def _open_sqlite(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
     from tenure.backends.sqlite import SqliteStore
 
     if url.netloc or url.query or url.fragment or not url.path.strip("/") or url.path.endswith("/"):
@@ -34,10 +35,13 @@ def _open_sqlite(url: SplitResult, clock: Clock) -> CoordinationStore:
             f"store URL {url.geturl()!r} does not name a file by its absolute path",
             fix="write three slashes: sqlite:///var/lib/tenure/store.db",
         )
-    return SqliteStore("/" + unquote(url.path).lstrip("/"), clock=clock)
+    path = "/" + unquote(url.path).lstrip("/")
+    if existing and not os.path.exists(path):
+        raise StoreUnavailable(f"store {path} does not exist", fix="check the path; `tenure run` makes a new one")
+    return SqliteStore(path, clock=clock)
 
 
-def _open_memory(url: SplitResult, clock: Clock) -> CoordinationStore:
+def _open_memory(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
     from tenure.backends.memory import MemoryStore
 
     if url.netloc or url.path or url.query or url.fragment:
@@ -51,15 +55,16 @@ BACKENDS: Final[dict[str, Backend]] = {
 }
 
 
-def open_store(url: str, *, clock: Clock) -> CoordinationStore:
-    """The store that `url` names; a `memory://` store is a new one each time. Raises UsageError."""
+def open_store(url: str, *, clock: Clock, existing: bool = False) -> CoordinationStore:
+    """The store that `url` names; a `memory://` store is a new one each time. `existing`: for readers, who must not
+    make one by a typing error. Raises UsageError, StoreUnavailable (`existing`, and it is not there)."""
     parts = urlsplit(url)
     backend = BACKENDS.get(parts.scheme)
     if backend is None:
         known = ", ".join(backend.form for backend in BACKENDS.values())
         raise UsageError(f"store URL {url!r} has no known scheme", fix=f"use one of: {known}")
     try:
-        return backend.open(parts, clock)
+        return backend.open(parts, clock, existing)
     except ModuleNotFoundError as error:
         if backend.library is None or error.name is None or error.name.split(".")[0] != backend.library:
             raise

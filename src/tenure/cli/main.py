@@ -188,7 +188,7 @@ def version() -> None:
 @contextmanager
 def _opened(settings: Settings) -> Iterator[tuple[CoordinationStore, Scope]]:
     name = Scope(settings.required("scope"))
-    opened = scope_store(settings)
+    opened = scope_store(settings, existing=True)
     try:
         yield opened, name
     finally:

@@ -136,6 +136,15 @@ class SparkDriver:
             raise
         except (Exception, SystemExit) as error:  # user code and Spark's analysis of it: told in one line
             raise PipelineFileError(f"{where(error, self._pipeline_file)}: {_one_line(error)}") from error
+        running = [str(query.name or query.id) for query in spark.streams.active]
+        if running:
+            for query in spark.streams.active:
+                query.stop()
+            raise PipelineFileError(
+                f"pipeline {pipeline.name!r} starts {len(running)} queries by itself ({', '.join(running)}), "
+                "outside of the fence",
+                fix="declare them with job.stream(...) instead of writeStream.start()",
+            )
         if not job.streams:
             raise PipelineFileError(f"pipeline {pipeline.name!r} declares no stream", fix="call job.stream(...)")
         for stream in job.streams:

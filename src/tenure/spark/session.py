@@ -67,7 +67,9 @@ def start_session(*, name: str, master: str | None, conf: Mapping[str, str], log
         with _output_to(log), _own_interrupts():
             return builder.getOrCreate()
     except Exception as error:  # py4j and pyspark share no root; the log has the JVM's own words
-        raise QueryFailed(f"Spark does not start: {_first_line(error)}", fix=f"see {log}") from error
+        raise QueryFailed(
+            f"Spark does not start on master {chosen!r}: {_first_line(error)}", fix=f"see {log}"
+        ) from error
 
 
 def end_session(spark: SparkSession, *, patience_s: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import SplitResult
 
@@ -11,9 +12,9 @@ from tenure.backends import registry
 from tenure.backends.memory import MemoryStore
 from tenure.backends.sqlite import SqliteStore
 from tenure.clock import Clock
-from tenure.coordination.records import Scope
+from tenure.coordination.records import Key, Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.errors import UsageError
+from tenure.errors import StoreUnavailable, UsageError
 from tenure.testing.clock import ManualClock
 
 
@@ -47,7 +48,7 @@ def test_an_unknown_scheme_lists_those_that_work(url: str) -> None:
 
 
 def test_a_missing_client_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    def open_missing(url: SplitResult, clock: Clock) -> CoordinationStore:
+    def open_missing(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
         raise ModuleNotFoundError("No module named 'kazoo'", name="kazoo.client")
 
     backend = registry.Backend(form="zookeeper://hosts", open=open_missing, extra="zookeeper", library="kazoo")
@@ -57,3 +58,13 @@ def test_a_missing_client_library_names_the_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(registry.BACKENDS, "zookeeper", registry.Backend(form="", open=open_missing))
     with pytest.raises(ModuleNotFoundError):
         registry.open_store("zookeeper://host", clock=ManualClock())
+
+
+def test_a_reader_makes_no_store_by_a_typing_error(tmp_path: Path) -> None:
+    url = f"sqlite://{tmp_path}/store.db"
+    with pytest.raises(StoreUnavailable, match=r"store\.db does not exist; check the path"):
+        registry.open_store(url, clock=ManualClock(), existing=True)
+    assert not list(tmp_path.iterdir())
+    with closing(registry.open_store(url, clock=ManualClock())) as store:
+        store.read(Scope("s"), Key("k"))
+    registry.open_store(url, clock=ManualClock(), existing=True).close()

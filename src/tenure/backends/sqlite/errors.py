@@ -50,4 +50,6 @@ def nothing_written(error: sqlite3.Error, path: Path) -> TenureError | None:
 
 def maybe_written(error: sqlite3.Error, path: Path) -> OutcomeUnknown:
     """The error for a COMMIT that failed and left no open transaction: it may be in the log, or not."""
-    return OutcomeUnknown(f"commit to store {path} failed halfway ({error})", fix="commit it again, guarded")
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    _, fix = _UNAVAILABLE.get(code, ("", None))
+    return OutcomeUnknown(f"commit to store {path} failed halfway ({error})", fix=fix or "check the disk")
