@@ -6,6 +6,7 @@ The sink is the common "idempotent" one: each batch overwrites the folder with i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,17 @@ from tests.crash.cluster import Cluster
 from tests.crash.truth import Verdict
 
 
-def _zombie_beside_its_successor(folder: Path, *, unfenced: bool) -> tuple[Verdict, int, int]:
-    """Returns the verdict, the zombie's batches after it was woken, and its refused writes."""
+@dataclass(frozen=True)
+class Story:
+    """The output before the zombie was woken and after, its batches after it, and its refused writes."""
+
+    before: Verdict
+    after: Verdict
+    zombie_batches: int
+    refused: int
+
+
+def _zombie_beside_its_successor(folder: Path, *, unfenced: bool) -> Story:
     with Cluster(folder, streams=("files",), ttl="2s", feed_every_s=0.2) as cluster:
         zombie = cluster.start("zombie", blindfold=True, unfenced=unfenced)
         zombie.wait_for("MemberReady", timeout_s=90)
@@ -27,33 +37,39 @@ def _zombie_beside_its_successor(folder: Path, *, unfenced: bool) -> tuple[Verdi
         cluster.pause_file.touch()
         cluster.wait(lambda: not cluster.pause_file.exists(), seconds=30, what="the pause")
         epoch = cluster.epoch()
-        cluster.wait_for_batches(after_epoch=epoch, count=3, seconds=60)
-        before = len(zombie.events("BatchCommitted"))
+        # More batches than the zombie can write again: it has one in its hand, and one with all the rest.
+        cluster.wait_for_batches(after_epoch=epoch, count=6, seconds=90)
+        cluster.settle(seconds=60)
+        before = cluster.verdict("files")
+        batches = len(zombie.events("BatchCommitted"))
         zombie.wake()
+        cluster.wait(
+            lambda: zombie.events("WriteRefused") or len(zombie.events("BatchCommitted")) > batches,
+            seconds=60,
+            what="the fate of the zombie's write",
+        )
         if unfenced:
-            cluster.wait(
-                lambda: len(zombie.events("BatchCommitted")) > before + 2, seconds=60, what="batches of the zombie"
-            )
-        else:
-            cluster.wait(lambda: zombie.events("WriteRefused"), seconds=60, what="the refusal of the zombie")
-        cluster.settle(seconds=5 if unfenced else 60)
-        return (
-            cluster.verdict("files"),
-            len(zombie.events("BatchCommitted")) - before,
-            len(zombie.events("WriteRefused")),
+            cluster.wait(lambda: not cluster.verdict("files").right, seconds=30, what="the damage")
+        return Story(
+            before=before,
+            after=cluster.verdict("files"),
+            zombie_batches=len(zombie.events("BatchCommitted")) - batches,
+            refused=len(zombie.events("WriteRefused")),
         )
 
 
 @pytest.mark.timeout(300)
 def test_with_the_fence_a_blindfolded_zombie_changes_nothing(tmp_path: Path) -> None:
-    verdict, zombie_batches, refused = _zombie_beside_its_successor(tmp_path, unfenced=False)
-    assert verdict.right, verdict
-    assert zombie_batches == 0
-    assert refused >= 1
+    story = _zombie_beside_its_successor(tmp_path, unfenced=False)
+    assert story.before.right, story.before
+    assert story.after.right, story.after
+    assert story.zombie_batches == 0
+    assert story.refused >= 1
 
 
 @pytest.mark.timeout(300)
 def test_without_the_fence_the_check_reports_it(tmp_path: Path) -> None:
-    verdict, zombie_batches, _ = _zombie_beside_its_successor(tmp_path, unfenced=True)
-    assert zombie_batches > 0
-    assert verdict.lost or verdict.surplus
+    story = _zombie_beside_its_successor(tmp_path, unfenced=True)
+    assert story.before.right, story.before
+    assert story.zombie_batches > 0
+    assert story.after.lost or story.after.surplus

@@ -228,6 +228,11 @@ def _pairs(given: list[str] | None, *, flag: str) -> dict[str, str] | None:
     return pairs
 
 
+def _drop_output() -> None:
+    """What is still buffered goes nowhere: the interpreter would try to write it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def main() -> None:
     """The entry point of `tenure`."""
     try:
@@ -240,10 +245,11 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _drop_output()
         code = 1
     except OSError as error:  # the output or a log cannot be written
         complain(str(error))
+        _drop_output()
         code = StorageError.exit_code
     except typer.TyperException as error:
         complain(error.format_message() or "no command is given; choose one of those above")

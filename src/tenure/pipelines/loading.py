@@ -36,16 +36,30 @@ def _execute(path: str) -> ModuleType:
     folder = os.path.dirname(os.path.abspath(path))
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    _compile(path)
     try:
         spec.loader.exec_module(module)
     except TenureError as error:
         raise PipelineFileError(f"{path}: {error}") from error
-    except SyntaxError as error:
-        place = f"{error.filename}:{error.lineno}" if error.filename else path  # a null byte has no place
+    except SyntaxError as error:  # of a file that this one imports
+        place = f"{error.filename}:{error.lineno}" if error.filename else path
         raise PipelineFileError(f"{place}: {error.msg}", fix="mend the syntax") from error
     except (Exception, SystemExit) as error:  # the file is user code: whatever it raises is told in one line
         raise PipelineFileError(f"{where(error, path)}: {type(error).__name__}: {error}") from error
     return module
+
+
+def _compile(path: str) -> None:
+    try:
+        with open(path, "rb") as file:
+            compile(file.read(), path, "exec")
+    except SyntaxError as error:
+        place = f"{path}:{error.lineno}" if error.lineno else path
+        raise PipelineFileError(f"{place}: {error.msg}", fix="mend the syntax") from error
+    except ValueError as error:  # a null byte, in Python 3.11.3 and before
+        raise PipelineFileError(f"{path}: {error}", fix="mend the syntax") from error
+    except OSError as error:
+        raise PipelineFileError(f"{path} cannot be read: {error.strerror}", fix="check its rights") from error
 
 
 def where(error: BaseException, path: str) -> str:

@@ -17,10 +17,10 @@ import functools
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Event as Flag
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -83,6 +83,7 @@ class Faults:
         self._blindfold = bool(description.get("blindfold"))
         self._unfenced = bool(description.get("unfenced"))
         self._batches = 0
+        self._turn = threading.RLock()
 
     def at(self, step: str) -> None:
         """Die if this is the step."""
@@ -108,6 +109,7 @@ class Faults:
         if self._blindfold:
             store = _NeverToldStore(store)
         faulty = FaultyStore(store)
+        faulty.script(self._in_turn, times=None)
         faulty.script(self._around_plan, when=writes_under("checkpoints"), times=None)
         return faulty
 
@@ -123,6 +125,14 @@ class Faults:
         """Count, and notice that Spark ended the batch before: its commit file is written by now."""
         self.at("after commits")
         self._batches += 1
+
+    def _in_turn(self, call: Call, proceed: Proceed) -> Any:
+        """Calls that may hold a lock of the store run one at a time, so that the process never stops inside one of
+        another thread: a SQLite writer that is stopped in its transaction would hold up the successor as well."""
+        if call.operation == "wait":
+            return proceed()
+        with self._turn:
+            return proceed()
 
     def _around_plan(self, call: Call, proceed: Proceed) -> Any:
         if self._pause_when is not None and os.path.exists(self._pause_when):
@@ -207,7 +217,7 @@ class _BlindClock(SystemClock):
     def now(self) -> datetime:
         return datetime.fromtimestamp(super().now().timestamp() - self._hidden_s, UTC)
 
-    def wait(self, event: Flag, *, timeout_s: float) -> bool:
+    def wait(self, event: threading.Event, *, timeout_s: float) -> bool:
         return super().wait(event, timeout_s=min(timeout_s, self._leap_s / 2))
 
 
