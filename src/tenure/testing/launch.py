@@ -65,12 +65,26 @@ TAKEOVER_STEPS = (
 
 def kill_self() -> None:
     """Kill the whole process group, JVM included, as a machine that loses its power."""
-    os.killpg(0, signal.SIGKILL)
+    _to_the_group(signal.SIGKILL)
 
 
 def stop_self() -> None:
     """Stop the whole process group until somebody wakes it."""
-    os.killpg(0, signal.SIGSTOP)
+    _to_the_group(signal.SIGSTOP)
+
+
+def _to_the_group(number: signal.Signals) -> None:
+    """Send the signal to the others of the group, then to this very thread. A signal to the process would be taken by
+    any thread, and this one would run on for a moment: into the transaction that it must not have begun."""
+    group = os.getpgrp()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if os.getpgid(int(entry.name)) == group:
+                    os.kill(int(entry.name), number)
+            except ProcessLookupError:
+                continue
+    signal.pthread_kill(threading.get_ident(), number)
 
 
 class Faults:
