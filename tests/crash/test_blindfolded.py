@@ -49,7 +49,11 @@ def _zombie_beside_its_successor(folder: Path, *, unfenced: bool) -> Story:
             what="the fate of the zombie's write",
         )
         if unfenced:
-            cluster.wait(lambda: not cluster.verdict("files").right, seconds=30, what="the damage")
+            # The batch that it had in its hand may be the same one again; the next has all the rest, once more.
+            cluster.wait(
+                lambda: len(zombie.events("BatchCommitted")) >= batches + 2, seconds=60, what="a second late batch"
+            )
+        zombie.kill()  # nobody overwrites a folder while it is read
         return Story(
             before=before,
             after=cluster.verdict("files"),
