@@ -103,6 +103,8 @@ def assemble(
     events = Events(*subscribers, *log_lines)
     spark_log = settings.spark_log or os.path.join(tempfile.gettempdir(), f"tenure-{identity.member}.spark.log")
     driver = SparkDriver(
+        scope=scope,
+        member=identity.member,
         pipeline_file=pipeline_file,
         params=settings.params,
         start_spark=lambda: start_session(name=scope, master=settings.master, conf=settings.conf, log=spark_log),
@@ -110,6 +112,7 @@ def assemble(
         storage=url,
         spark_log=spark_log,
         until_idle=until_idle,
+        warm=settings.standby == "warm",
         stop_patience=settings.stop_patience,
         clock=clock,
         events=events,

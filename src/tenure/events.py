@@ -30,6 +30,22 @@ class MemberReady(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StandbyWarm(Event):
+    """The member has rehearsed every query: its first batch as a leader finds all that it needs in memory."""
+
+    member: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalFailed(Event):
+    """A standby could not rehearse the newest batch of a query. Its leader is not touched by that."""
+
+    query: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class TermWon(Event):
     member: str
     epoch: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import (
@@ -66,6 +66,8 @@ class Settings(BaseSettings):
     """After this long without a sign of life a leader's session ends."""
     stop_patience: Duration = timedelta(seconds=30)
     """How long queries may take to stop before the JVM is killed."""
+    standby: Literal["warm", "cold"] = "warm"
+    """Whether a standby rehearses the newest batches; `cold` saves the memory and the time of the cores."""
     checkpoints_kept: int = Field(default=5, ge=1, le=1000)
     """How many checkpoints of a query are kept."""
     inline_limit: int = Field(default=4096, ge=0, le=65536)

@@ -117,6 +117,8 @@ class Lead:
             streams=SimpleNamespace(active=[]),
         )
         driver = SparkDriver(
+            scope=Scope("rows"),
+            member="anna",
             pipeline_file=str(self.folder / "p.py"),
             params={"names": names},
             start_spark=lambda: cast(Any, spark),
@@ -124,6 +126,7 @@ class Lead:
             storage="/none",
             spark_log="spark.log",
             until_idle=until_idle,
+            warm=False,
             stop_patience=PATIENCE,
             clock=SystemClock(),
             events=Events.nobody,

@@ -53,6 +53,7 @@ def run(
     member: Annotated[str | None, typer.Option(help="This member's name.")] = None,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when the sources have nothing more.")] = False,
     stop_patience: Annotated[str | None, typer.Option(help="How long queries may take to stop.")] = None,
+    standby: Annotated[str | None, typer.Option(help="warm: rehearse while standing by. Or cold.")] = None,
     spark_log: Annotated[str | None, typer.Option(help="File for what Spark's JVM prints.")] = None,
     event_log: Annotated[str | None, typer.Option(help="File for events, one JSON object a line.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not tell of each batch.")] = False,
@@ -68,6 +69,7 @@ def run(
         ttl=ttl,
         member=member,
         stop_patience=stop_patience,
+        standby=standby,
         spark_log=spark_log,
         event_log=event_log,
     )

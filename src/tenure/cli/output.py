@@ -19,7 +19,9 @@ from tenure.events import (
     Event,
     MemberReady,
     QueryStarted,
+    RehearsalFailed,
     RunDirectorySeeded,
+    StandbyWarm,
     TermLost,
     TermWon,
     WriteRefused,
@@ -79,6 +81,10 @@ class Narrator:
         match event:
             case MemberReady():
                 return f"member {event.member} is ready, standing by"
+            case StandbyWarm():
+                return f"member {event.member} is warm after {event.seconds:.0f} s of rehearsals"
+            case RehearsalFailed():
+                return f"query {event.query} was not rehearsed: {event.why}"
             case TermWon():
                 return f"member {event.member} leads, epoch {event.epoch}"
             case TermLost():

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.checkpoints.store import CheckpointStore
 from tenure.clock import Clock
+from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
 from tenure.errors import (
     DriverStuck,
@@ -35,6 +36,7 @@ from tenure.events import Events
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.loading import load_pipeline, where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
+from tenure.spark.rehearsal import Rehearsals
 from tenure.spark.session import end_session, jvm_exit_code, kill_jvm
 from tenure.spark.stream import FencedStream, with_trigger
 
@@ -51,6 +53,8 @@ class SparkDriver:
     def __init__(
         self,
         *,
+        scope: Scope,
+        member: str,
         pipeline_file: str,
         params: Mapping[str, str],
         start_spark: Callable[[], SparkSession],
@@ -58,11 +62,15 @@ class SparkDriver:
         storage: str,
         spark_log: str,
         until_idle: bool,
+        warm: bool,
         stop_patience: timedelta,
         clock: Clock,
         events: Events,
     ) -> None:
-        """`checkpoints`: query name -> its store. `stop_patience`: how long queries may take to stop."""
+        """`checkpoints`: query name -> its store. `warm`: rehearse while standing by. `stop_patience`: how long queries
+        may take to stop."""
+        self._scope = scope
+        self._member = member
         self._pipeline_file = pipeline_file
         self._params = params
         self._start_spark = start_spark
@@ -70,11 +78,13 @@ class SparkDriver:
         self._storage = storage
         self._spark_log = spark_log
         self._until_idle = until_idle
+        self._warm = warm
         self._stop_patience = stop_patience
         self._clock = clock
         self._events = events
         self._spark: SparkSession | None = None  # None: not prepared
         self._pipeline: Pipeline | None = None  # None: not prepared
+        self._rehearsals: Rehearsals | None = None  # None: not prepared
 
     def prepare(self) -> None:
         """Load the pipeline, start Spark, and declare the streams once, so that what is wrong with them is said
@@ -83,12 +93,25 @@ class SparkDriver:
         # Workers cannot import the pipeline's file by its name, so what it defines travels with the functions.
         cloudpickle.register_pickle_by_value(sys.modules[self._pipeline.declare.__module__])  # type: ignore[no-untyped-call] # untyped in pyspark
         self._spark = self._start_spark()
-        self._declare(self._spark, self._pipeline)
+        job = self._declare(self._spark, self._pipeline)
+        self._rehearsals = Rehearsals(
+            job.streams,
+            scope=self._scope,
+            member=self._member,
+            checkpoints=self._checkpoints,
+            storage=self._storage,
+            clock=self._clock,
+            events=self._events,
+        )
+        if self._warm:
+            self._rehearsals.start()
 
     def lead(self, term: Term, *, stop: threading.Event) -> Ended:
         """Run the streams until the term is lost, `stop` is set, or they end."""
         assert self._spark is not None
         assert self._pipeline is not None
+        if self._rehearsals is not None:
+            self._rehearsals.abandon()
         job = self._declare(self._spark, self._pipeline)
         streams = [
             FencedStream(
@@ -124,21 +147,28 @@ class SparkDriver:
 
     def close(self) -> None:
         """Stop Spark and end its JVM."""
+        if self._rehearsals is not None:
+            self._rehearsals.abandon()
         if self._spark is not None:
             end_session(self._spark, patience_s=self._stop_patience.total_seconds())
             self._spark = None
+        if self._rehearsals is not None:
+            self._rehearsals.close(patience_s=self._stop_patience.total_seconds())
+            self._rehearsals = None
 
     def _declare(self, spark: SparkSession, pipeline: Pipeline) -> Job:
         job = Job(spark, self._params)
+        before = {query.id for query in spark.streams.active}  # a rehearsal may still be stopping
         try:
             pipeline.declare(job)
         except TenureError:
             raise
         except (Exception, SystemExit) as error:  # user code and Spark's analysis of it: told in one line
             raise PipelineFileError(f"{where(error, self._pipeline_file)}: {_one_line(error)}") from error
-        running = [str(query.name or query.id) for query in spark.streams.active]
-        if running:
-            for query in spark.streams.active:
+        started = [query for query in spark.streams.active if query.id not in before]
+        if started:
+            running = [str(query.name or query.id) for query in started]
+            for query in started:
                 query.stop()
             raise PipelineFileError(
                 f"pipeline {pipeline.name!r} starts {len(running)} queries by itself ({', '.join(running)}), "

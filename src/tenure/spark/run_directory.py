@@ -136,6 +136,15 @@ class RunDirectory:
         except OSError as error:
             raise self._failed("sync", "", error) from error
 
+    def remove(self) -> None:
+        """Remove the directory with all that is in it; one that is not there is fine."""
+        try:
+            self._filesystem.rm(self._root, recursive=True)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._failed("remove", "", error) from error
+
     def _take_local(self, source: RunDirectory, path: str) -> bool:
         """Link, or copy where the file system cannot link; whether it was linked."""
         origin, target = source._path(path), self._path(path)
@@ -191,6 +200,11 @@ def _sync_file(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def remove_tree(url: str) -> None:
+    """Remove a folder and all that is in it; one that is not there is fine. Raises StorageError."""
+    RunDirectory(url).remove()
 
 
 def read_offsets(run_directory: str, batch: int) -> str:

@@ -34,7 +34,7 @@ from tenure.events import Event, Events, QueryStarted, RunDirectorySeeded, TermW
 from tenure.spark import driver as driver_module
 from tenure.spark import stream as stream_module
 from tenure.spark.seeding import seed
-from tenure.spark.sinks.sink import Batch, OutputMode, Sink, Written
+from tenure.spark.sinks.sink import Batch, OutputMode, Rehearsable, Sink, Written
 from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
 from tenure.testing.unfenced import UnfencedStore
 
@@ -180,6 +180,12 @@ class _SteppedSink:
         written = self._sink.write(rows, batch, planned=stepped, events=events)
         self._faults.at("after sink commit")
         return written
+
+    def rehearse(self, rows: DataFrame, directory: str) -> None:
+        if isinstance(self._sink, Rehearsable):
+            self._sink.rehearse(rows, directory)
+        else:
+            rows.write.format("noop").mode("append").save()
 
 
 class _NeverToldStore(FaultyStore):

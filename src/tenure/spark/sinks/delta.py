@@ -116,6 +116,14 @@ class Delta:
             self._discard(attempt, events)  # the merge has copied the rows
         return written
 
+    def rehearse(self, rows: DataFrame, directory: str) -> None:
+        """Read the table's log, and stage the rows below `directory` instead of the table."""
+        from tenure.spark.sinks import staged_files, staging, upsert  # noqa: F401 - what `write` imports
+        from tenure.spark.sinks.delta_log import DeltaLog
+
+        DeltaLog(self._location, app_id="", storage_options=self._options).refresh()
+        staging.stage(rows, directory, partition_by=() if self._mode == "update" else self._partition_by)
+
     def _log(self, batch: Batch) -> DeltaLog:
         from tenure.spark.sinks.delta_log import DeltaLog
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from tenure.events import Events
 
@@ -60,4 +60,14 @@ class Sink(Protocol):
         refused; nothing may be visible before it returned (I2). `rows` is evaluated exactly once, also when
         the sink has the batch already: a stateful query must move its state on.
         """
+        ...
+
+
+@runtime_checkable
+class Rehearsable(Protocol):
+    """A sink that can warm up for `write`. One that cannot has its rows evaluated, and that is all."""
+
+    def rehearse(self, rows: DataFrame, directory: str) -> None:
+        """Evaluate the rows once, as `write` would. What has to be written goes below `directory` (a URL; no such
+        folder yet), which is removed afterwards; nothing else changes anywhere."""
         ...

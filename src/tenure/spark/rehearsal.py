@@ -1,0 +1,176 @@
+"""Rehearsals: a standby runs the newest planned batch of each query by itself, into a folder of its own, so that the
+classes, the compiled code and the connections that its first batch as a leader needs are there already.
+
+Promise: a rehearsal commits nothing: no checkpoint, no output, no word to the source that a batch is done; it ends
+inside the batch. What it writes lies below `rehearsals/` of the storage, under the member's name, and is removed at
+its end, and once more with the member. Not promised: that it succeeds. The leader may drop what is being read; then
+the member stays colder, and says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.store import CheckpointStore
+from tenure.clock import Clock
+from tenure.coordination.encoding import new_uid
+from tenure.errors import StorageError, TenureError
+from tenure.events import BlobLeft, Events, RehearsalFailed, StandbyWarm
+from tenure.pipelines.pipeline import Stream
+from tenure.spark.run_directory import remove_tree
+from tenure.spark.seeding import seed
+from tenure.spark.sinks.sink import Rehearsable
+
+ROUNDS = 3
+"""How often each query is rehearsed: the JVM compiles what has run a few times."""
+
+_LOOK_S = 1.0
+"""How often a standby looks for the first batch of a query that has none."""
+
+
+class _EvaluatedError(Exception):
+    """Ends a rehearsal inside its batch."""
+
+
+class Rehearsals:
+    """Rehearses the streams of one standby, in one thread, until it is warm or told to stop."""
+
+    def __init__(
+        self,
+        streams: Sequence[Stream],
+        *,
+        scope: str,
+        member: str,
+        checkpoints: Callable[[str], CheckpointStore],
+        storage: str,
+        clock: Clock,
+        events: Events,
+    ) -> None:
+        """`checkpoints`: query name -> its store. `storage`: URL of the pipeline's storage."""
+        self._streams = tuple(streams)
+        self._scope = scope
+        self._member = member
+        self._checkpoints = checkpoints
+        self._storage = storage.rstrip("/")
+        self._folder = f"{self._storage}/rehearsals/{member}"
+        self._clock = clock
+        self._events = events
+        self._abandoned = threading.Event()
+        self._lock = threading.Lock()  # guards _query; held while a query starts
+        self._query: StreamingQuery | None = None  # None: none runs
+        self._thread = threading.Thread(target=self._run, name="tenure-rehearsals", daemon=True)
+
+    def start(self) -> None:
+        """Begin, in a thread that ends by itself."""
+        self._thread.start()
+
+    def abandon(self) -> None:
+        """Begin no other query, and ask the one that runs to stop. Waits for one that is starting, not for one to
+        stop: it can do no harm."""
+        self._abandoned.set()
+        with self._lock:
+            query = self._query
+        if query is not None:
+            threading.Thread(target=_stop, args=(query,), name="tenure-rehearsal-stop", daemon=True).start()
+
+    def close(self, *, patience_s: float) -> None:
+        """End the thread, or give it up after `patience_s`, and remove what the member left. Call it when the JVM has
+        ended: Spark goes on uploading the state of a query that was stopped."""
+        self.abandon()
+        self.join(timeout_s=patience_s)
+        self._remove(self._folder)
+
+    def join(self, *, timeout_s: float) -> None:
+        """Wait until the thread has ended, at most so long."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        if self._clock.wait(self._abandoned, timeout_s=_LOOK_S):
+            return  # the member leads already: nobody was there before it
+        began_s = self._clock.monotonic_s()
+        warm = [self._rehearse(stream) for stream in self._streams]
+        if all(warm):
+            seconds = self._clock.monotonic_s() - began_s
+            self._events.emit(StandbyWarm(scope=self._scope, member=self._member, seconds=seconds))
+
+    def _rehearse(self, stream: Stream) -> bool:
+        """Whether the stream was rehearsed as often as it should be."""
+        checkpoints, failed = self._checkpoints(stream.name), 0
+        done = 0
+        while done < ROUNDS and not self._abandoned.is_set():
+            try:
+                newest = checkpoints.newest()
+                if newest is not None:
+                    self._once(stream, newest)
+                    done += 1
+                    continue
+            except (TenureError, PySparkException, Py4JError, OSError) as error:
+                if self._abandoned.is_set():
+                    return False
+                failed += 1
+                why = str(error).split("\n", 1)[0]
+                self._events.emit(RehearsalFailed(self._scope, query=stream.name, why=why))
+                if failed == ROUNDS:
+                    return False
+            self._clock.wait(self._abandoned, timeout_s=_LOOK_S)
+        return done == ROUNDS
+
+    def _once(self, stream: Stream, planned: Checkpoint) -> None:
+        directory = f"{self._folder}/{stream.name}-{new_uid()[:12]}"
+        failures: list[BaseException] = []
+
+        def evaluate(rows: DataFrame, batch_id: int) -> None:
+            try:
+                if isinstance(stream.sink, Rehearsable):
+                    stream.sink.rehearse(rows, f"{directory}/output")
+                else:
+                    rows.write.format("noop").mode("append").save()
+            except BaseException as error:
+                failures.append(error)
+                raise
+            failures.append(_EvaluatedError())
+            raise failures[0]
+
+        try:
+            seed(f"{self._storage}/{planned.run_directory}", directory, batch=planned.batch, offsets=planned.offsets)
+            writer = (
+                stream.rows.writeStream.queryName(f"{stream.name} (rehearsal)")
+                .outputMode(stream.output_mode)
+                .option("checkpointLocation", directory)
+                .foreachBatch(evaluate)
+            )
+            with self._lock:
+                if self._abandoned.is_set():
+                    return
+                query = self._query = writer.start()
+            try:
+                query.awaitTermination()
+            except (PySparkException, Py4JError):
+                if not isinstance(failures[0] if failures else None, _EvaluatedError):
+                    raise
+            finally:
+                with self._lock:
+                    self._query = None
+        finally:
+            self._remove(directory)
+
+    def _remove(self, folder: str) -> None:
+        try:
+            remove_tree(folder)
+        except StorageError as error:
+            self._events.emit(BlobLeft(self._scope, address=folder, why=str(error)))
+
+
+def _stop(query: StreamingQuery) -> None:
+    try:
+        query.stop()
+    except (PySparkException, Py4JError, OSError):
+        return  # it ended by itself, or with its JVM: a rehearsal has nothing to lose
