@@ -14,6 +14,10 @@ from tenure.testing.clock import ManualClock
 
 TOLD: dict[events.Event, str | None] = {
     events.MemberReady(scope="rows", member="anna"): "member anna is ready, standing by",
+    events.StandbyWarm(scope="rows", member="anna", seconds=16.2): "member anna is warm after 16 s of rehearsals",
+    events.RehearsalFailed(
+        scope="rows", query="copy", why="x is missing"
+    ): "query copy was not rehearsed: x is missing",
     events.TermWon(scope="rows", member="anna", epoch=3): "member anna leads, epoch 3",
     events.TermLost(scope="rows", member="anna", epoch=3, why="refused"): "term 3 is over: refused",
     events.RunDirectorySeeded(scope="rows", epoch=3, query="copy", batch=7, files=12, seconds=0.125): (
