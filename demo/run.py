@@ -78,7 +78,7 @@ class Demo:
         arguments += ["--storage", f"file://{self.folder}/storage", "--ttl", f"{TTL.total_seconds():g}s"]
         arguments += ["--param", f"input={self.input}", "--param", f"output={self.output}"]
         arguments += ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
-        faults = json.dumps({"pause_when": str(self.pause_file)})
+        faults = json.dumps({"pause_when": str(self.pause_file), "turn": str(self.folder / f"{name}.turn")})
         member = MemberProcess(
             name, folder=self.folder, arguments=arguments, command=LAUNCH, environment={"TESTING_FAULTS": faults}
         )

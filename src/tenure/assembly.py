@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
 
 from tenure.backends.registry import open_store
 from tenure.blobs.filesystem import FileBlobs
@@ -22,10 +25,18 @@ from tenure.coordination.term import EPOCH
 from tenure.errors import UsageError
 from tenure.events import Events, JsonLines, Subscriber
 from tenure.handles.store import HandleStore
-from tenure.pipelines.loading import load_pipeline
+from tenure.pipelines.child import ChildProcess, Start
+from tenure.pipelines.driver_process import DriverProcess
+from tenure.pipelines.link import Begin
 from tenure.pipelines.member import Identity, Member
 from tenure.settings import Settings
 from tenure.status.snapshot import CHECKPOINTS
+
+_AGENT_PATIENCE: Final = timedelta(seconds=2)
+"""How much longer the agent waits than the driver itself: a driver that kills its own JVM can say so."""
+
+DRIVER: Final = (sys.executable, "-m", "tenure.driver")
+"""The command of a driver; `tenure.pipelines.child` adds its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +46,6 @@ class Assembled:
     member: Member
     identity: Identity
     scope: Scope
-    spark_log: str
     kill: Callable[[], None]
     """End at once what runs for the member; `close` is still needed."""
     close: Callable[[], None]
@@ -80,52 +90,73 @@ def assemble(
     until_idle: bool,
     subscribers: tuple[Subscriber, ...] = (),
     wrap_store: Callable[[CoordinationStore], CoordinationStore] = lambda store: store,
+    start_driver: Start = lambda: ChildProcess(DRIVER),
     clock: Clock | None = None,
 ) -> Assembled:
-    """A member for the pipeline file. `wrap_store` puts something around the store (faults, in tests).
+    """A member for the pipeline file; its driver has loaded the file, and waits. `wrap_store` puts something around the
+    store (faults, in tests).
 
-    Raises UsageError, PipelineFileError, StoreUnavailable, StorageError: nothing was started.
+    Raises UsageError, PipelineFileError, StoreUnavailable, StorageError: nothing is left running.
     """
-    from tenure.spark.driver import SparkDriver  # pyspark is an extra
-    from tenure.spark.session import start_session
-
     clock = clock or SystemClock()
+    identity = identify(settings)
+    settings = settings.model_copy(
+        update={"member": identity.member, "spark_log": settings.spark_log or default_spark_log(identity.member)}
+    )
     for flag, log in (("--spark-log", settings.spark_log), ("--event-log", settings.event_log)):
         _check_log(log, flag=flag)
-    pipeline = load_pipeline(pipeline_file)
-    scope = Scope(settings.scope or pipeline.name)
-    url = storage_url(settings, scope)
-    FileBlobs(url).check_writable()
-    store = wrap_store(scope_store(settings, clock=clock))
-    store.read(scope, EPOCH)  # a store that cannot be used is told before Spark takes its seconds to start
-    identity = identify(settings)
-    log_lines = () if settings.event_log is None else (JsonLines(settings.event_log, clock=clock),)
-    events = Events(*subscribers, *log_lines)
-    spark_log = settings.spark_log or os.path.join(tempfile.gettempdir(), f"tenure-{identity.member}.spark.log")
-    driver = SparkDriver(
-        scope=scope,
+    settings.required("store")
+    settings.required("storage")
+    events = member_events(settings, *subscribers, clock=clock)
+    driver = DriverProcess(
+        start=start_driver,
+        begin=Begin(settings=settings.to_data(), pipeline_file=pipeline_file, until_idle=until_idle),
         member=identity.member,
-        pipeline_file=pipeline_file,
-        params=settings.params,
-        start_spark=lambda: start_session(name=scope, master=settings.master, conf=settings.conf, log=spark_log),
-        checkpoints=lambda query: checkpoint_store(store, scope, query, settings=settings, clock=clock, events=events),
-        storage=url,
-        spark_log=spark_log,
-        until_idle=until_idle,
-        warm=settings.standby == "warm",
-        stop_patience=settings.stop_patience,
+        stop_patience=settings.stop_patience + _AGENT_PATIENCE,
+        silence=settings.driver_silence,
         clock=clock,
         events=events,
+        told=Events(*subscribers),
     )
-    member = Member(store, scope, identity=identity, driver=driver, ttl=settings.ttl, clock=clock, events=events)
+    store: CoordinationStore | None = None
 
     def close() -> None:
         try:
             driver.close()
         finally:
-            store.close()
+            if store is not None:
+                store.close()
 
-    return Assembled(member=member, identity=identity, scope=scope, spark_log=spark_log, kill=driver.kill, close=close)
+    try:
+        scope = Scope(settings.scope or driver.load())
+        FileBlobs(storage_url(settings, scope)).check_writable()
+        store = wrap_store(scope_store(settings, clock=clock))
+        store.read(scope, EPOCH)  # a store that cannot be used is told before Spark takes its seconds to start
+    except BaseException:
+        close()
+        raise
+    member = Member(
+        store,
+        scope,
+        identity=identity,
+        driver=driver,
+        ttl=settings.ttl,
+        hold=settings.on_store_loss == "hold",
+        clock=clock,
+        events=events,
+    )
+    return Assembled(member=member, identity=identity, scope=scope, kill=driver.kill, close=close)
+
+
+def member_events(settings: Settings, *subscribers: Subscriber, clock: Clock) -> Events:
+    """The events of one process of a member: to the subscribers, and to the event log."""
+    log = () if settings.event_log is None else (JsonLines(settings.event_log, clock=clock),)
+    return Events(*log, *subscribers)
+
+
+def default_spark_log(member: str) -> str:
+    """Where a member's JVM writes what it prints, unless the settings say otherwise."""
+    return os.path.join(tempfile.gettempdir(), f"tenure-{member}.spark.log")
 
 
 def _check_log(path: str | None, *, flag: str) -> None:

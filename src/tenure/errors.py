@@ -7,6 +7,7 @@ written), carries its facts as fields, and reads as one line that names the thin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -105,11 +106,15 @@ class TermLost(TenureError):
         self.write_is_unknown = write_is_unknown
 
 
-class DriverStuck(TenureError):
-    """The queries did not stop in time after the term was lost. The process must end, its JVM with it; nothing
-    of it can be committed any more."""
+class DriverDied(TenureError):
+    """The driver (its process or its JVM) ended by itself, hung, or was killed. What it was about to write is
+    judged by the fence like any other late write; a new one can be started."""
 
-    exit_code = 3
+    exit_code = 9
+
+
+class DriverStuck(DriverDied):
+    """The queries did not stop in time, and the JVM was killed."""
 
 
 # --- bytes ----------------------------------------------------------------------------------------------------
@@ -182,3 +187,23 @@ class HandleLocked(HandleError):
 
 class OutOfOrder(HandleError):
     """A checkpoint was planned that does not follow the newest one."""
+
+
+# --- between processes ----------------------------------------------------------------------------------------
+
+
+def error_to_data(error: TenureError) -> dict[str, str | None]:
+    """The error as data: its words, and the nearest of its kinds that this module has."""
+    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == __name__)
+    return {"kind": kind.__name__, "what": error.what, "fix": error.fix}
+
+
+def error_from_data(data: Mapping[str, str | None]) -> TenureError:
+    """The error that `error_to_data` described, of the same kind and with the same words and exit code. Fields that
+    a kind has besides are not set. An unknown kind is a plain TenureError."""
+    kind = globals().get(data["kind"] or "")
+    if not (isinstance(kind, type) and issubclass(kind, TenureError)):
+        kind = TenureError
+    error: TenureError = kind.__new__(kind)
+    TenureError.__init__(error, data["what"] or "", fix=data["fix"])
+    return error

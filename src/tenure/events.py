@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tenure.clock import Clock
 
@@ -20,6 +20,32 @@ class Event:
     """Root of all events. `scope` is the pipeline's scope."""
 
     scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class DriverStarted(Event):
+    """The agent started a driver process: the leader `pid` of a process group that has its JVM as well."""
+
+    member: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class DriverEnded(Event):
+    """The driver ended without having been told to. The agent starts another one `again_s` seconds later."""
+
+    member: str
+    why: str
+    again_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAway(Event):
+    """The store refuses service to a member that is not leading. It tries again `again_s` seconds later."""
+
+    member: str
+    why: str
+    again_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +79,7 @@ class TermWon(Event):
 
 @dataclass(frozen=True, slots=True)
 class TermLost(Event):
-    """The member learned that its term is over. `why`: `deadline`, `refused`, `resigned`."""
+    """The term is over for the member. `why`: the word that it resigned with, or how it learned of the end."""
 
     member: str
     epoch: int
@@ -121,6 +147,20 @@ class BlobLeft(Event):
     why: str
 
 
+def event_to_data(event: Event) -> dict[str, Any]:
+    """The event as data: its kind under `event`, and its fields."""
+    return {"event": type(event).__name__, **asdict(event)}
+
+
+def event_from_data(data: Mapping[str, Any]) -> Event:
+    """The event that `event_to_data` described. Raises ValueError."""
+    kind = globals().get(data.get("event", ""))
+    if not (isinstance(kind, type) and issubclass(kind, Event)):
+        raise ValueError(f"no event is called {data.get('event')!r}")
+    found: Event = kind(**{name: value for name, value in data.items() if name != "event"})
+    return found
+
+
 Subscriber = Callable[[Event], None]
 
 
@@ -149,6 +189,7 @@ class JsonLines:
         self._lock = threading.Lock()
 
     def __call__(self, event: Event) -> None:
-        line = {"event": type(event).__name__, "at": self._clock.now().isoformat(), **asdict(event)}
+        fields = event_to_data(event)
+        line = {"event": fields.pop("event"), "at": self._clock.now().isoformat(), **fields}
         with self._lock, open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

@@ -6,7 +6,7 @@ Promise: a value that cannot be used is one UsageError line that names the setti
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -19,23 +19,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from tenure.durations import parse_duration
 from tenure.errors import UsageError
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)\Z")
-
-
-def parse_duration(value: object) -> timedelta:
-    """`500ms`, `5s`, `2m`, `1h` as a timedelta. Raises ValueError."""
-    if isinstance(value, timedelta):
-        return value
-    match = _DURATION.match(str(value).strip())
-    if match is None:
-        raise ValueError("a duration is a number with a unit: 500ms, 5s, 2m, 1h")
-    try:
-        return timedelta(seconds=float(match.group(1)) * _UNITS[match.group(2)])
-    except OverflowError:
-        raise ValueError("it is longer than anybody can wait") from None
 
 
 def _at_least_half_a_second(value: object) -> timedelta:
@@ -64,8 +49,14 @@ class Settings(BaseSettings):
     """The member's name; host, process id and a random part when it is not set."""
     ttl: Ttl = timedelta(seconds=10)
     """After this long without a sign of life a leader's session ends."""
-    stop_patience: Duration = timedelta(seconds=30)
-    """How long queries may take to stop before the JVM is killed."""
+    stop_patience: Duration = timedelta(seconds=20)
+    """How long queries may take to stop before the driver is killed: less than the 30 s that orchestrators leave
+    between SIGTERM and SIGKILL."""
+    driver_silence: Duration = timedelta(seconds=60)
+    """For how long a driver that is up may not answer before it is killed."""
+    on_store_loss: Literal["hold", "stop"] = "hold"
+    """When the store is away: `hold` computes on until the term's deadline and waits for the store; `stop` stops the
+    queries at the first sign and ends with exit code 4."""
     standby: Literal["warm", "cold"] = "warm"
     """Whether a standby rehearses the newest batches; `cold` saves the memory and the time of the cores."""
     checkpoints_kept: int = Field(default=5, ge=1, le=1000)
@@ -94,6 +85,18 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Flags, then the environment, then tenure.toml."""
         return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+    def to_data(self) -> dict[str, Any]:
+        """All settings as plain data, secrets in URLs included; `Settings.from_data` reads them."""
+        return {
+            name: f"{value.total_seconds():f}s" if isinstance(value, timedelta) else value
+            for name, value in self.model_dump().items()
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Settings:
+        """The settings that `to_data` described: nothing of them is taken from the environment or a file."""
+        return cls(**data)
 
     def required(self, name: str) -> str:
         """The value of a setting that this command cannot do without. Raises UsageError."""

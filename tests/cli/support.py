@@ -1,17 +1,20 @@
 """The command line in this process, on a folder of its own; a run borrows the module's SparkSession.
 
 Promise: `tenure(...)` does what the command does, signals included, and returns its exit code and what it printed.
-Only the start and the end of the JVM are left out.
+Only the driver's process, and the start and the end of the JVM, are left out: the driver is a thread.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import os
+import socket
 import sqlite3
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +23,14 @@ from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
+from tenure.assembly import assemble
 from tenure.backends.sqlite import SqliteStore
 from tenure.cli.main import main
+from tenure.clock import SystemClock
 from tenure.coordination.records import Key, Scope
+from tenure.driver import load
+from tenure.pipelines.link import Link
+from tenure.pipelines.serving import Served
 
 HEAD = """
 import tenure
@@ -69,6 +77,39 @@ class Told:
         return json.loads(self.out)
 
 
+class ThreadChild:
+    """A driver that is a thread of this process, at the other end of a real link. It cannot be killed."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        self._link = Link(ours)
+        self._code: int | None = None
+        self._thread = threading.Thread(target=self._serve, args=(Link(theirs),), name="driver", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        return os.getpid()
+
+    @property
+    def link(self) -> Link:
+        return self._link
+
+    def wait(self) -> str:
+        self._thread.join()
+        return f"exit code {self._code}"
+
+    def kill(self) -> None: ...
+
+    def bury(self) -> None:
+        self._link.close()
+
+    def _serve(self, link: Link) -> None:
+        clock = SystemClock()
+        served = Served(link, load=lambda begin: load(begin, clock=clock), clock=clock, orphaned=lambda: None)
+        self._code = served.run()
+
+
 def tenure(*arguments: str, spark: SparkSession | None = None) -> Told:
     """Run one command; `spark`: the session that a run borrows."""
     out, err = io.StringIO(), io.StringIO()
@@ -77,6 +118,7 @@ def tenure(*arguments: str, spark: SparkSession | None = None) -> Told:
         around.enter_context(contextlib.redirect_stdout(out))
         around.enter_context(contextlib.redirect_stderr(err))
         around.enter_context(patch.object(sys, "argv", ["tenure", *arguments]))
+        around.enter_context(patch("tenure.cli.main.assemble", functools.partial(assemble, start_driver=ThreadChild)))
         if spark is not None:
             around.enter_context(patch("tenure.spark.session.start_session", lambda **named: spark))
             around.enter_context(patch("tenure.spark.driver.end_session", lambda spark, *, patience_s: None))

@@ -35,8 +35,8 @@ def member(place: Place, file: str, name: str = "anna", *more: str) -> MemberPro
 
 
 def jvm_of(process: psutil.Process) -> psutil.Process:
-    """The JVM among the children of a member."""
-    (found,) = [child for child in process.children() if child.name() == "java"]
+    """The JVM of a member."""
+    (found,) = [child for child in process.children(recursive=True) if child.name() == "java"]
     return found
 
 
@@ -89,17 +89,23 @@ def test_a_second_interrupt_does_not_wait_for_the_batch(place: Place) -> None:
     assert "Traceback" not in running.told()
 
 
-def test_a_jvm_that_dies_is_one_line_and_the_next_run_goes_on(place: Place) -> None:
+def test_a_jvm_that_dies_costs_the_term_and_the_member_leads_again(place: Place) -> None:
     place.feed(1)
     with member(place, place.pipeline(COPY)) as running:
         running.wait_for("BatchCommitted", timeout_s=120)
-        jvm_of(process_of(running, place)).kill()
-        assert running.wait(timeout_s=60) == 8
-    last = running.told().splitlines()[-1]
-    log = place.folder / "anna.spark.log"
-    assert last == f"tenure: error: query 'copy' failed: Spark's JVM ended with exit code -9; see {log}"
+        process = process_of(running, place)
+        processes = process.children(recursive=True)
+        jvm_of(process).kill()
+        ended = running.wait_for("DriverEnded", timeout_s=30)
+        assert ended["why"] == f"Spark's JVM ended with exit code -9; see {place.folder / 'anna.spark.log'}"
+        place.feed(2)
+        running.wait_for("BatchCommitted", timeout_s=120, such_that=lambda event: event["batch"] == 1)
+        assert gone(processes)
+        running.terminate()
+        assert running.wait(timeout_s=60) == 0
     assert "Traceback" not in running.told()
-    assert place.look("history")[-1]["why"] == "failed"
+    assert [term["why"] for term in place.look("history")] == ["driver died", "stopped"]
+    assert place.ids() == [1, 2]
 
 
 def test_a_standby_goes_on_when_the_leader_is_killed(place: Place) -> None:

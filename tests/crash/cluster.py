@@ -108,7 +108,9 @@ class Cluster:
         arguments += ["--ttl", self.ttl, "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
         arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.folder}/output"]
         arguments += ["--param", f"only={','.join(self.streams)}"]
-        described = json.dumps({"pause_when": str(self.pause_file), **faults})
+        described = json.dumps(
+            {"pause_when": str(self.pause_file), "turn": str(self.folder / f"{name}.turn"), **faults}
+        )
         member = MemberProcess(
             name, folder=self.folder, arguments=arguments, command=LAUNCH, environment={"TESTING_FAULTS": described}
         )

@@ -21,6 +21,7 @@ from tenure.coordination.term import Term
 from tenure.errors import CorruptCheckpoint, DriverStuck, QueryFailed, StorageError, TenureError, TermLost
 from tenure.events import Events
 from tenure.pipelines.lifecycle import Ended
+from tenure.pipelines.loading import load_pipeline
 from tenure.spark import driver as driver_module
 from tenure.spark.driver import SparkDriver
 
@@ -119,6 +120,7 @@ class Lead:
         driver = SparkDriver(
             scope=Scope("rows"),
             member="anna",
+            pipeline=load_pipeline(str(self.folder / "p.py")),
             pipeline_file=str(self.folder / "p.py"),
             params={"names": names},
             start_spark=lambda: cast(Any, spark),

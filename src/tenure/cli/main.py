@@ -23,7 +23,7 @@ from tenure.cli.output import Narrator, Output, complain, print_json, show
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.errors import DriverStuck, HandleNotFound, StorageError, TenureError, UsageError
+from tenure.errors import HandleNotFound, StorageError, TenureError, UsageError
 from tenure.settings import Settings, load_settings
 from tenure.status.snapshot import take_snapshot, terms
 
@@ -53,6 +53,7 @@ def run(
     member: Annotated[str | None, typer.Option(help="This member's name.")] = None,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when the sources have nothing more.")] = False,
     stop_patience: Annotated[str | None, typer.Option(help="How long queries may take to stop.")] = None,
+    on_store_loss: Annotated[str | None, typer.Option(help="hold: go on until the deadline, wait. Or stop.")] = None,
     standby: Annotated[str | None, typer.Option(help="warm: rehearse while standing by. Or cold.")] = None,
     spark_log: Annotated[str | None, typer.Option(help="File for what Spark's JVM prints.")] = None,
     event_log: Annotated[str | None, typer.Option(help="File for events, one JSON object a line.")] = None,
@@ -69,6 +70,7 @@ def run(
         ttl=ttl,
         member=member,
         stop_patience=stop_patience,
+        on_store_loss=on_store_loss,
         standby=standby,
         spark_log=spark_log,
         event_log=event_log,
@@ -85,9 +87,6 @@ def run(
         )
         try:
             assembled.member.run(stop=stop)
-        except DriverStuck as stuck:
-            complain(str(stuck))
-            os._exit(stuck.exit_code)  # its threads hang in a JVM that is gone; nothing of it can be committed
         except KeyboardInterrupt:
             assembled.kill()  # a batch that hangs would be waited for
             raise

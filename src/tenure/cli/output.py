@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any
@@ -16,12 +16,14 @@ from tenure.clock import Clock
 from tenure.events import (
     BatchCommitted,
     BlobLeft,
+    DriverEnded,
     Event,
     MemberReady,
     QueryStarted,
     RehearsalFailed,
     RunDirectorySeeded,
     StandbyWarm,
+    StoreAway,
     TermLost,
     TermWon,
     WriteRefused,
@@ -65,6 +67,32 @@ def _say(line: str) -> None:
         sys.stderr.flush()
 
 
+def _batch_line(event: BatchCommitted) -> str:
+    again = " (the sink had it already)" if event.repeated else ""
+    return f"query {event.query} batch {event.batch} committed in {event.seconds:.2f} s{again}"
+
+
+def _seeded_line(event: RunDirectorySeeded) -> str:
+    return f"query {event.query} goes on at batch {event.batch} ({event.files} files, {event.seconds:.2f} s)"
+
+
+_LINES: Mapping[type[Event], Callable[[Any], str]] = {
+    DriverEnded: lambda e: f"driver of member {e.member} is replaced in {e.again_s:g} s: {e.why}",
+    StoreAway: lambda e: f"member {e.member} tries the store again in {e.again_s:g} s: {e.why}",
+    MemberReady: lambda e: f"member {e.member} is ready, standing by",
+    StandbyWarm: lambda e: f"member {e.member} is warm after {e.seconds:.0f} s of rehearsals",
+    RehearsalFailed: lambda e: f"query {e.query} was not rehearsed: {e.why}",
+    TermWon: lambda e: f"member {e.member} leads, epoch {e.epoch}",
+    TermLost: lambda e: f"term {e.epoch} is over: {e.why}",
+    RunDirectorySeeded: _seeded_line,
+    QueryStarted: lambda e: f"query {e.query} started in {e.run_directory}",
+    BatchCommitted: _batch_line,
+    WriteRefused: lambda e: f"refused by the {e.by}: {e.what} (epoch {e.epoch} is over)",
+    BlobLeft: lambda e: f"blob {e.address} stays for the sweep: {e.why}",
+}
+"""How each kind of event is told; the others are not."""
+
+
 class Narrator:
     """A subscriber that tells each event in one line on stderr."""
 
@@ -73,34 +101,6 @@ class Narrator:
         self._batches = batches
 
     def __call__(self, event: Event) -> None:
-        line = self._line(event)
-        if line is not None:
-            _say(f"{self._clock.now():%H:%M:%S} {event.scope}: {line}")
-
-    def _line(self, event: Event) -> str | None:
-        match event:
-            case MemberReady():
-                return f"member {event.member} is ready, standing by"
-            case StandbyWarm():
-                return f"member {event.member} is warm after {event.seconds:.0f} s of rehearsals"
-            case RehearsalFailed():
-                return f"query {event.query} was not rehearsed: {event.why}"
-            case TermWon():
-                return f"member {event.member} leads, epoch {event.epoch}"
-            case TermLost():
-                return f"term {event.epoch} is over: {event.why}"
-            case RunDirectorySeeded():
-                return (
-                    f"query {event.query} goes on at batch {event.batch} ({event.files} files, {event.seconds:.2f} s)"
-                )
-            case QueryStarted():
-                return f"query {event.query} started in {event.run_directory}"
-            case BatchCommitted() if self._batches:
-                again = " (the sink had it already)" if event.repeated else ""
-                return f"query {event.query} batch {event.batch} committed in {event.seconds:.2f} s{again}"
-            case WriteRefused():
-                return f"refused by the {event.by}: {event.what} (epoch {event.epoch} is over)"
-            case BlobLeft():
-                return f"blob {event.address} stays for the sweep: {event.why}"
-            case _:
-                return None
+        line = _LINES.get(type(event))
+        if line is not None and (self._batches or not isinstance(event, BatchCommitted)):
+            _say(f"{self._clock.now():%H:%M:%S} {event.scope}: {line(event)}")

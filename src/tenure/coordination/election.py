@@ -7,9 +7,9 @@ reads, writes and waits.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol
 
 from tenure.clock import Clock
 from tenure.coordination.election_rules import (
@@ -34,6 +34,12 @@ MEMBERS = Key("members")
 
 WAKE_UP = timedelta(seconds=1)
 """A waiting contender looks up this often, to see that it was asked to stop."""
+
+
+class Flag(Protocol):
+    """Something that may be set at any time. A `threading.Event` is one."""
+
+    def is_set(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ class Election:
             clock=self._clock,
         )
 
-    def campaign(self, keeper: SessionKeeper, *, stop: threading.Event) -> Term | None:
+    def campaign(self, keeper: SessionKeeper, *, stop: Flag) -> Term | None:
         """Wait until the member is elected and return its term; None when `stop` was set first.
 
         Raises SessionEnded when the session is over, StoreUnavailable, OutcomeUnknown, CorruptRecord.

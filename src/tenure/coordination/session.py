@@ -64,10 +64,15 @@ class Liveness:
         """Seconds until the deadline; 0 or less: over, by word or by deadline."""
         if self._ended.is_set():
             return 0.0
+        left = self.until_s - self._clock.monotonic_s()
+        return left if self._parent is None else min(left, self._parent.remaining_s())
+
+    @property
+    def until_s(self) -> float:
+        """The deadline on the clock's monotonic scale, which all processes of the machine share."""
         with self._lock:
             own = self._until_s
-        left = own - self._clock.monotonic_s()
-        return left if self._parent is None else min(left, self._parent.remaining_s())
+        return own if self._parent is None else min(own, self._parent.until_s)
 
     def wait(self, *, timeout_s: float) -> bool:
         """Wait until it is over, at most `timeout_s`; return whether it is."""

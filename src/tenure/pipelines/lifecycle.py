@@ -18,6 +18,8 @@ class Ended(Enum):
     """The member was asked to stop; the queries are stopped."""
     FAILED = "failed"
     """A query ended with an error of its own."""
+    DIED = "died"
+    """The driver ended by itself, or hung and was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,4 +35,5 @@ AFTER: Mapping[Ended, Next] = {
     Ended.IDLE: Next(resign="finished", again=False),
     Ended.STOPPED: Next(resign="stopped", again=False),
     Ended.FAILED: Next(resign="failed", again=False),
+    Ended.DIED: Next(resign="driver died", again=True),
 }

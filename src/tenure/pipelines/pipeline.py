@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from tenure.coordination.records import Scope
+from tenure.durations import parse_duration
 from tenure.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tenure.spark.sinks.sink import OutputMode, Sink
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
+_SHORTEST_LIMIT = timedelta(seconds=15)  # Spark tells the progress of an idle query every 10 s
 _LATE_PLANS = ("continuous", "real")
 _MODES = ("append", "complete", "update")
 
@@ -56,6 +59,8 @@ class Stream:
     output_mode: OutputMode
     trigger: str | None
     """An interval such as `1 second`, `available now`, or None: the next batch as soon as the last is done."""
+    limit: timedelta | None = None
+    """For how long it may work without progress before its driver is taken for hung; None: for ever."""
 
 
 class Job:
@@ -79,9 +84,11 @@ class Job:
         sink: Sink,
         output_mode: OutputMode = "append",
         trigger: str | None = None,
+        limit: str | timedelta | None = None,
     ) -> None:
         """Declare a query: `rows` (a streaming DataFrame) into `sink`. Its name is its identity in the store:
-        a renamed query starts from nothing. Raises UsageError."""
+        a renamed query starts from nothing. `limit` (`10m`): a batch that works for longer without an end is taken
+        for hung, and the driver is killed and replaced; a query that waits for data is not. Raises UsageError."""
         if not _NAME.match(name):
             raise UsageError(f"stream name {name!r} is not a name", fix="use letters, digits, '_' and '-'")
         if name in self._streams:
@@ -99,7 +106,20 @@ class Job:
                 fix="use an interval such as '1 second', or 'available now'",
             )
         sink.check(output_mode=output_mode)
-        self._streams[name] = Stream(name, rows, sink, output_mode, trigger)
+        self._streams[name] = Stream(name, rows, sink, output_mode, trigger, _limit(limit, stream=name))
+
+
+def _limit(given: str | timedelta | None, *, stream: str) -> timedelta | None:
+    try:
+        limit = None if given is None else parse_duration(given)
+    except ValueError as error:
+        raise UsageError(f"limit {given!r} of stream {stream!r} is not a duration", fix=str(error)) from error
+    if limit is not None and limit < _SHORTEST_LIMIT:
+        raise UsageError(
+            f"limit {given!r} of stream {stream!r} is too short to tell a slow batch from a hung one",
+            fix=f"give {_SHORTEST_LIMIT.total_seconds():g}s or more",
+        )
+    return limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The driver: runs all streams of a pipeline under one term, and stops them when it ends.
+"""The work of a driver process: runs all streams of a pipeline under one term, and stops them when it ends.
 
 Promise: `lead` returns only when its queries are stopped; queries that do not stop in time are DriverStuck.
 An error of a query is one line; the JVM's own words are in Spark's log. Not promised: that no batch is in
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from py4j.protocol import Py4JError
@@ -24,6 +24,7 @@ from tenure.clock import Clock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
 from tenure.errors import (
+    DriverDied,
     DriverStuck,
     PipelineFileError,
     QueryFailed,
@@ -34,7 +35,7 @@ from tenure.errors import (
 )
 from tenure.events import Events
 from tenure.pipelines.lifecycle import Ended
-from tenure.pipelines.loading import load_pipeline, where
+from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.spark.rehearsal import Rehearsals
 from tenure.spark.session import end_session, jvm_exit_code, kill_jvm
@@ -55,6 +56,7 @@ class SparkDriver:
         *,
         scope: Scope,
         member: str,
+        pipeline: Pipeline,
         pipeline_file: str,
         params: Mapping[str, str],
         start_spark: Callable[[], SparkSession],
@@ -66,11 +68,13 @@ class SparkDriver:
         stop_patience: timedelta,
         clock: Clock,
         events: Events,
+        on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        """`checkpoints`: query name -> its store. `warm`: rehearse while standing by. `stop_patience`: how long queries
-        may take to stop."""
+        """`pipeline_file` is where the pipeline was loaded from. `checkpoints`: query name -> its store. `warm`:
+        rehearse while standing by. `stop_patience`: how long queries may take to stop."""
         self._scope = scope
         self._member = member
+        self._pipeline = pipeline
         self._pipeline_file = pipeline_file
         self._params = params
         self._start_spark = start_spark
@@ -82,14 +86,15 @@ class SparkDriver:
         self._stop_patience = stop_patience
         self._clock = clock
         self._events = events
+        self._on_close = on_close
         self._spark: SparkSession | None = None  # None: not prepared
-        self._pipeline: Pipeline | None = None  # None: not prepared
         self._rehearsals: Rehearsals | None = None  # None: not prepared
+        self._limits: Mapping[str, float] = {}
+        self._streams: Sequence[FencedStream] = ()
 
-    def prepare(self) -> None:
-        """Load the pipeline, start Spark, and declare the streams once, so that what is wrong with them is said
-        before the member contends."""
-        self._pipeline = load_pipeline(self._pipeline_file)
+    def prepare(self) -> Mapping[str, float]:
+        """Start Spark, and declare the streams once, so that what is wrong with them is said
+        before the member contends. Returns the limits that streams declare, in seconds."""
         # Workers cannot import the pipeline's file by its name, so what it defines travels with the functions.
         cloudpickle.register_pickle_by_value(sys.modules[self._pipeline.declare.__module__])  # type: ignore[no-untyped-call] # untyped in pyspark
         self._spark = self._start_spark()
@@ -105,11 +110,12 @@ class SparkDriver:
         )
         if self._warm:
             self._rehearsals.start()
+        self._limits = {one.name: one.limit.total_seconds() for one in job.streams if one.limit is not None}
+        return self._limits
 
     def lead(self, term: Term, *, stop: threading.Event) -> Ended:
         """Run the streams until the term is lost, `stop` is set, or they end."""
         assert self._spark is not None
-        assert self._pipeline is not None
         if self._rehearsals is not None:
             self._rehearsals.abandon()
         job = self._declare(self._spark, self._pipeline)
@@ -126,13 +132,12 @@ class SparkDriver:
         ]
         running = _Running(self._clock)
         try:
+            self._streams = streams
             for stream in streams:
                 running.watch(self._start(stream), until_idle=self._until_idle and not stream.ends_by_itself)
             ended = running.wait(term, stop=stop)
-        except KeyboardInterrupt:
-            self.kill()  # asked twice: a batch that hangs is not waited for
-            raise
         finally:
+            self._streams = ()
             self._stop(running)
             for stream in streams:
                 stream.close()
@@ -140,10 +145,17 @@ class SparkDriver:
             self._raise_failure(streams, running)
         return ended
 
-    def kill(self) -> None:
-        """Kill the JVM, so that nothing that runs in it is waited for. `close` is still needed."""
-        if self._spark is not None:
-            kill_jvm(self._spark)
+    def pulse(self) -> Mapping[str, str | None]:
+        """Ask the JVM for the time, and those queries for their progress that declare a limit.
+
+        Raises DriverDied: the JVM is gone.
+        """
+        assert self._spark is not None
+        try:
+            self._spark.sparkContext._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr] # it has one
+            return {stream.name: stream.progress() for stream in self._streams if stream.name in self._limits}
+        except _SPARK_ERRORS as error:
+            raise DriverDied(self._how_jvm_ended() or f"Spark's JVM does not answer: {_one_line(error)}") from error
 
     def close(self) -> None:
         """Stop Spark and end its JVM."""
@@ -155,6 +167,7 @@ class SparkDriver:
         if self._rehearsals is not None:
             self._rehearsals.close(patience_s=self._stop_patience.total_seconds())
             self._rehearsals = None
+        self._on_close()
 
     def _declare(self, spark: SparkSession, pipeline: Pipeline) -> Job:
         job = Job(spark, self._params)
@@ -219,11 +232,16 @@ class SparkDriver:
         line = _one_line(error)
         if "No space left on device" in str(error):
             return StorageError(f"query {stream.name!r}: {line}", fix="free space on that disk")
-        if self._spark is not None and isinstance(error, (Py4JError, OSError)):
-            ended = jvm_exit_code(self._spark, patience_s=2)  # its connections break a little before it has ended
+        if isinstance(error, (Py4JError, OSError)):
+            ended = self._how_jvm_ended()
             if ended is not None:
-                line = f"Spark's JVM ended with exit code {ended}"
+                return DriverDied(ended, fix=f"see {self._spark_log}")
         return QueryFailed(f"query {stream.name!r} failed: {line}", fix=f"see {self._spark_log}")
+
+    def _how_jvm_ended(self) -> str | None:
+        """None: it runs, or is not ours. Its connections break a little before it has ended."""
+        ended = None if self._spark is None else jvm_exit_code(self._spark, patience_s=2)
+        return None if ended is None else f"Spark's JVM ended with exit code {ended}"
 
 
 class _Running:

@@ -10,7 +10,9 @@ the member stays colder, and says so.
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -37,6 +39,14 @@ _LOOK_S = 1.0
 
 class _EvaluatedError(Exception):
     """Ends a rehearsal inside its batch."""
+
+
+@dataclass(slots=True)
+class _Left:
+    """How often a query must still be rehearsed, and how often that may still fail."""
+
+    rounds: int = ROUNDS
+    chances: int = ROUNDS
 
 
 class Rehearsals:
@@ -85,7 +95,8 @@ class Rehearsals:
         ended: Spark goes on uploading the state of a query that was stopped."""
         self.abandon()
         self.join(timeout_s=patience_s)
-        self._remove(self._folder)
+        if self._thread.ident is not None:
+            self._remove(self._folder)
 
     def join(self, *, timeout_s: float) -> None:
         """Wait until the thread has ended, at most so long."""
@@ -96,32 +107,37 @@ class Rehearsals:
         if self._clock.wait(self._abandoned, timeout_s=_LOOK_S):
             return  # the member leads already: nobody was there before it
         began_s = self._clock.monotonic_s()
-        warm = [self._rehearse(stream) for stream in self._streams]
-        if all(warm):
+        left = {stream.name: _Left() for stream in self._streams}
+        while not self._abandoned.is_set():
+            waiting = [stream for stream in self._streams if left[stream.name].rounds and left[stream.name].chances]
+            if not waiting:
+                break
+            done = [self._rehearse(stream, left[stream.name]) for stream in waiting]
+            if not any(done):
+                self._clock.wait(self._abandoned, timeout_s=_LOOK_S)
+        if all(one.rounds == 0 for one in left.values()):
             seconds = self._clock.monotonic_s() - began_s
             self._events.emit(StandbyWarm(scope=self._scope, member=self._member, seconds=seconds))
 
-    def _rehearse(self, stream: Stream) -> bool:
-        """Whether the stream was rehearsed as often as it should be."""
-        checkpoints, failed = self._checkpoints(stream.name), 0
-        done = 0
-        while done < ROUNDS and not self._abandoned.is_set():
-            try:
-                newest = checkpoints.newest()
-                if newest is not None:
-                    self._once(stream, newest)
-                    done += 1
-                    continue
-            except (TenureError, PySparkException, Py4JError, OSError) as error:
-                if self._abandoned.is_set():
-                    return False
-                failed += 1
+    def _rehearse(self, stream: Stream, left: _Left) -> bool:
+        """Rehearse once; return whether there was a batch to rehearse, and it went well. A query without a batch yet
+        keeps no other one waiting."""
+        if self._abandoned.is_set():
+            return False
+        try:
+            newest = self._checkpoints(stream.name).newest()
+            if newest is None:
+                return False
+            self._once(stream, newest)
+        except (TenureError, PySparkException, Py4JError, OSError) as error:
+            if not self._abandoned.is_set():
+                left.chances -= 1
                 why = str(error).split("\n", 1)[0]
                 self._events.emit(RehearsalFailed(self._scope, query=stream.name, why=why))
-                if failed == ROUNDS:
-                    return False
-            self._clock.wait(self._abandoned, timeout_s=_LOOK_S)
-        return done == ROUNDS
+            return False
+        if not self._abandoned.is_set():
+            left.rounds -= 1
+        return True
 
     def _once(self, stream: Stream, planned: Checkpoint) -> None:
         directory = f"{self._folder}/{stream.name}-{new_uid()[:12]}"
@@ -140,7 +156,13 @@ class Rehearsals:
             raise failures[0]
 
         try:
-            seed(f"{self._storage}/{planned.run_directory}", directory, batch=planned.batch, offsets=planned.offsets)
+            seed(
+                f"{self._storage}/{planned.run_directory}",
+                directory,
+                batch=planned.batch,
+                offsets=planned.offsets,
+                query_id=str(uuid.uuid4()),  # Spark waits for the end of an active query of the same id
+            )
             writer = (
                 stream.rows.writeStream.queryName(f"{stream.name} (rehearsal)")
                 .outputMode(stream.output_mode)

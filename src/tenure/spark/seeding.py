@@ -11,6 +11,7 @@ on a part of its state. A half-seeded directory is abandoned, never completed: s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -62,17 +63,26 @@ def seed(
     batch: int,
     offsets: str,
     committed: bool = False,
+    query_id: str | None = None,
     on_part: Callable[[str], None] = lambda part: None,
 ) -> Seeded:
     """Fill the empty run directory `target` from `source` so that Spark on it runs `batch` with exactly `offsets`, on
-    the state before it; `committed`: goes on after `batch`, on the state that it wrote.
+    the state before it; `committed`: goes on after `batch`, on the state that it wrote. `query_id`: what Spark takes
+    the query for; None: for the one that it was.
 
     `on_part` hears "before <part>" and "after <part>" of each part in order: offsets, commits, sources, state, plan,
     metadata.
     """
     if batch < 0:
         raise UsageError(f"batch {batch} cannot be seeded", fix="batch ids begin at 0")
-    seeding = _Seeding(RunDirectory(source), RunDirectory(target), batch=batch, offsets=offsets, committed=committed)
+    seeding = _Seeding(
+        RunDirectory(source),
+        RunDirectory(target),
+        batch=batch,
+        offsets=offsets,
+        committed=committed,
+        query_id=query_id,
+    )
     seeding.check()
     for name, part in seeding.parts():
         on_part(f"before {name}")
@@ -85,12 +95,20 @@ class _Seeding:
     """One seed in the making. Worker threads write files and return what they did; only the caller's thread counts."""
 
     def __init__(
-        self, source: RunDirectory, target: RunDirectory, *, batch: int, offsets: str, committed: bool
+        self,
+        source: RunDirectory,
+        target: RunDirectory,
+        *,
+        batch: int,
+        offsets: str,
+        committed: bool,
+        query_id: str | None,
     ) -> None:
         self._source = source
         self._target = target
         self._batch = batch
         self._offsets = offsets
+        self._query_id = query_id
         self._state_version = batch + 1 if committed else batch
         self._last_commit = batch if committed else batch - 1
         self._commits: dict[int, StateIds | None] = {}  # reading one twice is harmless, so no lock
@@ -225,7 +243,7 @@ class _Seeding:
     def _seed_metadata(self) -> None:
         text = self._source.read_text("metadata")
         decode_query_id(text, where=self._source.where("metadata"))
-        self._count(self._write("metadata", text))
+        self._count(self._write("metadata", text if self._query_id is None else json.dumps({"id": self._query_id})))
         self._target.sync()
 
     def _ids_of_commit(self, batch: int) -> StateIds | None:

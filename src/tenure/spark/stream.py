@@ -58,6 +58,8 @@ class FencedStream:
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"tenure-plan-{declared.name}")
         self._run_directory = f"runs/{declared.name}/e{term.epoch:08d}-{new_uid()[:12]}"
         self._query_id: str | None = None  # None: not read yet
+        self._query: StreamingQuery | None = None  # None: not started
+        self._batches = 0
         self.failure: BaseException | None = None
         """What ended the query, when it was raised on our side of Spark; None: nothing was."""
 
@@ -86,13 +88,23 @@ class FencedStream:
             .option("checkpointLocation", directory)
             .foreachBatch(self._on_batch)
         )
-        query = with_trigger(writer, self._declared.trigger).start()
+        query = self._query = with_trigger(writer, self._declared.trigger).start()
         self._events.emit(
             QueryStarted(
                 scope=self._term.scope, epoch=self._term.epoch, query=self.name, run_directory=self._run_directory
             )
         )
         return query
+
+    def progress(self) -> str | None:
+        """What changes whenever the query gets on; None: it is between two batches, or was not started.
+
+        Raises what Spark raises when its JVM is gone.
+        """
+        if self._query is None or not self._query.status["isTriggerActive"]:
+            return None
+        last = self._query.lastProgress  # told for each batch, and every 10 s while there is no data
+        return f"{self._batches} {'' if last is None else last['timestamp']}"
 
     def close(self) -> None:
         """Release the planner's thread, without waiting for a commit that hangs."""
@@ -131,6 +143,7 @@ class FencedStream:
         finally:
             planned.exception()  # the plan is settled before anything else happens, also when the sink failed
         planned.result()
+        self._batches += 1
         self._events.emit(
             BatchCommitted(
                 scope=term.scope,

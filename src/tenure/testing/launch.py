@@ -1,24 +1,31 @@
-"""`python -m tenure.testing.launch run ...`: the command line, with faults put around it from outside.
+"""`python -m tenure.testing.launch run ...`: the command line, with faults put around agent and driver from outside.
 
 The environment variable TESTING_FAULTS holds a JSON object:
 - `pause_when`: path of a file. When it exists at the moment at which a plan is about to be sent, it is removed
-  and the process group stops itself (SIGSTOP), between deciding and sending.
-- `die_at`: the name of a step (see STEPS); the process group kills itself (SIGKILL) there, in the first batch
-  after `die_after_batches` batches of this process.
+  and the member stops itself (SIGSTOP), between deciding and sending.
+- `die_at`: the name of a step (see STEPS); the member kills itself (SIGKILL) there, in the first batch after
+  `die_after_batches` batches of this process.
+- `part`: which part of the member is killed or stopped: `host` (agent, driver and JVM: the default), `driver`
+  (with its JVM) or `agent`.
 - `blindfold`: the member never notices that its session ended, or that time passed while it was stopped.
 - `unfenced`: the store judges no guard, and overwrites whatever is there.
+- `turn`: path of a file that agent and driver lock around each call to the store.
 
 Promise: the product has no hook; every fault is a wrapper or a subscriber.
 """
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,17 +36,24 @@ from tenure.cli import main as cli
 from tenure.clock import SystemClock
 from tenure.coordination.records import SessionId
 from tenure.coordination.store import CoordinationStore, Session
+from tenure.driver import load, serve
 from tenure.errors import SessionEnded
 from tenure.events import Event, Events, QueryStarted, RunDirectorySeeded, TermWon
+from tenure.pipelines.child import ChildProcess, become_child
 from tenure.spark import driver as driver_module
 from tenure.spark import stream as stream_module
 from tenure.spark.seeding import seed
 from tenure.spark.sinks.sink import Batch, OutputMode, Rehearsable, Sink, Written
 from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
+from tenure.testing.members import drivers_of, is_stopped
 from tenure.testing.unfenced import UnfencedStore
+from tenure.testing.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+DRIVER_WORD = "driver"
+"""The first argument of the driver's command."""
 
 BATCH_STEPS = (
     "after offsets, before plan",
@@ -63,28 +77,71 @@ TAKEOVER_STEPS = (
 """Where a member can die in a takeover."""
 
 
-def kill_self() -> None:
-    """Kill the whole process group, JVM included, as a machine that loses its power."""
-    _to_the_group(signal.SIGKILL)
+PARTS = ("host", "driver", "agent")
+"""What of a member can be struck."""
 
 
-def stop_self() -> None:
-    """Stop the whole process group until somebody wakes it."""
-    _to_the_group(signal.SIGSTOP)
+def strike(number: signal.Signals, part: str) -> None:
+    """Send a signal (SIGKILL, SIGSTOP) to a part of this member, to this very thread last when it belongs to it.
 
-
-def _to_the_group(number: signal.Signals) -> None:
-    """Send the signal to the others of the group, then to this very thread. A signal to the process would be taken by
-    any thread, and this one would run on for a moment: into the transaction that it must not have begun."""
-    group = os.getpgrp()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if os.getpgid(int(entry.name)) == group:
+    The agent goes first: it must not see what happens to its driver. A signal to this process would be taken by any
+    thread, and this one would run on for a moment: into the transaction that it must not have begun.
+    """
+    agent, group = _agent_and_group()
+    here_is_agent = os.getpid() == agent
+    if part in ("host", "agent") and not here_is_agent:
+        os.kill(agent, number)
+        wait_until(lambda: _is_struck(agent, number), timedelta(seconds=5))
+    if part in ("host", "driver") and group is not None:
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(ProcessLookupError):
+                if int(entry.name) != os.getpid() and os.getpgid(int(entry.name)) == group:
                     os.kill(int(entry.name), number)
-            except ProcessLookupError:
-                continue
-    signal.pthread_kill(threading.get_ident(), number)
+    if part == "host" or here_is_agent == (part == "agent"):
+        signal.pthread_kill(threading.get_ident(), number)
+
+
+def _agent_and_group() -> tuple[int, int | None]:
+    """The agent's process id, and the group of its driver; None: it has none."""
+    if _is_driver():
+        return os.getppid(), os.getpgrp()
+    return os.getpid(), next(iter(drivers_of(os.getpid())), None)
+
+
+def _is_driver() -> bool:
+    return sys.argv[1:2] == [DRIVER_WORD]
+
+
+def _is_struck(pid: int, number: signal.Signals) -> bool:
+    try:
+        return number == signal.SIGSTOP and is_stopped(pid)
+    except OSError:
+        return True  # it is gone
+
+
+class _Turn:
+    """One call to the store at a time, in all processes of one member: so that the member never stops inside a call of
+    another thread or process. A SQLite writer that is stopped in its transaction would hold up the successor."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        self._depth = 0  # guarded by _lock
+        self._file: int | None = None  # guarded by _lock
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._depth += 1
+        if self._depth == 1 and self._path is not None:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *error: object) -> None:
+        self._depth -= 1
+        if self._depth == 0 and self._file is not None:
+            os.close(self._file)
+            self._file = None
+        self._lock.release()
 
 
 class Faults:
@@ -96,13 +153,14 @@ class Faults:
         self._die_after = int(description.get("die_after_batches", 0))
         self._blindfold = bool(description.get("blindfold"))
         self._unfenced = bool(description.get("unfenced"))
+        self._part: str = description.get("part", "host")
         self._batches = 0
-        self._turn = threading.RLock()
+        self._turn = _Turn(description.get("turn"))
 
     def at(self, step: str) -> None:
         """Die if this is the step."""
         if step == self._die_at and self._batches >= self._die_after:
-            kill_self()
+            strike(signal.SIGKILL, self._part)
 
     def on_event(self, event: Event) -> None:
         """A subscriber: the steps of a takeover that are events."""
@@ -141,8 +199,7 @@ class Faults:
         self._batches += 1
 
     def _in_turn(self, call: Call, proceed: Proceed) -> Any:
-        """Calls that may hold a lock of the store run one at a time, so that the process never stops inside one of
-        another thread: a SQLite writer that is stopped in its transaction would hold up the successor as well."""
+        """Calls that may hold a lock of the store run one at a time."""
         if call.operation == "wait":
             return proceed()
         with self._turn:
@@ -151,7 +208,7 @@ class Faults:
     def _around_plan(self, call: Call, proceed: Proceed) -> Any:
         if self._pause_when is not None and os.path.exists(self._pause_when):
             Path(self._pause_when).unlink()
-            stop_self()
+            strike(signal.SIGSTOP, self._part)
         self.at("after offsets, before plan")
         answer = proceed()
         self.at("after plan")
@@ -242,31 +299,45 @@ class _BlindClock(SystemClock):
 
 
 def main() -> None:
-    """Run the command line with the faults of TESTING_FAULTS."""
+    """Run the command line, or its driver, with the faults of TESTING_FAULTS."""
     faults = Faults(json.loads(os.environ.get("TESTING_FAULTS", "{}")))
+    if _is_driver():
+        _drive(faults)
     assemble = assembly.assemble
 
     def assemble_with_faults(*positional: Any, **named: Any) -> assembly.Assembled:
         named["subscribers"] = (*named.get("subscribers", ()), faults.on_event)
         named["clock"] = faults.clock()
-        return assemble(*positional, wrap_store=faults.wrap_store, **named)
+        named["wrap_store"] = faults.wrap_store
+        named["start_driver"] = lambda: ChildProcess((sys.executable, "-m", "tenure.testing.launch", DRIVER_WORD))
+        return assemble(*positional, **named)
+
+    with patch.object(cli, "assemble", assemble_with_faults):
+        cli.main()
+
+
+def _drive(faults: Faults) -> None:
+    """Be the driver."""
+    clock = faults.clock()
 
     class SteppedStream(stream_module.FencedStream):
         """The stream of the product, its sink wrapped."""
 
         def __init__(self, declared: Any, **named: Any) -> None:
-            stepped = type(declared)(
-                declared.name, declared.rows, faults.wrap_sink(declared.sink), declared.output_mode, declared.trigger
-            )
-            super().__init__(stepped, **named)
+            super().__init__(replace(declared, sink=faults.wrap_sink(declared.sink)), **named)
 
+    link = become_child(*(int(argument) for argument in sys.argv[-2:]))
     stepped_seed = functools.partial(seed, on_part=faults.at)
     with (
-        patch.object(cli, "assemble", assemble_with_faults),
         patch.object(driver_module, "FencedStream", SteppedStream),
         patch.object(stream_module, "seed", stepped_seed),
     ):
-        cli.main()
+        code = serve(
+            link,
+            load=lambda begin: load(begin, subscribers=(faults.on_event,), wrap_store=faults.wrap_store, clock=clock),
+            clock=clock,
+        )
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Real members for tests, demos and benches: processes that can be killed, paused and woken.
 
-Promise: each member is a process group of its own (driver and JVM together), and leaving the `with` block ends
-every one of them. What it did is read from its event log.
+Promise: a member is an agent in a process group of its own, and a driver (with its JVM) in another one. What is done
+to a member is done to both, as to a machine; leaving the `with` block ends every process of it. What it did is read
+from its event log.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -82,36 +84,48 @@ class MemberProcess:
         """The exit code (negative: the signal), None while it runs."""
         return None if self._process is None else self._process.poll()
 
+    @property
+    def agent(self) -> int:
+        """The process id of the agent."""
+        assert self._process is not None
+        return self._process.pid
+
+    def driver(self) -> int | None:
+        """The process id of its driver, which is that of the driver's group; None: there is none."""
+        return next(iter(drivers_of(self.agent)), None)
+
     def signal(self, number: int) -> None:
-        """Send a signal to the whole group; nothing when it is gone."""
+        """Send a signal to the agent's group, as a terminal does; nothing when it is gone."""
         if self._process is None:
             return
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            return
 
     def pause(self) -> None:
-        """Stop the whole group, JVM included, and wait until the kernel says so."""
-        self.signal(signal.SIGSTOP)
-        assert self._process is not None
-        state = Path(f"/proc/{self._process.pid}/stat")
-        wait_until(lambda: state.read_text().rsplit(")", 1)[1].split()[0] == "T", timedelta(seconds=5))
+        """Stop agent, driver and JVM, and wait until the kernel says so."""
+        pause_process(self.agent)
+        for driver in drivers_of(self.agent):
+            os.killpg(driver, signal.SIGSTOP)
+            wait_until(lambda driver=driver: is_stopped(driver), timedelta(seconds=5))  # type: ignore[misc] # bound now
 
     def wake(self) -> None:
-        """Let a paused group go on."""
+        """Let a paused member go on, the driver first: it has a late write to send."""
+        for driver in drivers_of(self.agent):
+            os.killpg(driver, signal.SIGCONT)
         self.signal(signal.SIGCONT)
 
     def terminate(self) -> None:
-        """Ask the member (not its JVM) to end."""
+        """Ask the agent to end."""
         assert self._process is not None
         self._process.terminate()
 
     def kill(self) -> None:
-        """Kill the whole group, and reap it."""
-        self.signal(signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait()
+        """Kill agent, driver and JVM as a machine that loses its power, and reap the agent."""
+        if self._process is None:
+            return
+        if self.running:
+            kill_host(self._process.pid)
+        self._process.wait()
 
     def wait(self, *, timeout_s: float) -> int:
         """Wait for its end and return the exit code. Raises subprocess.TimeoutExpired."""
@@ -147,6 +161,40 @@ class MemberProcess:
     def told(self) -> str:
         """What it printed."""
         return self.output.read_text(errors="replace") if self.output.exists() else ""
+
+
+def drivers_of(agent: int) -> list[int]:
+    """The drivers of an agent: its children that lead a process group of their own."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        pid = int(entry.parent.name)
+        if int(fields[1]) == agent and int(fields[2]) == pid and fields[0] != "Z":
+            found.append(pid)
+    return found
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether the process is stopped by a signal."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+
+
+def pause_process(pid: int) -> None:
+    """Stop one process, and wait until the kernel says so."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: is_stopped(pid), timedelta(seconds=5))
+
+
+def kill_host(agent: int) -> None:
+    """Kill an agent and its drivers. The agent is stopped first, so that it starts and tells nobody."""
+    os.kill(agent, signal.SIGSTOP)
+    for driver in drivers_of(agent):
+        with suppress(ProcessLookupError):
+            os.killpg(driver, signal.SIGKILL)
+    os.kill(agent, signal.SIGKILL)
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:

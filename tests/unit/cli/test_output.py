@@ -13,6 +13,13 @@ from tenure.cli.output import Narrator, Output, complain, show
 from tenure.testing.clock import ManualClock
 
 TOLD: dict[events.Event, str | None] = {
+    events.DriverStarted(scope="rows", member="anna", pid=7): None,
+    events.DriverEnded(scope="rows", member="anna", why="signal SIGKILL", again_s=3.0): (
+        "driver of member anna is replaced in 3 s: signal SIGKILL"
+    ),
+    events.StoreAway(scope="rows", member="anna", why="it is locked", again_s=0.2): (
+        "member anna tries the store again in 0.2 s: it is locked"
+    ),
     events.MemberReady(scope="rows", member="anna"): "member anna is ready, standing by",
     events.StandbyWarm(scope="rows", member="anna", seconds=16.2): "member anna is warm after 16 s of rehearsals",
     events.RehearsalFailed(

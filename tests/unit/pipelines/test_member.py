@@ -10,15 +10,19 @@ import pytest
 
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
+from tenure.coordination.election import Flag
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER, Term
-from tenure.errors import DriverStuck, QueryFailed, TermLost, UsageError
+from tenure.errors import DriverDied, QueryFailed, StoreUnavailable, TermLost, UsageError
 from tenure.events import Event, Events
+from tenure.pipelines import member as member_module
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.member import Identity, Member
+from tenure.retry import fixed_delay
 from tenure.status.snapshot import take_snapshot, terms
 from tenure.testing.faulty import FaultyStore, writes_under
+from tenure.testing.waiting import wait_until
 
 SCOPE, CLOCK = Scope("rows"), SystemClock()
 Step = Callable[[Term], Ended]
@@ -30,12 +34,16 @@ class Scripted:
     def __init__(self, *steps: Step) -> None:
         self.steps = list(steps)
         self.prepared = 0
+        self.gone: str | None = "it was not started"
         self.epochs: list[int] = []
 
-    def prepare(self) -> None:
-        self.prepared += 1
+    def prepare(self, *, scope: str, stop: threading.Event) -> bool:
+        fresh = self.gone is not None
+        self.prepared += fresh
+        self.gone = None
+        return fresh
 
-    def lead(self, term: Term, *, stop: threading.Event) -> Ended:
+    def lead(self, term: Term, *, stop: Flag) -> Ended:
         self.epochs.append(term.epoch)
         return self.steps.pop(0)(term)
 
@@ -51,7 +59,13 @@ class Scene:
         self.told: list[Event] = []
 
     def member(
-        self, driver: Scripted, *, name: str = "anna", ttl: float = 30, store: CoordinationStore | None = None
+        self,
+        driver: Scripted,
+        *,
+        name: str = "anna",
+        ttl: float = 30,
+        store: CoordinationStore | None = None,
+        hold: bool = True,
     ) -> Member:
         return Member(
             store or self.store,
@@ -61,6 +75,7 @@ class Scene:
             ttl=timedelta(seconds=ttl),
             clock=CLOCK,
             events=Events(self.told.append),
+            hold=hold,
         )
 
     def words(self) -> list[str]:
@@ -68,7 +83,10 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Scene:
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    at_once = fixed_delay(delay=timedelta(milliseconds=10))
+    monkeypatch.setattr(member_module, "DRIVER_RESTART", at_once)
+    monkeypatch.setattr(member_module, "STORE_RETRY", at_once)
     return Scene()
 
 
@@ -88,7 +106,7 @@ def test_a_leadership_that_ends_well_is_given_up_with_its_word(scene: Scene, end
     assert [type(event).__name__ for event in scene.told] == ["MemberReady", "TermWon", "TermLost"]
 
 
-@pytest.mark.parametrize("error", [QueryFailed("no luck"), DriverStuck("it hangs"), ZeroDivisionError()])
+@pytest.mark.parametrize("error", [QueryFailed("no luck"), ZeroDivisionError()])
 def test_a_failure_is_raised_after_the_term_was_given_up(scene: Scene, error: Exception) -> None:
     with pytest.raises(type(error)):
         scene.member(Scripted(fail(error))).run(stop=threading.Event())
@@ -128,7 +146,7 @@ def test_a_lost_term_is_followed_by_another_one_under_a_new_session(scene: Scene
 
 def test_a_driver_that_cannot_be_prepared_costs_no_term(scene: Scene) -> None:
     class Unprepared(Scripted):
-        def prepare(self) -> None:
+        def prepare(self, *, scope: str, stop: threading.Event) -> bool:
             raise UsageError("no such parameter")
 
     with pytest.raises(UsageError):
@@ -180,3 +198,95 @@ def test_a_term_that_cannot_be_given_up_ends_with_its_session_and_says_so(scene:
     assert scene.member(Scripted(lead), store=faulty).run(stop=threading.Event()) is Ended.STOPPED
     assert take_snapshot(scene.store, SCOPE).leader is None
     assert scene.words() == [""]
+
+
+# --- a driver that dies, a store that goes ----------------------------------------------------------------------
+
+
+def test_a_driver_that_dies_costs_its_term_at_once_and_is_replaced(scene: Scene) -> None:
+    driver = Scripted(lambda term: Ended.IDLE)
+
+    def die(term: Term) -> Ended:
+        driver.gone = "signal SIGKILL"
+        raise DriverDied("the driver ended by itself: signal SIGKILL")
+
+    driver.steps.insert(0, die)
+    assert scene.member(driver).run(stop=threading.Event()) is Ended.IDLE
+    assert scene.words() == ["driver died", "finished"]
+    assert driver.prepared == 2
+    assert [type(event).__name__ for event in scene.told] == [
+        "MemberReady", "TermWon", "TermLost", "DriverEnded", "MemberReady", "TermWon", "TermLost",
+    ]  # fmt: skip
+
+
+def test_a_driver_that_dies_while_it_stands_by_is_replaced_before_it_can_be_elected(scene: Scene) -> None:
+    standing = Scripted(lambda term: Ended.IDLE)
+
+    def lead(term: Term) -> Ended:
+        thread.start()
+        wait_until(lambda: standing.gone is None, timedelta(seconds=10))
+        standing.gone = "signal SIGKILL"
+        wait_until(lambda: standing.prepared == 2, timedelta(seconds=10))
+        return Ended.IDLE
+
+    thread = threading.Thread(target=scene.member(standing, name="ben").run, kwargs={"stop": threading.Event()})
+    scene.member(Scripted(lead)).run(stop=threading.Event())
+    thread.join(timeout=20)
+    assert not thread.is_alive()
+    assert standing.epochs == [2]
+    assert scene.words() == ["finished", "finished"]
+
+
+def test_a_driver_that_dies_before_it_was_ever_ready_is_an_error(scene: Scene) -> None:
+    class Stillborn(Scripted):
+        def prepare(self, *, scope: str, stop: threading.Event) -> bool:
+            raise DriverDied("the driver ended before it was ready: exit code 1")
+
+    with pytest.raises(DriverDied, match="before it was ready"):
+        scene.member(Stillborn()).run(stop=threading.Event())
+
+
+def test_a_driver_that_must_be_killed_at_an_orderly_stop_leaves_an_orderly_end(scene: Scene) -> None:
+    stop = threading.Event()
+
+    def stuck(term: Term) -> Ended:
+        stop.set()
+        raise DriverDied("queries did not stop in 20 s; the driver was killed")
+
+    assert scene.member(Scripted(stuck)).run(stop=stop) is Ended.STOPPED
+    assert scene.words() == ["stopped"]
+
+
+def test_a_member_that_loses_the_store_comes_back(scene: Scene) -> None:
+    faulty = FaultyStore(scene.store)
+
+    def lose(term: Term) -> Ended:
+        faulty.be_unavailable(times=5)
+        raise StoreUnavailable("disk is full")
+
+    driver = Scripted(lose, lambda term: Ended.IDLE)
+    assert scene.member(driver, store=faulty, ttl=1).run(stop=threading.Event()) is Ended.IDLE
+    assert driver.epochs == [1, 2]
+    assert driver.prepared == 1
+    assert "StoreAway" in [type(event).__name__ for event in scene.told]
+
+
+def test_a_member_that_shall_stop_when_the_store_is_lost_does_so_at_the_first_failed_renewal(scene: Scene) -> None:
+    faulty = FaultyStore(scene.store)
+
+    def until_stopped(term: Term) -> Ended:
+        faulty.be_unavailable(times=1)
+        wait_until(stops[0].is_set, timedelta(seconds=20))
+        assert not term.lost
+        return Ended.STOPPED
+
+    stops: list[Flag] = []
+
+    class Listening(Scripted):
+        def lead(self, term: Term, *, stop: Flag) -> Ended:
+            stops.append(stop)
+            return super().lead(term, stop=stop)
+
+    with pytest.raises(StoreUnavailable, match="on_store_loss says stop: "):
+        scene.member(Listening(until_stopped), store=faulty, ttl=3, hold=False).run(stop=threading.Event())
+    assert scene.words() == ["stopped"]

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tenure.durations import parse_duration
 from tenure.errors import UsageError
-from tenure.settings import Settings, load_settings, parse_duration
+from tenure.settings import Settings, load_settings
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,88 @@
+"""`python -m tenure.driver`: the process that runs a pipeline's Spark queries for its agent. Not for people to call.
+
+Promise: it ends when its agent does. It opens the store by itself, without a session: what it writes is judged by the
+guards of the term that the agent won.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from tenure.assembly import checkpoint_store, member_events, scope_store, storage_url
+from tenure.clock import Clock, SystemClock
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.events import Events, Subscriber
+from tenure.pipelines.child import become_child
+from tenure.pipelines.link import Begin, Link
+from tenure.pipelines.loading import load_pipeline
+from tenure.pipelines.serving import Pipeline, Served, Work
+from tenure.settings import Settings
+
+
+def load(
+    begin: Begin,
+    *,
+    subscribers: tuple[Subscriber, ...] = (),
+    wrap_store: Callable[[CoordinationStore], CoordinationStore] = lambda store: store,
+    clock: Clock,
+) -> Pipeline:
+    """The pipeline that the agent names, and how its work is made. Raises PipelineFileError, UsageError."""
+    settings = Settings.from_data(begin.settings)
+    pipeline = load_pipeline(begin.pipeline_file)
+
+    def work(scope: Scope, agent: Events) -> Work:
+        from tenure.spark.driver import SparkDriver  # pyspark is an extra, and takes its time to import
+        from tenure.spark.session import start_session
+
+        store = wrap_store(scope_store(settings, clock=clock))
+        events = member_events(settings, agent.emit, *subscribers, clock=clock)
+        spark_log = settings.required("spark_log")
+        return SparkDriver(
+            scope=scope,
+            member=settings.required("member"),
+            pipeline=pipeline,
+            pipeline_file=begin.pipeline_file,
+            params=settings.params,
+            start_spark=lambda: start_session(name=scope, master=settings.master, conf=settings.conf, log=spark_log),
+            checkpoints=lambda query: checkpoint_store(
+                store, scope, query, settings=settings, clock=clock, events=events
+            ),
+            storage=storage_url(settings, scope),
+            spark_log=spark_log,
+            until_idle=begin.until_idle,
+            warm=settings.standby == "warm",
+            stop_patience=settings.stop_patience,
+            clock=clock,
+            events=events,
+            on_close=store.close,
+        )
+
+    return Pipeline(name=pipeline.name, work=work)
+
+
+def serve(link: Link, *, load: Callable[[Begin], Pipeline], clock: Clock) -> int:
+    """Serve the agent at the other end; return the exit code of the process."""
+    return Served(link, load=load, clock=clock, orphaned=end_group).run()
+
+
+def end_group() -> None:
+    """The agent is gone: end this process and its JVM, as the warden does."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+
+
+def main() -> None:
+    """The entry point of the process; its two arguments are descriptors."""
+    link = become_child(*(int(argument) for argument in sys.argv[-2:]))
+    clock = SystemClock()
+    code = serve(link, load=lambda begin: load(begin, clock=clock), clock=clock)
+    sys.stdout.flush()
+    os._exit(code)  # threads of a query that hangs are not waited for; Spark has ended, or is killed with the group
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""A driver's process: the leader of a session and process group of its own, and the warden in it.
+
+Promise: the group (driver, JVM, what they started) is killed by `kill`, and also when the agent ends, whatever ends
+it: a warden in the group waits at a pipe whose other end the agent holds, and kills the group when it closes. The
+warden is a shell that reads one line: it needs no interpreter that is held, and no JVM that answers. Not promised:
+a process of the group that is stopped runs on when it is woken, until the signal reaches it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from tenure.pipelines.link import Link
+
+_WARDEN = "read -r line; kill -KILL 0"
+
+
+class Child(Protocol):
+    """A driver that was started."""
+
+    @property
+    def pid(self) -> int:
+        """The id of its process, which is that of its group."""
+        ...
+
+    @property
+    def link(self) -> Link:
+        """The agent's end of the link."""
+        ...
+
+    def wait(self) -> str:
+        """Wait until it has ended; say how. Called once, by the thread that then calls `bury`."""
+        ...
+
+    def kill(self) -> None:
+        """Kill its whole group, without waiting for the end. Killing one that is gone is fine."""
+        ...
+
+    def bury(self) -> None:
+        """After `wait`: kill what it left behind, and release what was held for it."""
+        ...
+
+
+Start = Callable[[], Child]
+"""Starts a driver."""
+
+
+class ChildProcess:
+    """A `Child` that is a process. Made by the agent."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        """`command` gets two more arguments: the descriptors of the link and of the warden's pipe."""
+        ours, theirs = socket.socketpair()
+        listen, self._hold = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [*command, str(theirs.fileno()), str(listen)],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=(theirs.fileno(), listen),
+            )
+        except BaseException:
+            ours.close()
+            os.close(self._hold)
+            raise
+        finally:
+            theirs.close()
+            os.close(listen)
+        self._link = Link(ours)
+        self._lock = threading.Lock()  # guards _killed
+        self._killed = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def link(self) -> Link:
+        return self._link
+
+    def wait(self) -> str:
+        # It is reaped in `bury`: as long as it is a zombie, its id and that of its group belong to nobody else.
+        found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        assert found is not None
+        if found.si_code == os.CLD_EXITED:
+            return f"exit code {found.si_status}"
+        return f"signal {signal.Signals(found.si_status).name}"
+
+    def kill(self) -> None:
+        with self._lock:
+            if not self._killed:
+                self._killed = True
+                _kill_session(self._process.pid)
+                os.close(self._hold)
+
+    def bury(self) -> None:
+        self.kill()
+        self._process.wait()
+        self._link.close()
+
+
+def become_child(link: int, warden: int) -> Link:
+    """In the driver's process, before anything else: keep the descriptors from its children, start the warden."""
+    os.set_inheritable(link, False)
+    os.set_inheritable(warden, False)
+    if os.getpgrp() == os.getpid():  # else the group is somebody else's
+        subprocess.Popen(["/bin/sh", "-c", _WARDEN], stdin=warden, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.close(warden)
+    return Link(socket.socket(fileno=link))
+
+
+def _kill_session(leader: int) -> None:
+    """Kill the group, then what is left of the session: Spark's Python workers make a group of their own."""
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+    for pid in _session(leader):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _session(leader: int) -> list[int]:
+    """The processes of a session, by /proc; none where there is no /proc."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            session = int(entry.read_text().rpartition(")")[2].split()[3])
+        except (OSError, ValueError, IndexError):
+            continue  # it has ended meanwhile
+        if session == leader:
+            found.append(int(entry.parent.name))
+    return found

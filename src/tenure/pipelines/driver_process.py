@@ -1,0 +1,272 @@
+"""The agent's side of a driver: starts it as a process, hands it a term, and ends it when it does not obey.
+
+Promise: a leadership that ended is one whose queries are stopped, or whose process group was killed. A driver that
+ends by itself is noticed at once, one that is silent or makes no progress at its limit. No code of the user runs
+here. Not promised: that nothing of a killed driver is in flight; the fence makes that harmless.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from datetime import timedelta
+
+from tenure.clock import Clock
+from tenure.coordination.election import Flag
+from tenure.coordination.term import Term
+from tenure.errors import DriverDied, error_from_data
+from tenure.events import DriverStarted, Events, event_from_data
+from tenure.pipelines.child import Child, Start
+from tenure.pipelines.lifecycle import Ended
+from tenure.pipelines.link import (
+    Begin,
+    Close,
+    Failed,
+    Lead,
+    Loaded,
+    Lost,
+    Over,
+    Prepare,
+    Prepared,
+    Pulse,
+    Renewed,
+    Stop,
+    Told,
+    Word,
+)
+
+_LOOK_S = 0.05
+"""How often a waiting agent looks at the clock, the term and its orders."""
+
+
+class DriverProcess:
+    """One member's driver. Used by one thread; `kill` may be called by any."""
+
+    def __init__(
+        self,
+        *,
+        start: Start,
+        begin: Begin,
+        member: str,
+        stop_patience: timedelta,
+        silence: timedelta,
+        clock: Clock,
+        events: Events,
+        told: Events,
+    ) -> None:
+        """`stop_patience`: how long queries may take to stop. `silence`: for how long a driver that is up may say
+        nothing. `told`: who hears of the events of the driver, which it has logged by itself."""
+        self._start = start
+        self._begin = begin
+        self._member = member
+        self._stop_patience_s = stop_patience.total_seconds()
+        self._silence_s = silence.total_seconds()
+        self._clock = clock
+        self._events = events
+        self._told = told
+        self._running: _Running | None = None  # None: not started
+        self._name: str | None = None  # None: not loaded yet
+
+    def load(self) -> str:
+        """Start the process and let it load the pipeline; return the pipeline's name.
+
+        Raises what the driver raises (PipelineFileError, UsageError), DriverDied.
+        """
+        if self._running is None:
+            self._running = _Running(self._start(), clock=self._clock, told=self._told)
+            self._running.child.link.send(self._begin)
+        if self._name is None:
+            word = self._answer(self._running, stop=threading.Event())
+            assert isinstance(word, Loaded)
+            self._name = word.name
+        return self._name
+
+    @property
+    def gone(self) -> str | None:
+        """How the driver ended, or that it says nothing any more; None: it is there."""
+        running = self._running
+        if running is None:
+            return "the driver was not started"
+        if running.gone.is_set():
+            return f"the driver ended by itself: {running.how}"
+        return running.hung(self._clock.monotonic_s(), silence_s=self._silence_s)
+
+    def prepare(self, *, scope: str, stop: Flag) -> bool:
+        """Make it able to lead, in a new process when the last one ended. False: it was able, or `stop` was set.
+
+        Raises what the driver raises, DriverDied.
+        """
+        if self._running is not None and self._running.prepared and self.gone is None:
+            return False
+        if self._running is not None and (self._running.prepared or self._running.gone.is_set()):
+            self._discard()
+        self.load()
+        running = self._running
+        assert running is not None
+        self._events.emit(DriverStarted(scope=scope, member=self._member, pid=running.child.pid))
+        running.child.link.send(Prepare(scope))
+        word = self._answer(running, stop=stop)
+        if not isinstance(word, Prepared):
+            return False
+        running.limits_s = word.limits
+        running.prepared = True
+        return True
+
+    def lead(self, term: Term, *, stop: Flag) -> Ended:
+        """Let it lead until the term is lost, `stop` is set, or the queries end.
+
+        Raises what the driver raises; DriverDied: it ended by itself, hung, or did not stop in time and was killed.
+        """
+        running = self._running
+        assert running is not None
+        link, until_s = running.child.link, term.liveness.until_s
+        running.progress.clear()
+        link.send(Lead(term.to_json(), until_s))
+        lost = asked = False
+        patience_end_s = float("inf")
+        while True:
+            word = running.next(timeout_s=_LOOK_S)
+            match word:
+                case Over():
+                    if word.error is not None:
+                        raise error_from_data(word.error)
+                    return Ended(word.ended)
+                case Failed():
+                    raise error_from_data(word.error)
+                case None if running.gone.is_set():
+                    raise DriverDied(self.gone or "")
+                case _:
+                    pass
+            if not lost and term.lost:
+                lost = True
+                link.send(Lost(term.liveness.why or "it is over"))
+            elif not asked and stop.is_set():
+                asked = True
+                link.send(Stop())
+            elif not lost and term.liveness.until_s != until_s:
+                until_s = term.liveness.until_s
+                link.send(Renewed(until_s))
+            now_s = self._clock.monotonic_s()
+            if patience_end_s == float("inf") and (lost or asked):
+                patience_end_s = now_s + self._stop_patience_s
+            if now_s > patience_end_s:
+                self.kill()
+                raise DriverDied(f"queries did not stop in {self._stop_patience_s:g} s; the driver was killed")
+            hung = running.hung(now_s, silence_s=self._silence_s)
+            if hung is not None:
+                self.kill()
+                raise DriverDied(f"{hung}; the driver was killed")
+
+    def kill(self) -> None:
+        """Kill the driver and its JVM at once. `close` is still needed."""
+        running = self._running
+        if running is not None:
+            running.child.kill()
+            running.end()
+
+    def close(self) -> None:
+        """Ask the driver to end, and kill what has not ended in time."""
+        running = self._running
+        if running is None:
+            return
+        running.child.link.send(Close())
+        # Every step of its end has its own patience: the rehearsals, Spark, the JVM.
+        self._clock.wait(running.gone, timeout_s=2 * self._stop_patience_s)
+        self._discard()
+
+    def _discard(self) -> None:
+        running, self._running, self._name = self._running, None, None
+        if running is not None:
+            running.child.kill()
+            running.end()
+
+    def _answer(self, running: _Running, *, stop: Flag) -> Word | None:
+        """The driver's answer; None: `stop` was set meanwhile, and the driver is killed: it has nothing to lose."""
+        while not stop.is_set():
+            word = running.next(timeout_s=_LOOK_S)
+            if isinstance(word, Failed):
+                raise error_from_data(word.error)
+            if word is not None:
+                return word
+            if running.gone.is_set():
+                raise DriverDied(f"the driver ended before it was ready: {running.how}")
+        self._discard()
+        return None
+
+
+class _Running:
+    """One process of the driver, its words, and two threads that end with it: one reads, one waits for the end."""
+
+    def __init__(self, child: Child, *, clock: Clock, told: Events) -> None:
+        self.child = child
+        self.prepared = False
+        self.limits_s: dict[str, float] = {}
+        self.progress: dict[str, tuple[str | None, float]] = {}
+        """For each query its last mark, and when it changed. Written by the reading thread."""
+        self.gone = threading.Event()
+        """Set when the process has ended and all that it said was read."""
+        self.how = ""
+        """How it ended, once it is gone; its own words if it said any."""
+        self._clock = clock
+        self._told = told
+        self._words: queue.SimpleQueue[Word | None] = queue.SimpleQueue()
+        self._heard_s: float | None = None  # None: it is not prepared
+        self._reader = threading.Thread(target=self._read, name="tenure-driver-words", daemon=True)
+        self._waiter = threading.Thread(target=self._wait, name="tenure-driver-end", daemon=True)
+        self._reader.start()
+        self._waiter.start()
+
+    def next(self, *, timeout_s: float) -> Word | None:
+        """The next word that asks for something to be done; None: none came in time, or it is gone."""
+        try:
+            return self._words.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+    def silent_s(self) -> float:
+        """For how long it has given no sign of life; 0 while it prepares."""
+        return 0.0 if self._heard_s is None else self._clock.monotonic_s() - self._heard_s
+
+    def hung(self, now_s: float, *, silence_s: float) -> str | None:
+        """Why it must be taken for hung; None: it need not."""
+        if self.silent_s() > silence_s:
+            return f"the driver has not answered for {silence_s:g} s"
+        for query, limit_s in self.limits_s.items():
+            mark, since_s = self.progress.get(query, (None, now_s))
+            if mark is not None and now_s - since_s > limit_s:
+                return f"query {query!r} has made no progress for {limit_s:g} s"
+        return None
+
+    def end(self) -> None:
+        """Wait until it is buried; it was killed."""
+        self._waiter.join()
+        self._reader.join()
+
+    def _read(self) -> None:
+        while True:
+            word = self.child.link.receive()
+            if word is None:
+                return
+            now_s = self._clock.monotonic_s()
+            if isinstance(word, Prepared | Pulse) or (self._heard_s is not None and not isinstance(word, Told)):
+                self._heard_s = now_s
+            match word:
+                case Pulse():
+                    for query, mark in word.marks.items():
+                        if self.progress.get(query, (None, 0.0))[0] != mark or mark is None:
+                            self.progress[query] = (mark, now_s)
+                case Told():
+                    self._told.emit(event_from_data(word.event))
+                case Failed():
+                    self.how = str(error_from_data(word.error))
+                    self._words.put(word)
+                case _:
+                    self._words.put(word)
+
+    def _wait(self) -> None:
+        how = self.child.wait()
+        self._reader.join(timeout=1)  # what it said last; a process that it forked may hold the link open
+        self.how = self.how or how
+        self.gone.set()
+        self._words.put(None)
+        self.child.bury()  # its JVM may have outlived it

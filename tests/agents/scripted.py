@@ -1,0 +1,104 @@
+"""A driver without Spark, as a process: what it does is in the settings that its agent sends.
+
+Not a test: started by the tests beside it. Settings: `load`, `prepare`, `lead`, `pulse`: one word each, see below.
+`pids`: a file to which it writes the ids of its process and of those that it started.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tenure.clock import SystemClock
+from tenure.coordination.records import Scope
+from tenure.coordination.term import Term
+from tenure.driver import end_group
+from tenure.errors import PipelineFileError, QueryFailed, StoreUnavailable
+from tenure.events import BatchCommitted, Events
+from tenure.pipelines.child import become_child
+from tenure.pipelines.lifecycle import Ended
+from tenure.pipelines.link import Begin
+from tenure.pipelines.serving import Pipeline, Served
+
+HELD_S = 3.0
+"""For how long the interpreter is held."""
+
+
+class Work:
+    """Does what its words say."""
+
+    def __init__(self, words: Mapping[str, Any], events: Events) -> None:
+        self._words = words
+        self._events = events
+        self._led = 0
+
+    def prepare(self) -> Mapping[str, float]:
+        if self._words.get("prepare") == "die":
+            os._exit(5)
+        jvm = subprocess.Popen(["sleep", "1000"])
+        workers = subprocess.Popen(["sleep", "1000"], process_group=0)
+        Path(self._words["pids"]).write_text(f"{os.getpid()} {jvm.pid} {workers.pid}")
+        return {"rows": 2.5} if "pulse" in self._words else {}
+
+    def lead(self, term: Term, *, stop: threading.Event) -> Ended:
+        self._led += 1
+        self._events.emit(BatchCommitted(term.scope, term.epoch, "rows", self._led, False, 0.0))
+        match self._words["lead"]:
+            case "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hold":
+                # User code in C that never lets go of the interpreter.
+                ctypes.PyDLL(None).usleep(int(HELD_S * 1e6))
+                return Ended.IDLE
+            case "disobey":
+                while True:
+                    time.sleep(1)
+            case "fail":
+                raise QueryFailed("no luck", fix="see the log")
+            case "store":
+                raise StoreUnavailable("disk is full")
+            case "sequence" if self._led > 1:
+                return Ended.IDLE
+        while not (stop.is_set() or term.lost):
+            time.sleep(0.01)
+        return Ended.LOST if term.lost else Ended.STOPPED
+
+    def pulse(self) -> Mapping[str, str | None]:
+        match self._words.get("pulse"):
+            case "never":
+                time.sleep(1000)
+            case "stuck":
+                return {"rows": "7"}
+            case "idle":
+                return {"rows": None}
+            case "moving":
+                return {"rows": str(time.monotonic())}
+        return {}
+
+    def close(self) -> None: ...
+
+
+def load(begin: Begin) -> Pipeline:
+    match begin.settings.get("load"):
+        case "refuse":
+            raise PipelineFileError("pipeline file 'x.py' is not there", fix="give the path of a Python file")
+        case "crash":
+            raise ZeroDivisionError
+    return Pipeline("rows", lambda scope, events: Work({"scope": Scope(scope), **begin.settings}, events))
+
+
+def main() -> None:
+    link = become_child(int(sys.argv[-2]), int(sys.argv[-1]))
+    os._exit(Served(link, load=load, clock=SystemClock(), orphaned=end_group).run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+"""An agent and a driver as two processes: who may end whom, what is noticed, and what is left (nothing)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tenure.clock import SystemClock
+from tenure.coordination.records import Scope, Version
+from tenure.coordination.session import Liveness
+from tenure.coordination.term import Term
+from tenure.errors import DriverDied, PipelineFileError, QueryFailed, StoreUnavailable
+from tenure.events import BatchCommitted, Event, Events
+from tenure.pipelines.child import ChildProcess
+from tenure.pipelines.driver_process import DriverProcess
+from tenure.pipelines.lifecycle import Ended
+from tenure.pipelines.link import Begin
+from tenure.testing.waiting import wait_until
+from tests.agents import scripted
+
+CLOCK = SystemClock()
+SCRIPTED = (sys.executable, scripted.__file__)
+FOREVER = float("inf")
+SOON = timedelta(seconds=20)
+
+
+class Scene:
+    """A driver, the terms that it gets, and the processes that it started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pids_file = folder / "pids"
+        self.told: list[Event] = []
+        self.stop = threading.Event()
+        self.drivers: list[DriverProcess] = []
+        self._epoch = 0
+
+    def driver(self, *, patience: float = 20, silence: float = 60, **words: Any) -> DriverProcess:
+        """A driver that is not started yet; its `words` are those of `scripted.py`."""
+        made = DriverProcess(
+            start=lambda: ChildProcess(SCRIPTED),
+            begin=Begin({"lead": "obey", "pids": str(self.pids_file), **words}, "rows.py", until_idle=False),
+            member="anna",
+            stop_patience=timedelta(seconds=patience),
+            silence=timedelta(seconds=silence),
+            clock=CLOCK,
+            events=Events(self.told.append),
+            told=Events(self.told.append),
+        )
+        self.drivers.append(made)
+        return made
+
+    def ready(self, **words: Any) -> DriverProcess:
+        """A driver that can lead."""
+        made = self.driver(**words)
+        assert made.prepare(scope="rows", stop=self.stop)
+        return made
+
+    def term(self, *, seconds: float = FOREVER) -> Term:
+        """A term that may be believed in for so long."""
+        self._epoch += 1
+        liveness = Liveness(clock=CLOCK, until_s=CLOCK.monotonic_s() + seconds)
+        return Term(Scope("rows"), self._epoch, "anna", Version("1"), Version("1"), liveness)
+
+    def processes(self) -> list[psutil.Process]:
+        """The driver's process, what stands for its JVM, and what stands for Spark's workers (another group)."""
+        wait_until(lambda: self.pids_file.exists() and self.pids_file.read_text().count(" ") == 2, SOON)
+        return [psutil.Process(int(pid)) for pid in self.pids_file.read_text().split()]
+
+    def at_the_first_batch(self, act: Callable[[], None]) -> None:
+        """Do something as soon as a batch was told of."""
+
+        def wait_and_act() -> None:
+            wait_until(self.batches, SOON)
+            act()
+
+        in_background(wait_and_act)
+
+    def batches(self) -> list[int]:
+        """The batches that were told of."""
+        return [event.batch for event in self.told if isinstance(event, BatchCommitted)]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(tmp_path)
+    yield scene
+    for driver in scene.drivers:
+        driver.kill()
+        driver.close()
+
+
+def all_gone(processes: list[psutil.Process]) -> bool:
+    """Whether all have ended, reaped or not."""
+    return all(not one.is_running() or one.status() == psutil.STATUS_ZOMBIE for one in processes)
+
+
+def in_background(call: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread
+
+
+# --- a leadership -----------------------------------------------------------------------------------------------
+
+
+def test_it_leads_until_it_is_told_to_stop_and_tells_what_happens(scene: Scene) -> None:
+    driver = scene.ready()
+    scene.at_the_first_batch(scene.stop.set)
+    assert driver.lead(scene.term(), stop=scene.stop) is Ended.STOPPED
+    assert scene.batches() == [1]
+    assert driver.gone is None
+
+
+def test_one_driver_leads_again_and_again(scene: Scene) -> None:
+    driver = scene.ready(lead="sequence")
+    lost = scene.term()
+    scene.at_the_first_batch(lambda: lost.liveness.end("refused"))
+    assert driver.lead(lost, stop=scene.stop) is Ended.LOST
+    assert not driver.prepare(scope="rows", stop=scene.stop)
+    assert driver.lead(scene.term(), stop=scene.stop) is Ended.IDLE
+    assert scene.batches() == [1, 2]
+
+
+def test_it_believes_in_its_term_as_long_as_its_agent_does(scene: Scene) -> None:
+    driver, term = scene.ready(), scene.term(seconds=1)
+
+    def renew_for_a_while() -> None:
+        for _ in range(10):
+            CLOCK.sleep(0.2)
+            term.liveness.extend(CLOCK.monotonic_s() + 1)
+        scene.stop.set()
+
+    in_background(renew_for_a_while)
+    assert driver.lead(term, stop=scene.stop) is Ended.STOPPED
+
+
+def test_it_stops_believing_at_the_deadline_also_while_its_agent_says_nothing(scene: Scene, tmp_path: Path) -> None:
+    driver = scene.ready()
+    ended: list[Ended] = []
+    thread = in_background(lambda: ended.append(driver.lead(scene.term(seconds=1), stop=scene.stop)))
+    thread.join(timeout=20)
+    assert ended == [Ended.LOST]
+
+
+@pytest.mark.parametrize(("word", "kind"), [("fail", QueryFailed), ("store", StoreUnavailable)])
+def test_what_the_work_fails_with_is_raised_here_and_the_driver_can_lead_again(
+    scene: Scene, word: str, kind: type[Exception]
+) -> None:
+    driver = scene.ready(lead=word)
+    for _ in range(2):
+        with pytest.raises(kind):
+            driver.lead(scene.term(), stop=scene.stop)
+    assert driver.gone is None
+
+
+# --- a driver that does not do what it should ---------------------------------------------------------------------
+
+
+def test_a_driver_that_dies_is_noticed_and_what_it_left_is_killed(scene: Scene) -> None:
+    driver = scene.ready(lead="die")
+    processes = scene.processes()
+    with pytest.raises(DriverDied, match="ended by itself: signal SIGKILL"):
+        driver.lead(scene.term(), stop=scene.stop)
+    wait_until(lambda: all_gone(processes), SOON, what="the end of the group")
+    assert driver.prepare(scope="rows", stop=scene.stop)
+    assert scene.processes()[0].pid != processes[0].pid
+
+
+def test_a_driver_that_dies_while_it_stands_by_is_gone(scene: Scene) -> None:
+    driver = scene.ready()
+    processes = scene.processes()
+    assert driver.gone is None
+    processes[0].kill()
+    assert wait_until(lambda: driver.gone, SOON) == "the driver ended by itself: signal SIGKILL"
+    wait_until(lambda: all_gone(processes), SOON)
+
+
+@pytest.mark.parametrize("why", ["stop", "lost"])
+def test_a_driver_that_does_not_stop_in_time_is_killed_with_all_that_it_started(scene: Scene, why: str) -> None:
+    driver, term = scene.ready(lead="disobey", patience=0.5), scene.term()
+    processes = scene.processes()
+    if why == "stop":
+        scene.stop.set()
+    else:
+        term.liveness.end("refused")
+    with pytest.raises(DriverDied, match=r"queries did not stop in 0\.5 s; the driver was killed"):
+        driver.lead(term, stop=scene.stop)
+    assert all_gone(processes)
+
+
+def test_a_driver_that_is_stopped_by_a_signal_is_silent_and_killed(scene: Scene) -> None:
+    driver = scene.ready(silence=3)
+    processes = scene.processes()
+    processes[0].suspend()
+    with pytest.raises(DriverDied, match="the driver has not answered for 3 s"):
+        driver.lead(scene.term(), stop=scene.stop)
+    assert all_gone(processes)
+
+
+def test_a_driver_that_is_silent_while_it_stands_by_is_replaced(scene: Scene) -> None:
+    driver = scene.ready(silence=3, pulse="moving")
+    processes = scene.processes()
+    processes[0].suspend()
+    assert wait_until(lambda: driver.gone, SOON) == "the driver has not answered for 3 s"
+    scene.pids_file.unlink()
+    assert driver.prepare(scope="rows", stop=scene.stop)
+    assert all_gone(processes)
+
+
+def test_a_driver_whose_jvm_never_answers_is_killed(scene: Scene) -> None:
+    driver = scene.ready(silence=3, pulse="never")
+    with pytest.raises(DriverDied, match="the driver has not answered for 3 s"):
+        driver.lead(scene.term(), stop=scene.stop)
+
+
+def test_a_query_without_progress_is_hung_and_one_without_data_is_not(scene: Scene) -> None:
+    with pytest.raises(DriverDied, match=r"query 'rows' has made no progress for 2\.5 s; the driver was killed"):
+        scene.ready(pulse="stuck").lead(scene.term(), stop=scene.stop)
+    for fine in ("idle", "moving"):
+        driver, term = scene.ready(pulse=fine), scene.term(seconds=5)
+        assert driver.lead(term, stop=scene.stop) is Ended.LOST
+
+
+def test_code_that_holds_the_interpreter_costs_nothing(scene: Scene) -> None:
+    driver, term = scene.ready(lead="hold"), scene.term(seconds=1)
+    renewals = 0
+
+    def renew() -> None:
+        nonlocal renewals
+        while not scene.stop.wait(0.1):
+            term.liveness.extend(CLOCK.monotonic_s() + 1)
+            renewals += 1
+
+    in_background(renew)
+    try:
+        assert driver.lead(term, stop=threading.Event()) is Ended.IDLE
+    finally:
+        scene.stop.set()
+    assert renewals > scripted.HELD_S / 0.1 / 2
+    assert not term.lost
+
+
+# --- starting -----------------------------------------------------------------------------------------------------
+
+
+def test_an_error_of_the_start_is_the_drivers_own(scene: Scene) -> None:
+    driver = scene.driver(load="refuse")
+    with pytest.raises(PipelineFileError, match=r"^pipeline file 'x\.py' is not there; give the path"):
+        driver.load()
+
+
+def test_a_driver_that_crashes_at_its_start_says_how(scene: Scene) -> None:
+    with pytest.raises(DriverDied, match="the driver ended before it was ready: exit code 5"):
+        scene.driver(prepare="die").prepare(scope="rows", stop=scene.stop)
+
+
+def test_a_start_that_nobody_waits_for_any_more_is_killed(scene: Scene) -> None:
+    driver = scene.driver()
+    assert driver.load() == "rows"
+    scene.stop.set()
+    assert not driver.prepare(scope="rows", stop=scene.stop)
+    assert driver.gone == "the driver was not started"
+
+
+def test_an_orderly_end_leaves_nothing(scene: Scene) -> None:
+    driver = scene.ready()
+    processes = scene.processes()
+    driver.close()
+    assert all_gone(processes)
+
+
+# --- an agent that dies -------------------------------------------------------------------------------------------
+
+AGENT = """
+import sys, threading
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.agents.test_driver_process import Scene
+scene = Scene(Path(sys.argv[2]))
+scene.ready(lead=sys.argv[3]).lead(scene.term(), stop=threading.Event())
+"""
+
+
+@pytest.mark.parametrize("lead", ["obey", "disobey", "hold"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_driver_and_all_that_it_started_end_with_their_agent(tmp_path: Path, number: int, lead: str) -> None:
+    root = Path(__file__).parents[2]
+    agent = subprocess.Popen([sys.executable, "-c", AGENT, str(root), str(tmp_path), lead])
+    try:
+        processes = Scene(tmp_path).processes()
+        os.kill(agent.pid, number)
+        agent.wait(timeout=20)
+        # The workers of another group end with their JVM in Spark; here nothing tells them.
+        wait_until(lambda: all_gone(processes[:2]), SOON, what="the end of driver and JVM")
+    finally:
+        agent.kill()
+        agent.wait()
+        processes[2].kill()
