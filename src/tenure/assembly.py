@@ -174,4 +174,10 @@ def _check_log(path: str | None, *, flag: str) -> None:
 def identify(settings: Settings) -> Identity:
     """Who this process is as a member."""
     host = socket.gethostname()
-    return Identity(member=settings.member or f"{host}-{os.getpid()}-{new_uid()[:4]}", host=host, pid=os.getpid())
+    return Identity(
+        member=settings.member or f"{host}-{os.getpid()}-{new_uid()[:4]}",
+        host=host,
+        pid=os.getpid(),
+        priority=settings.priority,
+        nofailover=settings.nofailover,
+    )

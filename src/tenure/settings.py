@@ -59,6 +59,10 @@ class Settings(BaseSettings):
     queries at the first sign and ends with exit code 4."""
     standby: Literal["warm", "cold"] = "warm"
     """Whether a standby rehearses the newest batches; `cold` saves the memory and the time of the cores."""
+    priority: int = Field(default=0, ge=-1000, le=1000)
+    """Of the standbys that could take over, those with the highest priority go first."""
+    nofailover: bool = False
+    """The member never leads; it can be looked at, and rehearses."""
     checkpoints_kept: int = Field(default=5, ge=1, le=1000)
     """How many checkpoints of a query are kept."""
     inline_limit: int = Field(default=4096, ge=0, le=65536)

@@ -48,7 +48,7 @@ class Work:
         Path(self._words["pids"]).write_text(f"{os.getpid()} {jvm.pid} {workers.pid}")
         return {"rows": 2.5} if "pulse" in self._words else {}
 
-    def lead(self, term: Term, *, stop: threading.Event) -> Ended:
+    def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
         self._led += 1
         self._events.emit(BatchCommitted(term.scope, term.epoch, "rows", self._led, False, 0.0))
         match self._words["lead"]:
@@ -67,8 +67,11 @@ class Work:
                 raise StoreUnavailable("disk is full")
             case "sequence" if self._led > 1:
                 return Ended.IDLE
-        while not (stop.is_set() or term.lost):
+        while not (stop.is_set() or finish.is_set() or term.lost):
             time.sleep(0.01)
+        if finish.is_set():
+            time.sleep(1)  # the batch
+            self._events.emit(BatchCommitted(term.scope, term.epoch, "rows", self._led + 1, False, 0.0))
         return Ended.LOST if term.lost else Ended.STOPPED
 
     def pulse(self) -> Mapping[str, str | None]:

@@ -40,7 +40,7 @@ class Scene:
     def __init__(self, folder: Path) -> None:
         self.pids_file = folder / "pids"
         self.told: list[Event] = []
-        self.stop = threading.Event()
+        self.stop, self.finish = threading.Event(), threading.Event()
         self.drivers: list[DriverProcess] = []
         self._epoch = 0
 
@@ -116,18 +116,25 @@ def in_background(call: Callable[[], object]) -> threading.Thread:
 def test_it_leads_until_it_is_told_to_stop_and_tells_what_happens(scene: Scene) -> None:
     driver = scene.ready()
     scene.at_the_first_batch(scene.stop.set)
-    assert driver.lead(scene.term(), stop=scene.stop) is Ended.STOPPED
+    assert driver.lead(scene.term(), stop=scene.stop, finish=scene.finish) is Ended.STOPPED
     assert scene.batches() == [1]
     assert driver.gone is None
+
+
+def test_it_is_told_to_finish_and_waited_for_without_a_limit(scene: Scene) -> None:
+    driver = scene.ready(patience=0.1)
+    scene.at_the_first_batch(scene.finish.set)
+    assert driver.lead(scene.term(), stop=scene.stop, finish=scene.finish) is Ended.STOPPED
+    assert scene.batches() == [1, 2]
 
 
 def test_one_driver_leads_again_and_again(scene: Scene) -> None:
     driver = scene.ready(lead="sequence")
     lost = scene.term()
     scene.at_the_first_batch(lambda: lost.liveness.end("refused"))
-    assert driver.lead(lost, stop=scene.stop) is Ended.LOST
+    assert driver.lead(lost, stop=scene.stop, finish=scene.finish) is Ended.LOST
     assert not driver.prepare(scope="rows", stop=scene.stop)
-    assert driver.lead(scene.term(), stop=scene.stop) is Ended.IDLE
+    assert driver.lead(scene.term(), stop=scene.stop, finish=scene.finish) is Ended.IDLE
     assert scene.batches() == [1, 2]
 
 
@@ -141,13 +148,15 @@ def test_it_believes_in_its_term_as_long_as_its_agent_does(scene: Scene) -> None
         scene.stop.set()
 
     in_background(renew_for_a_while)
-    assert driver.lead(term, stop=scene.stop) is Ended.STOPPED
+    assert driver.lead(term, stop=scene.stop, finish=scene.finish) is Ended.STOPPED
 
 
 def test_it_stops_believing_at_the_deadline_also_while_its_agent_says_nothing(scene: Scene, tmp_path: Path) -> None:
     driver = scene.ready()
     ended: list[Ended] = []
-    thread = in_background(lambda: ended.append(driver.lead(scene.term(seconds=1), stop=scene.stop)))
+    thread = in_background(
+        lambda: ended.append(driver.lead(scene.term(seconds=1), stop=scene.stop, finish=scene.finish))
+    )
     thread.join(timeout=20)
     assert ended == [Ended.LOST]
 
@@ -159,7 +168,7 @@ def test_what_the_work_fails_with_is_raised_here_and_the_driver_can_lead_again(
     driver = scene.ready(lead=word)
     for _ in range(2):
         with pytest.raises(kind):
-            driver.lead(scene.term(), stop=scene.stop)
+            driver.lead(scene.term(), stop=scene.stop, finish=scene.finish)
     assert driver.gone is None
 
 
@@ -170,7 +179,7 @@ def test_a_driver_that_dies_is_noticed_and_what_it_left_is_killed(scene: Scene) 
     driver = scene.ready(lead="die")
     processes = scene.processes()
     with pytest.raises(DriverDied, match="ended by itself: signal SIGKILL"):
-        driver.lead(scene.term(), stop=scene.stop)
+        driver.lead(scene.term(), stop=scene.stop, finish=scene.finish)
     wait_until(lambda: all_gone(processes), SOON, what="the end of the group")
     assert driver.prepare(scope="rows", stop=scene.stop)
     assert scene.processes()[0].pid != processes[0].pid
@@ -194,7 +203,7 @@ def test_a_driver_that_does_not_stop_in_time_is_killed_with_all_that_it_started(
     else:
         term.liveness.end("refused")
     with pytest.raises(DriverDied, match=r"queries did not stop in 0\.5 s; the driver was killed"):
-        driver.lead(term, stop=scene.stop)
+        driver.lead(term, stop=scene.stop, finish=scene.finish)
     assert all_gone(processes)
 
 
@@ -203,7 +212,7 @@ def test_a_driver_that_is_stopped_by_a_signal_is_silent_and_killed(scene: Scene)
     processes = scene.processes()
     processes[0].suspend()
     with pytest.raises(DriverDied, match="the driver has not answered for 3 s"):
-        driver.lead(scene.term(), stop=scene.stop)
+        driver.lead(scene.term(), stop=scene.stop, finish=scene.finish)
     assert all_gone(processes)
 
 
@@ -220,15 +229,15 @@ def test_a_driver_that_is_silent_while_it_stands_by_is_replaced(scene: Scene) ->
 def test_a_driver_whose_jvm_never_answers_is_killed(scene: Scene) -> None:
     driver = scene.ready(silence=3, pulse="never")
     with pytest.raises(DriverDied, match="the driver has not answered for 3 s"):
-        driver.lead(scene.term(), stop=scene.stop)
+        driver.lead(scene.term(), stop=scene.stop, finish=scene.finish)
 
 
 def test_a_query_without_progress_is_hung_and_one_without_data_is_not(scene: Scene) -> None:
     with pytest.raises(DriverDied, match=r"query 'rows' has made no progress for 2\.5 s; the driver was killed"):
-        scene.ready(pulse="stuck").lead(scene.term(), stop=scene.stop)
+        scene.ready(pulse="stuck").lead(scene.term(), stop=scene.stop, finish=scene.finish)
     for fine in ("idle", "moving"):
         driver, term = scene.ready(pulse=fine), scene.term(seconds=5)
-        assert driver.lead(term, stop=scene.stop) is Ended.LOST
+        assert driver.lead(term, stop=scene.stop, finish=scene.finish) is Ended.LOST
 
 
 def test_code_that_holds_the_interpreter_costs_nothing(scene: Scene) -> None:
@@ -243,7 +252,7 @@ def test_code_that_holds_the_interpreter_costs_nothing(scene: Scene) -> None:
 
     in_background(renew)
     try:
-        assert driver.lead(term, stop=threading.Event()) is Ended.IDLE
+        assert driver.lead(term, stop=threading.Event(), finish=scene.finish) is Ended.IDLE
     finally:
         scene.stop.set()
     assert renewals > scripted.HELD_S / 0.1 / 2
@@ -287,7 +296,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.agents.test_driver_process import Scene
 scene = Scene(Path(sys.argv[2]))
-scene.ready(lead=sys.argv[3]).lead(scene.term(), stop=threading.Event())
+scene.ready(lead=sys.argv[3]).lead(scene.term(), stop=threading.Event(), finish=scene.finish)
 """
 
 

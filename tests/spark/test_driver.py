@@ -24,6 +24,7 @@ from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.loading import load_pipeline
 from tenure.spark import driver as driver_module
 from tenure.spark.driver import SparkDriver
+from tenure.testing.waiting import wait_until
 
 PATIENCE = timedelta(seconds=0.3)
 FILE = """
@@ -79,7 +80,8 @@ class FakeStream:
         self.query = FakeQuery(declared.name)
         self.failure: BaseException | None = None
         self.ends_by_itself = False
-        self.closed = False
+        self.closed = self.finished = False
+        self.in_batch = True
         self.on_start: Callable[[], None] = lambda: None
         FakeStream.made[self.name] = self
 
@@ -92,6 +94,9 @@ class FakeStream:
     def close(self) -> None:
         self.closed = True
 
+    def finish(self) -> None:
+        self.finished = True
+
 
 start_hooks: dict[str, Callable[[FakeStream], None]] = {}
 
@@ -103,7 +108,7 @@ class Lead:
         self.folder = folder
         self.liveness = Liveness(clock=SystemClock(), until_s=float("inf"))
         self.term = Term(Scope("rows"), 1, "anna", Version("1"), Version("1"), self.liveness)
-        self.stop = threading.Event()
+        self.stop, self.finish = threading.Event(), threading.Event()
         self.killed = 0
         self.ended: Ended | BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -159,7 +164,7 @@ class Lead:
 
     def _lead(self, driver: SparkDriver) -> None:
         try:
-            self.ended = driver.lead(self.term, stop=self.stop)
+            self.ended = driver.lead(self.term, stop=self.stop, finish=self.finish)
         except TenureError as error:
             self.ended = error
 
@@ -194,6 +199,27 @@ def test_being_asked_to_stop_ends_it(lead: Lead) -> None:
     lead.stop.set()
     assert lead.end() is Ended.STOPPED
     assert all(one.query.stopped for one in streams.values())
+
+
+def test_asked_to_finish_it_stops_each_query_after_its_batch(lead: Lead) -> None:
+    streams = lead.begin("a b")
+    lead.finish.set()
+    wait_until(lambda: all(one.finished for one in streams.values()), timedelta(seconds=10))
+    streams["a"].in_batch = False
+    assert lead.goes_on()
+    assert not any(one.query.stopped for one in streams.values())
+    streams["b"].in_batch = False
+    assert lead.end() is Ended.STOPPED
+    assert all(one.query.stopped for one in streams.values())
+
+
+@pytest.mark.parametrize("word", ["stop", "lost"])
+def test_a_batch_that_does_not_finish_is_given_up_for_a_stop_or_a_lost_term(lead: Lead, word: str) -> None:
+    lead.begin("a")
+    lead.finish.set()
+    assert lead.goes_on()
+    lead.stop.set() if word == "stop" else lead.liveness.end("refused")
+    assert lead.end() is Ended.STOPPED
 
 
 def test_a_signal_that_ends_the_jvm_as_well_is_no_failure(lead: Lead) -> None:

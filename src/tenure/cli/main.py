@@ -18,13 +18,13 @@ from typing import Annotated
 
 import typer
 
-from tenure.assembly import assemble, checkpoint_store, scope_store
+from tenure.assembly import assemble, checkpoint_store
+from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Narrator, Output, complain, print_json, show
+from tenure.cli.verbs import failover, list_members, pause, restart, resume, show_members, switchover
 from tenure.clock import SystemClock
-from tenure.coordination.records import Scope
-from tenure.coordination.store import CoordinationStore
 from tenure.errors import HandleNotFound, StorageError, TenureError, UsageError
-from tenure.settings import Settings, load_settings
+from tenure.settings import load_settings
 from tenure.status.snapshot import take_snapshot, terms
 
 app = typer.Typer(
@@ -32,11 +32,8 @@ app = typer.Typer(
 )
 checkpoints_app = typer.Typer(no_args_is_help=True, help="Look at the checkpoints of a pipeline.")
 app.add_typer(checkpoints_app, name="checkpoints")
-
-StoreOption = Annotated[str | None, typer.Option("--store", help="URL of the coordination store: sqlite:///path")]
-StorageOption = Annotated[str | None, typer.Option("--storage", help="URL of the storage: file:///path, s3://...")]
-ScopeOption = Annotated[str | None, typer.Option("--scope", help="The pipeline's scope (by default its name).")]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
+for verb in (list_members, switchover, failover, pause, resume, restart):
+    app.command(verb.__name__.removesuffix("_members"))(verb)
 
 
 @app.command()
@@ -53,6 +50,8 @@ def run(
     member: Annotated[str | None, typer.Option(help="This member's name.")] = None,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when the sources have nothing more.")] = False,
     stop_patience: Annotated[str | None, typer.Option(help="How long queries may take to stop.")] = None,
+    priority: Annotated[int | None, typer.Option(help="Standbys with a higher one are elected first.")] = None,
+    nofailover: Annotated[bool | None, typer.Option("--nofailover", help="Never lead.")] = None,
     on_store_loss: Annotated[str | None, typer.Option(help="hold: go on until the deadline, wait. Or stop.")] = None,
     standby: Annotated[str | None, typer.Option(help="warm: rehearse while standing by. Or cold.")] = None,
     spark_log: Annotated[str | None, typer.Option(help="File for what Spark's JVM prints.")] = None,
@@ -70,6 +69,8 @@ def run(
         ttl=ttl,
         member=member,
         stop_patience=stop_patience,
+        priority=priority,
+        nofailover=nofailover,
         on_store_loss=on_store_loss,
         standby=standby,
         spark_log=spark_log,
@@ -100,19 +101,12 @@ def run(
 def status(store: StoreOption = None, scope: ScopeOption = None, output: OutputOption = Output.TABLE) -> None:
     """Who leads, who stands by, and how far each query is."""
     settings = load_settings(store=store, scope=scope)
-    with _opened(settings) as (opened, name):
+    with open_scope(settings) as (opened, name):
         found = take_snapshot(opened, name)
     if output is Output.JSON:
         print_json(asdict(found))
         return
-    members = [{**asdict(one), "role": "leader" if one.member == found.leader else "standby"} for one in found.members]
-    leader = found.leader or "nobody"
-    show(
-        members,
-        output=output,
-        title=f"{found.scope} on {found.store}: {leader} leads, epoch {found.epoch}",
-        columns=("member", "role", "host", "pid", "since"),
-    )
+    show_members(found)
     queries = [asdict(one) for one in found.queries]
     show(queries, output=output, title="newest checkpoints", columns=("query", "batch", "epoch"))
 
@@ -121,7 +115,7 @@ def status(store: StoreOption = None, scope: ScopeOption = None, output: OutputO
 def history(store: StoreOption = None, scope: ScopeOption = None, output: OutputOption = Output.TABLE) -> None:
     """The terms of a pipeline: epoch, holder, from, to, why it ended."""
     settings = load_settings(store=store, scope=scope)
-    with _opened(settings) as (opened, name):
+    with open_scope(settings) as (opened, name):
         found = terms(opened, name)
     rows = [
         {"epoch": t.epoch, "holder": t.holder, "from": t.since, "to": t.until or None, "why": t.why or None}
@@ -141,7 +135,7 @@ def checkpoints_list(
     """The checkpoints that are kept, oldest first."""
     settings = load_settings(store=store, storage=storage, scope=scope)
     rows = []
-    with _opened(settings) as (opened, name):
+    with open_scope(settings) as (opened, name):
         queries = [one.query for one in take_snapshot(opened, name).queries]
         if query is not None and query not in queries:
             raise UsageError(f"query {query!r} has no checkpoint in scope {name!r}", fix=f"known: {queries}")
@@ -164,7 +158,7 @@ def checkpoints_show(
 ) -> None:
     """One checkpoint, with its offsets."""
     settings = load_settings(store=store, storage=storage, scope=scope)
-    with _opened(settings) as (opened, name):
+    with open_scope(settings) as (opened, name):
         checkpoints = checkpoint_store(opened, name, query, settings=settings, clock=SystemClock())
         try:
             found = checkpoints.newest() if batch is None else checkpoints.get(batch)
@@ -184,16 +178,6 @@ def checkpoints_show(
 def version() -> None:
     """Print the version."""
     sys.stdout.write(f"tenure {installed_version('tenure')}\n")
-
-
-@contextmanager
-def _opened(settings: Settings) -> Iterator[tuple[CoordinationStore, Scope]]:
-    name = Scope(settings.required("scope"))
-    opened = scope_store(settings, existing=True)
-    try:
-        yield opened, name
-    finally:
-        opened.close()
 
 
 @contextmanager

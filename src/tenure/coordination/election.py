@@ -7,11 +7,22 @@ reads, writes and waits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
 from tenure.clock import Clock
+from tenure.coordination.candidates import (
+    MEMBERS,
+    PAUSED,
+    SWITCHOVER,
+    Candidate,
+    State,
+    Switchover,
+    candidates_in,
+    decode_switchover,
+)
 from tenure.coordination.election_rules import (
     Office,
     Seen,
@@ -21,16 +32,13 @@ from tenure.coordination.election_rules import (
     next_step,
     resignation,
 )
-from tenure.coordination.encoding import decode, encode, new_uid
-from tenure.coordination.records import Delete, Key, Put, Record, Revision, Scope
+from tenure.coordination.encoding import decode, new_uid
+from tenure.coordination.records import Delete, Put, Record, Revision, Scope, Version
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER, Term, commit_under
-from tenure.errors import CorruptRecord, GuardFailed, SessionEnded
-
-MEMBERS = Key("members")
-"""Under it one session-bound record for each member."""
+from tenure.errors import CorruptRecord, GuardFailed, SessionEnded, StoreError
 
 WAKE_UP = timedelta(seconds=1)
 """A waiting contender looks up this often, to see that it was asked to stop."""
@@ -43,16 +51,6 @@ class Flag(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class MemberInfo:
-    """A member as it announced itself."""
-
-    member: str
-    host: str
-    pid: int
-    since: str
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """A scope's leadership at one instant. `leader` None: nobody leads. `office` None: nobody ever did."""
 
@@ -60,7 +58,10 @@ class View:
     epoch: int
     """The epoch of the leader; 0 when nobody leads."""
     office: Office | None
-    members: tuple[MemberInfo, ...]
+    members: tuple[Candidate, ...]
+    paused: bool
+    switchover: Switchover | None
+    """A request that the newest term has not obeyed yet."""
     revision: Revision
 
 
@@ -72,15 +73,44 @@ class Election:
         self._scope = scope
         self._member = member
         self._clock = clock
+        self._announced: tuple[Candidate, Version] | None = None  # None: not joined
 
-    def join(self, keeper: SessionKeeper, *, host: str, pid: int) -> None:
+    def join(
+        self,
+        keeper: SessionKeeper,
+        *,
+        host: str,
+        pid: int,
+        state: State = State.READY,
+        priority: int = 0,
+        nofailover: bool = False,
+    ) -> None:
         """Announce the member for as long as its session lives.
 
         Raises SessionEnded, StoreUnavailable, OutcomeUnknown; GuardFailed when a live member has this name.
         """
-        value = encode({"host": host, "pid": pid, "since": self._now(), "uid": new_uid()})
-        put = Put(MEMBERS.child(self._member), value, replaces=None, session=keeper.session_id)
-        commit_settled(
+        who = Candidate(self._member, host, pid, self._now(), state, priority, nofailover)
+        self._announced = (who, self._put_member(keeper, who, replaces=None))
+
+    def announce(self, keeper: SessionKeeper, state: State) -> None:
+        """Say what the member is doing now. It takes part in the election while it is READY or WARM.
+
+        Raises SessionEnded, StoreUnavailable, OutcomeUnknown.
+        """
+        assert self._announced is not None, "join first"
+        who, version = self._announced
+        if who.state is state:
+            return
+        who = replace(who, state=state)
+        try:
+            self._announced = (who, self._put_member(keeper, who, replaces=version))
+        except GuardFailed as gone:
+            raise SessionEnded(keeper.session_id, why="its member record is gone") from gone
+
+    def _put_member(self, keeper: SessionKeeper, who: Candidate, *, replaces: Version | None) -> Version:
+        key = MEMBERS.child(self._member)
+        put = Put(key, who.encode(uid=new_uid()), replaces=replaces, session=keeper.session_id)
+        commit = commit_settled(
             self._store,
             self._scope,
             guards=(),
@@ -88,9 +118,17 @@ class Election:
             go_on=lambda: not keeper.liveness.over,
             clock=self._clock,
         )
+        return commit.versions[key]
 
-    def campaign(self, keeper: SessionKeeper, *, stop: Flag) -> Term | None:
-        """Wait until the member is elected and return its term; None when `stop` was set first.
+    def campaign(
+        self,
+        keeper: SessionKeeper,
+        *,
+        stop: Flag,
+        on_look: Callable[[Sequence[Record]], None] = lambda records: None,
+    ) -> Term | None:
+        """Wait until the member is elected and return its term; None when `stop` was set first. `on_look` gets the
+        records of the scope each time they were read: at every change, and every `WAKE_UP`.
 
         Raises SessionEnded when the session is over, StoreUnavailable, OutcomeUnknown, CorruptRecord.
         """
@@ -100,6 +138,7 @@ class Election:
             if keeper.liveness.over:
                 raise SessionEnded(keeper.session_id, why=keeper.liveness.why or "it ended") from keeper.liveness.cause
             listing = self._store.list(self._scope, "")
+            on_look(listing.records)
             seen = seen_in(listing.records)
             step = next_step(seen, member=self._member, session=keeper.session_id, now=self._now(), uid=uid)
             match step:
@@ -112,9 +151,27 @@ class Election:
                 case _:
                     revision = max(revision, listing.revision)
                     with self._store.watch(self._scope, after=revision) as changes:
-                        while changes.wait(timeout=WAKE_UP) is None and not stop.is_set() and not keeper.liveness.over:
-                            pass
+                        changes.wait(timeout=WAKE_UP)
         return None
+
+    def attend(self, term: Term, *, stop: Flag, on_look: Callable[[Sequence[Record]], None]) -> None:
+        """Watch over the office until `stop` is set: the term ends as soon as the office is seen to be another's.
+
+        A store that is away is waited for: its word is not needed, the term has its deadline.
+        """
+        revision = Revision(0)
+        while not stop.is_set() and not term.lost:
+            try:
+                listing = self._store.list(self._scope, "")
+                if not holds_office(term, listing.records):
+                    term.liveness.end("the office was taken away")
+                    return
+                on_look(listing.records)
+                revision = max(revision, listing.revision)
+                with self._store.watch(self._scope, after=revision) as changes:
+                    changes.wait(timeout=WAKE_UP)
+            except StoreError:
+                self._clock.sleep(WAKE_UP.total_seconds())
 
     def resign(self, term: Term, *, why: str = "resigned") -> None:
         """Give the term up: the office is empty when this returns.
@@ -137,7 +194,7 @@ class Election:
             commit = commit_settled(
                 self._store,
                 self._scope,
-                guards=(),
+                guards=step.guards,
                 writes=step.writes,
                 go_on=lambda: not keeper.liveness.over,
                 clock=self._clock,
@@ -178,24 +235,35 @@ def observe(store: CoordinationStore, scope: Scope) -> View:
     if seen.leader is not None:
         found = decode(seen.leader, fields={"member": str, "epoch": int})
         leader, epoch = found["member"], found["epoch"]
+    office = None if seen.epoch is None else decode_office(seen.epoch)
+    request = None if seen.switchover is None else decode_switchover(seen.switchover)
     return View(
         leader=leader,
         epoch=epoch,
-        office=None if seen.epoch is None else decode_office(seen.epoch),
-        members=tuple(_member_info(record) for record in listing.records if record.key.is_under(MEMBERS)),
+        office=office,
+        members=seen.members,
+        paused=seen.paused,
+        switchover=request if request is not None and office is not None and request.epoch == office.epoch else None,
         revision=listing.revision,
     )
 
 
+def holds_office(term: Term, records: Sequence[Record]) -> bool:
+    """Whether the two records are those of the term."""
+    versions = {record.key: record.version for record in records if record.key in (LEADER, EPOCH)}
+    return versions == {LEADER: term.leader, EPOCH: term.epoch_record}
+
+
 def seen_in(records: tuple[Record, ...]) -> Seen:
-    """The two records of the election among those of a listing. Raises CorruptRecord: a leader without epoch."""
+    """The records of the election among those of a listing. Raises CorruptRecord: a leader without epoch."""
     by_key = {record.key: record for record in records}
-    seen = Seen(leader=by_key.get(LEADER), epoch=by_key.get(EPOCH))
+    seen = Seen(
+        leader=by_key.get(LEADER),
+        epoch=by_key.get(EPOCH),
+        switchover=by_key.get(SWITCHOVER),
+        paused=PAUSED in by_key,
+        members=tuple(candidates_in(records)),
+    )
     if seen.leader is not None and seen.epoch is None:
         raise CorruptRecord(f"record {LEADER!r} stands without record {EPOCH!r}", fix="restore the epoch record")
     return seen
-
-
-def _member_info(record: Record) -> MemberInfo:
-    found = decode(record, fields={"host": str, "pid": int, "since": str})
-    return MemberInfo(record.key.name, found["host"], found["pid"], found["since"])

@@ -1,7 +1,8 @@
 """Pure: what was read of a scope -> the next step of a contender. No I/O, no clock.
 
 The records: `leader` (session-bound: who holds office) and `epoch` (permanent: the newest epoch, and the terms
-before it). Taking office is one commit: `leader` must be absent, `epoch` must be the one that was read.
+before it). Taking office is one commit: `leader` and `paused` must be absent, `epoch` must be the one that was read;
+a request for a switchover that was read goes with it. Whose turn it is, is decided in `candidates`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tenure.coordination.candidates import PAUSED, SWITCHOVER, Candidate, decode_switchover, may_take_office
 from tenure.coordination.encoding import decode, encode
-from tenure.coordination.records import Delete, Put, Record, SessionId, Write
+from tenure.coordination.records import Absent, Delete, Guard, Put, Record, SessionId, Write
 from tenure.coordination.term import EPOCH, LEADER
 from tenure.errors import CorruptRecord
 
@@ -54,14 +56,18 @@ class Seen:
 
     leader: Record | None
     epoch: Record | None
+    switchover: Record | None = None
+    paused: bool = False
+    members: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOffice:
-    """Nobody leads: commit these writes. The epoch that they begin is `epoch`."""
+    """Nobody leads: commit these writes under these guards. The epoch that they begin is `epoch`."""
 
     epoch: int
-    writes: tuple[Write, Write]
+    writes: tuple[Write, ...]
+    guards: tuple[Guard, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ class Vacate:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Another member leads: wait for a change."""
+    """Another member leads or goes first, or the scope is paused: wait for a change."""
 
 
 Step = TakeOffice | Vacate | Wait
@@ -87,6 +93,10 @@ def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str
             return Vacate(writes=(Delete(LEADER, seen.leader.version),))
         return Wait()
     office = None if seen.epoch is None else decode_office(seen.epoch)
+    request = None if seen.switchover is None else decode_switchover(seen.switchover)
+    outgoing = None if office is None else (office.epoch, office.holder)
+    if seen.paused or not may_take_office(member, seen.members, request=request, outgoing=outgoing):
+        return Wait()
     epoch = 1 if office is None else office.epoch + 1
     begun = Office(
         epoch=epoch,
@@ -102,7 +112,9 @@ def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str
         writes=(
             Put(LEADER, encode({"member": member, "epoch": epoch, "uid": uid}), replaces=None, session=session),
             Put(EPOCH, encode_office(begun, uid=uid), replaces=replaced),
+            *(() if seen.switchover is None else (Delete(SWITCHOVER, seen.switchover.version),)),
         ),
+        guards=(Absent(PAUSED),),
     )
 
 

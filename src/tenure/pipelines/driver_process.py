@@ -15,14 +15,16 @@ from tenure.clock import Clock
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
 from tenure.errors import DriverDied, error_from_data
-from tenure.events import DriverStarted, Events, event_from_data
+from tenure.events import DriverStarted, Events, StandbyWarm, event_from_data
 from tenure.pipelines.child import Child, Start
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.link import (
     Begin,
     Close,
     Failed,
+    Finish,
     Lead,
+    Link,
     Loaded,
     Lost,
     Over,
@@ -112,24 +114,29 @@ class DriverProcess:
         running.prepared = True
         return True
 
-    def lead(self, term: Term, *, stop: Flag) -> Ended:
-        """Let it lead until the term is lost, `stop` is set, or the queries end.
+    @property
+    def warm(self) -> bool:
+        """Whether its first batch will find all that it needs in memory: it has rehearsed, or led before."""
+        return self._running is not None and self._running.warm
+
+    def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
+        """Let it lead until the term is lost, `stop` is set, or the queries end. Once `finish` is set, they end their
+        batches, however long those take.
 
         Raises what the driver raises; DriverDied: it ended by itself, hung, or did not stop in time and was killed.
         """
         running = self._running
         assert running is not None
-        link, until_s = running.child.link, term.liveness.until_s
         running.progress.clear()
-        link.send(Lead(term.to_json(), until_s))
-        lost = asked = False
-        patience_end_s = float("inf")
+        said = _Said(running.child.link, term)
+        patience_end_s: float | None = None  # None: it need not stop yet
         while True:
             word = running.next(timeout_s=_LOOK_S)
             match word:
                 case Over():
                     if word.error is not None:
                         raise error_from_data(word.error)
+                    running.warm = True
                     return Ended(word.ended)
                 case Failed():
                     raise error_from_data(word.error)
@@ -137,25 +144,16 @@ class DriverProcess:
                     raise DriverDied(self.gone or "")
                 case _:
                     pass
-            if not lost and term.lost:
-                lost = True
-                link.send(Lost(term.liveness.why or "it is over"))
-            elif not asked and stop.is_set():
-                asked = True
-                link.send(Stop())
-            elif not lost and term.liveness.until_s != until_s:
-                until_s = term.liveness.until_s
-                link.send(Renewed(until_s))
+            must_stop = said.say(stop=stop.is_set(), finish=finish.is_set())
             now_s = self._clock.monotonic_s()
-            if patience_end_s == float("inf") and (lost or asked):
+            why = running.hung(now_s, silence_s=self._silence_s)
+            if must_stop and patience_end_s is None:
                 patience_end_s = now_s + self._stop_patience_s
-            if now_s > patience_end_s:
+            if patience_end_s is not None and now_s > patience_end_s:
+                why = f"queries did not stop in {self._stop_patience_s:g} s"
+            if why is not None:
                 self.kill()
-                raise DriverDied(f"queries did not stop in {self._stop_patience_s:g} s; the driver was killed")
-            hung = running.hung(now_s, silence_s=self._silence_s)
-            if hung is not None:
-                self.kill()
-                raise DriverDied(f"{hung}; the driver was killed")
+                raise DriverDied(f"{why}; the driver was killed")
 
     def kill(self) -> None:
         """Kill the driver and its JVM at once. `close` is still needed."""
@@ -194,12 +192,43 @@ class DriverProcess:
         return None
 
 
+class _Said:
+    """What a driver was told of one leadership: each thing once, each new deadline."""
+
+    def __init__(self, link: Link, term: Term) -> None:
+        self._link = link
+        self._term = term
+        self._until_s = term.liveness.until_s
+        self._words: set[type[Word]] = set()
+        link.send(Lead(term.to_json(), self._until_s))
+
+    def say(self, *, stop: bool, finish: bool) -> bool:
+        """Tell what is new; return whether the driver must stop its queries now."""
+        if self._term.lost:
+            self._once(Lost(self._term.liveness.why or "it is over"))
+            return True
+        if self._term.liveness.until_s != self._until_s:
+            self._until_s = self._term.liveness.until_s
+            self._link.send(Renewed(self._until_s))
+        if stop:
+            self._once(Stop())
+        elif finish:
+            self._once(Finish())
+        return stop
+
+    def _once(self, word: Word) -> None:
+        if type(word) not in self._words:
+            self._words.add(type(word))
+            self._link.send(word)
+
+
 class _Running:
     """One process of the driver, its words, and two threads that end with it: one reads, one waits for the end."""
 
     def __init__(self, child: Child, *, clock: Clock, told: Events) -> None:
         self.child = child
         self.prepared = False
+        self.warm = False
         self.limits_s: dict[str, float] = {}
         self.progress: dict[str, tuple[str | None, float]] = {}
         """For each query its last mark, and when it changed. Written by the reading thread."""
@@ -256,7 +285,9 @@ class _Running:
                         if self.progress.get(query, (None, 0.0))[0] != mark or mark is None:
                             self.progress[query] = (mark, now_s)
                 case Told():
-                    self._told.emit(event_from_data(word.event))
+                    event = event_from_data(word.event)
+                    self.warm = self.warm or isinstance(event, StandbyWarm)
+                    self._told.emit(event)
                 case Failed():
                     self.how = str(error_from_data(word.error))
                     self._words.put(word)

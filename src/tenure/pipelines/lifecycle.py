@@ -18,6 +18,10 @@ class Ended(Enum):
     """The member was asked to stop; the queries are stopped."""
     FAILED = "failed"
     """A query ended with an error of its own."""
+    SWITCHOVER = "switchover"
+    """An operator asked for it: the batch was finished, the queries are stopped."""
+    RESTART = "restart"
+    """The same, and the driver is to be replaced."""
     DIED = "died"
     """The driver ended by itself, or hung and was killed."""
 
@@ -35,5 +39,7 @@ AFTER: Mapping[Ended, Next] = {
     Ended.IDLE: Next(resign="finished", again=False),
     Ended.STOPPED: Next(resign="stopped", again=False),
     Ended.FAILED: Next(resign="failed", again=False),
+    Ended.SWITCHOVER: Next(resign="switchover", again=True),
+    Ended.RESTART: Next(resign="restart", again=True),
     Ended.DIED: Next(resign="driver died", again=True),
 }

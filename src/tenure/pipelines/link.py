@@ -67,6 +67,11 @@ class Stop(Word):
 
 
 @dataclass(frozen=True, slots=True)
+class Finish(Word):
+    """Let each query finish its batch, then stop it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Close(Word):
     """End the process."""
 
@@ -121,7 +126,7 @@ class Failed(Word):
 
 _WORDS: Mapping[str, type[Word]] = {
     kind.__name__: kind
-    for kind in (Begin, Prepare, Lead, Renewed, Lost, Stop, Close, Loaded, Prepared, Pulse, Told, Over, Failed)
+    for kind in (Begin, Prepare, Lead, Renewed, Lost, Stop, Finish, Close, Loaded, Prepared, Pulse, Told, Over, Failed)
 }
 
 

@@ -8,14 +8,16 @@ that a first start succeeds: what is wrong with it is raised.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
 from tenure.clock import Clock
-from tenure.coordination.election import Election, Flag
-from tenure.coordination.records import Scope
+from tenure.coordination.candidates import RESTARTS, SWITCHOVER, State, decode_switchover
+from tenure.coordination.election import WAKE_UP, Election, Flag
+from tenure.coordination.records import Delete, Key, Record, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
@@ -55,8 +57,14 @@ class Driver(Protocol):
         """Why it must be prepared again before it can lead: how it ended, or that it answers no more. None: it can."""
         ...
 
-    def lead(self, term: Term, *, stop: Flag) -> Ended:
-        """Run the queries until the term is lost, `stop` is set, or they end; they are stopped on return.
+    @property
+    def warm(self) -> bool:
+        """Whether its first batch as a leader would be fast."""
+        ...
+
+    def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
+        """Run the queries until the term is lost, `stop` is set, or they end; they are stopped on return. Once
+        `finish` is set, each one ends its batch and begins no other.
 
         Raises the error of a query that failed, TermLost when the store said so, DriverDied.
         """
@@ -69,11 +77,13 @@ class Driver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a member is."""
+    """Who a member is. The higher `priority` is elected first; with `nofailover` it never is."""
 
     member: str
     host: str
     pid: int
+    priority: int = 0
+    nofailover: bool = False
 
 
 class Member:
@@ -145,32 +155,74 @@ class Member:
             if self._driver.prepare(scope=self._scope, stop=stop):
                 self._was_ready = True
                 self._events.emit(MemberReady(scope=self._scope, member=self._identity.member))
-            term = self._election.campaign(keeper, stop=_Either(stop, self._driver))
-            if term is not None:
-                ended = self._lead(term, stop=stop if self._hold else _StopOrStoreLost(stop, term))
-                if ended is Ended.STOPPED and not (self._hold or stop.is_set()):
-                    cause = term.liveness.cause
-                    raise StoreUnavailable(f"the store is away, and on_store_loss says stop: {cause}") from cause
-                return ended
-            gone = self._driver.gone
-            if gone is not None and not stop.is_set():
-                raise DriverDied(gone)
-            return Ended.STOPPED
+            requests = _Requests(RESTARTS.child(self._identity.member), stop=stop, driver=self._driver)
 
-    def _lead(self, term: Term, *, stop: Flag) -> Ended:
-        self._events.emit(TermWon(scope=self._scope, member=self._identity.member, epoch=term.epoch))
+            def look(records: Sequence[Record]) -> None:
+                self._election.announce(keeper, State.WARM if self._driver.warm else State.READY)
+                requests.look(records, epoch=None)
+
+            term = self._election.campaign(keeper, stop=requests, on_look=look)
+            if term is not None:
+                ended = self._attended(term, keeper, requests, stop=stop)
+            elif stop.is_set():
+                ended = Ended.STOPPED
+            elif requests.restart is not None:
+                ended = Ended.RESTART
+            else:
+                raise DriverDied(self._driver.gone or "the driver ended")
+            if ended is Ended.RESTART and requests.restart is not None:
+                self._driver.close()
+                self._obeyed(requests.restart)
+            return ended
+
+    def _attended(self, term: Term, keeper: SessionKeeper, requests: _Requests, *, stop: threading.Event) -> Ended:
+        """Lead, while a thread watches over the office and looks for what operators ask."""
+        over = threading.Event()
+
+        def look(records: Sequence[Record]) -> None:
+            self._election.announce(keeper, State.LEADING)
+            requests.look(records, epoch=term.epoch)
+
+        watch = threading.Thread(
+            target=self._election.attend,
+            args=(term,),
+            kwargs={"stop": over, "on_look": look},
+            name="tenure-office",
+            daemon=True,
+        )
+        watch.start()
         try:
-            ended = self._driver.lead(term, stop=stop)
+            return self._lead(term, requests, stop=stop)
+        finally:
+            over.set()
+            watch.join(timeout=2 * WAKE_UP.total_seconds())  # a store that hangs is not waited for
+
+    def _lead(self, term: Term, requests: _Requests, *, stop: threading.Event) -> Ended:
+        self._events.emit(TermWon(scope=self._scope, member=self._identity.member, epoch=term.epoch))
+        halt: Flag = stop if self._hold else _StopOrStoreLost(stop, term)
+        try:
+            ended = self._driver.lead(term, stop=halt, finish=requests.finish)
         except TermLost:
             ended = Ended.LOST
         except DriverDied:
-            self._give_up(term, Ended.LOST if term.lost else Ended.STOPPED if stop.is_set() else Ended.DIED)
+            asked = Ended.STOPPED if stop.is_set() else requests.finish_as
+            self._give_up(term, Ended.LOST if term.lost else asked or Ended.DIED)
             raise
         except Exception:
             self._give_up(term, Ended.FAILED)
             raise
+        if ended is Ended.STOPPED and not stop.is_set() and requests.finish_as is not None:
+            ended = requests.finish_as
         self._give_up(term, ended)
+        if ended is Ended.STOPPED and not (self._hold or stop.is_set()):
+            cause = term.liveness.cause
+            raise StoreUnavailable(f"the store is away, and on_store_loss says stop: {cause}") from cause
         return ended
+
+    def _obeyed(self, request: Record) -> None:
+        """Remove a request that was obeyed; one that was made anew meanwhile stays."""
+        with suppress(GuardFailed):
+            self._store.commit(self._scope, guards=(), writes=(Delete(request.key, request.version),))
 
     def _give_up(self, term: Term, ended: Ended) -> None:
         word = AFTER[ended].resign
@@ -190,7 +242,14 @@ class Member:
         deadline_s = self._clock.monotonic_s() + 2 * self._ttl.total_seconds()
         while True:
             try:
-                return self._election.join(keeper, host=self._identity.host, pid=self._identity.pid)
+                return self._election.join(
+                    keeper,
+                    host=self._identity.host,
+                    pid=self._identity.pid,
+                    state=State.STARTING,
+                    priority=self._identity.priority,
+                    nofailover=self._identity.nofailover,
+                )
             except GuardFailed as taken:
                 if self._clock.monotonic_s() > deadline_s:
                     raise UsageError(
@@ -200,15 +259,34 @@ class Member:
                 self._clock.wait(stop, timeout_s=0.2)
 
 
-class _Either:
-    """Set when the member was asked to stop, or its driver is gone: either way it must not go on contending."""
+class _Requests:
+    """What operators ask of one member under one session. As a flag: set when it must not go on contending."""
 
-    def __init__(self, stop: threading.Event, driver: Driver) -> None:
+    def __init__(self, restart_key: Key, *, stop: threading.Event, driver: Driver) -> None:
+        self._restart_key = restart_key
         self._stop = stop
         self._driver = driver
+        self.restart: Record | None = None  # None: nobody asked for it
+        self.finish = threading.Event()
+        """Set when the leader shall finish its batch and give the term up."""
+        self.finish_as: Ended | None = None  # None: it shall not
 
     def is_set(self) -> bool:
-        return self._stop.is_set() or self._driver.gone is not None
+        return self._stop.is_set() or self.restart is not None or self._driver.gone is not None
+
+    def look(self, records: Sequence[Record], *, epoch: int | None) -> None:
+        """Note what the records ask. `epoch`: of the member's own term, None: it does not lead."""
+        for record in records:
+            if record.key == self._restart_key:
+                self.restart = record
+                self._finish(Ended.RESTART)
+            elif record.key == SWITCHOVER and decode_switchover(record).epoch == epoch:
+                self._finish(Ended.SWITCHOVER)
+
+    def _finish(self, ended: Ended) -> None:
+        if self.finish_as is None:
+            self.finish_as = ended
+            self.finish.set()
 
 
 class _StopOrStoreLost:

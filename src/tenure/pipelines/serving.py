@@ -11,7 +11,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tenure.clock import Clock
@@ -25,6 +25,7 @@ from tenure.pipelines.link import (
     Begin,
     Close,
     Failed,
+    Finish,
     Lead,
     Link,
     Loaded,
@@ -50,8 +51,9 @@ class Work(Protocol):
         limit may show no progress. Raises TenureError."""
         ...
 
-    def lead(self, term: Term, *, stop: threading.Event) -> Ended:
-        """Run the queries until the term is lost, `stop` is set, or they end; they are stopped on return.
+    def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
+        """Run the queries until the term is lost, `stop` is set, or they end; they are stopped on return. Once
+        `finish` is set, each one ends its batch and begins no other.
 
         Raises the error of a query that failed, TermLost when the store said so, DriverDied, DriverStuck.
         """
@@ -78,7 +80,8 @@ class Pipeline:
 @dataclass(frozen=True, slots=True)
 class _Leadership:
     term: Term
-    stop: threading.Event
+    stop: threading.Event = field(default_factory=threading.Event)
+    finish: threading.Event = field(default_factory=threading.Event)
 
 
 class Served:
@@ -145,7 +148,7 @@ class Served:
 
     def _lead(self, work: Work, order: _Leadership) -> Over:
         try:
-            return Over(work.lead(order.term, stop=order.stop).value)
+            return Over(work.lead(order.term, stop=order.stop, finish=order.finish).value)
         except TermLost:
             return Over(Ended.LOST.value)
         except DriverDied:
@@ -159,12 +162,14 @@ class Served:
             match word:
                 case Lead():
                     liveness = Liveness(clock=self._clock, until_s=word.until_s)
-                    self._current = _Leadership(Term.from_json(word.term, liveness=liveness), threading.Event())
+                    self._current = _Leadership(Term.from_json(word.term, liveness=liveness))
                     self._words.put(self._current)
                 case Renewed() if self._current is not None:
                     self._current.term.liveness.extend(word.until_s)
                 case Lost() if self._current is not None:
                     self._current.term.liveness.end(word.why)
+                case Finish() if self._current is not None:
+                    self._current.finish.set()
                 case Stop() if self._current is not None:
                     self._current.stop.set()
                 case None:

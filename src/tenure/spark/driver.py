@@ -44,6 +44,8 @@ from tenure.spark.stream import FencedStream, with_trigger
 _SPARK_ERRORS = (PySparkException, Py4JError, OSError)
 """What a call into the JVM can raise: Spark's own word, the gateway's, and a JVM that is gone."""
 
+_FINISH_LOOK_S = 0.01
+
 _LOOK_UP_S = 0.1
 """How long a lost term may go unnoticed by the waiting driver."""
 
@@ -113,8 +115,9 @@ class SparkDriver:
         self._limits = {one.name: one.limit.total_seconds() for one in job.streams if one.limit is not None}
         return self._limits
 
-    def lead(self, term: Term, *, stop: threading.Event) -> Ended:
-        """Run the streams until the term is lost, `stop` is set, or they end."""
+    def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
+        """Run the streams until the term is lost, `stop` is set, or they end. Once `finish` is set, each one ends its
+        batch and begins no other."""
         assert self._spark is not None
         if self._rehearsals is not None:
             self._rehearsals.abandon()
@@ -135,7 +138,9 @@ class SparkDriver:
             self._streams = streams
             for stream in streams:
                 running.watch(self._start(stream), until_idle=self._until_idle and not stream.ends_by_itself)
-            ended = running.wait(term, stop=stop)
+            ended = running.wait(term, stop=stop, finish=finish)
+            if finish.is_set() and not stop.is_set():
+                self._finish(streams, term, stop=stop)
         finally:
             self._streams = ()
             self._stop(running)
@@ -144,6 +149,13 @@ class SparkDriver:
         if ended is Ended.FAILED:
             self._raise_failure(streams, running)
         return ended
+
+    def _finish(self, streams: Sequence[FencedStream], term: Term, *, stop: threading.Event) -> None:
+        """Wait until every stream is between two batches, for as long as the term is held."""
+        for stream in streams:
+            stream.finish()
+        while any(stream.in_batch for stream in streams) and not (stop.is_set() or term.lost):
+            self._clock.wait(stop, timeout_s=_FINISH_LOOK_S)
 
     def pulse(self) -> Mapping[str, str | None]:
         """Ask the JVM for the time, and those queries for their progress that declare a limit.
@@ -262,13 +274,15 @@ class _Running:
         wait = query.processAllAvailable if until_idle else query.awaitTermination
         threading.Thread(target=self._until_ended, args=(name, wait), name=f"tenure-query-{name}", daemon=True).start()
 
-    def wait(self, term: Term, *, stop: threading.Event) -> Ended:
+    def wait(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
         while True:
             if term.lost:
                 return Ended.LOST
             with self._lock:
                 failed, done = bool(self.errors), len(self._ended) == len(self._queries)
-            if stop.is_set():  # first: a signal to the whole group ends the JVM too, and that is no failure
+            if (
+                stop.is_set() or finish.is_set()
+            ):  # first: a signal to the whole group ends the JVM too, and that is no failure
                 return Ended.STOPPED
             if failed:
                 return Ended.FAILED

@@ -7,6 +7,7 @@ plan's commit overlaps with the sink's staging. Not promised: that Spark stops; 
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from pyspark.sql import DataFrame
@@ -32,6 +33,10 @@ from tenure.pipelines.pipeline import Stream
 from tenure.spark.run_directory import read_offsets, read_query_id
 from tenure.spark.seeding import seed
 from tenure.spark.sinks.sink import Batch
+
+
+class _FinishedError(Exception):
+    """Ends a query between two batches."""
 
 
 class FencedStream:
@@ -60,6 +65,9 @@ class FencedStream:
         self._query_id: str | None = None  # None: not read yet
         self._query: StreamingQuery | None = None  # None: not started
         self._batches = 0
+        self._turn = threading.Lock()  # guards the two below
+        self._finishing = False
+        self._in_batch = False
         self.failure: BaseException | None = None
         """What ended the query, when it was raised on our side of Spark; None: nothing was."""
 
@@ -96,6 +104,17 @@ class FencedStream:
         )
         return query
 
+    def finish(self) -> None:
+        """Begin no batch any more; one that has begun goes on."""
+        with self._turn:
+            self._finishing = True
+
+    @property
+    def in_batch(self) -> bool:
+        """Whether a batch is being written. Spark may be about to begin another one."""
+        with self._turn:
+            return self._in_batch
+
     def progress(self) -> str | None:
         """What changes whenever the query gets on; None: it is between two batches, or was not started.
 
@@ -126,11 +145,18 @@ class FencedStream:
 
     def _on_batch(self, rows: DataFrame, batch_id: int) -> None:
         """Called by Spark after it wrote `offsets/<batch_id>`, in a thread of its own."""
+        with self._turn:
+            if self._finishing:
+                raise _FinishedError  # not planned: the successor decides on this batch
+            self._in_batch = True
         try:
             self._plan_and_write(rows, batch_id)
         except BaseException as error:
             self.failure = error
             raise
+        finally:
+            with self._turn:
+                self._in_batch = False
 
     def _plan_and_write(self, rows: DataFrame, batch_id: int) -> None:
         began_s = self._clock.monotonic_s()

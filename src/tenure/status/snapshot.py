@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tenure.coordination.election import MemberInfo, observe
+from tenure.coordination.candidates import Candidate, Switchover
+from tenure.coordination.election import observe
 from tenure.coordination.election_rules import TermPast
 from tenure.coordination.records import Key, Scope
 from tenure.coordination.store import CoordinationStore
@@ -36,7 +37,11 @@ class Snapshot:
     leader: str | None
     epoch: int
     """The newest epoch; 0 when there never was a leader."""
-    members: tuple[MemberInfo, ...]
+    paused: bool
+    """Nobody is elected until `tenure resume`."""
+    switchover: Switchover | None
+    """What an operator asked for, and the leader has not done yet."""
+    members: tuple[Candidate, ...]
     queries: tuple[QueryStatus, ...]
 
 
@@ -54,6 +59,8 @@ def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
         store=store.guarantees.name,
         leader=view.leader,
         epoch=0 if view.office is None else view.office.epoch,
+        paused=view.paused,
+        switchover=view.switchover,
         members=view.members,
         queries=tuple(newest.values()),
     )

@@ -1,4 +1,4 @@
-"""The table of what follows on a leadership: total; only a lost term or a dead driver is followed by another try."""
+"""The table of what follows on a leadership: total, and what is given up has a word."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_every_end_has_a_row() -> None:
 @pytest.mark.parametrize("ended", list(Ended))
 def test_a_term_is_given_up_or_was_lost_never_both(ended: Ended) -> None:
     after = AFTER[ended]
-    assert after.again == (ended in (Ended.LOST, Ended.DIED))
+    assert after.again == (ended in (Ended.LOST, Ended.DIED, Ended.SWITCHOVER, Ended.RESTART))
     assert (after.resign is None) == (ended is Ended.LOST)
 
 

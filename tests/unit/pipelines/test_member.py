@@ -3,98 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
-from tenure.backends.memory import MemoryServer, MemoryStore
-from tenure.clock import SystemClock
 from tenure.coordination.election import Flag
-from tenure.coordination.records import Scope
-from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER, Term
 from tenure.errors import DriverDied, QueryFailed, StoreUnavailable, TermLost, UsageError
-from tenure.events import Event, Events
-from tenure.pipelines import member as member_module
 from tenure.pipelines.lifecycle import Ended
-from tenure.pipelines.member import Identity, Member
-from tenure.retry import fixed_delay
-from tenure.status.snapshot import take_snapshot, terms
+from tenure.status.snapshot import take_snapshot
 from tenure.testing.faulty import FaultyStore, writes_under
 from tenure.testing.waiting import wait_until
-
-SCOPE, CLOCK = Scope("rows"), SystemClock()
-Step = Callable[[Term], Ended]
-
-
-class Scripted:
-    """A driver that does one step for each term that it gets."""
-
-    def __init__(self, *steps: Step) -> None:
-        self.steps = list(steps)
-        self.prepared = 0
-        self.gone: str | None = "it was not started"
-        self.epochs: list[int] = []
-
-    def prepare(self, *, scope: str, stop: threading.Event) -> bool:
-        fresh = self.gone is not None
-        self.prepared += fresh
-        self.gone = None
-        return fresh
-
-    def lead(self, term: Term, *, stop: Flag) -> Ended:
-        self.epochs.append(term.epoch)
-        return self.steps.pop(0)(term)
-
-    def close(self) -> None: ...
-
-
-class Scene:
-    """A store, and what members told of themselves."""
-
-    def __init__(self) -> None:
-        self.server = MemoryServer()
-        self.store = MemoryStore(self.server)
-        self.told: list[Event] = []
-
-    def member(
-        self,
-        driver: Scripted,
-        *,
-        name: str = "anna",
-        ttl: float = 30,
-        store: CoordinationStore | None = None,
-        hold: bool = True,
-    ) -> Member:
-        return Member(
-            store or self.store,
-            SCOPE,
-            identity=Identity(name, "here", 7),
-            driver=driver,
-            ttl=timedelta(seconds=ttl),
-            clock=CLOCK,
-            events=Events(self.told.append),
-            hold=hold,
-        )
-
-    def words(self) -> list[str]:
-        return [one.why for one in terms(self.store, SCOPE)]
+from tests.unit.pipelines.scene import SCOPE, Scene, Scripted, Step, fail, make_scene
 
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    at_once = fixed_delay(delay=timedelta(milliseconds=10))
-    monkeypatch.setattr(member_module, "DRIVER_RESTART", at_once)
-    monkeypatch.setattr(member_module, "STORE_RETRY", at_once)
-    return Scene()
-
-
-def fail(error: BaseException) -> Step:
-    def step(term: Term) -> Ended:
-        raise error
-
-    return step
+    return make_scene(monkeypatch)
 
 
 @pytest.mark.parametrize(("ended", "word"), [(Ended.IDLE, "finished"), (Ended.STOPPED, "stopped")])
@@ -283,9 +208,9 @@ def test_a_member_that_shall_stop_when_the_store_is_lost_does_so_at_the_first_fa
     stops: list[Flag] = []
 
     class Listening(Scripted):
-        def lead(self, term: Term, *, stop: Flag) -> Ended:
+        def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
             stops.append(stop)
-            return super().lead(term, stop=stop)
+            return super().lead(term, stop=stop, finish=finish)
 
     with pytest.raises(StoreUnavailable, match="on_store_loss says stop: "):
         scene.member(Listening(until_stopped), store=faulty, ttl=3, hold=False).run(stop=threading.Event())

@@ -16,7 +16,9 @@ from tenure.handles.store import HandleStore
 from tenure.status.snapshot import CHECKPOINTS, Snapshot, take_snapshot, terms
 
 SCOPE, TTL, CLOCK = Scope("rows"), timedelta(seconds=30), SystemClock()
-EMPTY = Snapshot(scope="rows", store="memory", leader=None, epoch=0, members=(), queries=())
+EMPTY = Snapshot(
+    scope="rows", store="memory", leader=None, epoch=0, paused=False, switchover=None, members=(), queries=()
+)
 
 
 class Site:

@@ -1,0 +1,31 @@
+"""The flags that several commands share, and the store that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from tenure.assembly import scope_store
+from tenure.cli.output import Output
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.settings import Settings
+
+StoreOption = Annotated[str | None, typer.Option("--store", help="URL of the coordination store: sqlite:///path")]
+StorageOption = Annotated[str | None, typer.Option("--storage", help="URL of the storage: file:///path, s3://...")]
+ScopeOption = Annotated[str | None, typer.Option("--scope", help="The pipeline's scope (by default its name).")]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
+
+
+@contextmanager
+def open_scope(settings: Settings) -> Iterator[tuple[CoordinationStore, Scope]]:
+    """The store that the settings name, which must exist, and the scope in it. Closed at the end of the block."""
+    name = Scope(settings.required("scope"))
+    opened = scope_store(settings, existing=True)
+    try:
+        yield opened, name
+    finally:
+        opened.close()

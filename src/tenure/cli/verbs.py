@@ -1,0 +1,161 @@
+"""The verbs of an operator: list, switchover, failover, pause, resume, restart.
+
+Promise: a verb that returns 0 happened; `switchover` and `failover` wait for the new leader, and a switchover that does
+not come in time is taken back.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from tenure.cli.options import OutputOption, ScopeOption, StoreOption, open_scope
+from tenure.cli.output import Output, show
+from tenure.clock import SystemClock
+from tenure.coordination.orders import Orders, Requested
+from tenure.coordination.records import Revision, Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.durations import parse_duration
+from tenure.errors import StoreUnavailable, UsageError
+from tenure.settings import load_settings
+from tenure.status.snapshot import Snapshot, take_snapshot
+
+_CLOCK = SystemClock()
+
+ToOption = Annotated[str | None, typer.Option("--to", help="The member that shall lead; the best one when left out.")]
+TimeoutOption = Annotated[str, typer.Option("--timeout", help="How long to wait for the new leader: 60s, 5m.")]
+
+
+def list_members(store: StoreOption = None, scope: ScopeOption = None, output: OutputOption = Output.TABLE) -> None:
+    """The members: who leads, who could take over."""
+    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+        found = take_snapshot(opened, name)
+    if output is Output.JSON:
+        show(_rows(found), output=output, title="", columns=())
+    else:
+        show_members(found)
+
+
+def switchover(
+    to: ToOption = None, timeout: TimeoutOption = "60s", store: StoreOption = None, scope: ScopeOption = None
+) -> None:
+    """Hand the leadership over: the leader finishes its batch, resigns, and the other one takes over."""
+    limit = _duration(timeout)
+    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+        orders = Orders(opened, name, clock=_CLOCK)
+        requested = orders.switchover(to=to)
+        try:
+            found = _wait_for_successor(opened, name, requested, limit=limit)
+        except BaseException:
+            orders.withdraw(requested)
+            raise
+        if found is None:
+            taken_back = orders.withdraw(requested)
+            raise StoreUnavailable(
+                f"no other member of scope {name!r} led within {timeout}"
+                + ("; the request is taken back" if taken_back else ""),
+                fix="look with tenure list; a batch that takes long wants a longer --timeout",
+            )
+    _say_leader(found, requested)
+
+
+def failover(
+    to: ToOption = None, timeout: TimeoutOption = "60s", store: StoreOption = None, scope: ScopeOption = None
+) -> None:
+    """Take the leadership away at once, waiting for no batch; for a leader that does not do what it should."""
+    limit = _duration(timeout)
+    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+        requested = Orders(opened, name, clock=_CLOCK).failover(to=to)
+        found = _wait_for_successor(opened, name, requested, limit=limit)
+        if found is None:
+            raise StoreUnavailable(f"no member of scope {name!r} led within {timeout}", fix="look with tenure list")
+    _say_leader(found, requested)
+
+
+def pause(store: StoreOption = None, scope: ScopeOption = None) -> None:
+    """Maintenance: nobody is elected until `tenure resume`. The leader goes on, and stays fenced."""
+    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+        fresh = Orders(opened, name, clock=_CLOCK).pause()
+    _say(f"{name} is paused: nobody is elected until tenure resume" if fresh else f"{name} was paused already")
+
+
+def resume(store: StoreOption = None, scope: ScopeOption = None) -> None:
+    """End a pause."""
+    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+        was = Orders(opened, name, clock=_CLOCK).resume()
+    _say(f"{name} is not paused any more" if was else f"{name} was not paused")
+
+
+def restart(
+    member: Annotated[str, typer.Argument(help="The member whose driver is replaced.")],
+    store: StoreOption = None,
+    scope: ScopeOption = None,
+) -> None:
+    """Replace a member's driver; a leader finishes its batch and resigns first."""
+    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+        Orders(opened, name, clock=_CLOCK).restart(member)
+    _say(f"member {member} of {name} was asked to replace its driver")
+
+
+def show_members(found: Snapshot) -> None:
+    """The table of the members, with what an operator asked for."""
+    leader = found.leader or "nobody"
+    notes = [f"{leader} leads, epoch {found.epoch}"]
+    if found.paused:
+        notes.append("paused")
+    if found.switchover is not None:
+        notes.append(f"switchover to {found.switchover.to or 'the best standby'} asked for")
+    show(
+        _rows(found),
+        output=Output.TABLE,
+        title=f"{found.scope} on {found.store}: {', '.join(notes)}",
+        columns=("member", "role", "state", "epoch", "priority", "tags", "host", "pid", "since"),
+    )
+
+
+def _rows(found: Snapshot) -> list[dict[str, object]]:
+    rows = []
+    for one in found.members:
+        leads = one.member == found.leader
+        row = {**asdict(one), "state": one.state.value, "role": "leader" if leads else "standby"}
+        row |= {"epoch": found.epoch if leads else None, "tags": "nofailover" if one.nofailover else None}
+        rows.append(row)
+    return rows
+
+
+def _wait_for_successor(
+    store: CoordinationStore, scope: Scope, requested: Requested, *, limit: timedelta
+) -> Snapshot | None:
+    """The scope once a later term is held; None: none was in time."""
+    end_s = _CLOCK.monotonic_s() + limit.total_seconds()
+    revision = Revision(0)
+    while True:
+        listed = store.list(scope, "").revision
+        found = take_snapshot(store, scope)
+        if found.leader is not None and found.epoch > requested.epoch:
+            return found
+        left_s = end_s - _CLOCK.monotonic_s()
+        if left_s <= 0:
+            return None
+        revision = max(revision, listed)
+        with store.watch(scope, after=revision) as changes:
+            changes.wait(timeout=timedelta(seconds=min(left_s, 1.0)))
+
+
+def _say_leader(found: Snapshot, requested: Requested) -> None:
+    _say(f"{found.leader} leads {found.scope}, epoch {found.epoch}; before: {requested.leader or 'nobody'}")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--timeout {text!r} is not a duration", fix=str(error)) from error

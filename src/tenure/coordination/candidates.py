@@ -1,0 +1,126 @@
+"""Pure: which of the live members may take an empty office. No I/O, no clock.
+
+A member that is ready may. Of those that are, the ones with the highest priority go first, warm before cold; one
+that is tagged `nofailover` never does. A request for a switchover names its member, and is for one epoch: that of the
+term that it ends. While the scope is paused, nobody may. All members read the same records, so they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tenure.coordination.encoding import decode, encode
+from tenure.coordination.records import Key, Record
+
+MEMBERS = Key("members")
+"""Under it one session-bound record for each member."""
+
+SWITCHOVER = Key("switchover")
+"""The request of an operator that the leader hands over."""
+
+PAUSED = Key("paused")
+"""While it is there, nobody is elected."""
+
+RESTARTS = Key("restarts")
+"""Under it one record for each member whose driver an operator wants to be replaced."""
+
+
+class State(StrEnum):
+    """What a member is doing."""
+
+    STARTING = "starting"
+    """Its driver is not up: it cannot lead."""
+    READY = "ready"
+    """It could lead, and its first batch would be slow."""
+    WARM = "warm"
+    """It could lead, and has rehearsed."""
+    LEADING = "leading"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A live member, as it announced itself."""
+
+    member: str
+    host: str
+    pid: int
+    since: str
+    state: State = State.READY
+    priority: int = 0
+    nofailover: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether it contends."""
+        return self.state in (State.READY, State.WARM) and not self.nofailover
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """The higher one goes first."""
+        return (self.priority, self.state is State.WARM)
+
+    def encode(self, *, uid: str) -> bytes:
+        """The bytes of its record."""
+        return encode(
+            {
+                "host": self.host,
+                "pid": self.pid,
+                "since": self.since,
+                "state": self.state.value,
+                "priority": self.priority,
+                "nofailover": self.nofailover,
+                "uid": uid,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Switchover:
+    """A request. `epoch`: of the term that it ends. `to` None: to the best standby."""
+
+    epoch: int
+    to: str | None
+
+
+def candidates_in(records: Iterable[Record]) -> list[Candidate]:
+    """The live members among the records of a scope. Raises CorruptRecord."""
+    return [decode_candidate(record) for record in records if record.key.is_under(MEMBERS)]
+
+
+def decode_candidate(record: Record) -> Candidate:
+    """The member of a record. Raises CorruptRecord."""
+    found = decode(record, fields={"host": str, "pid": int, "since": str})
+    known: dict[str, Any] = {name: found[name] for name in ("priority", "nofailover") if name in found}
+    states = {state.value: state for state in State}
+    state = states.get(found.get("state", ""), State.STARTING)  # one that a newer version has is not for us to elect
+    return Candidate(record.key.name, found["host"], found["pid"], found["since"], state, **known)
+
+
+def decode_switchover(record: Record) -> Switchover:
+    """The request of a record. Raises CorruptRecord."""
+    found = decode(record, fields={"epoch": int, "to": str})
+    return Switchover(found["epoch"], found["to"] or None)
+
+
+def ready_beside(members: Sequence[Candidate], leader: str | None) -> list[Candidate]:
+    """Who could take over from the leader."""
+    return [one for one in members if one.ready and one.member != leader]
+
+
+def may_take_office(
+    member: str, members: Sequence[Candidate], *, request: Switchover | None, outgoing: tuple[int, str] | None
+) -> bool:
+    """Whether the empty office is for `member` to take; one that contends without having announced itself counts as
+    ready. `outgoing`: epoch and holder of the last term."""
+    ready = [one for one in members if one.ready]
+    if not any(one.member == member for one in members):
+        ready.append(Candidate(member, "", 0, ""))
+    if request is not None and outgoing is not None and request.epoch == outgoing[0]:
+        if request.to is not None and any(one.member == request.to for one in ready):
+            return member == request.to
+        ready = [one for one in ready if one.member != outgoing[1]] or ready
+    best = max((one.rank for one in ready), default=None)
+    return any(one.member == member and one.rank == best for one in ready)

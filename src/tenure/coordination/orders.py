@@ -1,0 +1,183 @@
+"""What operators ask of a scope: switchover, failover, pause, resume, restart. Written once, for every store.
+
+Promise: each request is one commit that presents what it was decided on, so it is for the leadership that the operator
+saw, or it is refused. A request is a record; members obey it by the rules in `election_rules`. Records: `switchover`
+(for one epoch), `paused`, `restarts/<member>`. Not promised: that a batch which hangs ever ends; `failover` waits for
+none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tenure.clock import Clock
+from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER, Candidate, candidates_in, ready_beside
+from tenure.coordination.election_rules import decode_office, resignation
+from tenure.coordination.encoding import encode, new_uid
+from tenure.coordination.records import Delete, Exact, Guard, Put, Record, Scope, Write
+from tenure.coordination.settle import commit_settled
+from tenure.coordination.store import CoordinationStore
+from tenure.coordination.term import EPOCH, LEADER
+from tenure.errors import CorruptRecord, GuardFailed, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A request that was committed. `epoch`: the newest epoch then. `leader`: who led; None: nobody."""
+
+    epoch: int
+    leader: str | None
+
+
+class Orders:
+    """An operator's hand on one scope."""
+
+    def __init__(self, store: CoordinationStore, scope: Scope, *, clock: Clock) -> None:
+        self._store = store
+        self._scope = scope
+        self._clock = clock
+
+    def switchover(self, *, to: str | None) -> Requested:
+        """Ask the leader to finish its batch and hand over to `to`; None: to the best standby.
+
+        Raises UsageError: nobody leads, or nobody could take over; StoreUnavailable, OutcomeUnknown.
+        """
+        found = self._look()
+        if found.leader is None:
+            raise UsageError(f"nobody leads scope {self._scope!r}", fix="see tenure list; or use tenure failover")
+        self._check_target(found, to)
+        self._commit(found, writes=(self._request(found, to),), guards=(Exact(LEADER, found.leader.version),))
+        return Requested(found.epoch_number, found.leader_name)
+
+    def failover(self, *, to: str | None) -> Requested:
+        """Take the office away from whoever holds it, now, for `to`; None: for the best standby. What the old leader
+        is about to write is refused.
+
+        Raises UsageError: nobody could take over; StoreUnavailable, OutcomeUnknown.
+        """
+        found = self._look()
+        self._check_target(found, to)
+        writes: tuple[Write, ...] = (self._request(found, to),)
+        if found.leader is not None:
+            ended = resignation(found.epoch, now=self._now(), why="failover", uid=new_uid())
+            writes = (
+                Delete(LEADER, found.leader.version),
+                Put(EPOCH, ended, replaces=found.epoch.version),
+                *writes,
+            )
+            self._commit(found, writes=writes)
+        else:
+            self._commit(found, writes=writes, guards=(Exact(EPOCH, found.epoch.version),))
+        return Requested(found.epoch_number, found.leader_name)
+
+    def withdraw(self, requested: Requested) -> bool:
+        """Take a request for a switchover back; False: it was obeyed already, or is not there any more."""
+        record = self._store.read(self._scope, SWITCHOVER)
+        epoch = self._store.read(self._scope, EPOCH)
+        if record is None or epoch is None or decode_office(epoch).epoch != requested.epoch:
+            return False
+        try:
+            self._settled(writes=(Delete(SWITCHOVER, record.version),), guards=(Exact(EPOCH, epoch.version),))
+        except GuardFailed:
+            return False
+        return True
+
+    def pause(self) -> bool:
+        """Let nobody be elected until `resume`. The leader goes on. False: it was paused already."""
+        if self._store.read(self._scope, PAUSED) is not None:
+            return False
+        put = Put(PAUSED, encode({"at": self._now(), "uid": new_uid()}), replaces=None)
+        try:
+            self._settled(writes=(put,))
+        except GuardFailed:
+            return False  # somebody else was faster
+        return True
+
+    def resume(self) -> bool:
+        """End a pause. False: there was none."""
+        record = self._store.read(self._scope, PAUSED)
+        if record is None:
+            return False
+        try:
+            self._settled(writes=(Delete(PAUSED, record.version),))
+        except GuardFailed:
+            return False
+        return True
+
+    def restart(self, member: str) -> None:
+        """Ask a member to replace its driver; a leader finishes its batch and resigns first.
+
+        Raises UsageError: no such member.
+        """
+        records = self._store.list(self._scope, "").records
+        names = [candidate.member for candidate in candidates_in(records)]
+        if member not in names:
+            raise UsageError(f"no live member of scope {self._scope!r} is named {member!r}", fix=f"live: {names}")
+        key = RESTARTS.child(member)
+        before = next((record for record in records if record.key == key), None)
+        value = encode({"at": self._now(), "uid": new_uid()})
+        self._settled(writes=(Put(key, value, replaces=None if before is None else before.version),))
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _look(self) -> _Found:
+        records = self._store.list(self._scope, "").records
+        by_key = {str(record.key): record for record in records}
+        epoch = by_key.get(EPOCH)
+        if epoch is None:
+            raise UsageError(f"scope {self._scope!r} never had a leader", fix="check --scope; start tenure run")
+        return _Found(by_key.get(LEADER), epoch, by_key.get(SWITCHOVER), tuple(candidates_in(records)))
+
+    def _check_target(self, found: _Found, to: str | None) -> None:
+        ready = [one.member for one in ready_beside(found.members, found.leader_name)]
+        if to is None and not ready:
+            raise UsageError(f"no standby of scope {self._scope!r} could take over", fix="see tenure list")
+        if to is not None and to not in ready:
+            raise UsageError(f"member {to!r} of scope {self._scope!r} could not take over", fix=f"ready: {ready}")
+
+    def _request(self, found: _Found, to: str | None) -> Put:
+        value = encode({"epoch": found.epoch_number, "to": to or "", "at": self._now(), "uid": new_uid()})
+        return Put(SWITCHOVER, value, replaces=None if found.switchover is None else found.switchover.version)
+
+    def _commit(self, found: _Found, *, writes: tuple[Write, ...], guards: tuple[Guard, ...] = ()) -> None:
+        try:
+            self._settled(writes=writes, guards=guards)
+        except GuardFailed as changed:
+            raise UsageError(
+                f"the leadership of scope {self._scope!r} changed meanwhile", fix="look with tenure list, and try again"
+            ) from changed
+
+    def _settled(self, *, writes: tuple[Write, ...], guards: tuple[Guard, ...] = ()) -> None:
+        end_s = self._clock.monotonic_s() + 10
+        commit_settled(
+            self._store,
+            self._scope,
+            guards=guards,
+            writes=writes,
+            go_on=lambda: self._clock.monotonic_s() < end_s,
+            clock=self._clock,
+        )
+
+    def _now(self) -> str:
+        return self._clock.now().isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    leader: Record | None
+    epoch: Record
+    switchover: Record | None
+    members: tuple[Candidate, ...]
+
+    @property
+    def epoch_number(self) -> int:
+        return decode_office(self.epoch).epoch
+
+    @property
+    def leader_name(self) -> str | None:
+        if self.leader is None:
+            return None
+        office = decode_office(self.epoch)
+        if office.until is not None:
+            raise CorruptRecord(f"record {LEADER!r} stands, and the term of {EPOCH!r} has ended")
+        return office.holder

@@ -1,0 +1,166 @@
+"""The verbs of an operator, as commands on a store whose members are made up."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from tenure.backends.sqlite import SqliteStore
+from tenure.clock import SystemClock
+from tenure.coordination.election import Election
+from tenure.coordination.records import Record, Scope
+from tenure.coordination.session import SessionKeeper
+from tenure.coordination.term import Term
+from tenure.testing.waiting import wait_until
+from tests.cli.support import Place, Told, tenure
+
+SCOPE, CLOCK, TTL = Scope("rows"), SystemClock(), timedelta(seconds=20)
+
+
+class Actor:
+    """A member that has no driver: it leads and hands over as it is asked, on a thread."""
+
+    def __init__(self, place: Place, name: str, *, obeys: bool = True, nofailover: bool = False) -> None:
+        self.name = name
+        self._store = SqliteStore(place.store)
+        self._election = Election(self._store, SCOPE, member=name, clock=CLOCK)
+        self._obeys = obeys
+        self._nofailover = nofailover
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Actor:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._thread.join(timeout=20)
+        self._store.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            with SessionKeeper(self._store, ttl=TTL, clock=CLOCK) as keeper:
+                self._election.join(keeper, host="here", pid=7, nofailover=self._nofailover)
+                term = self._election.campaign(keeper, stop=self._stop)
+                if term is not None:
+                    self._lead(term)
+
+    def _lead(self, term: Term) -> None:
+        asked = threading.Event()
+
+        def look(records: tuple[Record, ...]) -> None:
+            if self._obeys and any(record.key == "switchover" for record in records):
+                asked.set()
+                self._election.resign(term, why="switchover")
+
+        self._election.attend(term, stop=self._stop, on_look=look)  # type: ignore[arg-type] # it is a tuple
+
+
+@pytest.fixture
+def pair(place: Place) -> Iterator[Place]:
+    """`anna` leads, `ben` stands by, `carl` never leads."""
+    place.make_store()
+    with Actor(place, "anna"), contextlib.ExitStack() as rest:
+        wait_until(lambda: place.look("status")["leader"] == "anna", timedelta(seconds=10))
+        rest.enter_context(Actor(place, "ben"))
+        rest.enter_context(Actor(place, "carl", nofailover=True))
+        wait_until(lambda: len(place.look("list")) == 3, timedelta(seconds=10))
+        yield place
+
+
+def verb(place: Place, *words: str) -> Told:
+    return tenure(*words, "--store", f"sqlite://{place.store}", "--scope", "rows")
+
+
+def test_list_shows_who_leads_and_who_could(pair: Place) -> None:
+    rows = {row["member"]: (row["role"], row["epoch"], row["tags"]) for row in pair.look("list")}
+    assert rows == {
+        "anna": ("leader", 1, None),
+        "ben": ("standby", None, None),
+        "carl": ("standby", None, "nofailover"),
+    }
+    table = verb(pair, "list").out
+    assert "rows on sqlite: anna leads, epoch 1" in table
+    assert "nofailover" in table
+
+
+def test_a_switchover_waits_for_the_new_leader(pair: Place) -> None:
+    told = verb(pair, "switchover", "--to", "ben")
+    assert (told.code, told.out) == (0, "ben leads rows, epoch 2; before: anna\n")
+    told = verb(pair, "switchover")
+    assert (told.code, told.out) == (0, "anna leads rows, epoch 3; before: ben\n")
+    assert [term["why"] for term in pair.look("history")] == ["switchover", "switchover", None]
+
+
+@pytest.mark.parametrize("word", ["switchover", "failover"])
+@pytest.mark.parametrize("nobody", ["anna", "carl", "zoe"])
+def test_one_that_cannot_lead_is_refused(pair: Place, word: str, nobody: str) -> None:
+    told = verb(pair, word, "--to", nobody)
+    assert told.code == 2
+    assert told.error == f"member '{nobody}' of scope 'rows' could not take over; ready: ['ben']"
+    assert pair.look("status")["epoch"] == 1
+
+
+def test_a_failover_asks_nobody(place: Place) -> None:
+    place.make_store()
+    with Actor(place, "anna", obeys=False):
+        wait_until(lambda: place.look("status")["leader"] == "anna", timedelta(seconds=10))
+        assert verb(place, "switchover").error == "no standby of scope 'rows' could take over; see tenure list"
+        with Actor(place, "ben"):
+            wait_until(lambda: len(place.look("list")) == 2, timedelta(seconds=10))
+            late = verb(place, "switchover", "--timeout", "1s")
+            assert late.code == 4
+            assert late.error.startswith("no other member of scope 'rows' led within 1s; the request is taken back; ")
+            assert place.look("status")["switchover"] is None
+            told = verb(place, "failover")
+            assert (told.code, told.out) == (0, "ben leads rows, epoch 2; before: anna\n")
+    assert place.look("history")[0]["why"] == "failover"
+
+
+def test_nobody_is_elected_between_pause_and_resume(pair: Place) -> None:
+    assert verb(pair, "pause").out == "rows is paused: nobody is elected until tenure resume\n"
+    assert verb(pair, "pause").out == "rows was paused already\n"
+    assert "anna leads, epoch 1, paused" in verb(pair, "list").out
+    late = verb(pair, "failover", "--timeout", "1s")
+    assert (late.code, late.error) == (4, "no member of scope 'rows' led within 1s; look with tenure list")
+    assert pair.look("status")["leader"] is None
+    assert verb(pair, "resume").out == "rows is not paused any more\n"
+    wait_until(lambda: pair.look("status")["leader"] == "ben", timedelta(seconds=10))
+    assert verb(pair, "resume").out == "rows was not paused\n"
+
+
+def test_a_restart_is_asked_of_a_live_member(pair: Place) -> None:
+    assert verb(pair, "restart", "ben").out == "member ben of rows was asked to replace its driver\n"
+    assert verb(pair, "restart", "ben").code == 0
+    told = verb(pair, "restart", "zoe")
+    assert (told.code, told.error) == (
+        2,
+        "no live member of scope 'rows' is named 'zoe'; live: ['anna', 'ben', 'carl']",
+    )
+
+
+@pytest.mark.parametrize("word", ["switchover", "failover"])
+def test_a_scope_without_any_leader_ever(place: Place, word: str) -> None:
+    place.make_store()
+    assert verb(place, word).error == "scope 'rows' never had a leader; check --scope; start tenure run"
+
+
+def test_a_timeout_that_is_none(place: Place) -> None:
+    told = verb(place, "switchover", "--timeout", "soon")
+    assert (told.code, told.error) == (
+        2,
+        "--timeout 'soon' is not a duration; a duration is a number with a unit: 500ms, 5s, 2m, 1h",
+    )
+
+
+def test_a_store_that_is_not_there(place: Place) -> None:
+    for word in (("list",), ("switchover",), ("failover",), ("pause",), ("resume",), ("restart", "anna")):
+        told = verb(place, *word)
+        assert told.code == 4
+        assert told.error.startswith(f"store {place.store} does not exist; ")
+        assert not place.store.exists()

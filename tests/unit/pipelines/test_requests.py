@@ -1,0 +1,147 @@
+"""Members that operators ask for something: switchover, failover, pause, resume, restart."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from tenure.coordination.candidates import State
+from tenure.coordination.orders import Orders
+from tenure.coordination.term import Term
+from tenure.errors import UsageError
+from tenure.pipelines.lifecycle import Ended
+from tenure.status.snapshot import take_snapshot
+from tenure.testing.waiting import wait_until
+from tests.unit.pipelines.scene import CLOCK, SCOPE, Scene, Scripted, Step, make_scene
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return make_scene(monkeypatch)
+
+
+class Two:
+    """A leader `anna` and a standby `ben`, each on a thread; both lead until they are asked for something."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.orders = Orders(scene.store, SCOPE, clock=CLOCK)
+        self.stop = threading.Event()
+        self.drivers: dict[str, Scripted] = {}
+        self._threads: list[threading.Thread] = []
+
+    def start(self, name: str, **named: object) -> None:
+        driver = self.drivers[name] = Scripted(*[self._until_asked(name)] * 9)
+        member = self.scene.member(driver, name=name, **named)  # type: ignore[arg-type] # passed on as they are
+        thread = threading.Thread(target=member.run, kwargs={"stop": self.stop})
+        thread.start()
+        self._threads.append(thread)
+
+    def _until_asked(self, name: str) -> Step:
+        def step(term: Term) -> Ended:
+            driver = self.drivers[name]
+            wait_until(
+                lambda: self.stop.is_set() or driver.finish.is_set() or term.lost, timedelta(seconds=30), what="a word"
+            )
+            return Ended.LOST if term.lost else Ended.STOPPED
+
+        return step
+
+    def leads(self, name: str, *, epoch: int) -> None:
+        """Wait until this member leads, and everybody else is ready."""
+
+        def settled() -> bool:
+            found = take_snapshot(self.scene.store, SCOPE)
+            others = [one for one in found.members if one.ready and one.member != name]
+            return (found.leader, found.epoch) == (name, epoch) and len(others) == len(self._threads) - 1
+
+        wait_until(settled, timedelta(seconds=20), what=f"{name} to lead term {epoch}")
+
+    def end(self) -> None:
+        self.stop.set()
+        for thread in self._threads:
+            thread.join(timeout=30)
+            assert not thread.is_alive()
+
+
+@pytest.fixture
+def two(scene: Scene) -> Iterator[Two]:
+    two = Two(scene)
+    two.start("anna")
+    two.leads("anna", epoch=1)
+    two.start("ben")
+    two.leads("anna", epoch=1)
+    yield two
+    two.end()
+
+
+def test_a_switchover_goes_to_the_named_member_and_back(two: Two) -> None:
+    two.orders.switchover(to="ben")
+    two.leads("ben", epoch=2)
+    two.orders.switchover(to=None)
+    two.leads("anna", epoch=3)
+    assert two.scene.words() == ["switchover", "switchover", ""]
+    assert take_snapshot(two.scene.store, SCOPE).switchover is None
+
+
+def test_a_switchover_to_one_that_cannot_is_refused(two: Two) -> None:
+    for nobody in ("anna", "carl"):
+        with pytest.raises(
+            UsageError, match=rf"member '{nobody}' of scope 'rows' could not take over; ready: \['ben'\]"
+        ):
+            two.orders.switchover(to=nobody)
+    two.leads("anna", epoch=1)
+
+
+def test_a_failover_takes_the_office_away_from_a_leader_that_does_nothing_for_it(two: Two) -> None:
+    two.orders.failover(to=None)
+    two.leads("ben", epoch=2)
+    assert two.scene.words() == ["failover", ""]
+
+
+def test_nobody_is_elected_during_a_pause(two: Two) -> None:
+    assert two.orders.pause()
+    assert not two.orders.pause()
+    two.orders.failover(to="ben")
+    wait_until(lambda: take_snapshot(two.scene.store, SCOPE).leader is None, timedelta(seconds=10))
+    found = take_snapshot(two.scene.store, SCOPE)
+    assert found.paused
+    wait_until(lambda: len(take_snapshot(two.scene.store, SCOPE).members) == 2, timedelta(seconds=10))
+    assert take_snapshot(two.scene.store, SCOPE).leader is None
+    assert two.orders.resume()
+    assert not two.orders.resume()
+    two.leads("ben", epoch=2)
+
+
+def test_a_restart_of_the_leader_hands_over_and_of_a_standby_does_not(two: Two) -> None:
+    two.orders.restart("ben")
+    wait_until(lambda: two.drivers["ben"].prepared == 2, timedelta(seconds=20))
+    two.leads("anna", epoch=1)
+    two.orders.restart("anna")
+    wait_until(lambda: two.drivers["anna"].prepared == 2, timedelta(seconds=20))
+    two.leads("ben", epoch=2)
+    assert two.scene.words() == ["restart", ""]
+    assert two.scene.store.list(SCOPE, "restarts").records == ()
+    with pytest.raises(UsageError, match="no live member of scope 'rows' is named 'carl'"):
+        two.orders.restart("carl")
+
+
+def test_a_switchover_whose_target_dies_goes_to_another(two: Two, scene: Scene) -> None:
+    two.orders.pause()
+    two.start("carl")
+    two.leads("anna", epoch=1)
+    two.orders.switchover(to="ben")
+    wait_until(lambda: take_snapshot(scene.store, SCOPE).leader is None, timedelta(seconds=10))
+    two.drivers["ben"].gone = "signal SIGKILL"
+    two.drivers["ben"].prepare = lambda **named: wait_until(two.stop.is_set, timedelta(seconds=30))  # type: ignore[method-assign] # hangs
+    wait_until(
+        lambda: (
+            [one.member for one in take_snapshot(scene.store, SCOPE).members if one.state is State.STARTING] == ["ben"]
+        ),
+        timedelta(seconds=10),
+    )
+    two.orders.resume()
+    wait_until(lambda: take_snapshot(scene.store, SCOPE).leader == "carl", timedelta(seconds=10))
