@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tenure.backends.registry import open_store
 from tenure.blobs.filesystem import FileBlobs
-from tenure.checkpoints.store import CheckpointStore
+from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
@@ -30,7 +30,10 @@ from tenure.pipelines.driver_process import DriverProcess
 from tenure.pipelines.link import Begin
 from tenure.pipelines.member import Identity, Member
 from tenure.settings import Settings
-from tenure.status.snapshot import CHECKPOINTS
+
+if TYPE_CHECKING:
+    from tenure.probes.metrics import Metrics
+    from tenure.probes.server import ProbeServer
 
 _AGENT_PATIENCE: Final = timedelta(seconds=2)
 """How much longer the agent waits than the driver itself: a driver that kills its own JVM can say so."""
@@ -46,6 +49,8 @@ class Assembled:
     member: Member
     identity: Identity
     scope: Scope
+    probes: int | None
+    """The port at which probes are answered; None: nobody asked for them."""
     kill: Callable[[], None]
     """End at once what runs for the member; `close` is still needed."""
     close: Callable[[], None]
@@ -107,6 +112,9 @@ def assemble(
         _check_log(log, flag=flag)
     settings.required("store")
     settings.required("storage")
+    metrics = None if settings.http is None else _metrics(identity.member)
+    if metrics is not None:
+        subscribers = (*subscribers, metrics)
     events = member_events(settings, *subscribers, clock=clock)
     driver = DriverProcess(
         start=start_driver,
@@ -119,11 +127,14 @@ def assemble(
         told=Events(*subscribers),
     )
     store: CoordinationStore | None = None
+    probes: ProbeServer | None = None
 
     def close() -> None:
         try:
             driver.close()
         finally:
+            if probes is not None:
+                probes.close()
             if store is not None:
                 store.close()
 
@@ -132,20 +143,43 @@ def assemble(
         FileBlobs(storage_url(settings, scope)).check_writable()
         store = wrap_store(scope_store(settings, clock=clock))
         store.read(scope, EPOCH)  # a store that cannot be used is told before Spark takes its seconds to start
+        member = Member(
+            store,
+            scope,
+            identity=identity,
+            driver=driver,
+            ttl=settings.ttl,
+            hold=settings.on_store_loss == "hold",
+            cold=settings.standby == "cold",
+            clock=clock,
+            events=events,
+        )
+        if settings.http is not None and metrics is not None:
+            from tenure.probes.server import ProbeServer
+
+            probes = ProbeServer(settings.http, condition=lambda: member.condition, metrics=metrics)
     except BaseException:
         close()
         raise
-    member = Member(
-        store,
-        scope,
+    return Assembled(
+        member=member,
         identity=identity,
-        driver=driver,
-        ttl=settings.ttl,
-        hold=settings.on_store_loss == "hold",
-        clock=clock,
-        events=events,
+        scope=scope,
+        probes=None if probes is None else probes.port,
+        kill=driver.kill,
+        close=close,
     )
-    return Assembled(member=member, identity=identity, scope=scope, kill=driver.kill, close=close)
+
+
+def _metrics(member: str) -> Metrics:
+    """The metrics of a member. Raises UsageError: their libraries are not installed."""
+    try:
+        from tenure.probes.metrics import Metrics
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--http needs the Python package {error.name!r}, which is not installed", fix="pip install 'tenure[ui]'"
+        ) from error
+    return Metrics(member=member)
 
 
 def member_events(settings: Settings, *subscribers: Subscriber, clock: Clock) -> Events:

@@ -73,6 +73,8 @@ class Settings(BaseSettings):
     """Spark's own settings."""
     params: dict[str, str] = Field(default_factory=dict)
     """The pipeline's parameters."""
+    http: str | None = None
+    """HOST:PORT at which the agent answers probes and shows metrics."""
     spark_log: str | None = None
     """File for what the JVM prints."""
     event_log: str | None = None

@@ -57,7 +57,7 @@ class Work:
             case "hold":
                 # User code in C that never lets go of the interpreter.
                 ctypes.PyDLL(None).usleep(int(HELD_S * 1e6))
-                return Ended.IDLE
+                return Ended.LOST if term.lost else Ended.IDLE
             case "disobey":
                 while True:
                     time.sleep(1)

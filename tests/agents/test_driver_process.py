@@ -241,21 +241,19 @@ def test_a_query_without_progress_is_hung_and_one_without_data_is_not(scene: Sce
 
 
 def test_code_that_holds_the_interpreter_costs_nothing(scene: Scene) -> None:
+    """Its term is renewed meanwhile, past the deadline that it heard last."""
     driver, term = scene.ready(lead="hold"), scene.term(seconds=1)
-    renewals = 0
+    done = threading.Event()
 
     def renew() -> None:
-        nonlocal renewals
-        while not scene.stop.wait(0.1):
+        while not done.wait(0.1):
             term.liveness.extend(CLOCK.monotonic_s() + 1)
-            renewals += 1
 
     in_background(renew)
     try:
-        assert driver.lead(term, stop=threading.Event(), finish=scene.finish) is Ended.IDLE
+        assert driver.lead(term, stop=scene.stop, finish=scene.finish) is Ended.IDLE
     finally:
-        scene.stop.set()
-    assert renewals > scripted.HELD_S / 0.1 / 2
+        done.set()
     assert not term.lost
 
 

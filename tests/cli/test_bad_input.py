@@ -82,6 +82,12 @@ def test_a_setting_of_spark_that_is_refused_before_spark_starts(place: Place, se
     assert place.look("history") == []
 
 
+def test_an_address_for_probes_that_is_none(place: Place) -> None:
+    told = tenure("run", place.pipeline(COPY), *place.flags(), "--http", "here")
+    assert told.code == 2
+    assert told.error == "--http 'here' is no address; write HOST:PORT, for example 127.0.0.1:8008"
+
+
 def test_a_master_that_spark_does_not_know(place: Place) -> None:
     command = [*MAIN, "run", place.pipeline(COPY), *place.flags(), "--master", "lokal[2]"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -130,6 +136,8 @@ def test_a_scope_that_never_ran_is_empty(place: Place) -> None:
         "store": "sqlite",
         "leader": None,
         "epoch": 0,
+        "paused": False,
+        "switchover": None,
         "members": [],
         "queries": [],
     }

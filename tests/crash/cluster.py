@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
@@ -16,6 +17,11 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from tenure.backends.sqlite import SqliteStore
+from tenure.clock import SystemClock
+from tenure.coordination.orders import Orders
+from tenure.coordination.records import Scope
+from tenure.status.snapshot import Snapshot, take_snapshot
 from tenure.testing.members import MemberProcess
 from tenure.testing.waiting import wait_until
 from tests.crash.truth import KEYS, Row, Verdict, compare, expected, moment
@@ -102,21 +108,45 @@ class Cluster:
         """When it is made, the leader stops itself before its next plan."""
         return self.folder / "pause"
 
+    def order(self, member: MemberProcess, *, step: str, part: str, signal: str) -> Path:
+        """Let a part of a running member be killed or stopped at a step; the file is gone when that happened."""
+        path = self.folder / f"{member.name}.order"
+        hidden = path.with_suffix(".hidden")
+        hidden.write_text(json.dumps({"step": step, "part": part, "signal": signal}))
+        hidden.rename(path)
+        return path
+
     def start(self, name: str, **faults: Any) -> MemberProcess:
         """Start a member with these faults (see `tenure.testing.launch`)."""
         arguments = ["run", str(PIPELINE), "--store", self.store_url, "--storage", f"file://{self.folder}/storage"]
         arguments += ["--ttl", self.ttl, "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
         arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.folder}/output"]
         arguments += ["--param", f"only={','.join(self.streams)}"]
-        described = json.dumps(
-            {"pause_when": str(self.pause_file), "turn": str(self.folder / f"{name}.turn"), **faults}
-        )
-        member = MemberProcess(
-            name, folder=self.folder, arguments=arguments, command=LAUNCH, environment={"TESTING_FAULTS": described}
-        )
+        files = {word: str(self.folder / f"{name}.{word}") for word in ("turn", "order")}
+        described = json.dumps({"pause_when": str(self.pause_file), **files, **faults})
+        environment = {"TESTING_FAULTS": described, "TENURE_DRIVER_SILENCE": "5s"}
+        member = MemberProcess(name, folder=self.folder, arguments=arguments, command=LAUNCH, environment=environment)
         self.members.append(member)
         member.start()
         return member
+
+    def look(self) -> Snapshot:
+        """The scope as it is now."""
+        with contextlib.closing(SqliteStore(self.folder / "tenure.db")) as store:
+            return take_snapshot(store, Scope(SCOPE))
+
+    def switchover(self, *, to: str) -> None:
+        """Ask the leader to hand over."""
+        with contextlib.closing(SqliteStore(self.folder / "tenure.db")) as store:
+            Orders(store, Scope(SCOPE), clock=SystemClock()).switchover(to=to)
+
+    def wait_until_ready(self, *names: str, seconds: float = 90) -> None:
+        """Wait until these members could take over."""
+        self.wait(
+            lambda: set(names) <= {one.member for one in self.look().members if one.ready},
+            seconds=seconds,
+            what=f"{names} to be ready",
+        )
 
     def leader(self) -> MemberProcess | None:
         """The member that won the newest term."""

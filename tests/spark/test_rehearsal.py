@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.blobs.filesystem import FileBlobs
-from tenure.checkpoints.store import CheckpointStore
+from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
@@ -29,7 +29,6 @@ from tenure.sinks import Delta, Foreach
 from tenure.spark.rehearsal import ROUNDS, Rehearsals
 from tenure.spark.sinks.sink import Batch, Sink, Written
 from tenure.spark.stream import FencedStream
-from tenure.status.snapshot import CHECKPOINTS
 from tenure.testing.waiting import wait_until
 
 SCOPE, QUERY = Scope("rows"), "hours"

@@ -19,7 +19,7 @@ import pytest
 
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.blobs.filesystem import FileBlobs
-from tenure.checkpoints.store import CheckpointStore
+from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
@@ -32,7 +32,6 @@ from tenure.pipelines.pipeline import Stream
 from tenure.sinks import Foreach
 from tenure.spark.sinks.sink import Batch, Sink, Written
 from tenure.spark.stream import FencedStream, with_trigger
-from tenure.status.snapshot import CHECKPOINTS
 from tenure.testing.clock import ManualClock
 from tenure.testing.faulty import FaultyStore, Gate, writes_under
 

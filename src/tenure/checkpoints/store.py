@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, decode_checkpoint, encode_checkpoint
 from tenure.checkpoints.retention import falls_out
-from tenure.coordination.records import Exact, Guard
+from tenure.coordination.records import Exact, Guard, Key
 from tenure.coordination.term import Term
 from tenure.errors import (
     CorruptBlob,
@@ -25,6 +25,9 @@ from tenure.handles.store import HandleStore
 
 KEPT = 5
 """How many checkpoints are kept: the newest is what a takeover needs, the rest is for people."""
+
+CHECKPOINTS = Key("checkpoints")
+"""Under it one area of handles for each query."""
 
 
 class CheckpointStore:

@@ -54,6 +54,7 @@ def run(
     nofailover: Annotated[bool | None, typer.Option("--nofailover", help="Never lead.")] = None,
     on_store_loss: Annotated[str | None, typer.Option(help="hold: go on until the deadline, wait. Or stop.")] = None,
     standby: Annotated[str | None, typer.Option(help="warm: rehearse while standing by. Or cold.")] = None,
+    http: Annotated[str | None, typer.Option(help="HOST:PORT for probes and metrics.")] = None,
     spark_log: Annotated[str | None, typer.Option(help="File for what Spark's JVM prints.")] = None,
     event_log: Annotated[str | None, typer.Option(help="File for events, one JSON object a line.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not tell of each batch.")] = False,
@@ -73,6 +74,7 @@ def run(
         nofailover=nofailover,
         on_store_loss=on_store_loss,
         standby=standby,
+        http=http,
         spark_log=spark_log,
         event_log=event_log,
     )

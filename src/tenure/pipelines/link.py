@@ -7,6 +7,7 @@ Promise: one JSON object a line, in the order in which they were sent. A word to
 from __future__ import annotations
 
 import json
+import select
 import socket
 import threading
 from collections.abc import Mapping
@@ -137,7 +138,7 @@ class Link:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._reader = connection.makefile("r", encoding=self._encoding, newline="\n")
+        self._unread = b""
         self._lock = threading.Lock()  # a line is sent whole
 
     def send(self, word: Word) -> None:
@@ -149,15 +150,22 @@ class Link:
         except OSError:
             return  # `receive` tells that the other side is gone
 
-    def receive(self) -> Word | None:
-        """The next word; None: the other side is gone. Raises ValueError: what came is no word."""
-        try:
-            line = self._reader.readline()
-        except OSError:
-            return None
-        if not line.endswith("\n"):
-            return None
-        return decode(line)
+    def receive(self, *, timeout_s: float | None = None) -> Word | None:
+        """The next word; None: the other side is gone. Raises TimeoutError: nothing was said for `timeout_s`;
+        ValueError: what came is no word."""
+        while b"\n" not in self._unread:
+            try:
+                heard = timeout_s is None or bool(select.select([self._connection], [], [], timeout_s)[0])
+                data = self._connection.recv(65536) if heard else b""
+            except (OSError, ValueError):  # the other side is gone, or our end was closed
+                return None
+            if not heard:
+                raise TimeoutError
+            if not data:
+                return None
+            self._unread += data
+        line, self._unread = self._unread.split(b"\n", 1)
+        return decode(line.decode(self._encoding))
 
     def close(self) -> None:
         """Close our end; a thread in `receive` gets None."""

@@ -8,16 +8,17 @@ that a first start succeeds: what is wrong with it is raised.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import Clock
-from tenure.coordination.candidates import RESTARTS, SWITCHOVER, State, decode_switchover
+from tenure.coordination.candidates import RESTARTS, State
 from tenure.coordination.election import WAKE_UP, Election, Flag
-from tenure.coordination.records import Delete, Key, Record, Scope
+from tenure.coordination.records import Delete, Record, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
@@ -34,7 +35,8 @@ from tenure.errors import (
 from tenure.events import DriverEnded, Events, MemberReady, StoreAway, TermWon
 from tenure.events import TermLost as TermLostEvent
 from tenure.pipelines.lifecycle import AFTER, Ended
-from tenure.retry import RetryPolicy, exponential_delay
+from tenure.pipelines.requests import Delays, Requests, StopOrStoreLost
+from tenure.retry import exponential_delay
 
 DRIVER_RESTART = exponential_delay(initial=timedelta(seconds=3), maximum=timedelta(minutes=1))
 """How long a member waits before it starts another driver: its successor's first batches need the cores."""
@@ -86,6 +88,18 @@ class Identity:
     nofailover: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a member is doing, as far as it knows. `epoch`: of the term that it holds, None: of none."""
+
+    member: str
+    state: State
+    epoch: int | None
+    ready: bool
+    """It leads, or its first batch as a leader would be fast: it is warm, or was told to stand by cold, or there is
+    nothing to rehearse."""
+
+
 class Member:
     """Runs one member until its pipeline is done or it is asked to stop."""
 
@@ -100,8 +114,10 @@ class Member:
         clock: Clock,
         events: Events,
         hold: bool = True,
+        cold: bool = False,
     ) -> None:
-        """`hold`: ride out the loss of a store that was there; else it is an error, at the first failed renewal."""
+        """`cold`: it does not rehearse. `hold`: ride out the loss of a store that was there; else it is an error, at
+        the first failed renewal."""
         self._store = store
         self._scope = scope
         self._identity = identity
@@ -110,9 +126,25 @@ class Member:
         self._clock = clock
         self._events = events
         self._hold = hold
+        self._cold = cold
+        self._contends = False
+        self._nothing_to_rehearse = True
+        self._term: Term | None = None  # None: it holds none
         self._election = Election(store, scope, member=identity.member, clock=clock)
         self._had_session = False
         self._was_ready = False
+
+    @property
+    def condition(self) -> Condition:
+        """What it is doing now; for any thread."""
+        name, term = self._identity.member, self._term
+        if term is not None and not term.lost:
+            return Condition(name, State.LEADING, term.epoch, ready=True)
+        if not self._contends or self._driver.gone is not None:
+            return Condition(name, State.STARTING, None, ready=False)
+        if self._driver.warm:
+            return Condition(name, State.WARM, None, ready=True)
+        return Condition(name, State.READY, None, ready=self._cold or self._nothing_to_rehearse)
 
     def run(self, *, stop: threading.Event) -> Ended:
         """Stand by and lead until the pipeline is done (IDLE) or `stop` is set (STOPPED).
@@ -120,7 +152,7 @@ class Member:
         Raises what the driver raises; DriverDied when it dies before it was ready for the first time;
         StoreUnavailable when no session can be had at the start; UsageError (member name).
         """
-        restarts, retries = _Delays(DRIVER_RESTART), _Delays(STORE_RETRY)
+        restarts, retries = Delays(DRIVER_RESTART), Delays(STORE_RETRY)
         while not stop.is_set():
             began_s = self._clock.monotonic_s()
             try:
@@ -155,13 +187,18 @@ class Member:
             if self._driver.prepare(scope=self._scope, stop=stop):
                 self._was_ready = True
                 self._events.emit(MemberReady(scope=self._scope, member=self._identity.member))
-            requests = _Requests(RESTARTS.child(self._identity.member), stop=stop, driver=self._driver)
+            requests = Requests(RESTARTS.child(self._identity.member), stop=stop, gone=lambda: self._driver.gone)
 
             def look(records: Sequence[Record]) -> None:
                 self._election.announce(keeper, State.WARM if self._driver.warm else State.READY)
                 requests.look(records, epoch=None)
+                self._nothing_to_rehearse = not any(record.key.is_under(CHECKPOINTS) for record in records)
+                self._contends = True
 
-            term = self._election.campaign(keeper, stop=requests, on_look=look)
+            try:
+                term = self._election.campaign(keeper, stop=requests, on_look=look)
+            finally:
+                self._contends = False
             if term is not None:
                 ended = self._attended(term, keeper, requests, stop=stop)
             elif stop.is_set():
@@ -175,7 +212,7 @@ class Member:
                 self._obeyed(requests.restart)
             return ended
 
-    def _attended(self, term: Term, keeper: SessionKeeper, requests: _Requests, *, stop: threading.Event) -> Ended:
+    def _attended(self, term: Term, keeper: SessionKeeper, requests: Requests, *, stop: threading.Event) -> Ended:
         """Lead, while a thread watches over the office and looks for what operators ask."""
         over = threading.Event()
 
@@ -191,15 +228,17 @@ class Member:
             daemon=True,
         )
         watch.start()
+        self._term = term
         try:
             return self._lead(term, requests, stop=stop)
         finally:
+            self._term = None
             over.set()
             watch.join(timeout=2 * WAKE_UP.total_seconds())  # a store that hangs is not waited for
 
-    def _lead(self, term: Term, requests: _Requests, *, stop: threading.Event) -> Ended:
+    def _lead(self, term: Term, requests: Requests, *, stop: threading.Event) -> Ended:
         self._events.emit(TermWon(scope=self._scope, member=self._identity.member, epoch=term.epoch))
-        halt: Flag = stop if self._hold else _StopOrStoreLost(stop, term)
+        halt: Flag = stop if self._hold else StopOrStoreLost(stop, term)
         try:
             ended = self._driver.lead(term, stop=halt, finish=requests.finish)
         except TermLost:
@@ -257,62 +296,3 @@ class Member:
                         fix="give this one another --member name",
                     ) from taken
                 self._clock.wait(stop, timeout_s=0.2)
-
-
-class _Requests:
-    """What operators ask of one member under one session. As a flag: set when it must not go on contending."""
-
-    def __init__(self, restart_key: Key, *, stop: threading.Event, driver: Driver) -> None:
-        self._restart_key = restart_key
-        self._stop = stop
-        self._driver = driver
-        self.restart: Record | None = None  # None: nobody asked for it
-        self.finish = threading.Event()
-        """Set when the leader shall finish its batch and give the term up."""
-        self.finish_as: Ended | None = None  # None: it shall not
-
-    def is_set(self) -> bool:
-        return self._stop.is_set() or self.restart is not None or self._driver.gone is not None
-
-    def look(self, records: Sequence[Record], *, epoch: int | None) -> None:
-        """Note what the records ask. `epoch`: of the member's own term, None: it does not lead."""
-        for record in records:
-            if record.key == self._restart_key:
-                self.restart = record
-                self._finish(Ended.RESTART)
-            elif record.key == SWITCHOVER and decode_switchover(record).epoch == epoch:
-                self._finish(Ended.SWITCHOVER)
-
-    def _finish(self, ended: Ended) -> None:
-        if self.finish_as is None:
-            self.finish_as = ended
-            self.finish.set()
-
-
-class _StopOrStoreLost:
-    """Set when the member was asked to stop, or a renewal failed; then it stays so."""
-
-    def __init__(self, stop: Flag, term: Term) -> None:
-        self._stop = stop
-        self._term = term
-        self._lost = False
-
-    def is_set(self) -> bool:
-        self._lost = self._lost or self._term.liveness.cause is not None
-        return self._lost or self._stop.is_set()
-
-
-class _Delays:
-    """The delays of a policy, from the first one on again after things went well for a while."""
-
-    _well_s = 60.0
-
-    def __init__(self, policy: RetryPolicy) -> None:
-        self._policy = policy
-        self._delays: Iterator[float] = policy.delays_s()
-
-    def after(self, lasted_s: float) -> float:
-        """How long to wait when what was tried last went on for `lasted_s`."""
-        if lasted_s > self._well_s:
-            self._delays = self._policy.delays_s()
-        return next(self._delays)

@@ -1,9 +1,10 @@
 """The driver's side of the link: obeys the agent's words, and tells it what happens.
 
-Promise: a term is believed in until the deadline that the agent said last, and no longer, also while this process
-hears nothing. The words are read by a thread of their own, so a leadership can be ended while it waits. When the
-agent is gone, `orphaned` is called at once. Not promised: that anything is heard while user code holds the
-interpreter; the agent and the warden need no answer.
+Promise: a term is believed in until the deadline that the agent said last, and no longer, also while the agent says
+nothing. The words are read by a thread of their own, which alone judges the deadline, after it has read what was said:
+code that held the interpreter past a deadline has kept it from being heard, not from being moved. When the agent is
+gone, `orphaned` is called at once. Not promised: that anything is heard while user code holds the interpreter; the
+agent and the warden need no answer.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from tenure.pipelines.link import (
 )
 
 _PULSE_S = 1.0
+_LOOK_S = 0.1
+"""How often the deadline is looked at."""
 
 
 class Work(Protocol):
@@ -77,9 +80,11 @@ class Pipeline:
     work: Callable[[Scope, Events], Work]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Leadership:
     term: Term
+    until_s: float
+    """The deadline on the machine's clock. Of the reading thread."""
     stop: threading.Event = field(default_factory=threading.Event)
     finish: threading.Event = field(default_factory=threading.Event)
 
@@ -158,14 +163,22 @@ class Served:
 
     def _read(self) -> None:
         while True:
-            word = self._link.receive()
+            passed = self._current is not None and self._clock.monotonic_s() >= self._current.until_s
+            try:
+                # A deadline that has passed counts when, after that, there is nothing left to be read.
+                word = self._link.receive(timeout_s=0 if passed else _LOOK_S)
+            except TimeoutError:
+                if passed and self._current is not None:
+                    self._current.term.liveness.end("the deadline passed without a renewal")
+                    self._current.until_s = float("inf")
+                continue
             match word:
                 case Lead():
-                    liveness = Liveness(clock=self._clock, until_s=word.until_s)
-                    self._current = _Leadership(Term.from_json(word.term, liveness=liveness))
+                    liveness = Liveness(clock=self._clock, until_s=float("inf"))
+                    self._current = _Leadership(Term.from_json(word.term, liveness=liveness), word.until_s)
                     self._words.put(self._current)
                 case Renewed() if self._current is not None:
-                    self._current.term.liveness.extend(word.until_s)
+                    self._current.until_s = word.until_s
                 case Lost() if self._current is not None:
                     self._current.term.liveness.end(word.why)
                 case Finish() if self._current is not None:

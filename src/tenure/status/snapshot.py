@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import Candidate, Switchover
 from tenure.coordination.election import observe
 from tenure.coordination.election_rules import TermPast
-from tenure.coordination.records import Key, Scope
+from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.handles.handle import decode_handle
-
-CHECKPOINTS = Key("checkpoints")
-"""Under it one area for each query."""
 
 
 @dataclass(frozen=True, slots=True)

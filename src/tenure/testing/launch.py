@@ -5,6 +5,8 @@ The environment variable TESTING_FAULTS holds a JSON object:
   and the member stops itself (SIGSTOP), between deciding and sending.
 - `die_at`: the name of a step (see STEPS); the member kills itself (SIGKILL) there, in the first batch after
   `die_after_batches` batches of this process.
+- `order`: path of a file with a JSON object: `step`, `part`, `signal` (KILL or STOP). At that step the file is removed
+  and the part is struck: orders can be given while the member runs.
 - `part`: which part of the member is killed or stopped: `host` (agent, driver and JVM: the default), `driver`
   (with its JVM) or `agent`.
 - `blindfold`: the member never notices that its session ended, or that time passed while it was stopped.
@@ -16,7 +18,6 @@ Promise: the product has no hook; every fault is a wrapper or a subscriber.
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import json
 import os
@@ -24,7 +25,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -45,15 +45,11 @@ from tenure.spark import stream as stream_module
 from tenure.spark.seeding import seed
 from tenure.spark.sinks.sink import Batch, OutputMode, Rehearsable, Sink, Written
 from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
-from tenure.testing.members import drivers_of, is_stopped
+from tenure.testing.strike import DRIVER_WORD, Turn, is_driver, strike
 from tenure.testing.unfenced import UnfencedStore
-from tenure.testing.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-DRIVER_WORD = "driver"
-"""The first argument of the driver's command."""
 
 BATCH_STEPS = (
     "after offsets, before plan",
@@ -77,73 +73,6 @@ TAKEOVER_STEPS = (
 """Where a member can die in a takeover."""
 
 
-PARTS = ("host", "driver", "agent")
-"""What of a member can be struck."""
-
-
-def strike(number: signal.Signals, part: str) -> None:
-    """Send a signal (SIGKILL, SIGSTOP) to a part of this member, to this very thread last when it belongs to it.
-
-    The agent goes first: it must not see what happens to its driver. A signal to this process would be taken by any
-    thread, and this one would run on for a moment: into the transaction that it must not have begun.
-    """
-    agent, group = _agent_and_group()
-    here_is_agent = os.getpid() == agent
-    if part in ("host", "agent") and not here_is_agent:
-        os.kill(agent, number)
-        wait_until(lambda: _is_struck(agent, number), timedelta(seconds=5))
-    if part in ("host", "driver") and group is not None:
-        for entry in Path("/proc").glob("[0-9]*"):
-            with suppress(ProcessLookupError):
-                if int(entry.name) != os.getpid() and os.getpgid(int(entry.name)) == group:
-                    os.kill(int(entry.name), number)
-    if part == "host" or here_is_agent == (part == "agent"):
-        signal.pthread_kill(threading.get_ident(), number)
-
-
-def _agent_and_group() -> tuple[int, int | None]:
-    """The agent's process id, and the group of its driver; None: it has none."""
-    if _is_driver():
-        return os.getppid(), os.getpgrp()
-    return os.getpid(), next(iter(drivers_of(os.getpid())), None)
-
-
-def _is_driver() -> bool:
-    return sys.argv[1:2] == [DRIVER_WORD]
-
-
-def _is_struck(pid: int, number: signal.Signals) -> bool:
-    try:
-        return number == signal.SIGSTOP and is_stopped(pid)
-    except OSError:
-        return True  # it is gone
-
-
-class _Turn:
-    """One call to the store at a time, in all processes of one member: so that the member never stops inside a call of
-    another thread or process. A SQLite writer that is stopped in its transaction would hold up the successor."""
-
-    def __init__(self, path: str | None) -> None:
-        self._path = path
-        self._lock = threading.RLock()
-        self._depth = 0  # guarded by _lock
-        self._file: int | None = None  # guarded by _lock
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        self._depth += 1
-        if self._depth == 1 and self._path is not None:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-
-    def __exit__(self, *error: object) -> None:
-        self._depth -= 1
-        if self._depth == 0 and self._file is not None:
-            os.close(self._file)
-            self._file = None
-        self._lock.release()
-
-
 class Faults:
     """The faults of one process, as the environment describes them."""
 
@@ -154,11 +83,18 @@ class Faults:
         self._blindfold = bool(description.get("blindfold"))
         self._unfenced = bool(description.get("unfenced"))
         self._part: str = description.get("part", "host")
+        self._order = description.get("order")
         self._batches = 0
-        self._turn = _Turn(description.get("turn"))
+        self._turn = Turn(description.get("turn"))
 
     def at(self, step: str) -> None:
-        """Die if this is the step."""
+        """Die, or be struck, if this is the step."""
+        if self._order is not None and os.path.exists(self._order):
+            order = json.loads(Path(self._order).read_text())
+            if order["step"] == step:
+                Path(self._order).unlink()
+                with self._turn:
+                    strike(signal.Signals[f"SIG{order['signal']}"], order["part"])
         if step == self._die_at and self._batches >= self._die_after:
             strike(signal.SIGKILL, self._part)
 
@@ -301,7 +237,7 @@ class _BlindClock(SystemClock):
 def main() -> None:
     """Run the command line, or its driver, with the faults of TESTING_FAULTS."""
     faults = Faults(json.loads(os.environ.get("TESTING_FAULTS", "{}")))
-    if _is_driver():
+    if is_driver():
         _drive(faults)
     assemble = assembly.assemble
 

@@ -67,6 +67,7 @@ class Scene:
         ttl: float = 30,
         store: CoordinationStore | None = None,
         hold: bool = True,
+        cold: bool = False,
     ) -> Member:
         return Member(
             store or self.store,
@@ -77,6 +78,7 @@ class Scene:
             clock=CLOCK,
             events=Events(self.told.append),
             hold=hold,
+            cold=cold,
         )
 
     def words(self) -> list[str]:

@@ -8,8 +8,10 @@ from datetime import timedelta
 
 import pytest
 
+from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import State
 from tenure.coordination.orders import Orders
+from tenure.coordination.records import Put
 from tenure.coordination.term import Term
 from tenure.errors import UsageError
 from tenure.pipelines.lifecycle import Ended
@@ -145,3 +147,59 @@ def test_a_switchover_whose_target_dies_goes_to_another(two: Two, scene: Scene) 
     )
     two.orders.resume()
     wait_until(lambda: take_snapshot(scene.store, SCOPE).leader == "carl", timedelta(seconds=10))
+
+
+# --- what a member says of itself -------------------------------------------------------------------------------
+
+
+def test_the_condition_follows_what_the_member_does(scene: Scene) -> None:
+    stop = threading.Event()
+    driver = Scripted()
+    member = scene.member(driver)
+    seen: list[tuple[State, int | None, bool]] = []
+
+    def note() -> None:
+        found = member.condition
+        seen.append((found.state, found.epoch, found.ready))
+
+    def lead(term: Term) -> Ended:
+        note()
+        term.liveness.end("refused")
+        note()
+        return Ended.IDLE
+
+    driver.steps.append(lead)
+    note()
+    assert member.run(stop=stop) is Ended.IDLE
+    note()
+    nothing = (State.STARTING, None, False)
+    assert seen == [nothing, (State.LEADING, 1, True), nothing, nothing]
+
+
+@pytest.mark.parametrize(("cold", "rehearsable", "warm", "ready"), [
+    (False, False, False, True),
+    (False, True, False, False),
+    (True, True, False, True),
+    (False, True, True, True),
+])  # fmt: skip
+def test_a_standby_is_ready_when_it_is_warm_or_need_not_be(
+    scene: Scene, cold: bool, rehearsable: bool, warm: bool, ready: bool
+) -> None:
+    two = Two(scene)
+    two.start("anna")
+    two.leads("anna", epoch=1)
+    if rehearsable:
+        scene.store.commit(SCOPE, guards=(), writes=[Put(CHECKPOINTS.child("copy").child("1"), b"", replaces=None)])
+    driver = Scripted()
+    driver.warm = warm
+    member = scene.member(driver, name="ben", cold=cold)
+    thread = threading.Thread(target=member.run, kwargs={"stop": two.stop})
+    thread.start()
+    try:
+        wait_until(lambda: member.condition.state in (State.READY, State.WARM), timedelta(seconds=10))
+        assert member.condition.ready == ready
+        driver.gone = "signal SIGKILL"
+        assert member.condition.state is State.STARTING
+    finally:
+        two.end()
+        thread.join(timeout=20)

@@ -7,13 +7,14 @@ from datetime import timedelta
 
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.blobs.filesystem import FileBlobs
+from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
 from tenure.handles.store import HandleStore
-from tenure.status.snapshot import CHECKPOINTS, Snapshot, take_snapshot, terms
+from tenure.status.snapshot import Snapshot, take_snapshot, terms
 
 SCOPE, TTL, CLOCK = Scope("rows"), timedelta(seconds=30), SystemClock()
 EMPTY = Snapshot(

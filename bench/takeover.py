@@ -1,0 +1,271 @@
+"""How long a takeover takes: from a fault (or an order) to the first batch that the successor committed.
+
+Two members run `bench/takeover_pipeline.py` on the embedded store, with files arriving all the time. Each round does
+one of each, in turn, and waits until the standby is warm again:
+
+- `driver_killed`: SIGKILL of the leader's driver and its JVM; the agent lives.
+- `leader_killed`: SIGKILL of agent, driver and JVM, as a host that loses its power.
+- `paused`: SIGSTOP of all of them (the ttl is in the figure); woken afterwards.
+- `terminated`: SIGTERM to the agent.
+- `switchover`: `tenure switchover`; the figure is the gap in the output: from the old leader's last batch to the first
+  batch that nobody had committed before.
+- `cold_spark`: the same query on Spark alone, killed before and started again at once, as by a supervisor.
+
+Split: `notice` (the old agent resigned; 0 where it is dead), `elect` (term won), `seed`, `start`, `first_batch`.
+Medians, all raw figures and the split go to `build/bench/takeover.json`, for a state of `--keys` keys each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from bench.harness import RESULTS, describe_machine
+from bench.takeover_figures import PHASES, Feeder, Takeover, medians, now, show
+from tenure.backends.sqlite import SqliteStore
+from tenure.clock import SystemClock
+from tenure.coordination.orders import Orders
+from tenure.coordination.records import Scope
+from tenure.testing.members import MemberProcess, read_events
+from tenure.testing.waiting import wait_until
+
+PIPELINE = Path(__file__).with_name("takeover_pipeline.py")
+SCOPE = Scope("takeover")
+TTL_S = 4
+
+
+def at(event: dict[str, Any]) -> datetime:
+    """When an event happened."""
+    return datetime.fromisoformat(event["at"])
+
+
+class Bench:
+    """Two members, their feeder, and a plain Spark beside them, for one size of the state."""
+
+    def __init__(self, folder: Path, keys: int, console: Console) -> None:
+        self.folder = folder
+        self.keys = keys
+        self.console = console
+        self.patience_s = 120 + keys / 10_000
+        self.members: list[MemberProcess] = []
+        for name in ("input", "output", "storage", "plain"):
+            (folder / name).mkdir(parents=True)
+        self.feeder = Feeder(folder / "input", keys)
+
+    def start_member(self) -> MemberProcess:
+        """One more member."""
+        arguments = ["run", str(PIPELINE), "--quiet", "--ttl", f"{TTL_S}s", "--master", "local[2]"]
+        arguments += ["--store", f"sqlite://{self.folder}/ha.db", "--storage", f"file://{self.folder}/storage"]
+        arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.folder}/output"]
+        arguments += ["--conf", "spark.sql.shuffle.partitions=2"]
+        member = MemberProcess(f"m{len(self.members):02d}", folder=self.folder, arguments=arguments)
+        self.members.append(member)
+        member.start()
+        return member
+
+    def run(self, rounds: int, scenarios: list[str]) -> dict[str, list[Takeover]]:
+        """All rounds; the first one of each is for warming up when there is more than one."""
+        found: dict[str, list[Takeover]] = {name: [] for name in scenarios}
+        self.start_member()
+        self.wait(lambda: self.members[0].events("TermWon"), "the first term")
+        self.feeder.start()
+        self.wait(lambda: len(self.members[0].events("BatchCommitted")) > 3, "the state")
+        self.wait(self.has_snapshot, "a snapshot of the state")
+        self.start_member()
+        for number in range(rounds):
+            for name in scenarios:
+                took = self.cold_spark() if name == "cold_spark" else self.takeover(name)
+                found[name].append(took)
+                self.console.print(
+                    f"{self.keys:,} keys, round {number + 1}, {name}: {took.seconds:.2f} s {took.phases}"
+                )
+        return found
+
+    def has_snapshot(self) -> bool:
+        """Whether every partition's state was written as a whole once: from then on a start need not replay it."""
+        newest = max((self.folder / "storage" / SCOPE / "runs" / "counts").iterdir(), key=lambda one: one.name)
+        return all(list(newest.glob(f"state/0/{partition}/*.zip")) for partition in range(2))
+
+    def takeover(self, name: str) -> Takeover:
+        """One fault or order, and what came of it."""
+        leader, standby = self.pair()
+        before = len(standby.events())
+        batches = len(leader.events("BatchCommitted"))
+        self.wait(lambda: len(leader.events("BatchCommitted")) > batches + 3, "batches of the leader")
+        faults: dict[str, Callable[[], None]] = {
+            "driver_killed": lambda: os.killpg(leader.driver() or 0, signal.SIGKILL),
+            "leader_killed": leader.kill,
+            "paused": lambda: self.pause(leader),
+            "terminated": leader.terminate,
+            "switchover": self.switchover,
+        }
+        began = now()
+        faults[name]()
+        self.wait(
+            lambda: [e for e in standby.events()[before:] if e["event"] == "BatchCommitted"], f"the successor: {name}"
+        )
+        took = self.measure(name, leader, standby, before=before, began=began)
+        if name == "paused":
+            leader.wake()
+        if name in ("leader_killed", "terminated"):
+            leader.wait(timeout_s=60)
+            self.start_member()
+        return took
+
+    def measure(
+        self, name: str, leader: MemberProcess, standby: MemberProcess, *, before: int, began: datetime
+    ) -> Takeover:
+        """Read the figures from the events."""
+        if name == "switchover":
+            last = leader.events("BatchCommitted")[-1]
+            self.wait(lambda: self.first_new(standby, before, last["batch"]), "a new batch")
+            began = at(last)
+        new = standby.events()[before:]
+        first = {kind: at(next(e for e in new if e["event"] == kind)) for kind in ("TermWon", "QueryStarted")}
+        seeded = at(next(e for e in new if e["event"] == "RunDirectorySeeded"))
+        batch = self.first_new(standby, before, last["batch"]) if name == "switchover" else None
+        done = at(batch or next(e for e in new if e["event"] == "BatchCommitted"))
+        resigned = [at(e) for e in leader.events("TermLost") if at(e) > began and at(e) < first["TermWon"]]
+        steps = [began, resigned[-1] if resigned else began, first["TermWon"], seeded, first["QueryStarted"], done]
+        phases = {phase: round((steps[i + 1] - steps[i]).total_seconds(), 3) for i, phase in enumerate(PHASES)}
+        return Takeover((done - began).total_seconds(), (done - first["TermWon"]).total_seconds(), phases)
+
+    def first_new(self, standby: MemberProcess, before: int, last: int) -> dict[str, Any] | None:
+        """The first batch of the successor that the old leader had not committed."""
+        found = [e for e in standby.events()[before:] if e["event"] == "BatchCommitted" and e["batch"] > last]
+        return found[0] if found else None
+
+    def switchover(self) -> None:
+        """What `tenure switchover` asks."""
+        store = SqliteStore(self.folder / "ha.db")
+        try:
+            Orders(store, SCOPE, clock=SystemClock()).switchover(to=None)
+        finally:
+            store.close()
+
+    def pause(self, leader: MemberProcess) -> None:
+        """Stop the leader, but not in the middle of a transaction: SQLite's lock would hold up the successor."""
+        while True:
+            leader.pause()
+            try:
+                with closing(sqlite3.connect(self.folder / "ha.db", timeout=0.2)) as store:
+                    store.execute("BEGIN IMMEDIATE")
+                    store.rollback()
+                return
+            except sqlite3.OperationalError:
+                leader.wake()
+
+    def cold_spark(self) -> Takeover:
+        """A restart of plain Spark on its own checkpoint; the members are stopped meanwhile, to leave it the cores."""
+        log = self.folder / "plain" / "events.jsonl"
+        for member in self.members:
+            if member.running:
+                member.pause()
+        try:
+            before = len(read_events(log))
+            began = now()
+            command = [sys.executable, "-m", "bench.takeover_pipeline", str(self.folder / "input")]
+            command += [str(self.folder / "plain" / name) for name in ("output", "checkpoint", "events.jsonl")]
+            with (self.folder / "plain.log").open("ab") as output:
+                process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+            try:
+                self.wait(lambda: len(read_events(log)) > before, "a batch of plain Spark")
+                took = Takeover((at(read_events(log)[before]) - began).total_seconds())
+                # Its next start must find a batch to do, and a state that is not all in one changelog.
+                self.wait(lambda: len(read_events(log)) > before + 2, "more batches of plain Spark")
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        finally:
+            for member in self.members:
+                if member.running:
+                    member.wake()
+        return took
+
+    def pair(self) -> tuple[MemberProcess, MemberProcess]:
+        """The leader, and the standby once it is warm."""
+
+        def ready() -> tuple[MemberProcess, MemberProcess] | None:
+            rows = {one["member"]: one for one in self.listed()}
+            live = [member for member in self.members if member.running and member.name in rows]
+            leaders = [member for member in live if rows[member.name]["role"] == "leader"]
+            warm = [member for member in live if rows[member.name]["state"] == "warm"]
+            return (leaders[0], warm[0]) if leaders and warm else None
+
+        found = self.wait(ready, "a leader and a warm standby")
+        assert isinstance(found, tuple)
+        return found
+
+    def listed(self) -> list[dict[str, Any]]:
+        """What `tenure list` shows."""
+        command = [sys.executable, "-c", "from tenure.cli.main import main; main()", "list", "--output", "json"]
+        command += ["--store", f"sqlite://{self.folder}/ha.db", "--scope", SCOPE]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        rows: list[dict[str, Any]] = json.loads(done.stdout)
+        return rows
+
+    def wait(self, condition: Callable[[], Any], what: str) -> Any:
+        """Wait for a condition. Raises TimeoutError with what the members printed."""
+        try:
+            return wait_until(condition, timedelta(seconds=self.patience_s), what=what)
+        except TimeoutError:
+            for member in self.members:
+                self.console.print(f"--- {member.name} ({member.exit_code})\n{member.told()[-1500:]}", highlight=False)
+            raise
+
+    def close(self) -> None:
+        """End everything."""
+        self.feeder.stop()
+        for member in self.members:
+            member.kill()
+
+
+def main() -> int:
+    """Run and print."""
+    scenarios = ["driver_killed", "leader_killed", "paused", "terminated", "switchover", "cold_spark"]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--keys", type=int, nargs="+", default=[10, 5_000_000])
+    parser.add_argument("--scenarios", nargs="+", choices=scenarios, default=scenarios)
+    arguments = parser.parse_args()
+    console = Console(width=150)
+    figures: dict[str, dict[str, Any]] = {}
+    raw: dict[str, Any] = {}
+    began = time.monotonic()
+    for keys in arguments.keys:
+        folder = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
+        bench = Bench(folder, keys, console)
+        try:
+            found = bench.run(arguments.rounds, arguments.scenarios)
+        finally:
+            bench.close()
+            shutil.rmtree(folder, ignore_errors=True)
+        figures[str(keys)] = medians(found)
+        raw[str(keys)] = {name: [asdict(one) for one in takeovers] for name, takeovers in found.items()}
+    show(figures, arguments.rounds, console)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    first = figures[str(arguments.keys[0])]
+    content = {**first, "by_keys": figures, "machine": asdict(describe_machine()), "raw": raw}
+    content["whole_run_s"] = round(time.monotonic() - began, 1)
+    (RESULTS / "takeover.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""What feeds `bench.takeover`, and what becomes of its figures."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from bench.harness import describe_machine
+
+FEED_S = 0.25
+PHASES = ("notice", "elect", "seed", "start", "first_batch")
+
+
+def now() -> datetime:
+    """The wall clock that events carry."""
+    return datetime.now(UTC)
+
+
+@dataclass
+class Takeover:
+    """One takeover. `seconds`: fault to first batch. `after_grant`: of these, since the term was won."""
+
+    seconds: float
+    after_grant: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+
+
+class Feeder:
+    """Keys `0..keys` once, then a file of 100 of them every `FEED_S`."""
+
+    def __init__(self, folder: Path, keys: int) -> None:
+        self._folder = folder
+        self._keys = keys
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._feed, daemon=True)
+        self._number = 0
+
+    def start(self) -> None:
+        """Release all keys, and begin."""
+        self._release(np.arange(self._keys))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._stop.set()
+        self._thread.join()
+
+    def _feed(self) -> None:
+        chance = np.random.default_rng(7)
+        while not self._stop.wait(FEED_S):
+            self._release(chance.integers(0, self._keys, 100))
+
+    def _release(self, keys: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+        times = pa.array([now()] * len(keys), pa.timestamp("us", tz="UTC"))
+        hidden = self._folder / f".{self._number:06d}.parquet"
+        pq.write_table(pa.table({"key": pa.array(keys, pa.int64()), "at": times}), hidden)
+        hidden.rename(self._folder / f"{self._number:06d}.parquet")
+        self._number += 1
+
+
+def medians(found: dict[str, list[Takeover]]) -> dict[str, Any]:
+    """The figures of one size of the state."""
+    figures: dict[str, Any] = {}
+    for name, takeovers in found.items():
+        seconds = statistics.median(one.seconds for one in takeovers)
+        key = "median_gap_s" if name == "switchover" else "median_s"
+        figures[name] = {key: round(seconds, 3), "worst_s": round(max(one.seconds for one in takeovers), 3)}
+        if name != "cold_spark":
+            figures[name]["median_after_grant_s"] = round(statistics.median(one.after_grant for one in takeovers), 3)
+            figures[name]["phases_s"] = {
+                phase: round(statistics.median(one.phases[phase] for one in takeovers), 3) for phase in PHASES
+            }
+    return figures
+
+
+def show(figures: dict[str, dict[str, Any]], rounds: int, console: Console) -> None:
+    """The table."""
+    table = Table(title=f"takeover: medians of {rounds} rounds, seconds", caption=str(describe_machine()))
+    for heading in ("keys", "scenario", "median", "worst", "after grant", *PHASES):
+        table.add_column(heading, justify="left" if heading == "scenario" else "right")
+    for keys, found in figures.items():
+        for name, one in found.items():
+            median = one.get("median_s", one.get("median_gap_s"))
+            phases = [f"{one['phases_s'][phase]:.2f}" if "phases_s" in one else "" for phase in PHASES]
+            table.add_row(
+                keys, name, f"{median:.2f}", f"{one['worst_s']:.2f}", str(one.get("median_after_grant_s", "")), *phases
+            )
+    console.print(table)

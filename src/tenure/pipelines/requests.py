@@ -1,0 +1,72 @@
+"""What a member heeds while it contends or leads: operators, its driver's end, a store that goes; and its delays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from tenure.coordination.candidates import SWITCHOVER, decode_switchover
+from tenure.coordination.election import Flag
+from tenure.coordination.records import Key, Record
+from tenure.coordination.term import Term
+from tenure.pipelines.lifecycle import Ended
+from tenure.retry import RetryPolicy
+
+
+class Requests:
+    """What operators ask of one member under one session. As a flag: set when it must not go on contending."""
+
+    def __init__(self, restart_key: Key, *, stop: threading.Event, gone: Callable[[], str | None]) -> None:
+        self._restart_key = restart_key
+        self._stop = stop
+        self._gone = gone
+        self.restart: Record | None = None  # None: nobody asked for it
+        self.finish = threading.Event()
+        """Set when the leader shall finish its batch and give the term up."""
+        self.finish_as: Ended | None = None  # None: it shall not
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() or self.restart is not None or self._gone() is not None
+
+    def look(self, records: Sequence[Record], *, epoch: int | None) -> None:
+        """Note what the records ask. `epoch`: of the member's own term, None: it does not lead."""
+        for record in records:
+            if record.key == self._restart_key:
+                self.restart = record
+                self._finish(Ended.RESTART)
+            elif record.key == SWITCHOVER and decode_switchover(record).epoch == epoch:
+                self._finish(Ended.SWITCHOVER)
+
+    def _finish(self, ended: Ended) -> None:
+        if self.finish_as is None:
+            self.finish_as = ended
+            self.finish.set()
+
+
+class StopOrStoreLost:
+    """Set when the member was asked to stop, or a renewal failed; then it stays so."""
+
+    def __init__(self, stop: Flag, term: Term) -> None:
+        self._stop = stop
+        self._term = term
+        self._lost = False
+
+    def is_set(self) -> bool:
+        self._lost = self._lost or self._term.liveness.cause is not None
+        return self._lost or self._stop.is_set()
+
+
+class Delays:
+    """The delays of a policy, from the first one on again after things went well for a while."""
+
+    _well_s = 60.0
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._policy = policy
+        self._delays: Iterator[float] = policy.delays_s()
+
+    def after(self, lasted_s: float) -> float:
+        """How long to wait when what was tried last went on for `lasted_s`."""
+        if lasted_s > self._well_s:
+            self._delays = self._policy.delays_s()
+        return next(self._delays)

@@ -1,0 +1,1 @@
+"""What an agent answers over HTTP: probes and metrics."""

@@ -1,0 +1,190 @@
+"""Agent or driver, killed or paused alone, at the steps of a takeover; switchovers under load; two members without
+their store. After each of them somebody leads, and in the end the output is right and nothing is left.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tenure.testing.launch import TAKEOVER_STEPS
+from tenure.testing.members import MemberProcess
+from tests.crash.cluster import SCOPE, Cluster
+from tests.crash.truth import Verdict
+
+STREAM = "joined"
+BLOWS = [(part, number) for part in ("driver", "agent") for number in ("KILL", "STOP")]
+CASES = [
+    ("after grant", "driver", "KILL"),
+    ("after grant", "agent", "STOP"),
+    ("after state", "agent", "KILL"),
+    ("after state", "driver", "STOP"),
+    ("after start", "driver", "KILL"),
+    ("after plan", "agent", "STOP"),
+    ("after plan", "driver", "STOP"),
+]
+LONG_CASES = [(step, part, number) for step in TAKEOVER_STEPS for part, number in BLOWS]
+
+
+@dataclass
+class Story:
+    """The cases that went through, the output, and what the members told."""
+
+    done: list[tuple[str, str, str]] = field(default_factory=list)
+    verdict: Verdict | None = None  # None: not settled
+
+
+def _two(cluster: Cluster) -> tuple[MemberProcess, MemberProcess]:
+    """The leader and the standby, once both are ready."""
+    live = [member for member in cluster.members if member.running]
+    cluster.wait(lambda: cluster.look().leader is not None, seconds=90, what="a leader")
+    leader = next(member for member in live if member.name == cluster.look().leader)
+    (standby,) = [member for member in live if member is not leader]
+    cluster.wait_until_ready(standby.name)
+    return leader, standby
+
+
+def _strike(cluster: Cluster, step: str, part: str, number: str) -> None:
+    """Hand over to the standby, strike a part of it at the step, and wait until somebody goes on."""
+    _, standby = _two(cluster)
+    struck = cluster.epoch() + 1
+    order = cluster.order(standby, step=step, part=part, signal=number)
+    cluster.switchover(to=standby.name)
+    cluster.wait(lambda: not order.exists(), seconds=60, what=f"{part} {number} {step}")
+    cluster.wait_for_batches(after_epoch=struck, count=1, seconds=90)
+    if (part, number) == ("agent", "STOP"):
+        os.kill(standby.agent, signal.SIGCONT)
+    elif part == "agent":
+        standby.kill()
+        cluster.start(f"m{len(cluster.members):02d}")
+
+
+def _run(folder: Path, cases: list[tuple[str, str, str]]) -> Story:
+    story = Story()
+    with Cluster(folder, streams=(STREAM,), ttl="2s", feed_every_s=0.5) as cluster:
+        cluster.feeder.start()
+        cluster.start("m00")
+        cluster.start("m01")
+        cluster.wait_for_batches(after_epoch=0, count=2, seconds=90)
+        for case in cases:
+            _strike(cluster, *case)
+            story.done.append(case)
+        cluster.settle(seconds=60)
+        story.verdict = cluster.verdict(STREAM)
+    return story
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    return _run(tmp_path_factory.mktemp("parts"), CASES)
+
+
+@pytest.mark.timeout(900)
+def test_somebody_goes_on_after_each_blow(story: Story) -> None:
+    assert story.done == CASES
+
+
+def test_the_output_is_right(story: Story) -> None:
+    assert story.verdict is not None
+    assert story.verdict.right, story.verdict
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_every_step_of_a_takeover_and_every_blow(tmp_path: Path) -> None:
+    story = _run(tmp_path, LONG_CASES)
+    assert story.done == LONG_CASES
+    assert story.verdict is not None
+    assert story.verdict.right, story.verdict
+
+
+# --- switchovers ------------------------------------------------------------------------------------------------
+
+
+def _count(cluster: Cluster) -> dict[str, int]:
+    """Processes, threads and descriptors of all members: of agents and drivers, whose JVM grows and shrinks."""
+    agents = [psutil.Process(member.agent) for member in cluster.members]
+    drivers = [psutil.Process(driver) for member in cluster.members if (driver := member.driver()) is not None]
+    return {
+        "agents' children": sum(len(agent.children()) for agent in agents),
+        "agents' threads": sum(agent.num_threads() for agent in agents),
+        "agents' descriptors": sum(agent.num_fds() for agent in agents),
+        "drivers' children": sum(len(driver.children()) for driver in drivers),
+        "drivers' threads": sum(driver.num_threads() for driver in drivers),
+        "drivers' descriptors": sum(driver.num_fds() for driver in drivers),
+    }
+
+
+def _switch(folder: Path, times: int) -> None:
+    with Cluster(folder, streams=("windows",), ttl="5s", feed_every_s=0.3) as cluster:
+        cluster.feeder.start()
+        cluster.start("anna")
+        cluster.start("ben")
+        cluster.wait_for_batches(after_epoch=0, count=2, seconds=90)
+        counts: list[dict[str, int]] = []
+        for number in range(times):
+            leader, standby = _two(cluster)
+            assert cluster.epoch() == number + 1
+            cluster.switchover(to=standby.name)
+            cluster.wait_for_batches(after_epoch=number + 1, count=1, seconds=60)
+            assert cluster.leader() is standby
+            if number >= 3:
+                cluster.wait_until_ready(leader.name)
+                counts.append(_count(cluster))
+        cluster.settle(seconds=60)
+        assert cluster.verdict("windows").right, cluster.verdict("windows")
+        assert cluster.epoch() == times + 1
+        runs = list((cluster.folder / "storage" / SCOPE / "runs" / "windows").iterdir())
+        assert len(runs) == times + 1, "one run directory a term"
+        assert not list((cluster.folder / "storage" / SCOPE / "rehearsals").glob("*/*"))
+        first, last = counts[0], counts[-1]
+        # py4j keeps a connection for each thread that ever called the JVM at the same time: a few come and go.
+        slack = {"drivers' threads": 12, "drivers' descriptors": 24, "agents' threads": 4, "agents' descriptors": 4}
+        grown = {what: (first[what], last[what]) for what in first if last[what] > first[what] + slack.get(what, 0)}
+        assert not grown, counts
+
+
+@pytest.mark.timeout(300)
+def test_switchovers_under_load_lose_nothing(tmp_path: Path) -> None:
+    _switch(tmp_path, 8)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_fifty_switchovers_under_load_leave_nothing(tmp_path: Path) -> None:
+    _switch(tmp_path, 50)
+
+
+# --- the store goes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(300)
+def test_two_members_that_lose_the_store_come_back(tmp_path: Path) -> None:
+    with Cluster(tmp_path, streams=("passed",), ttl="2s") as cluster:
+        cluster.feeder.start()
+        cluster.start("anna")
+        cluster.start("ben")
+        cluster.wait_for_batches(after_epoch=0, count=2, seconds=90)
+        _two(cluster)
+        epoch, store = cluster.epoch(), tmp_path / "tenure.db"
+        away = tmp_path / "away"
+        away.mkdir()
+        drivers = {member.name: member.driver() for member in cluster.members}
+        for file in tmp_path.glob("tenure.db*"):
+            file.rename(away / file.name)
+        store.mkdir()  # whoever opens it finds what is no database
+        cluster.wait(
+            lambda: all(member.events("StoreAway") for member in cluster.members), seconds=60, what="both to miss it"
+        )
+        store.rmdir()
+        for file in away.iterdir():
+            file.rename(tmp_path / file.name)
+        cluster.wait_for_batches(after_epoch=epoch, count=2, seconds=90)
+        assert {member.name: member.driver() for member in cluster.members} == drivers, "nobody was replaced"
+        cluster.settle(seconds=60)
+        assert cluster.verdict("passed").right, cluster.verdict("passed")
