@@ -36,7 +36,7 @@ class Takeover:
 
 
 class Feeder:
-    """Keys `0..keys` once, then a file of 100 of them every `FEED_S`."""
+    """Keys `0..keys` once, then every `FEED_S` a file of 99 of them and a new one."""
 
     def __init__(self, folder: Path, keys: int) -> None:
         self._folder = folder
@@ -58,7 +58,8 @@ class Feeder:
     def _feed(self) -> None:
         chance = np.random.default_rng(7)
         while not self._stop.wait(FEED_S):
-            self._release(chance.integers(0, self._keys, 100))
+            known = chance.integers(0, self._keys, 99)
+            self._release(np.append(known, self._keys + self._number))
 
     def _release(self, keys: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         times = pa.array([now()] * len(keys), pa.timestamp("us", tz="UTC"))

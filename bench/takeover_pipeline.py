@@ -1,6 +1,6 @@
-"""What `bench.takeover` runs: counts by key, in a state store, each batch into a folder of its own.
+"""What `bench.takeover` runs: rows of new keys, known by a state store, into a Delta table.
 
-As a pipeline (`tenure run bench/takeover_pipeline.py`), and as a plain Spark script of the same query
+As a pipeline (`tenure run bench/takeover_pipeline.py`), and as a plain Spark script of the same query and sink
 (`python -m bench.takeover_pipeline INPUT OUTPUT CHECKPOINT EVENTS`) that a supervisor would start again.
 """
 
@@ -12,29 +12,23 @@ import sys
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its common name
 
 import tenure
-from tenure.sinks import Foreach
+from tenure.events import Events
+from tenure.sinks import Delta
+from tenure.spark.sinks.sink import Batch
 
 
-def counts(spark: SparkSession, folder: str) -> DataFrame:
+def new_keys(spark: SparkSession, folder: str) -> DataFrame:
     """The query."""
     rows = spark.readStream.schema("key long, at timestamp").parquet(folder)
-    return rows.groupBy("key").agg(F.count("*").alias("rows"), F.max("at").alias("at"))
+    return rows.dropDuplicates(["key"])
 
 
 @tenure.pipeline
 def takeover(job: tenure.Job) -> None:
     """The pipeline."""
-    output = job.params["output"]
-
-    def put(rows: DataFrame, batch: object) -> None:
-        number = getattr(batch, "id", batch)
-        rows.write.mode("overwrite").parquet(f"{output}/batch={number}")
-
-    rows = counts(job.spark, job.params["input"])
-    job.stream("counts", rows, sink=Foreach(put, idempotent=True), output_mode="update")
+    job.stream("keys", new_keys(job.spark, job.params["input"]), sink=Delta(job.params["output"]))
 
 
 def plain(folder: str, output: str, checkpoint: str, events: str) -> None:
@@ -45,14 +39,17 @@ def plain(folder: str, output: str, checkpoint: str, events: str) -> None:
     for name, value in DEFAULTS.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    sink = Delta(output)
+    sink.check(output_mode="append")
 
-    def put(rows: DataFrame, batch: int) -> None:
-        rows.write.mode("overwrite").parquet(f"{output}/batch={batch}")
-        line = {"event": "BatchCommitted", "at": datetime.now(UTC).isoformat(), "batch": batch}
+    def put(rows: DataFrame, number: int) -> None:
+        batch = Batch(scope="plain", query="keys", query_id="plain", id=number, epoch=1)
+        sink.write(rows, batch, planned=lambda: None, events=Events.nobody)
+        line = {"event": "BatchCommitted", "at": datetime.now(UTC).isoformat(), "batch": number}
         with open(events, "a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
 
-    query = counts(spark, folder).writeStream.outputMode("update").foreachBatch(put)
+    query = new_keys(spark, folder).writeStream.outputMode("append").foreachBatch(put)
     query.option("checkpointLocation", checkpoint).start().awaitTermination()
 
 
