@@ -1,9 +1,24 @@
 """Tenure keeps PySpark pipelines running, and their output right, when a driver dies, hangs or is replaced.
 
 A pipeline file needs two names: `tenure.pipeline`, which makes a function the pipeline of its file, and
-`tenure.Job`, what that function gets. The sinks are in `tenure.sinks`.
+`tenure.Job`, what that function gets. The sinks are in `tenure.sinks`. Notebooks and services lead with
+`with tenure.lead(...)`.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from tenure.pipelines.pipeline import Job, Pipeline, pipeline
 
-__all__ = ["Job", "Pipeline", "pipeline"]
+if TYPE_CHECKING:
+    from tenure.in_process import Leadership, lead
+
+__all__ = ["Job", "Leadership", "Pipeline", "lead", "pipeline"]
+
+
+def __getattr__(name: str) -> Any:
+    """`lead` and `Leadership`, imported when they are asked for: a pipeline file does not need them."""
+    if name in ("Leadership", "lead"):
+        from tenure import in_process
+
+        return getattr(in_process, name)
+    raise AttributeError(f"module 'tenure' has no attribute {name!r}")

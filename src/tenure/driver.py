@@ -15,6 +15,7 @@ from tenure.assembly import checkpoint_store, member_events, scope_store, storag
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
+from tenure.errors import UsageError
 from tenure.events import Events, Subscriber
 from tenure.pipelines.child import become_child
 from tenure.pipelines.link import Begin, Link
@@ -35,8 +36,13 @@ def load(
     pipeline = load_pipeline(begin.pipeline_file)
 
     def work(scope: Scope, agent: Events) -> Work:
-        from tenure.spark.driver import SparkDriver  # pyspark is an extra, and takes its time to import
-        from tenure.spark.session import start_session
+        try:
+            from tenure.spark.driver import SparkDriver  # pyspark is an extra, and takes its time to import
+            from tenure.spark.session import start_session
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"the Python package {error.name!r} is not installed", fix="pip install 'tenure[spark]'"
+            ) from error
 
         store = wrap_store(scope_store(settings, clock=clock))
         events = member_events(settings, agent.emit, *subscribers, clock=clock)

@@ -25,7 +25,7 @@ from tenure.pipelines.child import ChildProcess
 from tenure.pipelines.driver_process import DriverProcess
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.link import Begin
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import Deadline, wait_until
 from tests.agents import scripted
 
 CLOCK = SystemClock()
@@ -238,6 +238,15 @@ def test_a_query_without_progress_is_hung_and_one_without_data_is_not(scene: Sce
     for fine in ("idle", "moving"):
         driver, term = scene.ready(pulse=fine), scene.term(seconds=5)
         assert driver.lead(term, stop=scene.stop, finish=scene.finish) is Ended.LOST
+
+
+def test_what_a_query_was_at_when_its_term_ended_is_not_held_against_the_standby(scene: Scene) -> None:
+    driver = scene.ready(pulse="stuck")
+    assert driver.lead(scene.term(seconds=1.5), stop=scene.stop, finish=scene.finish) is Ended.LOST
+    deadline = Deadline(timedelta(seconds=5))
+    while not deadline.over:
+        assert driver.gone is None
+        deadline.pause(timedelta(milliseconds=50))
 
 
 def test_code_that_holds_the_interpreter_costs_nothing(scene: Scene) -> None:

@@ -74,15 +74,14 @@ class FakeStream:
     """Stands where a FencedStream stands."""
 
     made: dict[str, FakeStream]
+    settled = staticmethod(lambda: True)
 
     def __init__(self, declared: Any, **named: Any) -> None:
         self.name = declared.name
         self.query = FakeQuery(declared.name)
         self.failure: BaseException | None = None
         self.ends_by_itself = False
-        self.closed = self.finished = False
-        self.in_batch = True
-        self.on_start: Callable[[], None] = lambda: None
+        self.closed, self.finished, self.batch_closed, self.in_batch = False, False, False, True
         FakeStream.made[self.name] = self
 
     def start(self) -> FakeQuery:
@@ -96,6 +95,9 @@ class FakeStream:
 
     def finish(self) -> None:
         self.finished = True
+
+    def close_batch(self) -> None:
+        self.batch_closed = True
 
 
 start_hooks: dict[str, Callable[[FakeStream], None]] = {}
@@ -210,16 +212,14 @@ def test_asked_to_finish_it_stops_each_query_after_its_batch(lead: Lead) -> None
     assert not any(one.query.stopped for one in streams.values())
     streams["b"].in_batch = False
     assert lead.end() is Ended.STOPPED
-    assert all(one.query.stopped for one in streams.values())
+    assert all(one.query.stopped and one.batch_closed for one in streams.values())
 
 
-@pytest.mark.parametrize("word", ["stop", "lost"])
-def test_a_batch_that_does_not_finish_is_given_up_for_a_stop_or_a_lost_term(lead: Lead, word: str) -> None:
-    lead.begin("a")
+def test_a_batch_that_does_not_finish_is_given_up(lead: Lead) -> None:
+    streams = lead.begin("a")
     lead.finish.set()
-    assert lead.goes_on()
-    lead.stop.set() if word == "stop" else lead.liveness.end("refused")
-    assert lead.end() is Ended.STOPPED
+    lead.stop.set()
+    assert (lead.end(), streams["a"].batch_closed) == (Ended.STOPPED, False)
 
 
 def test_a_signal_that_ends_the_jvm_as_well_is_no_failure(lead: Lead) -> None:

@@ -31,6 +31,8 @@ class Checkpoint:
     """The term that planned it."""
     planned_at: str
     """Wall clock (ISO 8601, UTC), for people."""
+    closed: bool = False
+    """The batch is in the sink as well, and `run_directory` has the state after it: nothing has to be run again."""
 
 
 def checkpoint_name(batch: int) -> str:
@@ -54,7 +56,7 @@ def decode_checkpoint(payload: bytes, *, query: str, name: str) -> Checkpoint:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptCheckpoint(f"{where} does not decode: {error}") from error
     for field in fields(Checkpoint):
-        wanted = int if field.name in {"batch", "epoch"} else str
+        wanted = {"batch": int, "epoch": int, "closed": bool}.get(field.name, str)
         if type(getattr(checkpoint, field.name)) is not wanted:
             raise CorruptCheckpoint(f"{where} does not decode: {field.name} is not {wanted.__name__}")
     if checkpoint.query != query or checkpoint_name(checkpoint.batch) != name:

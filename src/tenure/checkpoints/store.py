@@ -7,6 +7,8 @@ silent start from an older one (FLINK-22502). Used by one thread at a time.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, decode_checkpoint, encode_checkpoint
 from tenure.checkpoints.retention import falls_out
 from tenure.coordination.records import Exact, Guard, Key
@@ -98,6 +100,26 @@ class CheckpointStore:
             raise OutOfOrder(
                 f"the checkpoints of query {self._query!r} moved while batch {expected} was planned"
             ) from moved
+
+    def close(self, term: Term, batch: int, *, run_directory: str) -> None:
+        """Say that the newest planned batch is in the sink, and that `run_directory` has the state after it, so that a
+        successor need not run it again. Only before an orderly end: each batch would pay for it otherwise.
+
+        Raises TermLost, StorageError, StoreUnavailable: it stays planned. OutOfOrder: it is not the newest.
+        """
+        if self._known is None:
+            self.newest()
+        if self._newest is None or self._newest.batch != batch or not self._known:
+            raise OutOfOrder(f"batch {batch} of query {self._query!r} is not the newest that is planned")
+        closed = replace(self._newest, run_directory=run_directory, closed=True)
+        try:
+            handle = self._handles.replace(term, self._known[-1], encode_checkpoint(closed))
+        except HandleNotFound as moved:
+            self._known = None
+            raise OutOfOrder(
+                f"the checkpoints of query {self._query!r} moved while batch {batch} was closed"
+            ) from moved
+        self._known, self._newest = [*self._known[:-1], handle], closed
 
     def _add(self, term: Term, checkpoint: Checkpoint) -> None:
         assert self._known is not None

@@ -91,7 +91,7 @@ class DriverProcess:
             return "the driver was not started"
         if running.gone.is_set():
             return f"the driver ended by itself: {running.how}"
-        return running.hung(self._clock.monotonic_s(), silence_s=self._silence_s)
+        return running.silent(limit_s=self._silence_s)
 
     def prepare(self, *, scope: str, stop: Flag) -> bool:
         """Make it able to lead, in a new process when the last one ended. False: it was able, or `stop` was set.
@@ -146,7 +146,7 @@ class DriverProcess:
                     pass
             must_stop = said.say(stop=stop.is_set(), finish=finish.is_set())
             now_s = self._clock.monotonic_s()
-            why = running.hung(now_s, silence_s=self._silence_s)
+            why = running.silent(limit_s=self._silence_s) or running.stuck(now_s)
             if must_stop and patience_end_s is None:
                 patience_end_s = now_s + self._stop_patience_s
             if patience_end_s is not None and now_s > patience_end_s:
@@ -252,14 +252,14 @@ class _Running:
         except queue.Empty:
             return None
 
-    def silent_s(self) -> float:
-        """For how long it has given no sign of life; 0 while it prepares."""
-        return 0.0 if self._heard_s is None else self._clock.monotonic_s() - self._heard_s
+    def silent(self, *, limit_s: float) -> str | None:
+        """That it has given no sign of life for so long; None: it has, or still prepares."""
+        if self._heard_s is None or self._clock.monotonic_s() - self._heard_s <= limit_s:
+            return None
+        return f"the driver has not answered for {limit_s:g} s"
 
-    def hung(self, now_s: float, *, silence_s: float) -> str | None:
-        """Why it must be taken for hung; None: it need not."""
-        if self.silent_s() > silence_s:
-            return f"the driver has not answered for {silence_s:g} s"
+    def stuck(self, now_s: float) -> str | None:
+        """Which query of a leadership makes no progress; None: none, or none declares a limit."""
         for query, limit_s in self.limits_s.items():
             mark, since_s = self.progress.get(query, (None, now_s))
             if mark is not None and now_s - since_s > limit_s:

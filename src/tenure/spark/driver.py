@@ -46,6 +46,9 @@ _SPARK_ERRORS = (PySparkException, Py4JError, OSError)
 
 _FINISH_LOOK_S = 0.01
 
+_SETTLE_S = 5.0
+"""How long Spark may take to note that a batch is done; past that the successor runs the batch again."""
+
 _LOOK_UP_S = 0.1
 """How long a lost term may go unnoticed by the waiting driver."""
 
@@ -139,23 +142,31 @@ class SparkDriver:
             for stream in streams:
                 running.watch(self._start(stream), until_idle=self._until_idle and not stream.ends_by_itself)
             ended = running.wait(term, stop=stop, finish=finish)
-            if finish.is_set() and not stop.is_set():
-                self._finish(streams, term, stop=stop)
+            finished = finish.is_set() and not stop.is_set() and self._finish(streams, term, stop=stop)
         finally:
             self._streams = ()
             self._stop(running)
             for stream in streams:
                 stream.close()
+        if finished:
+            for stream in streams:
+                stream.close_batch()
         if ended is Ended.FAILED:
             self._raise_failure(streams, running)
         return ended
 
-    def _finish(self, streams: Sequence[FencedStream], term: Term, *, stop: threading.Event) -> None:
-        """Wait until every stream is between two batches, for as long as the term is held."""
+    def _finish(self, streams: Sequence[FencedStream], term: Term, *, stop: threading.Event) -> bool:
+        """Wait until every stream is between two batches, for as long as the term is held; return whether they are."""
         for stream in streams:
             stream.finish()
-        while any(stream.in_batch for stream in streams) and not (stop.is_set() or term.lost):
+        while any(stream.in_batch for stream in streams):
+            if stop.is_set() or term.lost:
+                return False
             self._clock.wait(stop, timeout_s=_FINISH_LOOK_S)
+        end_s = self._clock.monotonic_s() + _SETTLE_S
+        while not all(stream.settled() for stream in streams) and self._clock.monotonic_s() < end_s:
+            self._clock.wait(stop, timeout_s=_FINISH_LOOK_S)
+        return True
 
     def pulse(self) -> Mapping[str, str | None]:
         """Ask the JVM for the time, and those queries for their progress that declare a limit.

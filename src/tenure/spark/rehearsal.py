@@ -26,6 +26,7 @@ from tenure.coordination.encoding import new_uid
 from tenure.errors import StorageError, TenureError
 from tenure.events import BlobLeft, Events, RehearsalFailed, StandbyWarm
 from tenure.pipelines.pipeline import Stream
+from tenure.spark.callbacks import CallerThread
 from tenure.spark.run_directory import remove_tree
 from tenure.spark.seeding import seed
 from tenure.spark.sinks.sink import Rehearsable
@@ -142,8 +143,10 @@ class Rehearsals:
     def _once(self, stream: Stream, planned: Checkpoint) -> None:
         directory = f"{self._folder}/{stream.name}-{new_uid()[:12]}"
         failures: list[BaseException] = []
+        caller = CallerThread()
 
         def evaluate(rows: DataFrame, batch_id: int) -> None:
+            caller.note()
             try:
                 if isinstance(stream.sink, Rehearsable):
                     stream.sink.rehearse(rows, f"{directory}/output")
@@ -182,6 +185,7 @@ class Rehearsals:
                 with self._lock:
                     self._query = None
         finally:
+            caller.end()
             self._remove(directory)
 
     def _remove(self, folder: str) -> None:

@@ -30,7 +30,8 @@ from tenure.events import (
     WriteRefused,
 )
 from tenure.pipelines.pipeline import Stream
-from tenure.spark.run_directory import read_offsets, read_query_id
+from tenure.spark.callbacks import CallerThread
+from tenure.spark.run_directory import latest_commit, read_offsets, read_query_id
 from tenure.spark.seeding import seed
 from tenure.spark.sinks.sink import Batch
 
@@ -65,6 +66,8 @@ class FencedStream:
         self._query_id: str | None = None  # None: not read yet
         self._query: StreamingQuery | None = None  # None: not started
         self._batches = 0
+        self._last: int | None = None  # the batch that the sink took last; None: none yet
+        self._caller = CallerThread()
         self._turn = threading.Lock()  # guards the two below
         self._finishing = False
         self._in_batch = False
@@ -115,6 +118,18 @@ class FencedStream:
         with self._turn:
             return self._in_batch
 
+    def settled(self) -> bool:
+        """Whether Spark, too, has noted that the last batch is done. Raises StorageError."""
+        return self._last is None or latest_commit(f"{self._storage}/{self._run_directory}") == self._last
+
+    def close_batch(self) -> None:
+        """Once the query is stopped: tell the successor that it need not run the last batch again, if that is so.
+
+        Raises TermLost, StorageError, StoreUnavailable.
+        """
+        if self._last is not None and self.settled():
+            self._checkpoints.close(self._term, self._last, run_directory=self._run_directory)
+
     def progress(self) -> str | None:
         """What changes whenever the query gets on; None: it is between two batches, or was not started.
 
@@ -126,18 +141,25 @@ class FencedStream:
         return f"{self._batches} {'' if last is None else last['timestamp']}"
 
     def close(self) -> None:
-        """Release the planner's thread, without waiting for a commit that hangs."""
+        """Release the threads of a query that is stopped, without waiting for a commit that hangs."""
         self._planner.shutdown(wait=False, cancel_futures=True)
+        self._caller.end()
 
     def _seed(self, newest: Checkpoint, directory: str) -> None:
         began_s = self._clock.monotonic_s()
-        seeded = seed(f"{self._storage}/{newest.run_directory}", directory, batch=newest.batch, offsets=newest.offsets)
+        seeded = seed(
+            f"{self._storage}/{newest.run_directory}",
+            directory,
+            batch=newest.batch,
+            offsets=newest.offsets,
+            committed=newest.closed,
+        )
         self._events.emit(
             RunDirectorySeeded(
                 scope=self._term.scope,
                 epoch=self._term.epoch,
                 query=self.name,
-                batch=newest.batch,
+                batch=newest.batch + newest.closed,
                 files=seeded.files,
                 seconds=self._clock.monotonic_s() - began_s,
             )
@@ -145,6 +167,7 @@ class FencedStream:
 
     def _on_batch(self, rows: DataFrame, batch_id: int) -> None:
         """Called by Spark after it wrote `offsets/<batch_id>`, in a thread of its own."""
+        self._caller.note()
         with self._turn:
             if self._finishing:
                 raise _FinishedError  # not planned: the successor decides on this batch
@@ -170,6 +193,7 @@ class FencedStream:
             planned.exception()  # the plan is settled before anything else happens, also when the sink failed
         planned.result()
         self._batches += 1
+        self._last = batch_id
         self._events.emit(
             BatchCommitted(
                 scope=term.scope,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -302,3 +303,34 @@ def test_a_plan_under_a_store_that_is_away_drops_nothing(lab: Lab) -> None:
         checkpoints.plan(term, checkpoint(1))
     assert batches(lab) == [0]
     assert lab.audit() == set()
+
+
+def test_the_newest_batch_can_be_closed_and_the_next_one_follows(lab: Lab) -> None:
+    member = lab.member("a")
+    term = member.lead()
+    store = store_of(member)
+    for batch in range(2):
+        store.plan(term, checkpoint(batch))
+    for wrong in (0, 2):
+        with pytest.raises(OutOfOrder, match=f"batch {wrong} of query 'q' is not the newest"):
+            store.close(term, wrong, run_directory="runs/q/new")
+    store.close(term, 1, run_directory="runs/q/new")
+    found = store_of(member).newest()
+    assert found == replace(checkpoint(1), run_directory="runs/q/new", closed=True)
+    store.plan(term, checkpoint(1))  # a zombie of the same term may still think that it has to
+    store.plan(term, checkpoint(2))
+    assert batches(lab) == [0, 1, 2]
+
+
+def test_a_batch_is_closed_under_the_term_only(lab: Lab) -> None:
+    first = lab.member("a")
+    term = first.lead()
+    store = store_of(first)
+    store.plan(term, checkpoint(0))
+    first.dies()
+    lab.member("b").lead()
+    with pytest.raises(TermLost):
+        store.close(term, 0, run_directory="runs/q/new")
+    newest = store_of(first).newest()
+    assert newest is not None
+    assert not newest.closed

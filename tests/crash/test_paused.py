@@ -1,0 +1,64 @@
+"""A leader that is paused between deciding and sending, again and again: it wakes too late, and disturbs nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tenure.testing.members import MemberProcess
+from tests.crash.cluster import Cluster
+
+STREAM = "windows"
+
+
+def _two(cluster: Cluster) -> tuple[MemberProcess, MemberProcess]:
+    cluster.wait(lambda: cluster.look().leader is not None, seconds=90, what="a leader")
+    leader = next(member for member in cluster.members if member.name == cluster.look().leader)
+    (standby,) = [member for member in cluster.members if member is not leader]
+    cluster.wait_until_ready(standby.name)
+    return leader, standby
+
+
+def _pause_and_wake(folder: Path, times: int) -> None:
+    with Cluster(folder, streams=(STREAM,), ttl="2s", feed_every_s=0.3) as cluster:
+        cluster.feeder.start()
+        cluster.start("anna")
+        cluster.start("ben")
+        cluster.wait_for_batches(after_epoch=0, count=2, seconds=90)
+        for number in range(1, times + 1):
+            paused, successor = _two(cluster)
+            refused, epoch = len(paused.events("WriteRefused")), cluster.epoch()
+            late = len(paused.events("BatchCommitted"))
+            cluster.pause_file.touch()
+            cluster.wait(lambda: not cluster.pause_file.exists(), seconds=30, what="the pause")
+            cluster.wait_for_batches(after_epoch=epoch, count=2, seconds=60)
+            starts = len(successor.events("QueryStarted"))
+            paused.wake()
+            cluster.wait(
+                lambda: len(paused.events("WriteRefused")) > refused,  # noqa: B023 - called in this very round
+                seconds=60,
+                what=f"the refusal of pause {number}",
+            )
+            batches = len(cluster.batches(STREAM, epoch=epoch + 1))
+            cluster.wait(
+                lambda: len(cluster.batches(STREAM, epoch=epoch + 1)) >= batches + 2,  # noqa: B023 - as above
+                seconds=60,
+                what="more batches of the successor",
+            )
+            assert len(paused.events("BatchCommitted")) == late, "a late write"
+            assert len(successor.events("QueryStarted")) == starts, "the successor was started again"
+            assert cluster.epoch() == epoch + 1
+        cluster.settle(seconds=60)
+        assert cluster.verdict(STREAM).right, cluster.verdict(STREAM)
+
+
+@pytest.mark.timeout(300)
+def test_a_leader_that_wakes_too_late_disturbs_nobody(tmp_path: Path) -> None:
+    _pause_and_wake(tmp_path, 2)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(2400)
+def test_fifty_times_of_fifty(tmp_path: Path) -> None:
+    _pause_and_wake(tmp_path, 50)

@@ -1,0 +1,138 @@
+"""`tenure.lead`: a term in a process of one's own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import tenure
+from tenure.backends.sqlite import SqliteStore
+from tenure.clock import SystemClock
+from tenure.coordination.orders import Orders
+from tenure.coordination.records import Delete, Scope
+from tenure.coordination.term import LEADER
+from tenure.errors import TermLost, UsageError
+from tenure.status.snapshot import take_snapshot, terms
+from tenure.testing.waiting import wait_until
+
+SCOPE = Scope("report")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    return f"sqlite://{tmp_path}/ha.db"
+
+
+def opened(store: str) -> contextlib.closing[SqliteStore]:
+    return contextlib.closing(SqliteStore(store.removeprefix("sqlite://")))
+
+
+def enter(store: str, member: str) -> None:
+    """Wait half a second for the leadership, and leave it."""
+    with tenure.lead("report", store=store, member=member, timeout=timedelta(seconds=0.5)):
+        pass
+
+
+def test_the_block_is_the_leaders(store: str) -> None:
+    with tenure.lead("report", store=store, member="anna") as leadership:
+        assert (leadership.scope, leadership.epoch, leadership.lost) == ("report", 1, False)
+        leadership.check()
+        with opened(store) as look:
+            assert take_snapshot(look, SCOPE).leader == "anna"
+        with pytest.raises(TimeoutError, match="somebody else leads scope 'report'"):
+            enter(store, "ben")
+    with opened(store) as look:
+        assert take_snapshot(look, SCOPE).members == ()
+        assert [term.why for term in terms(look, SCOPE)] == ["resigned"]
+
+
+def test_the_next_one_leads_when_the_block_ends_however_it_ends(store: str) -> None:
+    led = threading.Event()
+
+    def follow() -> None:
+        with tenure.lead("report", store=store, member="ben") as leadership:
+            assert leadership.epoch == 2
+            led.set()
+
+    thread = threading.Thread(target=follow)
+
+    def fail() -> None:
+        with tenure.lead("report", store=store, member="anna"):
+            thread.start()
+            assert not led.wait(timeout=0.5)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert led.wait(timeout=20)
+    thread.join(timeout=20)
+
+
+def test_a_leadership_that_was_taken_away_is_lost(store: str) -> None:
+    with tenure.lead("report", store=store, member="anna") as leadership, opened(store) as hand:
+        done = threading.Event()
+
+        def follow() -> None:
+            with tenure.lead("report", store=store, member="ben"):
+                done.wait(timeout=20)
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        wait_until(lambda: len(take_snapshot(hand, SCOPE).members) == 2, timedelta(seconds=10))
+        Orders(hand, SCOPE, clock=SystemClock()).failover(to="ben")
+        with pytest.raises(TermLost, match="term 1 of scope 'report' is over"):
+            leadership.check()
+        assert leadership.lost
+        done.set()
+        thread.join(timeout=20)
+    with opened(store) as look:
+        assert [term.why for term in terms(look, SCOPE)] == ["failover", "resigned"]
+
+
+def test_a_leadership_that_is_taken_away_is_noticed_without_asking(store: str) -> None:
+    with tenure.lead("report", store=store, member="anna") as leadership:
+        with opened(store) as hand:
+            hand.commit(SCOPE, guards=(), writes=[_delete_leader(hand)])
+        wait_until(lambda: leadership.lost, timedelta(seconds=10))
+
+
+def _delete_leader(store: SqliteStore) -> Delete:
+
+    record = store.read(SCOPE, LEADER)
+    assert record is not None
+    return Delete(LEADER, record.version)
+
+
+def test_a_forked_child_does_not_lead(store: str) -> None:
+    with tenure.lead("report", store=store, member="anna") as leadership:
+        child = os.fork()
+        if child == 0:
+            refused = False
+            try:
+                leadership.check()
+            except TermLost:
+                refused = True
+            os._exit(0 if leadership.lost and refused else 1)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        leadership.check()
+
+
+def test_a_name_that_a_live_member_has(store: str) -> None:
+    with (
+        tenure.lead("report", store=store, member="anna"),
+        pytest.raises(UsageError, match="a live member of scope 'report' is named 'anna'"),
+    ):
+        enter(store, "anna")
+
+
+def test_it_is_imported_when_it_is_asked_for() -> None:
+    assert tenure.Leadership.__name__ == "Leadership"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = tenure.nothing
