@@ -37,7 +37,7 @@ from tenure.pipelines.link import (
     Word,
 )
 
-_LOOK_S = 0.05
+_LOOK_S = 0.02
 """How often a waiting agent looks at the clock, the term and its orders."""
 
 

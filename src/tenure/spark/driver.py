@@ -49,7 +49,7 @@ _FINISH_LOOK_S = 0.01
 _SETTLE_S = 5.0
 """How long Spark may take to note that a batch is done; past that the successor runs the batch again."""
 
-_LOOK_UP_S = 0.1
+_LOOK_UP_S = 0.02
 """How long a lost term may go unnoticed by the waiting driver."""
 
 
