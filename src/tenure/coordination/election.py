@@ -157,7 +157,8 @@ class Election:
     def attend(self, term: Term, *, stop: Flag, on_look: Callable[[Sequence[Record]], None]) -> None:
         """Watch over the office until `stop` is set: the term ends as soon as the office is seen to be another's.
 
-        A store that is away is waited for: its word is not needed, the term has its deadline.
+        A store that is away is waited for: its word is not needed, the term has its deadline. So is a record that does
+        not decode, until somebody mends it: it is no reason to end a term.
         """
         revision = Revision(0)
         while not stop.is_set() and not term.lost:
@@ -170,7 +171,7 @@ class Election:
                 revision = max(revision, listing.revision)
                 with self._store.watch(self._scope, after=revision) as changes:
                     changes.wait(timeout=WAKE_UP)
-            except StoreError:
+            except (StoreError, CorruptRecord):
                 self._clock.sleep(WAKE_UP.total_seconds())
 
     def resign(self, term: Term, *, why: str = "resigned") -> None:

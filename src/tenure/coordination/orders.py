@@ -8,6 +8,7 @@ none.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tenure.clock import Clock
@@ -116,7 +117,8 @@ class Orders:
         key = RESTARTS.child(member)
         before = next((record for record in records if record.key == key), None)
         value = encode({"at": self._now(), "uid": new_uid()})
-        self._settled(writes=(Put(key, value, replaces=None if before is None else before.version),))
+        with suppress(GuardFailed):  # somebody else has just asked for it
+            self._settled(writes=(Put(key, value, replaces=None if before is None else before.version),))
 
     # --- inside ---------------------------------------------------------------------------------------------------
 

@@ -9,14 +9,14 @@ from datetime import timedelta
 import pytest
 
 from tenure.checkpoints.store import CHECKPOINTS
-from tenure.coordination.candidates import State
+from tenure.coordination.candidates import SWITCHOVER, State
 from tenure.coordination.orders import Orders
-from tenure.coordination.records import Put
-from tenure.coordination.term import Term
+from tenure.coordination.records import Delete, Put
+from tenure.coordination.term import LEADER, Term
 from tenure.errors import UsageError
 from tenure.pipelines.lifecycle import Ended
 from tenure.status.snapshot import take_snapshot
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import Deadline, wait_until
 from tests.unit.pipelines.scene import CLOCK, SCOPE, Scene, Scripted, Step, make_scene
 
 
@@ -147,6 +147,23 @@ def test_a_switchover_whose_target_dies_goes_to_another(two: Two, scene: Scene) 
     )
     two.orders.resume()
     wait_until(lambda: take_snapshot(scene.store, SCOPE).leader == "carl", timedelta(seconds=10))
+
+
+def test_a_request_that_does_not_decode_costs_the_leader_nothing(scene: Scene) -> None:
+    two, store = Two(scene), scene.store
+    two.start("anna")
+    two.leads("anna", epoch=1)
+    version = store.commit(SCOPE, guards=(), writes=[Put(SWITCHOVER, b"{", replaces=None)]).versions[SWITCHOVER]
+    deadline = Deadline(timedelta(seconds=2))
+    while not deadline.over:
+        assert store.read(SCOPE, LEADER) is not None
+        deadline.pause(timedelta(milliseconds=50))
+    store.commit(SCOPE, guards=(), writes=[Delete(SWITCHOVER, version)])
+    two.start("ben")
+    two.leads("anna", epoch=1)
+    two.orders.switchover(to="ben")
+    two.leads("ben", epoch=2)
+    two.end()
 
 
 # --- what a member says of itself -------------------------------------------------------------------------------
