@@ -2,6 +2,7 @@
 
 STORE ?= sqlite
 PYTHON ?=
+ARGS ?=
 BIN := .venv/bin
 # Spark binds to loopback: no name of this machine has to resolve, and nothing is offered to the network.
 RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDIR)/$(BIN):$$PATH"
@@ -34,9 +35,9 @@ format: setup ## rewrite the sources as `make lint` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## run one measurement: make bench NAME=x runs bench/x.py
+bench: setup ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
 	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vE '^(harness|takeover_.*)$$' | tr '\n' ' ')"; exit 2; }
-	@$(RUN) $(BIN)/python -m bench.$(NAME)
+	@$(RUN) $(BIN)/python -m bench.$(NAME) $(ARGS)
 
 clean: ## remove what was built and installed here
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
