@@ -9,7 +9,8 @@ The environment variable TESTING_FAULTS holds a JSON object:
   and the part is struck: orders can be given while the member runs.
 - `part`: which part of the member is killed or stopped: `host` (agent, driver and JVM: the default), `driver`
   (with its JVM) or `agent`.
-- `blindfold`: the member never notices that its session ended, or that time passed while it was stopped.
+- `blindfold`: the member never notices that its session ended, that the office is another's, or that time passed while
+  it was stopped.
 - `unfenced`: the store judges no guard, and overwrites whatever is there.
 - `turn`: path of a file that agent and driver lock around each call to the store.
 
@@ -25,6 +26,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,6 +36,7 @@ from unittest.mock import patch
 from tenure import assembly
 from tenure.cli import main as cli
 from tenure.clock import SystemClock
+from tenure.coordination.election import Election
 from tenure.coordination.records import SessionId
 from tenure.coordination.store import CoordinationStore, Session
 from tenure.driver import load, serve
@@ -80,7 +83,7 @@ class Faults:
         self._pause_when = description.get("pause_when")
         self._die_at: str | None = description.get("die_at")
         self._die_after = int(description.get("die_after_batches", 0))
-        self._blindfold = bool(description.get("blindfold"))
+        self.blindfold = bool(description.get("blindfold"))
         self._unfenced = bool(description.get("unfenced"))
         self._part: str = description.get("part", "host")
         self._order = description.get("order")
@@ -114,7 +117,7 @@ class Faults:
         """The store with the faults around it."""
         if self._unfenced:
             store = UnfencedStore(store, blind=True)
-        if self._blindfold:
+        if self.blindfold:
             store = _NeverToldStore(store)
         faulty = FaultyStore(store)
         faulty.script(self._in_turn, times=None)
@@ -127,7 +130,7 @@ class Faults:
 
     def clock(self) -> SystemClock:
         """The clock that the member looks at."""
-        return _BlindClock() if self._blindfold else SystemClock()
+        return _BlindClock() if self.blindfold else SystemClock()
 
     def batch_began(self) -> None:
         """Count, and notice that Spark ended the batch before: its commit file is written by now."""
@@ -216,16 +219,18 @@ class _BlindClock(SystemClock):
     _leap_s = 1.0
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards the two below: a leap that two threads see is one leap
         self._last_s = super().monotonic_s()
         self._hidden_s = 0.0
 
     def monotonic_s(self) -> float:
-        now_s = super().monotonic_s()
-        leap_s = now_s - self._last_s
-        if leap_s > self._leap_s:
-            self._hidden_s += leap_s
-        self._last_s = now_s
-        return now_s - self._hidden_s
+        with self._lock:
+            now_s = super().monotonic_s()
+            leap_s = now_s - self._last_s
+            if leap_s > self._leap_s:
+                self._hidden_s += leap_s
+            self._last_s = now_s
+            return now_s - self._hidden_s
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(super().now().timestamp() - self._hidden_s, UTC)
@@ -248,7 +253,10 @@ def main() -> None:
         named["start_driver"] = lambda: ChildProcess((sys.executable, "-m", "tenure.testing.launch", DRIVER_WORD))
         return assemble(*positional, **named)
 
-    with patch.object(cli, "assemble", assemble_with_faults):
+    with ExitStack() as around:
+        around.enter_context(patch.object(cli, "assemble", assemble_with_faults))
+        if faults.blindfold:
+            around.enter_context(patch.object(Election, "attend", lambda *positional, **named: None))
         cli.main()
 
 
