@@ -61,6 +61,7 @@ def test_user_code_that_holds_the_interpreter_past_the_ttl_costs_nothing(place: 
     assert [term["why"] for term in place.look("history")] == ["stopped"], running.told()
 
 
+@pytest.mark.long
 def test_a_batch_past_its_limit_is_taken_for_hung_and_the_member_goes_on(place: Place) -> None:
     place.feed(1)
     with member(place, place.pipeline(HUNG)) as running:
