@@ -25,6 +25,7 @@ from tenure.pipelines.child import ChildProcess
 from tenure.pipelines.driver_process import DriverProcess
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.link import Begin
+from tenure.testing.members import pause_process
 from tenure.testing.waiting import Deadline, wait_until
 from tests.agents import scripted
 
@@ -322,3 +323,36 @@ def test_the_driver_and_all_that_it_started_end_with_their_agent(tmp_path: Path,
         agent.kill()
         agent.wait()
         processes[2].kill()
+
+
+ASLEEP = """
+import sys, threading
+from datetime import timedelta
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.agents.test_driver_process import Scene
+scene = Scene(Path(sys.argv[2]))
+print(scene.ready(silence=3, pulse="moving").lead(scene.term(seconds=14), stop=threading.Event(), finish=scene.finish))
+"""
+
+
+def test_a_pause_of_the_whole_machine_is_not_the_drivers_silence(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", ASLEEP, str(root), str(tmp_path)]
+    agent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        driver, *started = Scene(tmp_path).processes()
+        pause_process(agent.pid)
+        pause_process(driver.pid)
+        asleep = Deadline(timedelta(seconds=5))
+        while not asleep.over:
+            asleep.pause(timedelta(seconds=1))
+        os.kill(agent.pid, signal.SIGCONT)  # the agent first: it must not judge at once
+        os.kill(driver.pid, signal.SIGCONT)
+        told, _ = agent.communicate(timeout=30)
+        assert told == "Ended.LOST\n", "it led until its term was over"
+    finally:
+        agent.kill()
+        agent.wait()
+        for process in started:
+            process.kill()

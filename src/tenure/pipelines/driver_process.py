@@ -37,6 +37,9 @@ from tenure.pipelines.link import (
     Word,
 )
 
+_ASLEEP_S = 2.0
+"""Whoever looks at a driver does so at least every second; a longer pause is one of the whole process."""
+
 _LOOK_S = 0.02
 """How often a waiting agent looks at the clock, the term and its orders."""
 
@@ -146,7 +149,7 @@ class DriverProcess:
                     pass
             must_stop = said.say(stop=stop.is_set(), finish=finish.is_set())
             now_s = self._clock.monotonic_s()
-            why = running.silent(limit_s=self._silence_s) or running.stuck(now_s)
+            why = running.silent(limit_s=self._silence_s) or running.stuck()
             if must_stop and patience_end_s is None:
                 patience_end_s = now_s + self._stop_patience_s
             if patience_end_s is not None and now_s > patience_end_s:
@@ -239,6 +242,8 @@ class _Running:
         self._clock = clock
         self._told = told
         self._words: queue.SimpleQueue[Word | None] = queue.SimpleQueue()
+        self._looking = threading.Lock()  # guards the next one
+        self._looked_s = clock.monotonic_s()
         self._heard_s: float | None = None  # None: it is not prepared
         self._reader = threading.Thread(target=self._read, name="tenure-driver-words", daemon=True)
         self._waiter = threading.Thread(target=self._wait, name="tenure-driver-end", daemon=True)
@@ -254,17 +259,32 @@ class _Running:
 
     def silent(self, *, limit_s: float) -> str | None:
         """That it has given no sign of life for so long; None: it has, or still prepares."""
-        if self._heard_s is None or self._clock.monotonic_s() - self._heard_s <= limit_s:
+        now_s = self._forgive_sleep()
+        if self._heard_s is None or now_s - self._heard_s <= limit_s:
             return None
         return f"the driver has not answered for {limit_s:g} s"
 
-    def stuck(self, now_s: float) -> str | None:
+    def stuck(self) -> str | None:
         """Which query of a leadership makes no progress; None: none, or none declares a limit."""
+        now_s = self._forgive_sleep()
         for query, limit_s in self.limits_s.items():
             mark, since_s = self.progress.get(query, (None, now_s))
             if mark is not None and now_s - since_s > limit_s:
                 return f"query {query!r} has made no progress for {limit_s:g} s"
         return None
+
+    def _forgive_sleep(self) -> float:
+        """The time now. When this process did not run for a while, its machine was stopped: that is not the driver's
+        silence, which had no chance to speak either."""
+        with self._looking:
+            now_s = self._clock.monotonic_s()
+            slept_s, self._looked_s = now_s - self._looked_s, now_s
+            if slept_s > _ASLEEP_S:
+                if self._heard_s is not None:
+                    self._heard_s += slept_s
+                for query, (mark, since_s) in list(self.progress.items()):
+                    self.progress[query] = (mark, since_s + slept_s)
+            return now_s
 
     def end(self) -> None:
         """Wait until it is buried; it was killed."""
