@@ -332,7 +332,9 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.agents.test_driver_process import Scene
 scene = Scene(Path(sys.argv[2]))
-print(scene.ready(silence=3, pulse="moving").lead(scene.term(seconds=14), stop=threading.Event(), finish=scene.finish))
+driver = scene.ready(silence=3, pulse="moving")
+print(driver.lead(scene.term(seconds=14), stop=threading.Event(), finish=scene.finish), flush=True)
+driver.kill()
 """
 
 
@@ -349,10 +351,13 @@ def test_a_pause_of_the_whole_machine_is_not_the_drivers_silence(tmp_path: Path)
             asleep.pause(timedelta(seconds=1))
         os.kill(agent.pid, signal.SIGCONT)  # the agent first: it must not judge at once
         os.kill(driver.pid, signal.SIGCONT)
-        told, _ = agent.communicate(timeout=30)
-        assert told == "Ended.LOST\n", "it led until its term was over"
+        assert agent.stdout is not None
+        assert agent.stdout.readline() == "Ended.LOST\n", "it led until its term was over"
     finally:
         agent.kill()
         agent.wait()
+        if agent.stdout is not None:
+            agent.stdout.close()
         for process in started:
-            process.kill()
+            if process.is_running():
+                process.kill()
