@@ -15,10 +15,10 @@ import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Protocol
 
 from tenure.pipelines.link import Link
+from tenure.pipelines.processes import processes
 
 _WARDEN = "read -r line; kill -KILL 0"
 
@@ -121,19 +121,7 @@ def _kill_session(leader: int) -> None:
     """Kill the group, then what is left of the session: Spark's Python workers make a group of their own."""
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
-    for pid in _session(leader):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def _session(leader: int) -> list[int]:
-    """The processes of a session, by /proc; none where there is no /proc."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            session = int(entry.read_text().rpartition(")")[2].split()[3])
-        except (OSError, ValueError, IndexError):
-            continue  # it has ended meanwhile
-        if session == leader:
-            found.append(int(entry.parent.name))
-    return found
+    for one in processes():
+        if one.session == leader:
+            with suppress(ProcessLookupError):
+                os.kill(one.pid, signal.SIGKILL)

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tenure.pipelines.processes import process, processes
 from tenure.testing.waiting import wait_until
 
 MAIN = (sys.executable, "-c", "from tenure.cli.main import main; main()")
@@ -104,9 +105,10 @@ class MemberProcess:
     def pause(self) -> None:
         """Stop agent, driver and JVM, and wait until the kernel says so."""
         pause_process(self.agent)
-        for driver in drivers_of(self.agent):
+        drivers = drivers_of(self.agent)
+        for driver in drivers:
             os.killpg(driver, signal.SIGSTOP)
-            wait_until(lambda driver=driver: is_stopped(driver), timedelta(seconds=5))  # type: ignore[misc] # bound now
+        wait_until(lambda: all(is_stopped(driver) for driver in drivers), timedelta(seconds=5))
 
     def wake(self) -> None:
         """Let a paused member go on, the driver first: it has a late write to send."""
@@ -165,21 +167,13 @@ class MemberProcess:
 
 def drivers_of(agent: int) -> list[int]:
     """The drivers of an agent: its children that lead a process group of their own."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended meanwhile
-        pid = int(entry.parent.name)
-        if int(fields[1]) == agent and int(fields[2]) == pid and fields[0] != "Z":
-            found.append(pid)
-    return found
+    return [one.pid for one in processes() if one.parent == agent and one.group == one.pid and one.state != "Z"]
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether the process is stopped by a signal."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    """Whether the process is stopped by a signal, or gone."""
+    found = process(pid)
+    return found is None or found.state in "Tt"
 
 
 def pause_process(pid: int) -> None:

@@ -9,20 +9,18 @@ import sys
 import threading
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 
+from tenure.pipelines.processes import process, processes
 from tenure.testing.members import drivers_of, is_stopped
 from tenure.testing.waiting import wait_until
 
 DRIVER_WORD = "driver"
 """The first argument of the driver's command."""
 
-PARTS = ("host", "driver", "agent")
-"""What of a member can be struck."""
-
 
 def strike(number: signal.Signals, part: str) -> None:
-    """Send a signal (SIGKILL, SIGSTOP) to a part of this member, to this very thread last when it belongs to it.
+    """Send a signal (SIGKILL, SIGSTOP) to a part of this member (`host`, `driver`, `agent`), to this very thread last
+    when it belongs to it.
 
     The agent goes first: it must not see what happens to its driver. A signal to this process would be taken by any
     thread, and this one would run on for a moment: into the transaction that it must not have begun.
@@ -33,10 +31,10 @@ def strike(number: signal.Signals, part: str) -> None:
         os.kill(agent, number)
         wait_until(lambda: _is_struck(agent, number), timedelta(seconds=5))
     if part in ("host", "driver") and group is not None:
-        for entry in Path("/proc").glob("[0-9]*"):
-            with suppress(ProcessLookupError):
-                if int(entry.name) != os.getpid() and os.getpgid(int(entry.name)) == group:
-                    os.kill(int(entry.name), number)
+        for one in processes():
+            if one.group == group and one.pid != os.getpid():
+                with suppress(ProcessLookupError):
+                    os.kill(one.pid, number)
     if part == "host" or here_is_agent == (part == "agent"):
         signal.pthread_kill(threading.get_ident(), number)
 
@@ -54,10 +52,7 @@ def is_driver() -> bool:
 
 
 def _is_struck(pid: int, number: signal.Signals) -> bool:
-    try:
-        return number == signal.SIGSTOP and is_stopped(pid)
-    except OSError:
-        return True  # it is gone
+    return process(pid) is None or (number == signal.SIGSTOP and is_stopped(pid))
 
 
 class Turn:
