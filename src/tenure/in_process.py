@@ -9,7 +9,6 @@ part in it: there the leadership is lost.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -101,21 +100,11 @@ def lead(
             term = election.campaign(keeper, stop=_Until(clock, timeout))
             if term is None:
                 raise TimeoutError(f"somebody else leads scope {scope!r}")
-            over = threading.Event()
-            watch = threading.Thread(
-                target=election.attend,
-                args=(term,),
-                kwargs={"stop": over, "on_look": lambda records: None},
-                name="tenure-office",
-                daemon=True,
-            )
-            watch.start()
-            try:
-                yield Leadership(opened, term, clock=clock)
-            finally:
-                with suppress(TermLost, StoreError):  # it is over already, or ends with the session
-                    election.resign(term, why="resigned")
-                over.set()
-                watch.join(timeout=5)
+            with election.attending(term):
+                try:
+                    yield Leadership(opened, term, clock=clock)
+                finally:
+                    with suppress(TermLost, StoreError):  # it is over already, or ends with the session
+                        election.resign(term, why="resigned")
     finally:
         opened.close()

@@ -16,6 +16,7 @@ import typer
 from tenure.cli.options import OutputOption, ScopeOption, StoreOption, open_scope
 from tenure.cli.output import Output, show
 from tenure.clock import SystemClock
+from tenure.coordination.election import View, observe
 from tenure.coordination.orders import Orders, Requested
 from tenure.coordination.records import Revision, Scope
 from tenure.coordination.store import CoordinationStore
@@ -60,7 +61,7 @@ def switchover(
                 + ("; the request is taken back" if taken_back else ""),
                 fix="look with tenure list; a batch that takes long wants a longer --timeout",
             )
-    _say_leader(found, requested)
+    _say_leader(found, name, requested)
 
 
 def failover(
@@ -73,7 +74,7 @@ def failover(
         found = _wait_for_successor(opened, name, requested, limit=limit)
         if found is None:
             raise StoreUnavailable(f"no member of scope {name!r} led within {timeout}", fix="look with tenure list")
-    _say_leader(found, requested)
+    _say_leader(found, name, requested)
 
 
 def pause(store: StoreOption = None, scope: ScopeOption = None) -> None:
@@ -129,25 +130,24 @@ def _rows(found: Snapshot) -> list[dict[str, object]]:
 
 def _wait_for_successor(
     store: CoordinationStore, scope: Scope, requested: Requested, *, limit: timedelta
-) -> Snapshot | None:
-    """The scope once a later term is held; None: none was in time."""
+) -> View | None:
+    """The leadership once a later term is held; None: none was in time."""
     end_s = _CLOCK.monotonic_s() + limit.total_seconds()
     revision = Revision(0)
     while True:
-        listed = store.list(scope, "").revision
-        found = take_snapshot(store, scope)
-        if found.leader is not None and found.epoch > requested.epoch:
+        found = observe(store, scope)
+        if found.epoch > requested.epoch:
             return found
         left_s = end_s - _CLOCK.monotonic_s()
         if left_s <= 0:
             return None
-        revision = max(revision, listed)
+        revision = max(revision, found.revision)
         with store.watch(scope, after=revision) as changes:
             changes.wait(timeout=timedelta(seconds=min(left_s, 1.0)))
 
 
-def _say_leader(found: Snapshot, requested: Requested) -> None:
-    _say(f"{found.leader} leads {found.scope}, epoch {found.epoch}; before: {requested.leader or 'nobody'}")
+def _say_leader(found: View, scope: Scope, requested: Requested) -> None:
+    _say(f"{found.leader} leads {scope}, epoch {found.epoch}; before: {requested.leader or 'nobody'}")
 
 
 def _say(line: str) -> None:

@@ -7,7 +7,9 @@ reads, writes and waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
@@ -153,6 +155,26 @@ class Election:
                     with self._store.watch(self._scope, after=revision) as changes:
                         changes.wait(timeout=WAKE_UP)
         return None
+
+    @contextmanager
+    def attending(
+        self, term: Term, *, on_look: Callable[[Sequence[Record]], None] = lambda records: None
+    ) -> Iterator[None]:
+        """`attend` on a thread of its own, for as long as the block lasts."""
+        over = threading.Event()
+        watch = threading.Thread(
+            target=self.attend,
+            args=(term,),
+            kwargs={"stop": over, "on_look": on_look},
+            name="tenure-office",
+            daemon=True,
+        )
+        watch.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watch.join(timeout=2 * WAKE_UP.total_seconds())  # a store that hangs is not waited for
 
     def attend(self, term: Term, *, stop: Flag, on_look: Callable[[Sequence[Record]], None]) -> None:
         """Watch over the office until `stop` is set: the term ends as soon as the office is seen to be another's.

@@ -12,14 +12,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tenure.clock import Clock
-from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER, Candidate, candidates_in, ready_beside
-from tenure.coordination.election_rules import decode_office, resignation
+from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER, candidates_in, ready_beside
+from tenure.coordination.election import seen_in
+from tenure.coordination.election_rules import Office, Seen, decode_office, resignation
 from tenure.coordination.encoding import encode, new_uid
 from tenure.coordination.records import Delete, Exact, Guard, Put, Record, Scope, Write
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER
-from tenure.errors import CorruptRecord, GuardFailed, UsageError
+from tenure.errors import GuardFailed, UsageError
+
+_SETTLE_S = 10.0
+"""How long a request whose reply was lost is sought."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,11 @@ class Orders:
         Raises UsageError: nobody leads, or nobody could take over; StoreUnavailable, OutcomeUnknown.
         """
         found = self._look()
-        if found.leader is None:
+        if found.seen.leader is None:
             raise UsageError(f"nobody leads scope {self._scope!r}", fix="see tenure list; or use tenure failover")
         self._check_target(found, to)
-        self._commit(found, writes=(self._request(found, to),), guards=(Exact(LEADER, found.leader.version),))
-        return Requested(found.epoch_number, found.leader_name)
+        self._commit(found, writes=(self._request(found, to),), guards=(Exact(LEADER, found.seen.leader.version),))
+        return Requested(found.office.epoch, found.leader_name)
 
     def failover(self, *, to: str | None) -> Requested:
         """Take the office away from whoever holds it, now, for `to`; None: for the best standby. What the old leader
@@ -59,17 +63,17 @@ class Orders:
         found = self._look()
         self._check_target(found, to)
         writes: tuple[Write, ...] = (self._request(found, to),)
-        if found.leader is not None:
+        if found.seen.leader is not None:
             ended = resignation(found.epoch, now=self._now(), why="failover", uid=new_uid())
             writes = (
-                Delete(LEADER, found.leader.version),
+                Delete(LEADER, found.seen.leader.version),
                 Put(EPOCH, ended, replaces=found.epoch.version),
                 *writes,
             )
             self._commit(found, writes=writes)
         else:
             self._commit(found, writes=writes, guards=(Exact(EPOCH, found.epoch.version),))
-        return Requested(found.epoch_number, found.leader_name)
+        return Requested(found.office.epoch, found.leader_name)
 
     def withdraw(self, requested: Requested) -> bool:
         """Take a request for a switchover back; False: it was obeyed already, or is not there any more."""
@@ -123,23 +127,21 @@ class Orders:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _look(self) -> _Found:
-        records = self._store.list(self._scope, "").records
-        by_key = {str(record.key): record for record in records}
-        epoch = by_key.get(EPOCH)
-        if epoch is None:
+        seen = seen_in(self._store.list(self._scope, "").records)
+        if seen.epoch is None:
             raise UsageError(f"scope {self._scope!r} never had a leader", fix="check --scope; start tenure run")
-        return _Found(by_key.get(LEADER), epoch, by_key.get(SWITCHOVER), tuple(candidates_in(records)))
+        return _Found(seen, seen.epoch, decode_office(seen.epoch))
 
     def _check_target(self, found: _Found, to: str | None) -> None:
-        ready = [one.member for one in ready_beside(found.members, found.leader_name)]
+        ready = [one.member for one in ready_beside(found.seen.members, found.leader_name)]
         if to is None and not ready:
             raise UsageError(f"no standby of scope {self._scope!r} could take over", fix="see tenure list")
         if to is not None and to not in ready:
             raise UsageError(f"member {to!r} of scope {self._scope!r} could not take over", fix=f"ready: {ready}")
 
     def _request(self, found: _Found, to: str | None) -> Put:
-        value = encode({"epoch": found.epoch_number, "to": to or "", "at": self._now(), "uid": new_uid()})
-        return Put(SWITCHOVER, value, replaces=None if found.switchover is None else found.switchover.version)
+        value = encode({"epoch": found.office.epoch, "to": to or "", "at": self._now(), "uid": new_uid()})
+        return Put(SWITCHOVER, value, replaces=None if found.seen.switchover is None else found.seen.switchover.version)
 
     def _commit(self, found: _Found, *, writes: tuple[Write, ...], guards: tuple[Guard, ...] = ()) -> None:
         try:
@@ -150,7 +152,7 @@ class Orders:
             ) from changed
 
     def _settled(self, *, writes: tuple[Write, ...], guards: tuple[Guard, ...] = ()) -> None:
-        end_s = self._clock.monotonic_s() + 10
+        end_s = self._clock.monotonic_s() + _SETTLE_S
         commit_settled(
             self._store,
             self._scope,
@@ -166,20 +168,13 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    leader: Record | None
-    epoch: Record
-    switchover: Record | None
-    members: tuple[Candidate, ...]
+    """A scope that had a leader at least once."""
 
-    @property
-    def epoch_number(self) -> int:
-        return decode_office(self.epoch).epoch
+    seen: Seen
+    epoch: Record
+    office: Office
 
     @property
     def leader_name(self) -> str | None:
-        if self.leader is None:
-            return None
-        office = decode_office(self.epoch)
-        if office.until is not None:
-            raise CorruptRecord(f"record {LEADER!r} stands, and the term of {EPOCH!r} has ended")
-        return office.holder
+        """Who leads; None: nobody."""
+        return None if self.seen.leader is None else self.office.holder

@@ -17,7 +17,7 @@ from typing import Protocol
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import Clock
 from tenure.coordination.candidates import RESTARTS, State
-from tenure.coordination.election import WAKE_UP, Election, Flag
+from tenure.coordination.election import Election, Flag
 from tenure.coordination.records import Delete, Record, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
@@ -214,27 +214,17 @@ class Member:
 
     def _attended(self, term: Term, keeper: SessionKeeper, requests: Requests, *, stop: threading.Event) -> Ended:
         """Lead, while a thread watches over the office and looks for what operators ask."""
-        over = threading.Event()
 
         def look(records: Sequence[Record]) -> None:
             self._election.announce(keeper, State.LEADING)
             requests.look(records, epoch=term.epoch)
 
-        watch = threading.Thread(
-            target=self._election.attend,
-            args=(term,),
-            kwargs={"stop": over, "on_look": look},
-            name="tenure-office",
-            daemon=True,
-        )
-        watch.start()
-        self._term = term
-        try:
-            return self._lead(term, requests, stop=stop)
-        finally:
-            self._term = None
-            over.set()
-            watch.join(timeout=2 * WAKE_UP.total_seconds())  # a store that hangs is not waited for
+        with self._election.attending(term, on_look=look):
+            self._term = term
+            try:
+                return self._lead(term, requests, stop=stop)
+            finally:
+                self._term = None
 
     def _lead(self, term: Term, requests: Requests, *, stop: threading.Event) -> Ended:
         self._events.emit(TermWon(scope=self._scope, member=self._identity.member, epoch=term.epoch))
