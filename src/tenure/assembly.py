@@ -49,8 +49,6 @@ class Assembled:
     member: Member
     identity: Identity
     scope: Scope
-    probes: int | None
-    """The port at which probes are answered; None: nobody asked for them."""
     kill: Callable[[], None]
     """End at once what runs for the member; `close` is still needed."""
     close: Callable[[], None]
@@ -165,7 +163,6 @@ def assemble(
         member=member,
         identity=identity,
         scope=scope,
-        probes=None if probes is None else probes.port,
         kill=driver.kill,
         close=close,
     )

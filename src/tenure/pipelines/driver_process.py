@@ -242,7 +242,7 @@ class _Running:
         self._clock = clock
         self._told = told
         self._words: queue.SimpleQueue[Word | None] = queue.SimpleQueue()
-        self._looking = threading.Lock()  # guards the next one
+        self._looking = threading.Lock()  # guards the next one: a pause counts once
         self._looked_s = clock.monotonic_s()
         self._heard_s: float | None = None  # None: it is not prepared
         self._reader = threading.Thread(target=self._read, name="tenure-driver-words", daemon=True)
@@ -281,9 +281,9 @@ class _Running:
             slept_s, self._looked_s = now_s - self._looked_s, now_s
             if slept_s > _ASLEEP_S:
                 if self._heard_s is not None:
-                    self._heard_s += slept_s
+                    self._heard_s = min(now_s, self._heard_s + slept_s)
                 for query, (mark, since_s) in list(self.progress.items()):
-                    self.progress[query] = (mark, since_s + slept_s)
+                    self.progress[query] = (mark, min(now_s, since_s + slept_s))
             return now_s
 
     def end(self) -> None:
