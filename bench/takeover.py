@@ -40,8 +40,10 @@ from bench.harness import RESULTS, describe_machine
 from bench.takeover_figures import PHASES, Feeder, Takeover, medians, now, show
 from tenure.backends.sqlite import SqliteStore
 from tenure.clock import SystemClock
+from tenure.coordination.candidates import State
 from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
+from tenure.status.snapshot import take_snapshot
 from tenure.testing.members import MemberProcess, read_events
 from tenure.testing.waiting import wait_until
 
@@ -153,11 +155,8 @@ class Bench:
 
     def switchover(self) -> None:
         """What `tenure switchover` asks."""
-        store = SqliteStore(self.folder / "ha.db")
-        try:
+        with closing(SqliteStore(self.folder / "ha.db")) as store:
             Orders(store, SCOPE, clock=SystemClock()).switchover(to=None)
-        finally:
-            store.close()
 
     def pause(self, leader: MemberProcess) -> None:
         """Stop the leader, but not in the middle of a transaction: SQLite's lock would hold up the successor."""
@@ -202,23 +201,17 @@ class Bench:
         """The leader, and the standby once it is warm."""
 
         def ready() -> tuple[MemberProcess, MemberProcess] | None:
-            rows = {one["member"]: one for one in self.listed()}
-            live = [member for member in self.members if member.running and member.name in rows]
-            leaders = [member for member in live if rows[member.name]["role"] == "leader"]
-            warm = [member for member in live if rows[member.name]["state"] == "warm"]
+            found = take_snapshot(store, SCOPE)
+            states = {one.member: one.state for one in found.members}
+            live = [member for member in self.members if member.running]
+            leaders = [member for member in live if member.name == found.leader]
+            warm = [member for member in live if states.get(member.name) is State.WARM]
             return (leaders[0], warm[0]) if leaders and warm else None
 
-        found = self.wait(ready, "a leader and a warm standby")
+        with closing(SqliteStore(self.folder / "ha.db")) as store:
+            found = self.wait(ready, "a leader and a warm standby")
         assert isinstance(found, tuple)
         return found
-
-    def listed(self) -> list[dict[str, Any]]:
-        """What `tenure list` shows."""
-        command = [sys.executable, "-c", "from tenure.cli.main import main; main()", "list", "--output", "json"]
-        command += ["--store", f"sqlite://{self.folder}/ha.db", "--scope", SCOPE]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        rows: list[dict[str, Any]] = json.loads(done.stdout)
-        return rows
 
     def wait(self, condition: Callable[[], Any], what: str) -> Any:
         """Wait for a condition. Raises TimeoutError with what the members printed."""
