@@ -29,7 +29,7 @@ from tenure.pipelines.link import Begin
 from tenure.pipelines.serving import Pipeline, Served
 
 HELD_S = 3.0
-"""For how long the interpreter is held."""
+"""For how long the interpreter is held by `hold`; `seize` never lets it go."""
 
 
 class Work:
@@ -58,6 +58,9 @@ class Work:
                 # User code in C that never lets go of the interpreter.
                 ctypes.PyDLL(None).usleep(int(HELD_S * 1e6))
                 return Ended.LOST if term.lost else Ended.IDLE
+            case "seize":
+                while True:
+                    ctypes.PyDLL(None).sleep(1000)
             case "disobey":
                 while True:
                     time.sleep(1)

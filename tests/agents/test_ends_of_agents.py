@@ -25,7 +25,7 @@ scene.ready(lead=sys.argv[3]).lead(scene.term(), stop=threading.Event(), finish=
 """
 
 
-@pytest.mark.parametrize("lead", ["obey", "disobey", "hold"])
+@pytest.mark.parametrize("lead", ["obey", "disobey", "hold", "seize"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_driver_and_all_that_it_started_end_with_their_agent(tmp_path: Path, number: int, lead: str) -> None:
     root = Path(__file__).parents[2]

@@ -148,6 +148,19 @@ class Cluster:
             what=f"{names} to be ready",
         )
 
+    def pair(self) -> tuple[MemberProcess, MemberProcess]:
+        """The leader and the only other member that runs, once there is a leader and the other could take over."""
+
+        def ready() -> tuple[MemberProcess, MemberProcess] | None:
+            found = self.look()
+            live = [member for member in self.members if member.running]
+            leading = [member for member in live if member.name == found.leader]
+            able = [member for member in live if member.name in {one.member for one in found.members if one.ready}]
+            return (leading[0], able[0]) if len(leading) == len(able) == 1 else None
+
+        pair: tuple[MemberProcess, MemberProcess] = self.wait(ready, seconds=120, what="a leader and a ready standby")
+        return pair
+
     def leader(self) -> MemberProcess | None:
         """The member that won the newest term."""
         won = [(event["epoch"], member) for member in self.members for event in member.events("TermWon")]

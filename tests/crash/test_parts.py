@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 from tenure.testing.launch import TAKEOVER_STEPS
-from tenure.testing.members import MemberProcess
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
 
@@ -36,19 +35,9 @@ class Story:
     verdict: Verdict | None = None  # None: not settled
 
 
-def _two(cluster: Cluster) -> tuple[MemberProcess, MemberProcess]:
-    """The leader and the standby, once both are ready."""
-    live = [member for member in cluster.members if member.running]
-    cluster.wait(lambda: cluster.look().leader is not None, seconds=90, what="a leader")
-    leader = next(member for member in live if member.name == cluster.look().leader)
-    (standby,) = [member for member in live if member is not leader]
-    cluster.wait_until_ready(standby.name)
-    return leader, standby
-
-
 def _strike(cluster: Cluster, step: str, part: str, number: str) -> None:
     """Hand over to the standby, strike a part of it at the step, and wait until somebody goes on."""
-    _, standby = _two(cluster)
+    _, standby = cluster.pair()
     struck = cluster.epoch() + 1
     order = cluster.order(standby, step=step, part=part, signal=number)
     cluster.switchover(to=standby.name)
@@ -125,7 +114,7 @@ def _switch(folder: Path, times: int) -> None:
         cluster.wait_for_batches(after_epoch=0, count=2, seconds=90)
         counts: list[dict[str, int]] = []
         for number in range(times):
-            leader, standby = _two(cluster)
+            leader, standby = cluster.pair()
             assert cluster.epoch() == number + 1
             cluster.switchover(to=standby.name)
             cluster.wait_for_batches(after_epoch=number + 1, count=1, seconds=60)
@@ -169,7 +158,7 @@ def test_two_members_that_lose_the_store_come_back(tmp_path: Path) -> None:
         cluster.start("anna")
         cluster.start("ben")
         cluster.wait_for_batches(after_epoch=0, count=2, seconds=90)
-        _two(cluster)
+        cluster.pair()
         epoch, store = cluster.epoch(), tmp_path / "tenure.db"
         away = tmp_path / "away"
         away.mkdir()

@@ -6,18 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.members import MemberProcess
 from tests.crash.cluster import Cluster
 
 STREAM = "windows"
-
-
-def _two(cluster: Cluster) -> tuple[MemberProcess, MemberProcess]:
-    cluster.wait(lambda: cluster.look().leader is not None, seconds=90, what="a leader")
-    leader = next(member for member in cluster.members if member.name == cluster.look().leader)
-    (standby,) = [member for member in cluster.members if member is not leader]
-    cluster.wait_until_ready(standby.name)
-    return leader, standby
 
 
 def _pause_and_wake(folder: Path, times: int) -> None:
@@ -27,7 +18,7 @@ def _pause_and_wake(folder: Path, times: int) -> None:
         cluster.start("ben")
         cluster.wait_for_batches(after_epoch=0, count=2, seconds=90)
         for number in range(1, times + 1):
-            paused, successor = _two(cluster)
+            paused, successor = cluster.pair()
             refused, epoch = len(paused.events("WriteRefused")), cluster.epoch()
             late = len(paused.events("BatchCommitted"))
             cluster.pause_file.touch()

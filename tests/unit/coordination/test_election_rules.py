@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tenure.coordination.candidates import PAUSED, SWITCHOVER
 from tenure.coordination.election_rules import (
     Office,
     Seen,
@@ -15,7 +16,7 @@ from tenure.coordination.election_rules import (
     resignation,
 )
 from tenure.coordination.encoding import encode
-from tenure.coordination.records import Delete, Put, Record, SessionId, Version
+from tenure.coordination.records import Absent, Delete, Put, Record, SessionId, Version
 from tenure.coordination.term import EPOCH, LEADER
 
 MINE, THEIRS = SessionId("mine"), SessionId("theirs")
@@ -64,6 +65,14 @@ def test_a_resigned_term_keeps_its_own_end() -> None:
     assert isinstance(epoch, Put)
     office = decode_office(Record(EPOCH, epoch.value, Version("e9"), None))
     assert office.past[-1] == TermPast(4, "b", "monday", "noon", "switchover")
+
+
+def test_the_grant_itself_refuses_a_paused_scope_and_removes_the_request_that_it_obeys() -> None:
+    request = Record(SWITCHOVER, encode({"epoch": 4, "to": "me"}), Version("s3"), None)
+    found = step(Seen(None, epoch_record(), switchover=request))
+    assert isinstance(found, TakeOffice)
+    assert found.guards == (Absent(PAUSED),), "it may be paused after it was read"
+    assert Delete(SWITCHOVER, Version("s3")) in found.writes
 
 
 def test_a_leader_of_another_session_is_waited_for_even_under_the_own_name() -> None:
