@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from tenure.assembly import checkpoint_store, member_events, scope_store, storage_url
 from tenure.clock import Clock, SystemClock
+from tenure.coordination.election import newest_epoch
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import UsageError
@@ -57,6 +58,7 @@ def load(
             checkpoints=lambda query: checkpoint_store(
                 store, scope, query, settings=settings, clock=clock, events=events
             ),
+            epoch=lambda: newest_epoch(store, scope),
             storage=storage_url(settings, scope),
             spark_log=spark_log,
             until_idle=begin.until_idle,

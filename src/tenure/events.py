@@ -72,6 +72,14 @@ class RehearsalFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class MirrorFailed(Event):
+    """A standby could not go on mirroring a query; it tries again, from the beginning. Said once for each reason."""
+
+    query: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class TermWon(Event):
     member: str
     epoch: int

@@ -25,7 +25,7 @@ from tenure.errors import PipelineFileError, QueryFailed, StoreUnavailable
 from tenure.events import BatchCommitted, Events
 from tenure.pipelines.child import become_child
 from tenure.pipelines.lifecycle import Ended
-from tenure.pipelines.link import Begin
+from tenure.pipelines.link import Begin, Pulse
 from tenure.pipelines.serving import Pipeline, Served
 
 HELD_S = 3.0
@@ -77,17 +77,18 @@ class Work:
             self._events.emit(BatchCommitted(term.scope, term.epoch, "rows", self._led + 1, False, 0.0))
         return Ended.LOST if term.lost else Ended.STOPPED
 
-    def pulse(self) -> Mapping[str, str | None]:
+    def pulse(self) -> Pulse:
+        lag = {"batches": 2, "bytes": 70}
         match self._words.get("pulse"):
             case "never":
                 time.sleep(1000)
             case "stuck":
-                return {"rows": "7"}
+                return Pulse({"rows": "7"}, lag)
             case "idle":
-                return {"rows": None}
+                return Pulse({"rows": None}, lag)
             case "moving":
-                return {"rows": str(time.monotonic())}
-        return {}
+                return Pulse({"rows": str(time.monotonic())}, lag)
+        return Pulse({}, lag)
 
     def close(self) -> None: ...
 

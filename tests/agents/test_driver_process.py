@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tenure.clock import SystemClock
+from tenure.coordination.candidates import Lag
 from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
@@ -180,6 +181,11 @@ def test_a_driver_that_dies_is_noticed_and_what_it_left_is_killed(scene: Scene) 
     wait_until(lambda: all_gone(processes), SOON, what="the end of the group")
     assert driver.prepare(scope="rows", stop=scene.stop)
     assert scene.processes()[0].pid != processes[0].pid
+
+
+def test_what_its_mirrors_miss_is_known_here(scene: Scene) -> None:
+    driver = scene.ready()
+    assert wait_until(lambda: driver.lag, SOON) == Lag(2, 70)
 
 
 def test_a_driver_that_dies_while_it_stands_by_is_gone(scene: Scene) -> None:

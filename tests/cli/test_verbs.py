@@ -11,6 +11,7 @@ import pytest
 
 from tenure.backends.sqlite import SqliteStore
 from tenure.clock import SystemClock
+from tenure.coordination.candidates import Lag, State
 from tenure.coordination.election import Election
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.session import SessionKeeper
@@ -46,6 +47,8 @@ class Actor:
         while not self._stop.is_set():
             with SessionKeeper(self._store, ttl=TTL, clock=CLOCK) as keeper:
                 self._election.join(keeper, host="here", pid=7, nofailover=self._nofailover)
+                if self._nofailover:
+                    self._election.announce(keeper, State.READY, lag=Lag(3, 1_234_567))
                 term = self._election.campaign(keeper, stop=self._stop)
                 if term is not None:
                     self._lead(term)
@@ -70,6 +73,7 @@ def pair(place: Place) -> Iterator[Place]:
         rest.enter_context(Actor(place, "ben"))
         rest.enter_context(Actor(place, "carl", nofailover=True))
         wait_until(lambda: len(place.look("list")) == 3, timedelta(seconds=10))
+        wait_until(lambda: any(row["lag"] for row in place.look("list")), timedelta(seconds=10))
         yield place
 
 
@@ -87,6 +91,8 @@ def test_list_shows_who_leads_and_who_could(pair: Place) -> None:
     table = verb(pair, "list").out
     assert "rows on sqlite: anna leads, epoch 1" in table
     assert "nofailover" in table
+    assert "3 batches, 1.2 MB" in table
+    assert [row["lag"] for row in pair.look("list")] == [None, None, {"batches": 3, "bytes": 1_234_567}]
 
 
 def test_a_switchover_waits_for_the_new_leader(pair: Place) -> None:

@@ -127,8 +127,10 @@ def _switch(folder: Path, times: int) -> None:
         assert cluster.epoch() == times + 1
         ran = [event["batch"] for event in cluster.batches("windows")]
         assert sorted(ran) == list(range(len(ran))), "a batch that was finished is not run again"
-        runs = list((cluster.folder / "storage" / SCOPE / "runs" / "windows").iterdir())
-        assert len(runs) == times + 1, "one run directory a term"
+        names = [one.name for one in (cluster.folder / "storage" / SCOPE / "runs" / "windows").iterdir()]
+        ran_in = [name for name in names if name < f"e{times + 2:08d}"]
+        assert len(ran_in) == times + 1, f"one run directory a term: {names}"
+        assert len(names) <= len(ran_in) + 1, f"one mirror for the next term: {names}"
         assert not list((cluster.folder / "storage" / SCOPE / "rehearsals").glob("*/*"))
         first, last = counts[0], counts[-1]
         # The pools of delta-rs and Arrow grow to their sizes at first; they hold no descriptors.

@@ -117,7 +117,7 @@ class Lead:
 
     def begin(self, names: str, *, until_idle: bool = False) -> dict[str, FakeStream]:
         """Start leading; return once every stream was started (or refused)."""
-        (self.folder / "p.py").write_text(FILE)
+        (file := self.folder / "p.py").write_text(FILE)
         spark = SimpleNamespace(
             rows=SimpleNamespace(isStreaming=True, writeStream=None),
             sink=SimpleNamespace(check=lambda output_mode: None),
@@ -127,11 +127,12 @@ class Lead:
         driver = SparkDriver(
             scope=Scope("rows"),
             member="anna",
-            pipeline=load_pipeline(str(self.folder / "p.py")),
-            pipeline_file=str(self.folder / "p.py"),
+            pipeline=load_pipeline(str(file)),
+            pipeline_file=str(file),
             params={"names": names},
             start_spark=lambda: cast(Any, spark),
-            checkpoints=lambda name: cast(Any, None),
+            checkpoints=lambda name: cast(Any, SimpleNamespace(newest=lambda: None)),
+            epoch=lambda: 1,
             storage="/none",
             spark_log="spark.log",
             until_idle=until_idle,
@@ -143,8 +144,7 @@ class Lead:
         driver.prepare()
         self._thread = threading.Thread(target=self._lead, args=(driver,), daemon=True)
         self._thread.start()
-        last = names.rsplit(maxsplit=1)[-1]
-        while last not in FakeStream.made and self._thread.is_alive():
+        while names.rsplit(maxsplit=1)[-1] not in FakeStream.made and self._thread.is_alive():
             self._thread.join(timeout=0.01)
         return FakeStream.made
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tenure.spark.bringing import Seeded
 from tenure.spark.run_directory import latest_commit, latest_planned, read_offsets, read_query_id
-from tenure.spark.seeding import Seeded, seed
+from tenure.spark.seeding import seed
 from tests.spark.recorded_runs import (
     BATCHES,
     Recorded,

@@ -12,10 +12,12 @@ from datetime import timedelta
 from typing import Annotated
 
 import typer
+from rich import filesize
 
 from tenure.cli.options import OutputOption, ScopeOption, StoreOption, open_scope
 from tenure.cli.output import Output, show
 from tenure.clock import SystemClock
+from tenure.coordination.candidates import Candidate
 from tenure.coordination.election import View, observe
 from tenure.coordination.orders import Orders, Requested
 from tenure.coordination.records import Revision, Scope
@@ -111,11 +113,17 @@ def show_members(found: Snapshot) -> None:
     if found.switchover is not None:
         notes.append(f"switchover to {found.switchover.to or 'the best standby'} asked for")
     show(
-        _rows(found),
+        [{**row, "lag": _lag(one)} for row, one in zip(_rows(found), found.members, strict=True)],
         output=Output.TABLE,
         title=f"{found.scope} on {found.store}: {', '.join(notes)}",
-        columns=("member", "role", "state", "epoch", "priority", "tags", "host", "pid", "since"),
+        columns=("member", "role", "state", "epoch", "lag", "priority", "tags", "host", "pid", "since"),
     )
+
+
+def _lag(one: Candidate) -> str | None:
+    if one.lag is None:
+        return None
+    return f"{one.lag.batches} batches, {filesize.decimal(one.lag.bytes)}"
 
 
 def _rows(found: Snapshot) -> list[dict[str, object]]:

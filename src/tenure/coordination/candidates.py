@@ -8,7 +8,7 @@ term that it ends. While the scope is paused, nobody may. All members read the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -41,6 +41,16 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a standby's mirrors are behind."""
+
+    batches: int
+    """Of the query that is most behind."""
+    bytes: int
+    """That are known to be missing, of all queries."""
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A live member, as it announced itself."""
 
@@ -51,6 +61,8 @@ class Candidate:
     state: State = State.READY
     priority: int = 0
     nofailover: bool = False
+    lag: Lag | None = None
+    """None: it mirrors nothing."""
 
     @property
     def ready(self) -> bool:
@@ -72,6 +84,7 @@ class Candidate:
                 "state": self.state.value,
                 "priority": self.priority,
                 "nofailover": self.nofailover,
+                "lag": None if self.lag is None else asdict(self.lag),
                 "uid": uid,
             }
         )
@@ -94,6 +107,9 @@ def decode_candidate(record: Record) -> Candidate:
     """The member of a record. Raises CorruptRecord."""
     found = decode(record, fields={"host": str, "pid": int, "since": str})
     known: dict[str, Any] = {name: found[name] for name in ("priority", "nofailover") if name in found}
+    lag = found.get("lag")
+    if isinstance(lag, dict) and all(isinstance(lag.get(name), int) for name in ("batches", "bytes")):
+        known["lag"] = Lag(lag["batches"], lag["bytes"])
     states = {state.value: state for state in State}
     state = states.get(found.get("state", ""), State.STARTING)  # one that a newer version has is not for us to elect
     return Candidate(record.key.name, found["host"], found["pid"], found["since"], state, **known)

@@ -20,6 +20,7 @@ from tenure.coordination.candidates import (
     PAUSED,
     SWITCHOVER,
     Candidate,
+    Lag,
     State,
     Switchover,
     candidates_in,
@@ -44,6 +45,9 @@ from tenure.errors import CorruptRecord, GuardFailed, SessionEnded, StoreError
 
 WAKE_UP = timedelta(seconds=1)
 """A waiting contender looks up this often, to see that it was asked to stop."""
+
+
+_LAG_S = 5.0
 
 
 class Flag(Protocol):
@@ -76,6 +80,7 @@ class Election:
         self._member = member
         self._clock = clock
         self._announced: tuple[Candidate, Version] | None = None  # None: not joined
+        self._announced_s = float("-inf")
 
     def join(
         self,
@@ -94,16 +99,18 @@ class Election:
         who = Candidate(self._member, host, pid, self._now(), state, priority, nofailover)
         self._announced = (who, self._put_member(keeper, who, replaces=None))
 
-    def announce(self, keeper: SessionKeeper, state: State) -> None:
-        """Say what the member is doing now. It takes part in the election while it is READY or WARM.
+    def announce(self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None) -> None:
+        """Say what the member is doing now. It takes part in the election while it is READY or WARM. `lag` is for
+        people: a change of it alone is said every `_LAG_S` at most.
 
         Raises SessionEnded, StoreUnavailable, OutcomeUnknown.
         """
         assert self._announced is not None, "join first"
         who, version = self._announced
-        if who.state is state:
+        now_s = self._clock.monotonic_s()
+        if who.state is state and (who.lag == lag or now_s - self._announced_s < _LAG_S):
             return
-        who = replace(who, state=state)
+        who, self._announced_s = replace(who, state=state, lag=lag), now_s
         try:
             self._announced = (who, self._put_member(keeper, who, replaces=version))
         except GuardFailed as gone:
@@ -269,6 +276,12 @@ def observe(store: CoordinationStore, scope: Scope) -> View:
         switchover=request if request is not None and office is not None and request.epoch == office.epoch else None,
         revision=listing.revision,
     )
+
+
+def newest_epoch(store: CoordinationStore, scope: Scope) -> int:
+    """The epoch of the newest term, held or over; 0: there never was one. Raises StoreUnavailable, CorruptRecord."""
+    record = store.read(scope, EPOCH)
+    return 0 if record is None else decode_office(record).epoch
 
 
 def holds_office(term: Term, records: Sequence[Record]) -> bool:

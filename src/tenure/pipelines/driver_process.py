@@ -12,6 +12,7 @@ import threading
 from datetime import timedelta
 
 from tenure.clock import Clock
+from tenure.coordination.candidates import Lag
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
 from tenure.errors import DriverDied, error_from_data
@@ -121,6 +122,11 @@ class DriverProcess:
     def warm(self) -> bool:
         """Whether its first batch will find all that it needs in memory: it has rehearsed, or led before."""
         return self._running is not None and self._running.warm
+
+    @property
+    def lag(self) -> Lag | None:
+        """How far its mirrors were behind a second ago; None: it mirrors nothing."""
+        return None if self._running is None else self._running.lag
 
     def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
         """Let it lead until the term is lost, `stop` is set, or the queries end. Once `finish` is set, they end their
@@ -232,6 +238,7 @@ class _Running:
         self.child = child
         self.prepared = False
         self.warm = False
+        self.lag: Lag | None = None
         self.limits_s: dict[str, float] = {}
         self.progress: dict[str, tuple[str | None, float]] = {}
         """For each query its last mark, and when it changed. Written by the reading thread."""
@@ -301,6 +308,7 @@ class _Running:
                 self._heard_s = now_s
             match word:
                 case Pulse():
+                    self.lag = None if word.lag is None else Lag(**word.lag)
                     for query, mark in word.marks.items():
                         if self.progress.get(query, (None, 0.0))[0] != mark or mark is None:
                             self.progress[query] = (mark, now_s)

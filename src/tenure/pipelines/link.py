@@ -97,9 +97,10 @@ class Prepared(Word):
 @dataclass(frozen=True, slots=True)
 class Pulse(Word):
     """The JVM has just answered. `marks`: for each query that has a limit, what changes with its progress; None: the
-    query waits for data."""
+    query waits for data. `lag`: of its mirrors, as `Lag` has it; None: it mirrors nothing."""
 
     marks: dict[str, str | None]
+    lag: dict[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

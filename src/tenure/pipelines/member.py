@@ -16,7 +16,7 @@ from typing import Protocol
 
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import Clock
-from tenure.coordination.candidates import RESTARTS, State
+from tenure.coordination.candidates import RESTARTS, Lag, State
 from tenure.coordination.election import Election, Flag
 from tenure.coordination.records import Delete, Record, Scope
 from tenure.coordination.session import SessionKeeper
@@ -64,6 +64,11 @@ class Driver(Protocol):
         """Whether its first batch as a leader would be fast."""
         ...
 
+    @property
+    def lag(self) -> Lag | None:
+        """How far its mirrors are behind; None: it mirrors nothing."""
+        ...
+
     def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
         """Run the queries until the term is lost, `stop` is set, or they end; they are stopped on return. Once
         `finish` is set, each one ends its batch and begins no other.
@@ -98,6 +103,8 @@ class Condition:
     ready: bool
     """It leads, or its first batch as a leader would be fast: it is warm, or was told to stand by cold, or there is
     nothing to rehearse."""
+    lag: Lag | None = None
+    """How far its mirrors are behind; None: it mirrors nothing."""
 
 
 class Member:
@@ -142,9 +149,10 @@ class Member:
             return Condition(name, State.LEADING, term.epoch, ready=True)
         if not self._contends or self._driver.gone is not None:
             return Condition(name, State.STARTING, None, ready=False)
+        lag = self._driver.lag
         if self._driver.warm:
-            return Condition(name, State.WARM, None, ready=True)
-        return Condition(name, State.READY, None, ready=self._cold or self._nothing_to_rehearse)
+            return Condition(name, State.WARM, None, ready=True, lag=lag)
+        return Condition(name, State.READY, None, ready=self._cold or self._nothing_to_rehearse, lag=lag)
 
     def run(self, *, stop: threading.Event) -> Ended:
         """Stand by and lead until the pipeline is done (IDLE) or `stop` is set (STOPPED).
@@ -190,7 +198,8 @@ class Member:
             requests = Requests(RESTARTS.child(self._identity.member), stop=stop, gone=lambda: self._driver.gone)
 
             def look(records: Sequence[Record]) -> None:
-                self._election.announce(keeper, State.WARM if self._driver.warm else State.READY)
+                state = State.WARM if self._driver.warm else State.READY
+                self._election.announce(keeper, state, lag=self._driver.lag)
                 requests.look(records, epoch=None)
                 self._nothing_to_rehearse = not any(record.key.is_under(CHECKPOINTS) for record in records)
                 self._contends = True

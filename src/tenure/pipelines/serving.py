@@ -62,9 +62,8 @@ class Work(Protocol):
         """
         ...
 
-    def pulse(self) -> Mapping[str, str | None]:
-        """Ask the JVM for a sign of life, however long that takes; return for each query that declares a limit what
-        changes with its progress, None while it waits for data. Raises DriverDied: the JVM is gone."""
+    def pulse(self) -> Pulse:
+        """Ask the JVM for a sign of life, however long that takes. Raises DriverDied: the JVM is gone."""
         ...
 
     def close(self) -> None:
@@ -203,9 +202,9 @@ class Served:
     def _beat(self, work: Work) -> None:
         while not self._clock.wait(self._closing, timeout_s=_PULSE_S):
             try:
-                marks = work.pulse()
+                pulse = work.pulse()
             except TenureError as error:
                 self._no_pulse = error
                 self._words.put(None)  # a leadership that goes on learns it by itself
                 return
-            self._said.put(Pulse(dict(marks)))
+            self._said.put(pulse)

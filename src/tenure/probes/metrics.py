@@ -38,6 +38,12 @@ class Metrics:
         self._seconds = self._gauge("last_batch_seconds", "How long the newest batch took", "query")
         self._seed = self._gauge("last_seed_seconds", "How long the last run directory took to fill", "query")
         self._refused = self._counter("writes_refused", "Late writes that were refused", "by")
+        self._lag_batches = Gauge(
+            "tenure_mirror_lag_batches", "Batches that its mirrors are behind", ("member",), registry=self._registry
+        )
+        self._lag_bytes = Gauge(
+            "tenure_mirror_lag_bytes", "Bytes that its mirrors miss", ("member",), registry=self._registry
+        )
         self._drivers = self._counter("drivers_replaced", "Drivers that ended by themselves")
         self._away = self._counter("store_failures", "Times that the store was away")
 
@@ -75,4 +81,9 @@ class Metrics:
         """The page in Prometheus' text format."""
         for state in State:
             self._state.labels(self._member, state.value).set(state is condition.state)
+        for gauge in (self._lag_batches, self._lag_bytes):
+            gauge.clear()
+        if condition.lag is not None:
+            self._lag_batches.labels(self._member).set(condition.lag.batches)
+            self._lag_bytes.labels(self._member).set(condition.lag.bytes)
         return generate_latest(self._registry)

@@ -7,15 +7,14 @@ flight when the term is lost; the fence and the sinks make that harmless.
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import timedelta
 
 from py4j.protocol import Py4JError
 from pyspark import cloudpickle
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -35,22 +34,19 @@ from tenure.errors import (
 )
 from tenure.events import Events
 from tenure.pipelines.lifecycle import Ended
+from tenure.pipelines.link import Pulse
 from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
+from tenure.spark.mirror import Mirrors
+from tenure.spark.queries import SPARK_ERRORS, RunningQueries, one_line
 from tenure.spark.rehearsal import Rehearsals
 from tenure.spark.session import end_session, jvm_exit_code, kill_jvm
 from tenure.spark.stream import FencedStream, with_trigger
-
-_SPARK_ERRORS = (PySparkException, Py4JError, OSError)
-"""What a call into the JVM can raise: Spark's own word, the gateway's, and a JVM that is gone."""
 
 _FINISH_LOOK_S = 0.01
 
 _SETTLE_S = 5.0
 """How long Spark may take to note that a batch is done; past that the successor runs the batch again."""
-
-_LOOK_UP_S = 0.02
-"""How long a lost term may go unnoticed by the waiting driver."""
 
 
 class SparkDriver:
@@ -66,6 +62,7 @@ class SparkDriver:
         params: Mapping[str, str],
         start_spark: Callable[[], SparkSession],
         checkpoints: Callable[[str], CheckpointStore],
+        epoch: Callable[[], int],
         storage: str,
         spark_log: str,
         until_idle: bool,
@@ -75,8 +72,8 @@ class SparkDriver:
         events: Events,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        """`pipeline_file` is where the pipeline was loaded from. `checkpoints`: query name -> its store. `warm`:
-        rehearse while standing by. `stop_patience`: how long queries may take to stop."""
+        """`pipeline_file` is where the pipeline was loaded from. `checkpoints`: query name -> its store. `epoch` reads
+        the newest epoch. `warm`: rehearse while standing by. `stop_patience`: how long queries may take to stop."""
         self._scope = scope
         self._member = member
         self._pipeline = pipeline
@@ -84,6 +81,7 @@ class SparkDriver:
         self._params = params
         self._start_spark = start_spark
         self._checkpoints = checkpoints
+        self._epoch = epoch
         self._storage = storage
         self._spark_log = spark_log
         self._until_idle = until_idle
@@ -94,6 +92,7 @@ class SparkDriver:
         self._on_close = on_close
         self._spark: SparkSession | None = None  # None: not prepared
         self._rehearsals: Rehearsals | None = None  # None: not prepared
+        self._mirrors: Mirrors | None = None  # None: not standing by
         self._limits: Mapping[str, float] = {}
         self._streams: Sequence[FencedStream] = ()
 
@@ -115,6 +114,7 @@ class SparkDriver:
         )
         if self._warm:
             self._rehearsals.start()
+        self._mirror(job)
         self._limits = {one.name: one.limit.total_seconds() for one in job.streams if one.limit is not None}
         return self._limits
 
@@ -124,6 +124,9 @@ class SparkDriver:
         assert self._spark is not None
         if self._rehearsals is not None:
             self._rehearsals.abandon()
+        mirrors = self._mirrors
+        if mirrors is not None:
+            mirrors.stop()
         job = self._declare(self._spark, self._pipeline)
         streams = [
             FencedStream(
@@ -133,14 +136,16 @@ class SparkDriver:
                 storage=self._storage,
                 clock=self._clock,
                 events=self._events,
+                mirrors=mirrors,
             )
             for declared in job.streams
         ]
-        running = _Running(self._clock)
+        running = RunningQueries(self._clock)
         try:
             self._streams = streams
             for stream in streams:
                 running.watch(self._start(stream), until_idle=self._until_idle and not stream.ends_by_itself)
+            self._forget_mirrors()
             ended = running.wait(term, stop=stop, finish=finish)
             finished = finish.is_set() and not stop.is_set() and self._finish(streams, term, stop=stop)
         finally:
@@ -148,12 +153,33 @@ class SparkDriver:
             self._stop(running)
             for stream in streams:
                 stream.close()
+            self._mirror(job)
         if finished:
             for stream in streams:
                 stream.close_batch()
         if ended is Ended.FAILED:
             self._raise_failure(streams, running)
         return ended
+
+    def _mirror(self, job: Job) -> None:
+        """Begin to mirror what the leader runs."""
+        self._forget_mirrors()
+        self._mirrors = Mirrors(
+            [stream.name for stream in job.streams],
+            scope=self._scope,
+            member=self._member,
+            checkpoints=self._checkpoints,
+            epoch=self._epoch,
+            storage=self._storage,
+            clock=self._clock,
+            events=self._events,
+        )
+        self._mirrors.start()
+
+    def _forget_mirrors(self) -> None:
+        if self._mirrors is not None:
+            self._mirrors.close(patience_s=self._stop_patience.total_seconds())
+            self._mirrors = None
 
     def _finish(self, streams: Sequence[FencedStream], term: Term, *, stop: threading.Event) -> bool:
         """Wait until every stream is between two batches, for as long as the term is held; return whether they are."""
@@ -168,7 +194,7 @@ class SparkDriver:
             self._clock.wait(stop, timeout_s=_FINISH_LOOK_S)
         return True
 
-    def pulse(self) -> Mapping[str, str | None]:
+    def pulse(self) -> Pulse:
         """Ask the JVM for the time, and those queries for their progress that declare a limit.
 
         Raises DriverDied: the JVM is gone.
@@ -176,12 +202,16 @@ class SparkDriver:
         assert self._spark is not None
         try:
             self._spark.sparkContext._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr] # it has one
-            return {stream.name: stream.progress() for stream in self._streams if stream.name in self._limits}
-        except _SPARK_ERRORS as error:
-            raise DriverDied(self._how_jvm_ended() or f"Spark's JVM does not answer: {_one_line(error)}") from error
+            marks = {stream.name: stream.progress() for stream in self._streams if stream.name in self._limits}
+        except SPARK_ERRORS as error:
+            raise DriverDied(self._how_jvm_ended() or f"Spark's JVM does not answer: {one_line(error)}") from error
+        mirrors = self._mirrors  # another thread's
+        lag = None if mirrors is None else mirrors.lag
+        return Pulse(marks, None if lag is None else asdict(lag))
 
     def close(self) -> None:
         """Stop Spark and end its JVM."""
+        self._forget_mirrors()
         if self._rehearsals is not None:
             self._rehearsals.abandon()
         if self._spark is not None:
@@ -200,7 +230,7 @@ class SparkDriver:
         except TenureError:
             raise
         except (Exception, SystemExit) as error:  # user code and Spark's analysis of it: told in one line
-            raise PipelineFileError(f"{where(error, self._pipeline_file)}: {_one_line(error)}") from error
+            raise PipelineFileError(f"{where(error, self._pipeline_file)}: {one_line(error)}") from error
         started = [query for query in spark.streams.active if query.id not in before]
         if started:
             running = [str(query.name or query.id) for query in started]
@@ -221,25 +251,25 @@ class SparkDriver:
         """Let Spark read the trigger's text before a term is spent on it. Nothing is started."""
         try:
             with_trigger(stream.rows.writeStream, stream.trigger)
-        except _SPARK_ERRORS as error:
+        except SPARK_ERRORS as error:
             raise UsageError(
-                f"trigger {stream.trigger!r} of stream {stream.name!r} is refused by Spark: {_one_line(error)}",
+                f"trigger {stream.trigger!r} of stream {stream.name!r} is refused by Spark: {one_line(error)}",
                 fix="use an interval such as '1 second', or 'available now'",
             ) from error
 
     def _start(self, stream: FencedStream) -> StreamingQuery:
         try:
             return stream.start()
-        except _SPARK_ERRORS as error:
+        except SPARK_ERRORS as error:
             raise self._told(stream, error) from error
 
-    def _stop(self, running: _Running) -> None:
+    def _stop(self, running: RunningQueries) -> None:
         if not running.stop_all(patience=self._stop_patience):
             assert self._spark is not None
             kill_jvm(self._spark)
             raise DriverStuck(f"queries did not stop in {self._stop_patience.total_seconds():g} s; the JVM was killed")
 
-    def _raise_failure(self, streams: list[FencedStream], running: _Running) -> None:
+    def _raise_failure(self, streams: list[FencedStream], running: RunningQueries) -> None:
         """Raise the reason why a query ended: our own error, TermLost before others."""
         failures = [stream.failure for stream in streams if stream.failure is not None]
         for kind in (TermLost, TenureError):
@@ -252,7 +282,7 @@ class SparkDriver:
                 raise self._told(stream, stream.failure or error) from error
 
     def _told(self, stream: FencedStream, error: BaseException) -> TenureError:
-        line = _one_line(error)
+        line = one_line(error)
         if "No space left on device" in str(error):
             return StorageError(f"query {stream.name!r}: {line}", fix="free space on that disk")
         if isinstance(error, (Py4JError, OSError)):
@@ -265,85 +295,3 @@ class SparkDriver:
         """None: it runs, or is not ours. Its connections break a little before it has ended."""
         ended = None if self._spark is None else jvm_exit_code(self._spark, patience_s=2)
         return None if ended is None else f"Spark's JVM ended with exit code {ended}"
-
-
-class _Running:
-    """The queries of one term, each watched by one thread that ends with it."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._queries: dict[str, StreamingQuery] = {}
-        self._lock = threading.Lock()  # guards the two below
-        self._ended: set[str] = set()
-        self.errors: dict[str, BaseException] = {}
-        """The error of each query that ended with one, by name."""
-        self._wake = threading.Event()
-
-    def watch(self, query: StreamingQuery, *, until_idle: bool) -> None:
-        name = str(query.name)
-        self._queries[name] = query
-        wait = query.processAllAvailable if until_idle else query.awaitTermination
-        threading.Thread(target=self._until_ended, args=(name, wait), name=f"tenure-query-{name}", daemon=True).start()
-
-    def wait(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
-        while True:
-            if term.lost:
-                return Ended.LOST
-            with self._lock:
-                failed, done = bool(self.errors), len(self._ended) == len(self._queries)
-            if (
-                stop.is_set() or finish.is_set()
-            ):  # first: a signal to the whole group ends the JVM too, and that is no failure
-                return Ended.STOPPED
-            if failed:
-                return Ended.FAILED
-            if done:
-                return Ended.IDLE
-            self._clock.wait(self._wake, timeout_s=_LOOK_UP_S)
-            self._wake.clear()
-
-    def stop_all(self, *, patience: timedelta) -> bool:
-        """Ask every query to stop, at once; return whether all did in time. `StreamingQuery.stop` can hang."""
-        threads = [
-            threading.Thread(target=self._stop, args=(name, query), daemon=True)
-            for name, query in self._queries.items()
-        ]
-        end_s = self._clock.monotonic_s() + patience.total_seconds()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=max(0.0, end_s - self._clock.monotonic_s()))
-        return not any(thread.is_alive() for thread in threads)
-
-    def _stop(self, name: str, query: StreamingQuery) -> None:
-        try:
-            query.stop()
-        except _SPARK_ERRORS as error:  # a query that failed says so again when it is stopped
-            with self._lock:
-                self.errors.setdefault(name, error)
-
-    def _until_ended(self, name: str, wait: Callable[[], object]) -> None:
-        try:
-            wait()
-        except _SPARK_ERRORS as error:  # what ended the query is told by the driver, in its own thread
-            with self._lock:
-                self.errors[name] = error
-        finally:
-            with self._lock:
-                self._ended.add(name)
-            self._wake.set()
-
-
-_PYTHON_CAUSE = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)$", flags=re.MULTILINE)
-_STREAM_FAILED = re.compile(r"\A\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")  # we name the query
-_JVM_CAUSE = re.compile(r"^Caused by: (.+)$", flags=re.MULTILINE)
-
-
-def _one_line(error: BaseException) -> str:
-    """The sentence that matters of a Spark or Python error: what a Python worker raised, the JVM's innermost
-    cause, or its own first line."""
-    text = str(error).strip()
-    causes = _PYTHON_CAUSE.findall(text) or _JVM_CAUSE.findall(text)
-    first = causes[-1] if causes else _STREAM_FAILED.sub("", text).split("\n", 1)[0]
-    kind = "" if isinstance(error, PySparkException) else f"{type(error).__name__}: "
-    return f"{kind}{first.rstrip('; ')}"[:600]

@@ -16,10 +16,13 @@ import errno
 import os
 import shutil
 import threading
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import fsspec
 
+from tenure.coordination.encoding import new_uid
 from tenure.errors import StorageError, UsageError
 from tenure.spark.seed_plan import corrupt, decode_query_id, missing
 
@@ -74,6 +77,21 @@ class RunDirectory:
         # Object stores list a file, or the marker of a folder, as its own and only entry.
         names = {name.rstrip("/") for name in found} - {self._path(path)}
         return frozenset(name.rsplit("/", 1)[-1] for name in names)
+
+    def sizes(self, path: str = "") -> dict[str, int]:
+        """What is directly in a folder: name -> bytes (a folder: 0); nothing when there is no such folder."""
+        try:
+            if self.is_local:
+                return _local_sizes(self._path(path))
+            self._filesystem.invalidate_cache(self._path(path))
+            found = self._filesystem.ls(self._path(path), detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            raise self._failed("list", path, error) from error
+        sizes = {entry["name"].rstrip("/"): int(entry["size"] or 0) for entry in found}
+        sizes.pop(self._path(path), None)  # as in `list`
+        return {name.rsplit("/", 1)[-1]: size for name, size in sizes.items()}
 
     def read(self, path: str) -> bytes:
         """The content of a file that must be there."""
@@ -136,6 +154,19 @@ class RunDirectory:
         except OSError as error:
             raise self._failed("sync", "", error) from error
 
+    def drop(self, paths: Sequence[str]) -> None:
+        """Remove these files; one that is not there is fine."""
+        for path in paths:
+            try:
+                if self.is_local:
+                    os.unlink(self._path(path))
+                else:
+                    self._filesystem.rm_file(self._path(path))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise self._failed("remove", path, error) from error
+
     def remove(self) -> None:
         """Remove the directory with all that is in it; one that is not there is fine."""
         try:
@@ -194,6 +225,15 @@ class RunDirectory:
         return StorageError(f"cannot {what} {self.where(path)}: {error}", fix="check the storage and its permissions")
 
 
+def _local_sizes(folder: str) -> dict[str, int]:
+    found = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # its owner removed it meanwhile
+                found[entry.name] = entry.stat().st_size if entry.is_file() else 0
+    return found
+
+
 def _sync_file(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -205,6 +245,12 @@ def _sync_file(path: str) -> None:
 def remove_tree(url: str) -> None:
     """Remove a folder and all that is in it; one that is not there is fine. Raises StorageError."""
     RunDirectory(url).remove()
+
+
+def new_run_directory(query: str, *, epoch: int, member: str) -> str:
+    """The path below the storage of a new run directory of a query: for this member, in this epoch. A sweep tells by
+    the name whose it is."""
+    return f"runs/{query}/e{epoch:08d}-{member}-{new_uid()[:12]}"
 
 
 def read_offsets(run_directory: str, batch: int) -> str:

@@ -17,7 +17,6 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.store import CheckpointStore
 from tenure.clock import Clock
-from tenure.coordination.encoding import new_uid
 from tenure.coordination.term import Term
 from tenure.errors import GuardFailed, SessionEnded, TermLost
 from tenure.events import (
@@ -30,9 +29,11 @@ from tenure.events import (
     WriteRefused,
 )
 from tenure.pipelines.pipeline import Stream
+from tenure.spark.bringing import Goal, Mirrored
 from tenure.spark.callbacks import CallerThread
-from tenure.spark.run_directory import latest_commit, read_offsets, read_query_id
-from tenure.spark.seeding import seed
+from tenure.spark.mirror import Mirrors
+from tenure.spark.run_directory import RunDirectory, latest_commit, new_run_directory, read_offsets, read_query_id
+from tenure.spark.seeding import seed_mirrored
 from tenure.spark.sinks.sink import Batch
 
 
@@ -52,9 +53,10 @@ class FencedStream:
         storage: str,
         clock: Clock,
         events: Events,
+        mirrors: Mirrors | None = None,
     ) -> None:
         """`storage`: URL of the pipeline's storage; run directories are recorded relative to it, so that it can be
-        mounted elsewhere."""
+        mounted elsewhere. `mirrors`: what the standby has got; None: nothing."""
         self._declared = declared
         self._term = term
         self._checkpoints = checkpoints
@@ -62,7 +64,8 @@ class FencedStream:
         self._clock = clock
         self._events = events
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"tenure-plan-{declared.name}")
-        self._run_directory = f"runs/{declared.name}/e{term.epoch:08d}-{new_uid()[:12]}"
+        self._mirrors = mirrors
+        self._run_directory = new_run_directory(declared.name, epoch=term.epoch, member=term.holder)
         self._query_id: str | None = None  # None: not read yet
         self._query: StreamingQuery | None = None  # None: not started
         self._batches = 0
@@ -89,10 +92,10 @@ class FencedStream:
 
         Raises Corrupt..., StorageError, StoreUnavailable; what Spark raises at a start.
         """
-        directory = f"{self._storage}/{self._run_directory}"
         newest = self._checkpoints.newest()
         if newest is not None:
-            self._seed(newest, directory)
+            self._seed(newest)
+        directory = f"{self._storage}/{self._run_directory}"
         writer = (
             self._declared.rows.writeStream.queryName(self.name)
             .outputMode(self._declared.output_mode)
@@ -145,15 +148,17 @@ class FencedStream:
         self._planner.shutdown(wait=False, cancel_futures=True)
         self._caller.end()
 
-    def _seed(self, newest: Checkpoint, directory: str) -> None:
+    def _seed(self, newest: Checkpoint) -> None:
         began_s = self._clock.monotonic_s()
-        seeded = seed(
-            f"{self._storage}/{newest.run_directory}",
-            directory,
-            batch=newest.batch,
-            offsets=newest.offsets,
-            committed=newest.closed,
-        )
+        taken = None
+        if self._mirrors is not None:
+            taken = self._mirrors.take(self.name, source=newest.run_directory, epoch=self._term.epoch)
+        if taken is None:
+            source = RunDirectory(f"{self._storage}/{newest.run_directory}")
+            mirrored = Mirrored(source, RunDirectory(f"{self._storage}/{self._run_directory}"))
+        else:
+            self._run_directory, mirrored = taken
+        seeded = seed_mirrored(mirrored, Goal(newest.batch, newest.offsets, newest.closed))
         self._events.emit(
             RunDirectorySeeded(
                 scope=self._term.scope,

@@ -45,7 +45,7 @@ from tenure.events import Event, Events, QueryStarted, RunDirectorySeeded, TermW
 from tenure.pipelines.child import ChildProcess, become_child
 from tenure.spark import driver as driver_module
 from tenure.spark import stream as stream_module
-from tenure.spark.seeding import seed
+from tenure.spark.seeding import seed_mirrored
 from tenure.spark.sinks.sink import Batch, OutputMode, Rehearsable, Sink, Written
 from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
 from tenure.testing.strike import DRIVER_WORD, Turn, is_driver, strike
@@ -271,10 +271,10 @@ def _drive(faults: Faults) -> None:
             super().__init__(replace(declared, sink=faults.wrap_sink(declared.sink)), **named)
 
     link = become_child(*(int(argument) for argument in sys.argv[-2:]))
-    stepped_seed = functools.partial(seed, on_part=faults.at)
+    stepped_seed = functools.partial(seed_mirrored, on_part=faults.at)
     with (
         patch.object(driver_module, "FencedStream", SteppedStream),
-        patch.object(stream_module, "seed", stepped_seed),
+        patch.object(stream_module, "seed_mirrored", stepped_seed),
     ):
         code = serve(
             link,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tenure.coordination.candidates import (
     MEMBERS,
     Candidate,
+    Lag,
     State,
     Switchover,
     decode_candidate,
@@ -36,6 +37,7 @@ members = st.lists(
         state=st.sampled_from(State),
         priority=st.integers(-1, 1),
         nofailover=st.booleans(),
+        lag=st.none() | st.builds(Lag, batches=st.integers(0, 9), bytes=st.integers(0, 1 << 50)),
     ),
     unique_by=lambda one: one.member,
 )
@@ -106,6 +108,11 @@ def test_a_state_that_a_newer_version_has_is_not_elected() -> None:
     value = ANNA.encode(uid="u").replace(b'"ready"', b'"dancing"')
     found = decode_candidate(Record(MEMBERS.child("anna"), value, Version("1"), None))
     assert not found.ready
+
+
+def test_a_lag_that_is_not_understood_keeps_nobody_from_the_election() -> None:
+    value = replace(ANNA, lag=Lag(1, 2)).encode(uid="u").replace(b'"bytes":2', b'"octets":"many"')
+    assert decode_candidate(Record(MEMBERS.child("anna"), value, Version("1"), None)) == ANNA
 
 
 def test_a_damaged_record_is_named() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
+from tenure.coordination.candidates import Lag
 from tenure.coordination.election import Flag
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
@@ -41,6 +42,7 @@ class Scripted:
         return fresh
 
     warm = False
+    lag: Lag | None = None
 
     def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
         self.finish = finish

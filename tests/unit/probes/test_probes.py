@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from tenure.coordination.candidates import State
+from tenure.coordination.candidates import Lag, State
 from tenure.errors import UsageError
 from tenure.events import BatchCommitted, DriverEnded, RunDirectorySeeded, StoreAway, TermLost, TermWon, WriteRefused
 from tenure.pipelines.member import Condition
@@ -70,6 +70,7 @@ def test_each_probe_answers_its_question(site: Site, path: str) -> None:
             "state": condition.state.value,
             "epoch": condition.epoch,
             "ready": condition.ready,
+            "lag": None,
         }
         assert site.get(path, "HEAD") == (code, "")
 
@@ -79,7 +80,11 @@ def test_what_is_not_there(site: Site) -> None:
 
 
 def test_metrics_follow_the_events(site: Site) -> None:
+    site.condition = replace(CONDITIONS["warm"], lag=Lag(2, 700))
+    assert 'tenure_mirror_lag_batches{member="anna"} 2.0' in site.get("/metrics")[1]
+    assert 'tenure_mirror_lag_bytes{member="anna"} 700.0' in site.get("/metrics")[1]
     site.condition = CONDITIONS["leading"]
+    assert "tenure_mirror_lag_bytes{" not in site.get("/metrics")[1], "a leader has no mirror"
     for event in (
         TermWon("rows", "anna", 3),
         BatchCommitted("rows", 3, "copy", 7, repeated=False, seconds=0.5),

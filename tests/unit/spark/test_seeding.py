@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tenure.errors import CorruptCheckpoint, CorruptRunDirectory, StorageError
-from tenure.spark.seeding import Seeded, seed
+from tenure.spark.bringing import Seeded
+from tenure.spark.seeding import seed
 from tests.unit.spark.made_by_hand import NEWEST, a_run_directory, content_of, offsets_of, state_names
 
 PARTS = ("offsets", "commits", "sources", "state", "plan", "metadata")

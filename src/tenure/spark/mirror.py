@@ -1,0 +1,165 @@
+"""Mirrors: while somebody else leads, a standby fills the run directories that it will take over with.
+
+Promise: a mirror is named for the next epoch and its member, and nobody but that member in that very epoch runs on it.
+It is removed when the epoch became another's, or the standby ends in good order. Not promised: that it is complete;
+a takeover brings what is missing, and `lag` says how much that was when the mirror was last compared.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.store import CheckpointStore
+from tenure.clock import Clock
+from tenure.coordination.candidates import Lag
+from tenure.errors import StorageError, TenureError
+from tenure.events import BlobLeft, Events, MirrorFailed
+from tenure.spark.bringing import Goal, Mirrored, Stopped, bring
+from tenure.spark.run_directory import RunDirectory, new_run_directory, remove_tree
+
+ROUND_S = 1.0
+"""How often a mirror is compared with the leader's run directory."""
+
+
+@dataclass(slots=True)
+class _Mirror:
+    """What a standby has of one query."""
+
+    query: str
+    path: str = ""
+    """Of the directory, below the storage; empty: there is none."""
+    epoch: int = 0
+    source: str = ""
+    mirrored: Mirrored | None = None
+    batch: int = -1
+    """The newest batch that it could run; -1: none."""
+    newest: int = -1
+    """The newest batch that is planned; -1: none."""
+    missing: int = 0
+    """The bytes that are known to be missing."""
+    failed: str = ""
+    """Why it could not be filled the last time; empty: it could."""
+
+
+class Mirrors:
+    """The mirrors of one standby, filled by one thread of their own. Each is used for one time of standing by."""
+
+    def __init__(
+        self,
+        queries: Sequence[str],
+        *,
+        scope: str,
+        member: str,
+        checkpoints: Callable[[str], CheckpointStore],
+        epoch: Callable[[], int],
+        storage: str,
+        clock: Clock,
+        events: Events,
+    ) -> None:
+        """`checkpoints`: query name -> its store. `epoch` reads the newest epoch. `storage`: URL of the pipeline's
+        storage."""
+        self._mirrors = [_Mirror(query) for query in queries]
+        self._scope = scope
+        self._member = member
+        self._checkpoints = {query: checkpoints(query) for query in queries}
+        self._epoch = epoch
+        self._storage = storage.rstrip("/")
+        self._clock = clock
+        self._events = events
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()  # guards _mirrors; held while one of them is filled
+        self._thread = threading.Thread(target=self._run, name="tenure-mirrors", daemon=True)
+
+    def start(self) -> None:
+        """Begin, in a thread that ends with `stop`."""
+        self._thread.start()
+
+    @property
+    def lag(self) -> Lag | None:
+        """How far the mirrors are behind what is planned; None: nothing is planned yet, or it is over."""
+        planned = [one for one in self._mirrors if one.newest >= 0]
+        if not planned or self._stopped.is_set():
+            return None
+        return Lag(max(one.newest - one.batch for one in planned), sum(one.missing for one in planned))
+
+    def stop(self) -> None:
+        """Fill no more; what is being copied is finished by itself, to the next file."""
+        self._stopped.set()
+
+    def take(self, query: str, *, source: str, epoch: int) -> tuple[str, Mirrored] | None:
+        """Hand over the mirror of a query for a run directory of this epoch, if it is one of `source`: its path below
+        the storage, and what it has got. None: there is no such mirror."""
+        self.stop()
+        with self._lock:
+            for one in self._mirrors:
+                if one.query == query and one.mirrored is not None and (one.source, one.epoch) == (source, epoch):
+                    mirrored, one.mirrored = one.mirrored, None
+                    return one.path, mirrored
+        return None
+
+    def close(self, *, patience_s: float) -> None:
+        """End, and remove what was not taken, unless the thread hangs for longer than `patience_s`."""
+        self.stop()
+        if self._lock.acquire(timeout=patience_s):
+            try:
+                for one in self._mirrors:
+                    self._discard(one)
+            finally:
+                self._lock.release()
+
+    def _run(self) -> None:
+        while not self._clock.wait(self._stopped, timeout_s=ROUND_S):
+            for one in self._mirrors:
+                with self._lock:
+                    if self._stopped.is_set():
+                        return
+                    self._round(one)
+
+    def _round(self, one: _Mirror) -> None:
+        try:
+            epoch = self._epoch() + 1
+            newest = self._checkpoints[one.query].newest()
+            if newest is None:
+                return
+            one.newest = newest.batch
+            if one.mirrored is not None and (one.epoch, one.source) != (epoch, newest.run_directory):
+                self._discard(one)
+            if one.mirrored is None and newest.epoch != epoch - 1:
+                return  # the leader has planned nothing yet: it will run elsewhere than where this checkpoint says
+            self._fill(one, newest, epoch=epoch)
+        except Stopped:
+            return
+        except (TenureError, OSError) as error:
+            why = str(error).split("\n", 1)[0]
+            self._discard(one)
+            if why != one.failed:
+                self._events.emit(MirrorFailed(self._scope, query=one.query, why=why))
+            one.failed = why
+
+    def _fill(self, one: _Mirror, newest: Checkpoint, *, epoch: int) -> None:
+        if one.mirrored is None:
+            one.path = new_run_directory(one.query, epoch=epoch, member=self._member)
+            one.epoch, one.source = epoch, newest.run_directory
+            one.mirrored = Mirrored(
+                RunDirectory(f"{self._storage}/{one.source}"), RunDirectory(f"{self._storage}/{one.path}")
+            )
+        one.missing = 0
+
+        def count(change: int) -> None:
+            one.missing += change
+
+        goal = Goal(newest.batch, newest.offsets, newest.closed)
+        bring(one.mirrored, goal, stop=self._stopped.is_set, on_missing=count)
+        one.batch, one.failed = newest.batch, ""
+
+    def _discard(self, one: _Mirror) -> None:
+        if one.mirrored is None:
+            return
+        one.mirrored, one.batch, one.missing = None, -1, 0
+        try:
+            remove_tree(f"{self._storage}/{one.path}")
+        except StorageError as error:
+            self._events.emit(BlobLeft(self._scope, address=one.path, why=str(error)))

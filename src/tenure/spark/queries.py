@@ -1,0 +1,110 @@
+"""The queries that run under one term, and what Spark's errors say.
+
+Promise: each query is watched by one thread, which ends with it. `stop_all` asks all of them at once, and says whether
+they did.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tenure.clock import Clock
+from tenure.coordination.term import Term
+from tenure.pipelines.lifecycle import Ended
+
+SPARK_ERRORS = (PySparkException, Py4JError, OSError)
+"""What a call into the JVM can raise: Spark's own word, the gateway's, and a JVM that is gone."""
+
+_LOOK_UP_S = 0.02
+"""How long a lost term may go unnoticed by the waiting driver."""
+
+
+class RunningQueries:
+    """The queries of one term, each watched by one thread that ends with it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._queries: dict[str, StreamingQuery] = {}
+        self._lock = threading.Lock()  # guards the two below
+        self._ended: set[str] = set()
+        self.errors: dict[str, BaseException] = {}
+        """The error of each query that ended with one, by name."""
+        self._wake = threading.Event()
+
+    def watch(self, query: StreamingQuery, *, until_idle: bool) -> None:
+        """Notice when it ends; `until_idle`: when it has taken what its sources have."""
+        name = str(query.name)
+        self._queries[name] = query
+        wait = query.processAllAvailable if until_idle else query.awaitTermination
+        threading.Thread(target=self._until_ended, args=(name, wait), name=f"tenure-query-{name}", daemon=True).start()
+
+    def wait(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
+        """Wait until the term is lost, one of the two is set, a query failed, or all have ended."""
+        while True:
+            if term.lost:
+                return Ended.LOST
+            with self._lock:
+                failed, done = bool(self.errors), len(self._ended) == len(self._queries)
+            if (
+                stop.is_set() or finish.is_set()
+            ):  # first: a signal to the whole group ends the JVM too, and that is no failure
+                return Ended.STOPPED
+            if failed:
+                return Ended.FAILED
+            if done:
+                return Ended.IDLE
+            self._clock.wait(self._wake, timeout_s=_LOOK_UP_S)
+            self._wake.clear()
+
+    def stop_all(self, *, patience: timedelta) -> bool:
+        """Ask every query to stop, at once; return whether all did in time. `StreamingQuery.stop` can hang."""
+        threads = [
+            threading.Thread(target=self._stop, args=(name, query), daemon=True)
+            for name, query in self._queries.items()
+        ]
+        end_s = self._clock.monotonic_s() + patience.total_seconds()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=max(0.0, end_s - self._clock.monotonic_s()))
+        return not any(thread.is_alive() for thread in threads)
+
+    def _stop(self, name: str, query: StreamingQuery) -> None:
+        try:
+            query.stop()
+        except SPARK_ERRORS as error:  # a query that failed says so again when it is stopped
+            with self._lock:
+                self.errors.setdefault(name, error)
+
+    def _until_ended(self, name: str, wait: Callable[[], object]) -> None:
+        try:
+            wait()
+        except SPARK_ERRORS as error:  # what ended the query is told by the driver, in its own thread
+            with self._lock:
+                self.errors[name] = error
+        finally:
+            with self._lock:
+                self._ended.add(name)
+            self._wake.set()
+
+
+_PYTHON_CAUSE = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)$", flags=re.MULTILINE)
+_STREAM_FAILED = re.compile(r"\A\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")  # we name the query
+_JVM_CAUSE = re.compile(r"^Caused by: (.+)$", flags=re.MULTILINE)
+
+
+def one_line(error: BaseException) -> str:
+    """The sentence that matters of a Spark or Python error: what a Python worker raised, the JVM's innermost
+    cause, or its own first line."""
+    text = str(error).strip()
+    causes = _PYTHON_CAUSE.findall(text) or _JVM_CAUSE.findall(text)
+    first = causes[-1] if causes else _STREAM_FAILED.sub("", text).split("\n", 1)[0]
+    kind = "" if isinstance(error, PySparkException) else f"{type(error).__name__}: "
+    return f"{kind}{first.rstrip('; ')}"[:600]

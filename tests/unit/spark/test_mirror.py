@@ -1,0 +1,153 @@
+"""The mirrors of a standby: which directory they fill, when it is handed over, and when it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.clock import SystemClock
+from tenure.coordination.candidates import Lag
+from tenure.errors import StoreUnavailable
+from tenure.events import Event, Events, MirrorFailed
+from tenure.spark import mirror as mirror_module
+from tenure.spark.mirror import Mirrors
+from tenure.testing.waiting import wait_until
+from tests.unit.spark.made_by_hand import a_run_directory, content_of, offsets_of, state_id, state_names
+
+OLD = "runs/rows/e00000003-anna-0123"
+SOON = timedelta(seconds=20)
+PLANNED = Checkpoint("rows", "id", 10, offsets_of(10), OLD, 3, "today")
+
+
+class Scene:
+    """One query whose leader is at batch 10 in epoch 3, unless a test says otherwise."""
+
+    def __init__(self, folder: Path) -> None:
+        self.storage = folder
+        self.newest: Checkpoint | None = PLANNED
+        self.epoch = 3
+        self.away = False
+        self.rounds = 0
+        self.told: list[Event] = []
+        a_run_directory(f"{folder}/{OLD}")
+        self.mirrors = Mirrors(
+            ["rows"],
+            scope="rows",
+            member="ben",
+            checkpoints=lambda query: cast(Any, SimpleNamespace(newest=self._newest)),
+            epoch=lambda: self.epoch,
+            storage=str(folder),
+            clock=SystemClock(),
+            events=Events(self.told.append),
+        )
+
+    def _newest(self) -> Checkpoint | None:
+        if self.away:
+            raise StoreUnavailable("the store is away")
+        self.rounds += 1
+        return self.newest
+
+    def folders(self) -> list[str]:
+        """What lies beside the leader's run directory."""
+        return [path.name for path in (self.storage / "runs" / "rows").iterdir() if path.name not in OLD]
+
+    def wait(self, lag: Lag | None) -> None:
+        wait_until(lambda: self.mirrors.lag == lag, SOON, what=f"{lag}, not {self.mirrors.lag}")
+
+    def two_rounds(self) -> None:
+        rounds = self.rounds
+        wait_until(lambda: self.rounds >= rounds + 2, SOON)
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.setattr(mirror_module, "ROUND_S", 0.01)
+    scene = Scene(tmp_path)
+    yield scene
+    scene.mirrors.close(patience_s=20)
+
+
+def test_it_follows_its_leader_and_is_named_for_the_next_epoch(scene: Scene) -> None:
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    scene.newest = replace(PLANNED, batch=11, offsets=offsets_of(11))
+    scene.two_rounds()
+    (folder,) = scene.folders()
+    assert folder.startswith("e00000004-ben-")
+    taken = scene.mirrors.take("rows", source=OLD, epoch=4)
+    assert taken is not None
+    path, mirrored = taken
+    assert path == f"runs/rows/{folder}"
+    assert state_names(11) <= set(mirrored.files) == set(content_of(f"{scene.storage}/{path}"))
+    assert scene.mirrors.lag is None
+    scene.mirrors.close(patience_s=20)
+    assert scene.folders() == [folder], "what was taken is not its any more"
+
+
+@pytest.mark.parametrize(("source", "epoch"), [(OLD, 5), ("runs/rows/e00000003-carl-4567", 4)])
+def test_it_is_for_one_epoch_and_one_source(scene: Scene, source: str, epoch: int) -> None:
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    assert scene.mirrors.take("rows", source=source, epoch=epoch) is None
+    scene.mirrors.close(patience_s=20)
+    assert scene.folders() == []
+
+
+def test_another_epoch_is_another_mirror_once_its_leader_has_planned(scene: Scene) -> None:
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    (first,) = scene.folders()
+    scene.epoch = 4
+    scene.wait(Lag(11, 0))  # the newest checkpoint is of epoch 3: nobody knows where the new leader runs
+    assert scene.folders() == []
+    new = OLD.replace("3-anna", "4-carl")
+    a_run_directory(f"{scene.storage}/{new}")
+    scene.newest = replace(PLANNED, batch=11, offsets=offsets_of(11), run_directory=new, epoch=4)
+    scene.wait(Lag(0, 0))
+    found = {name for name in scene.folders() if name not in new}
+    assert all(name.startswith("e00000005-ben-") for name in found)
+    assert first not in found
+
+
+def test_before_the_first_batch_there_is_nothing_to_mirror(scene: Scene) -> None:
+    scene.newest = None
+    scene.mirrors.start()
+    scene.two_rounds()
+    assert scene.mirrors.lag is None
+    assert scene.folders() == []
+
+
+def test_what_goes_wrong_is_said_once_and_tried_again(scene: Scene) -> None:
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    lost = Path(scene.storage, OLD, f"state/0/1/11_{state_id(11, 1)}.changelog")
+    away = lost.rename(f"{scene.storage}/away")
+    scene.newest = replace(PLANNED, batch=11, offsets=offsets_of(11))
+    wait_until(lambda: scene.told, SOON, what="the failure")
+    scene.two_rounds()
+    (told,) = scene.told
+    assert isinstance(told, MirrorFailed)
+    assert f"11_{state_id(11, 1)}" in told.why
+    lag = scene.mirrors.lag
+    assert lag is not None
+    assert lag.batches == 12, "nothing of it can be used"
+    away.rename(lost)
+    scene.wait(Lag(0, 0))
+    assert len(scene.folders()) == 1
+
+
+def test_a_store_that_is_away_is_waited_for(scene: Scene) -> None:
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    scene.away = True
+    wait_until(lambda: scene.told, SOON, what="the failure")
+    scene.away = False
+    scene.wait(Lag(0, 0))
+    assert len(scene.told) == 1
