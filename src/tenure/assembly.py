@@ -29,6 +29,7 @@ from tenure.pipelines.child import ChildProcess, Start
 from tenure.pipelines.driver_process import DriverProcess
 from tenure.pipelines.link import Begin
 from tenure.pipelines.member import Identity, Member
+from tenure.pipelines.submit import Submit, read_submit
 from tenure.settings import Settings
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def assemble(
         _check_log(log, flag=flag)
     settings.required("store")
     settings.required("storage")
+    submit_of(settings)
     metrics = None if settings.http is None else _metrics(identity.member)
     if metrics is not None:
         subscribers = (*subscribers, metrics)
@@ -200,6 +202,17 @@ def _check_log(path: str | None, *, flag: str) -> None:
         raise UsageError(
             f"{flag} {path!r} cannot be written: {error.strerror}", fix="name a file in a directory that exists"
         ) from error
+
+
+def submit_of(settings: Settings) -> Submit:
+    """What goes through spark-submit. Raises UsageError."""
+    return read_submit(
+        settings.submit,
+        packages=settings.packages,
+        jars=settings.jars,
+        py_files=settings.py_files,
+        conf=settings.conf,
+    )
 
 
 def identify(settings: Settings) -> Identity:

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from tenure.assembly import checkpoint_store, member_events, scope_store, storage_url
+from tenure.assembly import checkpoint_store, member_events, scope_store, storage_url, submit_of
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.election import newest_epoch
 from tenure.coordination.records import Scope
@@ -22,6 +22,7 @@ from tenure.pipelines.child import become_child
 from tenure.pipelines.link import Begin, Link
 from tenure.pipelines.loading import load_pipeline
 from tenure.pipelines.serving import Pipeline, Served, Work
+from tenure.pipelines.submit import importable
 from tenure.settings import Settings
 
 
@@ -34,6 +35,8 @@ def load(
 ) -> Pipeline:
     """The pipeline that the agent names, and how its work is made. Raises PipelineFileError, UsageError."""
     settings = Settings.from_data(begin.settings)
+    submit = submit_of(settings)
+    sys.path[:0] = importable(submit.python_files)
     pipeline = load_pipeline(begin.pipeline_file)
 
     def work(scope: Scope, agent: Events) -> Work:
@@ -47,14 +50,16 @@ def load(
 
         store = wrap_store(scope_store(settings, clock=clock))
         events = member_events(settings, agent.emit, *subscribers, clock=clock)
-        spark_log = settings.required("spark_log")
+        spark_log, member = settings.required("spark_log"), settings.required("member")
         return SparkDriver(
             scope=scope,
-            member=settings.required("member"),
+            member=member,
             pipeline=pipeline,
             pipeline_file=begin.pipeline_file,
             params=settings.params,
-            start_spark=lambda: start_session(name=scope, master=settings.master, conf=settings.conf, log=spark_log),
+            start_spark=lambda: start_session(
+                name=f"{scope}-{member}", master=settings.master, conf=settings.conf, submit=submit, log=spark_log
+            ),
             checkpoints=lambda query: checkpoint_store(
                 store, scope, query, settings=settings, clock=clock, events=events
             ),

@@ -71,6 +71,14 @@ class Settings(BaseSettings):
     """Spark's master."""
     conf: dict[str, str] = Field(default_factory=dict)
     """Spark's own settings."""
+    packages: str | None = None
+    """Maven coordinates of what Spark shall fetch, with commas between them (spark-submit's --packages)."""
+    jars: str | None = None
+    """Jars for driver and executors, with commas between them (spark-submit's --jars)."""
+    py_files: str | None = None
+    """Python files that the pipeline and its functions import, with commas between them (spark-submit's --py-files)."""
+    submit: str | None = None
+    """Any other flags of spark-submit, as one text."""
     params: dict[str, str] = Field(default_factory=dict)
     """The pipeline's parameters."""
     http: str | None = None

@@ -46,6 +46,12 @@ def run(
     param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the pipeline; may be repeated.")] = None,
     conf: Annotated[list[str] | None, typer.Option(help="spark.x=y for Spark; may be repeated.")] = None,
     master: Annotated[str | None, typer.Option(help="Spark's master.")] = None,
+    packages: Annotated[str | None, typer.Option(help="As spark-submit's: Maven coordinates, with commas.")] = None,
+    jars: Annotated[str | None, typer.Option(help="As spark-submit's: jars, with commas.")] = None,
+    py_files: Annotated[str | None, typer.Option(help="As spark-submit's: .py, .zip, .egg, with commas.")] = None,
+    submit: Annotated[
+        str | None, typer.Option(help="Other flags for spark-submit, as one text: '--driver-memory 2g --files a.conf'.")
+    ] = None,
     ttl: Annotated[str | None, typer.Option(help="How long a leader may be silent: 5s, 500ms.")] = None,
     member: Annotated[str | None, typer.Option(help="This member's name.")] = None,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when the sources have nothing more.")] = False,
@@ -67,6 +73,10 @@ def run(
         params=_pairs(param, flag="--param"),
         conf=_pairs(conf, flag="--conf"),
         master=master,
+        packages=packages,
+        jars=jars,
+        py_files=py_files,
+        submit=submit,
         ttl=ttl,
         member=member,
         stop_patience=stop_patience,

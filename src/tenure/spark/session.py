@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tenure.errors import QueryFailed, UsageError
+from tenure.pipelines.submit import Submit, flags_of, settings_in
 
 DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -36,17 +39,25 @@ DEFAULTS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
 }
 
+_NO_FLAGS = Submit()
+
+_GAVE_UP = re.compile(r'^(?:Error: |Exception in thread "main" )(.+)$', flags=re.MULTILINE)
+
 _REFUSED: Mapping[str, str] = {
     "asyncProgressTrackingEnabled": "it writes offsets after the fact, so no batch could be planned before its output",
 }
 
 
-def start_session(*, name: str, master: str | None, conf: Mapping[str, str], log: str) -> SparkSession:
-    """A new session; `master` None: `spark.master` of `conf`, or all local cores. JVM output goes to file `log`.
+def start_session(
+    *, name: str, master: str | None, conf: Mapping[str, str], log: str, submit: Submit = _NO_FLAGS
+) -> SparkSession:
+    """A new session; `master` None: `spark.master` of `conf`, or all local cores. `submit`: flags for the spark-submit
+    that starts the JVM. JVM output goes to file `log`.
 
     Raises UsageError (a setting that is refused), QueryFailed (Spark does not start).
     """
-    for setting in conf:
+    submitted = settings_in(flags_of(submit))
+    for setting in (*conf, *(name for name, _ in submitted)):
         if not setting.startswith("spark."):
             raise UsageError(f"setting {setting!r} is not one of Spark's", fix="write --conf spark.NAME=VALUE")
         for refused, why in _REFUSED.items():
@@ -54,22 +65,27 @@ def start_session(*, name: str, master: str | None, conf: Mapping[str, str], log
                 raise UsageError(f"setting {setting!r} is refused: {why}", fix="leave it out")
     chosen = master or conf.get("spark.master", "local[*]")
     builder = SparkSession.builder.appName(f"tenure-{name}").master(chosen)
-    for setting, value in {**DEFAULTS, **conf}.items():
+    for setting, value in {**DEFAULTS, **dict(submitted), **conf}.items():
         builder = builder.config(setting, value)
     # What fails is raised to us as well; printing it a second time would be a longer story on the user's terminal.
     for noisy in ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(noisy).setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_not_from_py4j)
-    if chosen.startswith("local"):
-        # Spark's workers would take whatever `python3` is on the PATH, which need not be this environment's.
-        os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
+    # Spark's workers would take whatever `python3` is on the PATH, which need not be this environment's.
+    python = conf.get("spark.pyspark.python", sys.executable if chosen.startswith("local") else None)
+    if python is not None:
+        os.environ.setdefault("PYSPARK_PYTHON", python)
+    if submit.arguments:
+        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*submit.arguments, "pyspark-shell"])
+    written = os.path.getsize(log) if os.path.exists(log) else 0
     try:
         with _output_to(log), _own_interrupts():
             return builder.getOrCreate()
     except Exception as error:  # py4j and pyspark share no root; the log has the JVM's own words
-        raise QueryFailed(
-            f"Spark does not start on master {chosen!r}: {_first_line(error)}", fix=f"see {log}"
-        ) from error
+        why = _first_line(error)
+        if "JAVA_GATEWAY_EXITED" in why:
+            why = _last_words(log, after=written) or why
+        raise QueryFailed(f"Spark does not start on master {chosen!r}: {why}", fix=f"see {log}") from error
 
 
 def end_session(spark: SparkSession, *, patience_s: float) -> None:
@@ -149,6 +165,14 @@ def _own_interrupts() -> Iterator[None]:
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, ours)
+
+
+def _last_words(log: str, *, after: int) -> str | None:
+    """Why spark-submit gave up, in its own words; None: it did not say."""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        file.seek(after)
+        found = _GAVE_UP.findall(file.read(1 << 20))
+    return found[-1][:300] if found else None
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,0 +1,109 @@
+"""What a driver's Spark gets through spark-submit: `--packages`, `--jars`, `--py-files`, and any other flag of it.
+
+Promise: flags reach spark-submit as they were written. Those that would take the driver away from its agent are refused
+before anything is started; so is a setting of Spark that is refused anyway, wherever it is written.
+Not promised: that spark-submit likes them; what it says is in the log of the JVM.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tenure.errors import UsageError
+
+_REFUSED: Mapping[str, str] = {
+    "--master": "give it to tenure run",
+    "--deploy-mode": "the driver runs beside its agent; leave it out",
+    "--class": "the driver is Tenure's; leave it out",
+    "--name": "the application is named after the scope; leave it out",
+    "--remote": "a Spark Connect server would be the driver; leave it out",
+    "--supervise": "members watch over each other; leave it out",
+    "--kill": "leave it out",
+    "--status": "leave it out",
+    "--help": "see spark-submit --help",
+    "--usage-error": "see spark-submit --help",
+    "--version": "see spark-submit --version",
+}
+_NO_VALUE = {"--verbose", "-v", "--supervise", "--help", "--usage-error", "--version"}
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Flags for spark-submit. `python_files`: what the pipeline's own file can import."""
+
+    arguments: tuple[str, ...] = ()
+    python_files: tuple[str, ...] = ()
+
+
+def read_submit(
+    text: str | None,
+    *,
+    packages: str | None = None,
+    jars: str | None = None,
+    py_files: str | None = None,
+    conf: Mapping[str, str],
+) -> Submit:
+    """The flags in `text` (as a shell reads it), and those three as if they had been among them. `conf`: Spark's
+    settings that are given otherwise. Raises UsageError."""
+    try:
+        words = shlex.split(text or "")
+    except ValueError as error:
+        raise UsageError(f"--submit {text!r} cannot be read: {error}", fix="quote it as in a shell") from error
+    flags = list(_flags(words))
+    named = {"--packages": packages, "--jars": jars, "--py-files": py_files}
+    for flag, value in named.items():
+        if value is not None and any(flag == given for given, _ in flags):
+            raise UsageError(f"{flag} is given twice, also in --submit", fix="join them with a comma")
+        if value is not None:
+            flags.append((flag, value))
+    for flag, value in flags:
+        if flag in _REFUSED:
+            raise UsageError(f"{flag} in --submit is refused", fix=_REFUSED[flag])
+        if flag in ("--conf", "-c") and not (value or "").startswith("spark."):
+            raise UsageError(f"{flag} {value!r} in --submit is not a setting of Spark's", fix="write spark.NAME=VALUE")
+    lists = [value for flag, value in flags if flag == "--py-files" and value]
+    lists += [value for flag, value in settings_in(flags) if flag == "spark.submit.pyFiles"]
+    lists += [conf["spark.submit.pyFiles"]] if "spark.submit.pyFiles" in conf else []
+    files = tuple(file for each in lists for file in each.split(",") if file)
+    for file in files:
+        if "://" not in file and not os.path.exists(file):
+            raise UsageError(f"--py-files {file!r} is not there", fix="give the path of a .py, .zip or .egg file")
+    arguments = tuple(word for flag, value in flags for word in ((flag,) if value is None else (flag, value)))
+    return Submit(arguments, files)
+
+
+def settings_in(flags: Sequence[tuple[str, str | None]]) -> list[tuple[str, str]]:
+    """The settings of Spark among the flags."""
+    pairs = [(value or "").partition("=") for flag, value in flags if flag in ("--conf", "-c")]
+    return [(name, value) for name, _, value in pairs]
+
+
+def flags_of(submit: Submit) -> list[tuple[str, str | None]]:
+    """The flags with their values."""
+    return list(_flags(submit.arguments))
+
+
+def importable(python_files: Sequence[str]) -> list[str]:
+    """What of them has to be on Python's path: an archive itself, a module's folder."""
+    local = [file.removeprefix("file://") for file in python_files if "://" not in file or file.startswith("file://")]
+    return [os.path.dirname(os.path.abspath(file)) if file.endswith(".py") else os.path.abspath(file) for file in local]
+
+
+def _flags(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    rest = list(words)
+    while rest:
+        flag = rest.pop(0)
+        if not flag.startswith("-"):
+            raise UsageError(f"--submit has {flag!r} where a flag of spark-submit is expected", fix="leave it out")
+        name, equals, value = flag.partition("=")
+        if equals and name.startswith("--"):
+            yield name, value
+        elif flag in _NO_VALUE:
+            yield flag, None
+        elif not rest:
+            raise UsageError(f"{flag} in --submit has no value", fix="write it after the flag")
+        else:
+            yield flag, rest.pop(0)
