@@ -41,7 +41,7 @@ DEFAULTS: Mapping[str, str] = {
 
 _NO_FLAGS = Submit()
 
-_GAVE_UP = re.compile(r'^(?:Error: |Exception in thread "main" )(.+)$', flags=re.MULTILINE)
+_GAVE_UP = re.compile(r'^(?:Error: |Exception in thread "main" (?:[\w.$]+: )?)(.+)$', flags=re.MULTILINE)
 
 _REFUSED: Mapping[str, str] = {
     "asyncProgressTrackingEnabled": "it writes offsets after the fact, so no batch could be planned before its output",
