@@ -26,7 +26,7 @@ from tenure.events import BatchCommitted, Event, Events, RehearsalFailed, Standb
 from tenure.handles.store import HandleStore
 from tenure.pipelines.pipeline import Stream
 from tenure.sinks import Delta, Foreach
-from tenure.spark.rehearsal import ROUNDS, Rehearsals
+from tenure.spark.rehearsal import MORE_ROUNDS, MORE_S, ROUNDS, Rehearsals, Rounds
 from tenure.spark.sinks.sink import Batch, Sink, Written
 from tenure.spark.stream import FencedStream
 from tenure.testing.waiting import wait_until
@@ -200,6 +200,19 @@ def test_what_cannot_be_read_is_told_and_the_member_stays(scene: Scene) -> None:
     assert len(failed) == ROUNDS
     assert "is missing" in failed[0].why
     assert scene.of(StandbyWarm) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rehearsals"),
+    [(0.5, ROUNDS + MORE_ROUNDS), (MORE_S / 4, 6), (MORE_S, ROUNDS), (10 * MORE_S, ROUNDS)],
+)
+def test_a_batch_that_takes_long_is_rehearsed_less_often(seconds: float, rehearsals: int) -> None:
+    rounds, ended_s, done = Rounds(), 0.0, 0
+    while rounds.left:
+        ended_s += seconds
+        rounds.done(ended_s)
+        done += 1
+    assert done == rehearsals
 
 
 class HangingSink:

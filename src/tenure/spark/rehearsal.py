@@ -32,7 +32,14 @@ from tenure.spark.seeding import seed
 from tenure.spark.sinks.sink import Rehearsable
 
 ROUNDS = 3
-"""How often each query is rehearsed: the JVM compiles what has run a few times."""
+"""How often each query is rehearsed at least: the JVM compiles what has run a few times."""
+
+MORE_ROUNDS = 7
+"""How often it is rehearsed beyond that, as long as `MORE_S` are not over: the JVM compiles better what has run often,
+and a batch that takes long gains nothing by it."""
+
+MORE_S = 20.0
+"""Counted from the end of a query's first rehearsal."""
 
 _LOOK_S = 1.0
 """How often a standby looks for the first batch of a query that has none."""
@@ -43,11 +50,23 @@ class _EvaluatedError(Exception):
 
 
 @dataclass(slots=True)
-class _Left:
+class Rounds:
     """How often a query must still be rehearsed, and how often that may still fail."""
 
-    rounds: int = ROUNDS
+    left: int = ROUNDS
+    more: int = MORE_ROUNDS
     chances: int = ROUNDS
+    since_s: float | None = None
+    """When its first rehearsal ended; None: not yet."""
+
+    def done(self, now_s: float) -> None:
+        """One went well."""
+        if self.since_s is None:
+            self.since_s = now_s
+        if self.left > 1 or self.more == 0 or now_s - self.since_s > MORE_S:
+            self.left -= 1
+        else:
+            self.more -= 1
 
 
 class Rehearsals:
@@ -108,19 +127,19 @@ class Rehearsals:
         if self._clock.wait(self._abandoned, timeout_s=_LOOK_S):
             return  # the member leads already: nobody was there before it
         began_s = self._clock.monotonic_s()
-        left = {stream.name: _Left() for stream in self._streams}
+        rounds = {stream.name: Rounds() for stream in self._streams}
         while not self._abandoned.is_set():
-            waiting = [stream for stream in self._streams if left[stream.name].rounds and left[stream.name].chances]
+            waiting = [stream for stream in self._streams if rounds[stream.name].left and rounds[stream.name].chances]
             if not waiting:
                 break
-            done = [self._rehearse(stream, left[stream.name]) for stream in waiting]
+            done = [self._rehearse(stream, rounds[stream.name]) for stream in waiting]
             if not any(done):
                 self._clock.wait(self._abandoned, timeout_s=_LOOK_S)
-        if all(one.rounds == 0 for one in left.values()):
+        if all(one.left == 0 for one in rounds.values()):
             seconds = self._clock.monotonic_s() - began_s
             self._events.emit(StandbyWarm(scope=self._scope, member=self._member, seconds=seconds))
 
-    def _rehearse(self, stream: Stream, left: _Left) -> bool:
+    def _rehearse(self, stream: Stream, rounds: Rounds) -> bool:
         """Rehearse once; return whether there was a batch to rehearse, and it went well. A query without a batch yet
         keeps no other one waiting."""
         if self._abandoned.is_set():
@@ -132,12 +151,12 @@ class Rehearsals:
             self._once(stream, newest)
         except (TenureError, PySparkException, Py4JError, OSError) as error:
             if not self._abandoned.is_set():
-                left.chances -= 1
+                rounds.chances -= 1
                 why = str(error).split("\n", 1)[0]
                 self._events.emit(RehearsalFailed(self._scope, query=stream.name, why=why))
             return False
         if not self._abandoned.is_set():
-            left.rounds -= 1
+            rounds.done(self._clock.monotonic_s())
         return True
 
     def _once(self, stream: Stream, planned: Checkpoint) -> None:
