@@ -205,7 +205,8 @@ class Bench:
             states = {one.member: one.state for one in found.members}
             live = [member for member in self.members if member.running]
             leaders = [member for member in live if member.name == found.leader]
-            warm = [member for member in live if states.get(member.name) is State.WARM]
+            # A leader announces itself as one a moment after its grant.
+            warm = [one for one in live if states.get(one.name) is State.WARM and one.name != found.leader]
             return (leaders[0], warm[0]) if leaders and warm else None
 
         with closing(SqliteStore(self.folder / "ha.db")) as store:

@@ -22,7 +22,7 @@ GREEDY = """
 import ctypes
 def put(rows, batch):
     rows.write.mode("append").json(job.params["output"])
-    ctypes.PyDLL(None).sleep(9)   # user code in C that never lets go of the interpreter
+    ctypes.PyDLL(None).sleep(int(job.params["held"]))   # user code in C that never lets go of the interpreter
 job.stream("put", source(job), sink=Foreach(put, idempotent=True))
 """
 HUNG = """
@@ -49,11 +49,12 @@ def probe(port: int, path: str) -> int:
         return 0
 
 
-def test_user_code_that_holds_the_interpreter_past_the_ttl_costs_nothing(place: Place) -> None:
+@pytest.mark.parametrize("seconds", [9, pytest.param(30, marks=pytest.mark.long)])
+def test_user_code_that_holds_the_interpreter_past_the_ttl_costs_nothing(place: Place, seconds: int) -> None:
     place.feed(1)
-    with member(place, place.pipeline(GREEDY)) as running:  # its ttl is 2 s
+    with member(place, place.pipeline(GREEDY), "anna", "--param", f"held={seconds}") as running:  # its ttl is 2 s
         committed = running.wait_for("BatchCommitted", timeout_s=120)
-        assert committed["seconds"] > 8
+        assert committed["seconds"] >= seconds
         assert committed["epoch"] == 1
         assert running.events("TermLost") == []
         running.terminate()

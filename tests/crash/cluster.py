@@ -154,8 +154,9 @@ class Cluster:
         def ready() -> tuple[MemberProcess, MemberProcess] | None:
             found = self.look()
             live = [member for member in self.members if member.running]
+            ready_ones = {one.member for one in found.members if one.ready} - {found.leader}  # it may still say ready
             leading = [member for member in live if member.name == found.leader]
-            able = [member for member in live if member.name in {one.member for one in found.members if one.ready}]
+            able = [member for member in live if member.name in ready_ones]
             return (leading[0], able[0]) if len(leading) == len(able) == 1 else None
 
         pair: tuple[MemberProcess, MemberProcess] = self.wait(ready, seconds=120, what="a leader and a ready standby")

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tenure.testing.launch import TAKEOVER_STEPS
+from tenure.testing.strike import Turn
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
 
@@ -148,6 +149,36 @@ def test_switchovers_under_load_lose_nothing(tmp_path: Path) -> None:
 @pytest.mark.timeout(1200)
 def test_fifty_switchovers_under_load_leave_nothing(tmp_path: Path) -> None:
     _switch(tmp_path, 50)
+
+
+# --- a standby that cannot take what it is given -----------------------------------------------------------------
+
+
+@pytest.mark.timeout(300)
+def test_a_standby_that_is_paused_while_it_is_elected_holds_up_nobody_for_longer_than_its_ttl(tmp_path: Path) -> None:
+    with Cluster(tmp_path, streams=("windows",), ttl="2s") as cluster:
+        cluster.feeder.start()
+        cluster.start("anna")
+        cluster.start("ben")
+        cluster.wait_for_batches(after_epoch=0, count=2, seconds=90)
+        leader, standby = cluster.pair()
+        with Turn(str(tmp_path / f"{standby.name}.turn")):  # not while it is in a transaction of the store
+            standby.pause()
+        cluster.switchover(to=standby.name)
+        cluster.wait(lambda: leader.events("TermLost"), seconds=30, what="the leader to hand over")
+        cluster.wait_for_batches(after_epoch=1, count=2, seconds=60)
+        assert cluster.leader() is leader, "once the session of the elected one had ended"
+        assert cluster.epoch() == 2
+        driver = standby.driver()
+        standby.wake()
+        cluster.wait_until_ready(standby.name)
+        assert standby.driver() == driver, "it stands by again, with the same driver"
+        assert not standby.events("TermWon")
+        cluster.switchover(to=standby.name)
+        cluster.wait_for_batches(after_epoch=2, count=1, seconds=60)
+        cluster.settle(seconds=60)
+        assert cluster.verdict("windows").right, cluster.verdict("windows")
+        assert cluster.epoch() == 3
 
 
 # --- the store goes ---------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class Scene:
         def ready() -> tuple[MemberProcess, MemberProcess] | None:
             with closing(SqliteStore(self.folder / "s.db")) as store:
                 found = take_snapshot(store, SCOPE)
-            able = {one.member for one in found.members if one.ready}
+            able = {one.member for one in found.members if one.ready} - {found.leader}
             leading = [one for one in self.members if one.name == found.leader and self.batches(one) >= 2]
             standing_by = [one for one in self.members if one.name in able]
             return (leading[0], standing_by[0]) if leading and standing_by else None

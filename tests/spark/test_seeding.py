@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.spark.bringing import Seeded
-from tenure.spark.run_directory import latest_commit, latest_planned, read_offsets, read_query_id
-from tenure.spark.seeding import seed
+from tenure.spark.bringing import Goal, Mirrored, Seeded, bring
+from tenure.spark.run_directory import RunDirectory, latest_commit, latest_planned, read_offsets, read_query_id
+from tenure.spark.seeding import seed, seed_mirrored
 from tests.spark.recorded_runs import (
     BATCHES,
     Recorded,
@@ -82,6 +82,22 @@ def test_goes_on_in_a_seed(
     after = batch + 1 if committed else batch
     # Batch by batch, so that the whole output is the same multiset, and the re-run batch the same rows.
     assert go_on(spark, recorded, target) == rows_from(recorded.output, after)
+
+
+@pytest.mark.parametrize("case", [("join", "2"), ("aggregation", "1")], ids=" ".join)
+def test_goes_on_in_a_mirror_that_followed_the_leader(
+    spark: SparkSession, recorder: Recorder, tmp_path: Path, case: tuple[str, str]
+) -> None:
+    recorded = recorder.record(*case)
+    batch = cut(recorded)
+    mirrored = Mirrored(RunDirectory(str(recorded.directory)), RunDirectory(str(tmp_path / "mirror")))
+    for number in range(batch - 6, batch):
+        goal = Goal(number, read_offsets(str(recorded.directory), number))
+        bring(mirrored, goal, stop=lambda: False, on_missing=lambda change: None)
+    before = len(files_below(tmp_path / "mirror"))
+    seeded = seed_mirrored(mirrored, Goal(batch, read_offsets(str(recorded.directory), batch)))
+    assert seeded.files < before
+    assert go_on(spark, recorded, tmp_path / "mirror") == rows_from(recorded.output, batch)
 
 
 @pytest.mark.parametrize(
