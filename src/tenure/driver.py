@@ -68,6 +68,7 @@ def load(
             spark_log=spark_log,
             until_idle=begin.until_idle,
             warm=settings.standby == "warm",
+            mirror=not settings.nofailover,
             stop_patience=settings.stop_patience,
             clock=clock,
             events=events,

@@ -96,11 +96,15 @@ class TermLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunDirectorySeeded(Event):
+    """The run directory that a takeover goes on in is complete. `files`: how many the takeover brought; `mirrored`:
+    the standby had brought the others."""
+
     epoch: int
     query: str
     batch: int
     files: int
     seconds: float
+    mirrored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

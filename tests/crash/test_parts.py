@@ -128,6 +128,9 @@ def _switch(folder: Path, times: int) -> None:
         assert cluster.epoch() == times + 1
         ran = [event["batch"] for event in cluster.batches("windows")]
         assert sorted(ran) == list(range(len(ran))), "a batch that was finished is not run again"
+        seeded = [event for member in cluster.members for event in member.events("RunDirectorySeeded")]
+        assert any(event["mirrored"] for event in seeded), "at least one standby had the time"
+        assert not [event for member in cluster.members for event in member.events("MirrorFailed")]
         names = [one.name for one in (cluster.folder / "storage" / SCOPE / "runs" / "windows").iterdir()]
         ran_in = [name for name in names if name < f"e{times + 2:08d}"]
         assert len(ran_in) == times + 1, f"one run directory a term: {names}"

@@ -5,7 +5,6 @@ Jars, Maven packages and Python files come as they do with spark-submit.
 
 from __future__ import annotations
 
-import os
 import sys
 import zipfile
 from collections.abc import Callable
@@ -39,11 +38,10 @@ def _jar(path: Path, resource: str) -> Path:
     return path
 
 
-def _repository(folder: Path) -> str:
-    """A Maven repository with one artifact."""
+def _repository(folder: Path) -> None:
+    """Make a Maven repository with one artifact."""
     artifact = _jar(folder / "tenure" / "tests" / "packaged" / "1" / "packaged-1.jar", "packaged.txt")
     artifact.with_suffix(".pom").write_text(POM)
-    return folder.as_uri()
 
 
 @dataclass
@@ -61,8 +59,8 @@ class Scene:
         arguments += ["--storage", f"file://{self.folder}/storage", "--master", self.spark.url]
         arguments += ["--py-files", str(self.folder / "lib" / "helper.py"), "--jars", str(self.folder / "own.jar")]
         arguments += ["--packages", "tenure.tests:packaged:1"]
-        flags = f"--repositories {_repository(self.folder / 'maven')} --executor-memory 512m"
-        arguments += ["--submit", f"{flags} --conf spark.jars.ivy={self.folder}/ivy"]
+        flags = f"--repositories {(self.folder / 'maven').as_uri()} --executor-memory 512m"
+        arguments += ["--submit", f"{flags} --conf spark.jars.ivy={self.folder}/ivy-{name}"]
         python = f"spark.pyspark.python={sys.executable}"
         for setting in ("spark.cores.max=2", "spark.sql.shuffle.partitions=2", python):
             arguments += ["--conf", setting]
@@ -115,6 +113,7 @@ class Scene:
 def test_the_leader_dies_with_its_executors_and_the_output_is_right(tmp_path: Path) -> None:
     (tmp_path / "input").mkdir()
     _jar(tmp_path / "own.jar", "own.txt")
+    _repository(tmp_path / "maven")
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "helper.py").write_text("def twice(number):\n    return 2 * number\n")
     with SparkStandalone(tmp_path, workers=2) as spark:
@@ -125,14 +124,14 @@ def test_the_leader_dies_with_its_executors_and_the_output_is_right(tmp_path: Pa
             scene.start("ben")
             leader, standby = scene.pair()
             first, second = scene.application(leader), scene.application(standby)
-            assert spark.executors(first)
-            executors = spark.executors(second)
+            scene.wait(lambda: spark.executors(first) and spark.executors(second), "executors of both")
+            executors = set(spark.executors(second))
 
             leader.kill()
             scene.wait(lambda: scene.batches(standby) >= 2, "batches of the successor")
             scene.wait(lambda: not spark.executors(first), "the end of the dead application's executors")
             scene.wait(lambda: set(spark.applications()) == {second}, "the end of the dead application")
-            assert spark.executors(second) == executors, "the successor's own were there already"
+            assert executors <= set(spark.executors(second)), "the successor's own were there already"
 
             scene.feeder.stop()
             truth = [2 * number for number in range(scene.feeder.events)]
@@ -145,4 +144,3 @@ def test_the_leader_dies_with_its_executors_and_the_output_is_right(tmp_path: Pa
             scene.feeder.stop()
             for member in scene.members:
                 member.kill()
-    assert not os.path.exists(tmp_path / "metastore_db")

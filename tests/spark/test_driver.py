@@ -131,12 +131,13 @@ class Lead:
             pipeline_file=str(file),
             params={"names": names},
             start_spark=lambda: cast(Any, spark),
-            checkpoints=lambda name: cast(Any, SimpleNamespace(newest=lambda: None)),
+            checkpoints=lambda name: cast(Any, None),
             epoch=lambda: 1,
             storage="/none",
             spark_log="spark.log",
             until_idle=until_idle,
             warm=False,
+            mirror=False,
             stop_patience=PATIENCE,
             clock=SystemClock(),
             events=Events.nobody,
@@ -157,9 +158,8 @@ class Lead:
 
     def goes_on(self) -> bool:
         """Whether it goes on for a while."""
-        assert self._thread is not None
-        self._thread.join(timeout=0.4)
-        return self._thread.is_alive()
+        self._thread.join(timeout=0.4)  # type: ignore[union-attr] # it began
+        return self._thread.is_alive()  # type: ignore[union-attr]
 
     def kill_jvm(self, spark: object) -> None:
         self.killed += 1

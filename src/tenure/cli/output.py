@@ -74,7 +74,8 @@ def _batch_line(event: BatchCommitted) -> str:
 
 
 def _seeded_line(event: RunDirectorySeeded) -> str:
-    return f"query {event.query} goes on at batch {event.batch} ({event.files} files, {event.seconds:.2f} s)"
+    brought = f"{event.files} files" + (" and a mirror" if event.mirrored else "")
+    return f"query {event.query} goes on at batch {event.batch} ({brought}, {event.seconds:.2f} s)"
 
 
 _LINES: Mapping[type[Event], Callable[[Any], str]] = {

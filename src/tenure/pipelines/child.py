@@ -98,8 +98,10 @@ class ChildProcess:
         with self._lock:
             if not self._killed:
                 self._killed = True
-                _kill_session(self._process.pid)
-                os.close(self._hold)
+                try:
+                    _kill_session(self._process.pid)
+                finally:
+                    os.close(self._hold)
 
     def bury(self) -> None:
         self.kill()

@@ -24,10 +24,10 @@ class ProcessInfo:
 def process(pid: int) -> ProcessInfo | None:
     """One process; None: there is none."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # its name may be cut off inside a character
     except OSError:
         return None
-    state, parent, group, session = text.rpartition(")")[2].split()[:4]  # its name may hold blanks and brackets
+    state, parent, group, session = text.rpartition(")")[2].split()[:4]  # or hold blanks and brackets
     return ProcessInfo(pid, state, int(parent), int(group), int(session))
 
 

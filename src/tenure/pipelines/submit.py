@@ -1,13 +1,15 @@
 """What a driver's Spark gets through spark-submit: `--packages`, `--jars`, `--py-files`, and any other flag of it.
 
 Promise: flags reach spark-submit as they were written. Those that would take the driver away from its agent are refused
-before anything is started; so is a setting of Spark that is refused anyway, wherever it is written.
-Not promised: that spark-submit likes them; what it says is in the log of the JVM.
+before anything is started. Not promised: that spark-submit likes them; what it says is in the log of the JVM. Nor that
+a file of properties holds nothing that is refused.
 """
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,10 +26,18 @@ _REFUSED: Mapping[str, str] = {
     "--kill": "leave it out",
     "--status": "leave it out",
     "--help": "see spark-submit --help",
+    "-h": "see spark-submit --help",
     "--usage-error": "see spark-submit --help",
     "--version": "see spark-submit --version",
 }
-_NO_VALUE = {"--verbose", "-v", "--supervise", "--help", "--usage-error", "--version"}
+_REFUSED_SETTINGS: Mapping[str, str] = {
+    "spark.master": "give --master to tenure run",
+    "spark.app.name": "the application is named after the scope; leave it out",
+    "spark.submit.deployMode": "the driver runs beside its agent; leave it out",
+}
+_NO_VALUE = {"--verbose", "-v", "--supervise", "--help", "-h", "--usage-error", "--version"}
+_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+_URL_OR_GLOB = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[*?\[{]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +74,15 @@ def read_submit(
             raise UsageError(f"{flag} in --submit is refused", fix=_REFUSED[flag])
         if flag in ("--conf", "-c") and not (value or "").startswith("spark."):
             raise UsageError(f"{flag} {value!r} in --submit is not a setting of Spark's", fix="write spark.NAME=VALUE")
+    for name, _ in settings_in(flags):
+        if name in _REFUSED_SETTINGS:
+            raise UsageError(f"--conf {name} in --submit is refused", fix=_REFUSED_SETTINGS[name])
     lists = [value for flag, value in flags if flag == "--py-files" and value]
     lists += [value for flag, value in settings_in(flags) if flag == "spark.submit.pyFiles"]
     lists += [conf["spark.submit.pyFiles"]] if "spark.submit.pyFiles" in conf else []
-    files = tuple(file for each in lists for file in each.split(",") if file)
+    files = tuple(file.strip() for each in lists for file in each.split(",") if file.strip())
     for file in files:
-        if "://" not in file and not os.path.exists(file):
+        if not _URL_OR_GLOB.search(file) and not os.path.exists(file):
             raise UsageError(f"--py-files {file!r} is not there", fix="give the path of a .py, .zip or .egg file")
     arguments = tuple(word for flag, value in flags for word in ((flag,) if value is None else (flag, value)))
     return Submit(arguments, files)
@@ -88,7 +101,8 @@ def flags_of(submit: Submit) -> list[tuple[str, str | None]]:
 
 def importable(python_files: Sequence[str]) -> list[str]:
     """What of them has to be on Python's path: an archive itself, a module's folder."""
-    local = [file.removeprefix("file://") for file in python_files if "://" not in file or file.startswith("file://")]
+    local = [re.sub(r"^(?:file|local):(?://)?", "", file) for file in python_files]
+    local = [found for file in local if not _URL.match(file) for found in sorted(glob.glob(file)) or [file]]
     return [os.path.dirname(os.path.abspath(file)) if file.endswith(".py") else os.path.abspath(file) for file in local]
 
 

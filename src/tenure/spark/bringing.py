@@ -1,15 +1,17 @@
 """What of a seed can be brought before the batch to seed is known: files that never change once they are there.
 
-Promise: these are the state files (linked where both directories lie on one local file system) and the entries of the
-sources' logs. A standby brings them again and again, each time what is new (`bring`); a takeover then finds them there
-(`seed`). A directory that is filled like this does not start: it has neither `offsets` nor `metadata`.
+Promise: these are the state files that carry the id of their writer in their names, and the tables that RocksDB's
+files refer to (linked where both directories lie on one local file system), and the entries of file sources' logs. A
+standby brings them again and again, each time what is new (`bring`); a takeover then finds them there (`seed`). A
+directory that is filled like this does not start: it has neither `offsets` nor `metadata`. A state file that is named
+by its version alone (format 1) may be replaced by a task that runs again: it is left to the takeover.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -28,7 +30,7 @@ from tenure.spark.seed_plan import (
     source_folders,
     source_log,
 )
-from tenure.spark.state_files import Store, decode_operator, files_of_zip, newest_metadata, state_chain
+from tenure.spark.state_files import Store, decode_operator, files_of_zip, has_id, newest_metadata, state_chain
 
 T = TypeVar("T")
 
@@ -96,10 +98,10 @@ def bring(mirrored: Mirrored, goal: Goal, *, stop: Callable[[], bool], on_missin
     """Bring what is new for a seed of `goal`, and remove what it needs no more.
 
     `on_missing` hears how many bytes more are found to be missing, or, below 0, are not any more.
-    Raises CorruptRunDirectory, CorruptCheckpoint, StorageError; Stopped: `stop` said so. After any of them the
-    directory must not be used.
+    Raises Stopped: `stop` said so; what is there can be used. CorruptRunDirectory, CorruptCheckpoint, StorageError: the
+    directory must not be used any more.
     """
-    bringing = Bringing(mirrored, goal, stop=stop, on_missing=on_missing)
+    bringing = Bringing(mirrored, goal, ahead=True, stop=stop, on_missing=on_missing)
     bringing.sources()
     bringing.state(bringing.operators())
     bringing.trim()
@@ -113,15 +115,18 @@ class Bringing:
         mirrored: Mirrored,
         goal: Goal,
         *,
+        ahead: bool = False,
         stop: Callable[[], bool] = lambda: False,
         on_missing: Callable[[int], None] = lambda change: None,
     ) -> None:
+        """`ahead`: only what never changes."""
         if goal.batch < 0:
             raise UsageError(f"batch {goal.batch} cannot be seeded", fix="batch ids begin at 0")
         self._mirrored = mirrored
         self._source = mirrored.source
         self._target = mirrored.target
         self._goal = goal
+        self._ahead = ahead
         self._stop = stop
         self._on_missing = on_missing
         self._lock = threading.Lock()  # guards the next two, and calls of `on_missing`
@@ -145,6 +150,8 @@ class Bringing:
                 entries = source_log(self._source.list(folder), last, where=self._source.where(folder))
                 items += [(f"{folder}/{entry}", True) for entry in entries]
                 continue
+            if self._ahead:
+                continue  # who knows what its source does with it
             files = self._files_below(folder)
             if offset is not None and f"{folder}/0" not in files and needs_start(offset, self._goal.batch):
                 raise missing(self._source.where(f"{folder}/0"))
@@ -152,11 +159,12 @@ class Bringing:
         return self._in_threads(lambda item: self._source_file(*item), items)
 
     def _source_file(self, path: str, is_entry: bool) -> Seeded:
+        if not is_entry:
+            return self._copied(path)
         if not self._is_new(path):
             return Seeded()
-        if self._stop():
-            raise Stopped
-        done = self._copied(path, check=check_source_entry if is_entry else None)
+        self._look_up()
+        done = self._copied(path, check=check_source_entry)
         self._mirrored.files[path] = done.bytes
         return done
 
@@ -210,6 +218,7 @@ class Bringing:
         return self._copied(f"{folder}/schema") if "schema" in self._source.list(folder) else Seeded()
 
     def _store(self, operator: str, store: Store, position: int, partition: int) -> Seeded:
+        self._look_up()
         folder = f"state/{operator}/{store.folder(partition)}"
         sizes = self._source.sizes(folder)
         chain = state_chain(
@@ -218,10 +227,11 @@ class Bringing:
             id_of=lambda version: self._id_of(version, operator=operator, partition=partition, position=position),
             where=self._source.where(folder),
         )
-        done = self._take_all({f"{folder}/{name}": sizes[name] for name in chain}, exact=False)
+        now = [name for name in chain if not self._ahead or has_id(name)]
+        done = self._take_all({f"{folder}/{name}": sizes[name] for name in now}, exact=False)
         for name in chain:
             if name.endswith(".zip"):
-                tables = self._tables(f"{folder}/{name}")
+                tables = self._tables(f"{folder}/{name}", taken=name in now)
                 done += self._take_all({f"{folder}/{path}": size for path, size in tables.items()}, exact=True)
         return total(done)
 
@@ -231,15 +241,16 @@ class Bringing:
         self._tell_missing(sum(new.values()))
         done = []
         for path, size in new.items():
-            if self._stop():
-                raise Stopped
+            self._look_up()
             taken, linked = self._target.take(self._source, path, size=size if exact else None)
             self._mirrored.files[path] = taken
             done.append(Seeded(1, taken, int(linked)))
             self._tell_missing(-size)
         return done
 
-    def _tables(self, path: str) -> Mapping[str, int]:
+    def _tables(self, path: str, *, taken: bool) -> Mapping[str, int]:
+        if not taken:
+            return files_of_zip(self._source.read(path), where=self._source.where(path))
         # Read from the target: what the zip refers to fits the zip that was taken, whatever replaces it now.
         if path not in self._mirrored.tables:
             self._mirrored.tables[path] = files_of_zip(self._target.read(path), where=self._source.where(path))
@@ -270,9 +281,9 @@ class Bringing:
 
     def trim(self) -> None:
         """Remove what was brought earlier, and is not needed any more."""
-        old = self._mirrored.files.keys() - self._needed
-        self._target.drop(sorted(old))
-        for path in old:
+        for path in sorted(self._mirrored.files.keys() - self._needed):
+            self._look_up()
+            self._target.drop(path)
             del self._mirrored.files[path]
             self._mirrored.tables.pop(path, None)
         for batch in self._mirrored.commits.keys() - self._needed_commits:
@@ -284,16 +295,23 @@ class Bringing:
             self._needed.add(path)
         return path not in self._mirrored.files
 
+    def _look_up(self) -> None:
+        if self._stop():
+            raise Stopped
+
     def _tell_missing(self, change: int) -> None:
         with self._lock:
             self._on_missing(change)
 
     def _in_threads(self, work: Callable[[T], Seeded], items: list[T]) -> Seeded:
         pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="tenure-seed")
-        try:
-            return total(pool.map(work, items))
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        futures = [pool.submit(work, item) for item in items]
+        wait(futures, return_when=FIRST_EXCEPTION)
+        pool.shutdown(wait=True, cancel_futures=True)
+        failures = [failed for one in futures if not one.cancelled() and (failed := one.exception()) is not None]
+        for failed in sorted(failures, key=lambda one: isinstance(one, Stopped)):  # to be stopped is the lesser one
+            raise failed
+        return total(one.result() for one in futures)
 
 
 def _stores(operators: Sequence[Operator]) -> list[tuple[str, Store, int, int]]:

@@ -7,6 +7,7 @@ flight when the term is lost; the fence and the sinks make that harmless.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -67,13 +68,15 @@ class SparkDriver:
         spark_log: str,
         until_idle: bool,
         warm: bool,
+        mirror: bool,
         stop_patience: timedelta,
         clock: Clock,
         events: Events,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         """`pipeline_file` is where the pipeline was loaded from. `checkpoints`: query name -> its store. `epoch` reads
-        the newest epoch. `warm`: rehearse while standing by. `stop_patience`: how long queries may take to stop."""
+        the newest epoch. `warm`, `mirror`: rehearse, and mirror, while standing by. `stop_patience`: how long queries
+        may take to stop."""
         self._scope = scope
         self._member = member
         self._pipeline = pipeline
@@ -86,6 +89,7 @@ class SparkDriver:
         self._spark_log = spark_log
         self._until_idle = until_idle
         self._warm = warm
+        self._mirroring = mirror
         self._stop_patience = stop_patience
         self._clock = clock
         self._events = events
@@ -145,7 +149,7 @@ class SparkDriver:
             self._streams = streams
             for stream in streams:
                 running.watch(self._start(stream), until_idle=self._until_idle and not stream.ends_by_itself)
-            self._forget_mirrors()
+            self._end_mirrors()
             ended = running.wait(term, stop=stop, finish=finish)
             finished = finish.is_set() and not stop.is_set() and self._finish(streams, term, stop=stop)
         finally:
@@ -163,7 +167,9 @@ class SparkDriver:
 
     def _mirror(self, job: Job) -> None:
         """Begin to mirror what the leader runs."""
-        self._forget_mirrors()
+        self._end_mirrors()
+        if not self._mirroring:
+            return
         self._mirrors = Mirrors(
             [stream.name for stream in job.streams],
             scope=self._scope,
@@ -176,10 +182,13 @@ class SparkDriver:
         )
         self._mirrors.start()
 
-    def _forget_mirrors(self) -> None:
-        if self._mirrors is not None:
-            self._mirrors.close(patience_s=self._stop_patience.total_seconds())
-            self._mirrors = None
+    def _end_mirrors(self) -> None:
+        """End them, and remove in the background what was not taken."""
+        mirrors, self._mirrors = self._mirrors, None
+        if mirrors is not None:
+            mirrors.stop()
+            end = functools.partial(mirrors.close, patience_s=self._stop_patience.total_seconds())
+            threading.Thread(target=end, name="tenure-mirrors-end", daemon=True).start()
 
     def _finish(self, streams: Sequence[FencedStream], term: Term, *, stop: threading.Event) -> bool:
         """Wait until every stream is between two batches, for as long as the term is held; return whether they are."""
@@ -211,7 +220,9 @@ class SparkDriver:
 
     def close(self) -> None:
         """Stop Spark and end its JVM."""
-        self._forget_mirrors()
+        if self._mirrors is not None:
+            self._mirrors.close(patience_s=self._stop_patience.total_seconds())
+            self._mirrors = None
         if self._rehearsals is not None:
             self._rehearsals.abandon()
         if self._spark is not None:

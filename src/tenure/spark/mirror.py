@@ -1,15 +1,18 @@
 """Mirrors: while somebody else leads, a standby fills the run directories that it will take over with.
 
 Promise: a mirror is named for the next epoch and its member, and nobody but that member in that very epoch runs on it.
-It is removed when the epoch became another's, or the standby ends in good order. Not promised: that it is complete;
-a takeover brings what is missing, and `lag` says how much that was when the mirror was last compared.
+It is removed when the epoch became another's, or the standby ends in good order; what a killed member left, by the next
+one of its name. Not promised: that it is complete; a takeover brings what is missing, and `lag` says how much that was
+when the mirror was last compared. Nobody waits for a mirror: one that cannot be had in time is done without.
 """
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.store import CheckpointStore
@@ -17,11 +20,18 @@ from tenure.clock import Clock
 from tenure.coordination.candidates import Lag
 from tenure.errors import StorageError, TenureError
 from tenure.events import BlobLeft, Events, MirrorFailed
+from tenure.retry import exponential_delay
 from tenure.spark.bringing import Goal, Mirrored, Stopped, bring
 from tenure.spark.run_directory import RunDirectory, new_run_directory, remove_tree
 
 ROUND_S = 1.0
 """How often a mirror is compared with the leader's run directory."""
+
+TAKE_S = 5.0
+"""How long a takeover waits for a file that is being copied."""
+
+_AGAIN = exponential_delay(initial=timedelta(seconds=2), maximum=timedelta(minutes=5))
+"""How long a query whose mirror failed is left alone: it begins from nothing."""
 
 
 @dataclass(slots=True)
@@ -40,8 +50,13 @@ class _Mirror:
     """The newest batch that is planned; -1: none."""
     missing: int = 0
     """The bytes that are known to be missing."""
+    goal: Goal | None = None
+    """What it was filled for the last time; None: nothing."""
     failed: str = ""
     """Why it could not be filled the last time; empty: it could."""
+    delays: Iterator[float] = field(default_factory=_AGAIN.delays_s)
+    again_s: float = float("-inf")
+    """Until when it is left alone."""
 
 
 class Mirrors:
@@ -79,9 +94,15 @@ class Mirrors:
 
     @property
     def lag(self) -> Lag | None:
-        """How far the mirrors are behind what is planned; None: nothing is planned yet, or it is over."""
+        """How far the mirrors are behind what is planned; None: a takeover would have to bring the whole state of a
+        query, or nothing is planned yet, or it is over."""
         planned = [one for one in self._mirrors if one.newest >= 0]
-        if not planned or self._stopped.is_set():
+        if (
+            not planned
+            or any(one.batch < 0 for one in planned)
+            or not self._thread.is_alive()
+            or self._stopped.is_set()
+        ):
             return None
         return Lag(max(one.newest - one.batch for one in planned), sum(one.missing for one in planned))
 
@@ -91,14 +112,18 @@ class Mirrors:
 
     def take(self, query: str, *, source: str, epoch: int) -> tuple[str, Mirrored] | None:
         """Hand over the mirror of a query for a run directory of this epoch, if it is one of `source`: its path below
-        the storage, and what it has got. None: there is no such mirror."""
+        the storage, and what it has got. None: there is no such mirror, or it is not free within `TAKE_S`."""
         self.stop()
-        with self._lock:
+        if not self._lock.acquire(timeout=TAKE_S):
+            return None
+        try:
             for one in self._mirrors:
                 if one.query == query and one.mirrored is not None and (one.source, one.epoch) == (source, epoch):
                     mirrored, one.mirrored = one.mirrored, None
                     return one.path, mirrored
-        return None
+            return None
+        finally:
+            self._lock.release()
 
     def close(self, *, patience_s: float) -> None:
         """End, and remove what was not taken, unless the thread hangs for longer than `patience_s`."""
@@ -111,20 +136,29 @@ class Mirrors:
                 self._lock.release()
 
     def _run(self) -> None:
+        swept = False
         while not self._clock.wait(self._stopped, timeout_s=ROUND_S):
             for one in self._mirrors:
                 with self._lock:
                     if self._stopped.is_set():
                         return
-                    self._round(one)
+                    if not swept:
+                        self._sweep(one.query)
+                    if self._clock.monotonic_s() >= one.again_s:
+                        self._round(one)
+            swept = True
 
     def _round(self, one: _Mirror) -> None:
         try:
             epoch = self._epoch() + 1
             newest = self._checkpoints[one.query].newest()
-            if newest is None:
-                return
-            one.newest = newest.batch
+        except TenureError as error:  # what it has got is as good as before
+            self._say(one, error)
+            return
+        if newest is None:
+            return
+        one.newest = newest.batch
+        try:
             if one.mirrored is not None and (one.epoch, one.source) != (epoch, newest.run_directory):
                 self._discard(one)
             if one.mirrored is None and newest.epoch != epoch - 1:
@@ -132,28 +166,46 @@ class Mirrors:
             self._fill(one, newest, epoch=epoch)
         except Stopped:
             return
-        except (TenureError, OSError) as error:
-            why = str(error).split("\n", 1)[0]
+        except Exception as error:  # noqa: BLE001 - a storage's client raises what it likes, and nothing depends on it
+            one.again_s = self._clock.monotonic_s() + next(one.delays)
             self._discard(one)
-            if why != one.failed:
-                self._events.emit(MirrorFailed(self._scope, query=one.query, why=why))
-            one.failed = why
+            self._say(one, error)
 
     def _fill(self, one: _Mirror, newest: Checkpoint, *, epoch: int) -> None:
+        goal = Goal(newest.batch, newest.offsets, newest.closed)
         if one.mirrored is None:
             one.path = new_run_directory(one.query, epoch=epoch, member=self._member)
-            one.epoch, one.source = epoch, newest.run_directory
+            one.epoch, one.source, one.goal = epoch, newest.run_directory, None
             one.mirrored = Mirrored(
                 RunDirectory(f"{self._storage}/{one.source}"), RunDirectory(f"{self._storage}/{one.path}")
             )
+        if one.goal == goal:
+            return
         one.missing = 0
 
         def count(change: int) -> None:
             one.missing += change
 
-        goal = Goal(newest.batch, newest.offsets, newest.closed)
         bring(one.mirrored, goal, stop=self._stopped.is_set, on_missing=count)
-        one.batch, one.failed = newest.batch, ""
+        one.batch, one.goal, one.failed, one.delays = newest.batch, goal, "", _AGAIN.delays_s()
+
+    def _say(self, one: _Mirror, error: Exception) -> None:
+        why = str(error).split("\n", 1)[0] or type(error).__name__
+        if why != one.failed:
+            one.failed = why
+            self._events.emit(MirrorFailed(self._scope, query=one.query, why=why))
+
+    def _sweep(self, query: str) -> None:
+        """Remove the mirrors of a member of this name that was killed: nobody has led in their epoch."""
+        mine = re.compile(rf"e(\d{{8}})-{re.escape(self._member)}-[0-9a-f]{{12}}\Z")
+        try:
+            newest = self._epoch()
+            for name in RunDirectory(f"{self._storage}/runs/{query}").list():
+                found = mine.match(name)
+                if found is not None and int(found[1]) > newest:
+                    remove_tree(f"{self._storage}/runs/{query}/{name}")
+        except (TenureError, OSError) as error:
+            self._events.emit(BlobLeft(self._scope, address=f"runs/{query}", why=str(error)))
 
     def _discard(self, one: _Mirror) -> None:
         if one.mirrored is None:
@@ -161,5 +213,5 @@ class Mirrors:
         one.mirrored, one.batch, one.missing = None, -1, 0
         try:
             remove_tree(f"{self._storage}/{one.path}")
-        except StorageError as error:
+        except (StorageError, OSError) as error:
             self._events.emit(BlobLeft(self._scope, address=one.path, why=str(error)))

@@ -59,6 +59,12 @@ class Rounds:
     since_s: float | None = None
     """When its first rehearsal ended; None: not yet."""
 
+    def failed(self) -> None:
+        """One did not. Beyond the rounds that are needed there is nothing to try again."""
+        self.chances -= 1
+        if self.left == 1 and self.more < MORE_ROUNDS:
+            self.left = 0
+
     def done(self, now_s: float) -> None:
         """One went well."""
         if self.since_s is None:
@@ -151,7 +157,7 @@ class Rehearsals:
             self._once(stream, newest)
         except (TenureError, PySparkException, Py4JError, OSError) as error:
             if not self._abandoned.is_set():
-                rounds.chances -= 1
+                rounds.failed()
                 why = str(error).split("\n", 1)[0]
                 self._events.emit(RehearsalFailed(self._scope, query=stream.name, why=why))
             return False

@@ -16,7 +16,6 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -154,18 +153,17 @@ class RunDirectory:
         except OSError as error:
             raise self._failed("sync", "", error) from error
 
-    def drop(self, paths: Sequence[str]) -> None:
-        """Remove these files; one that is not there is fine."""
-        for path in paths:
-            try:
-                if self.is_local:
-                    os.unlink(self._path(path))
-                else:
-                    self._filesystem.rm_file(self._path(path))
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise self._failed("remove", path, error) from error
+    def drop(self, path: str) -> None:
+        """Remove a file; one that is not there is fine."""
+        try:
+            if self.is_local:
+                os.unlink(self._path(path))
+            else:
+                self._filesystem.rm_file(self._path(path))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._failed("remove", path, error) from error
 
     def remove(self) -> None:
         """Remove the directory with all that is in it; one that is not there is fine."""

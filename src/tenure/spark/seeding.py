@@ -105,7 +105,6 @@ class _Seeding:
             self._seed_operator(operator)
         self.done.append(self._bringing.state(operators))
         self.done.append(self._bringing.schemas(operators))
-        self._bringing.trim()
         self._target.sync()
 
     def _seed_operator(self, operator: Operator) -> None:

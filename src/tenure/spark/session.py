@@ -41,6 +41,9 @@ DEFAULTS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
 }
 
+_JOINED = frozenset({"spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles"})
+"""spark-submit adds to these what --packages and its like bring; set on the session they would undo that."""
+
 _NO_FLAGS = Submit()
 
 _GAVE_UP = re.compile(r'^(?:Error: |Exception in thread "main" (?:[\w.$]+: )?)(.+)$', flags=re.MULTILINE)
@@ -53,32 +56,35 @@ _REFUSED: Mapping[str, str] = {
 def start_session(
     *, name: str, master: str | None, conf: Mapping[str, str], log: str, submit: Submit = _NO_FLAGS
 ) -> SparkSession:
-    """A new session; `master` None: `spark.master` of `conf`, or all local cores. `submit`: flags for the spark-submit
-    that starts the JVM. JVM output goes to file `log`.
+    """A new session; `master` None: `spark.master` of `conf` or `spark-defaults.conf`, or all local cores. `submit`:
+    flags for the spark-submit that starts the JVM. JVM output goes to file `log`.
 
     Raises UsageError (a setting that is refused), QueryFailed (Spark does not start).
     """
-    submitted = settings_in(flags_of(submit))
-    for setting in (*conf, *(name for name, _ in submitted)):
+    submitted = dict(settings_in(flags_of(submit)))
+    for setting in (*conf, *submitted):
         if not setting.startswith("spark."):
             raise UsageError(f"setting {setting!r} is not one of Spark's", fix="write --conf spark.NAME=VALUE")
         for refused, why in _REFUSED.items():
             if refused.lower() in setting.lower():
                 raise UsageError(f"setting {setting!r} is refused: {why}", fix="leave it out")
-    chosen = master or conf.get("spark.master", "local[*]")
-    builder = SparkSession.builder.appName(f"tenure-{name}").master(chosen)
-    for setting, value in {**DEFAULTS, **dict(submitted), **conf}.items():
-        builder = builder.config(setting, value)
+    chosen = master or conf.get("spark.master")
+    builder = SparkSession.builder.appName(f"tenure-{name}")
+    if chosen is not None:
+        builder = builder.master(chosen)
+    arguments = list(submit.arguments)
+    for setting, value in {**DEFAULTS, **conf}.items():
+        if setting in _JOINED:
+            arguments += ["--conf", f"{setting}={value}"]
+        elif setting in conf or setting not in submitted:
+            builder = builder.config(setting, value)
     # What fails is raised to us as well; printing it a second time would be a longer story on the user's terminal.
     for noisy in ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(noisy).setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_not_from_py4j)
-    # Spark's workers would take whatever `python3` is on the PATH, which need not be this environment's.
-    python = conf.get("spark.pyspark.python", sys.executable if chosen.startswith("local") else None)
-    if python is not None:
-        os.environ.setdefault("PYSPARK_PYTHON", python)
-    if submit.arguments:
-        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*submit.arguments, "pyspark-shell"])
+    _choose_python({**submitted, **conf}, local=chosen is None or chosen.startswith("local"))
+    if arguments:
+        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*arguments, "pyspark-shell"])
     written = os.path.getsize(log) if os.path.exists(log) else 0
     try:
         with _output_to(log), _own_interrupts():
@@ -87,7 +93,17 @@ def start_session(
         why = _first_line(error)
         if "JAVA_GATEWAY_EXITED" in why:
             why = _last_words(log, after=written) or why
-        raise QueryFailed(f"Spark does not start on master {chosen!r}: {why}", fix=f"see {log}") from error
+        where = "" if chosen is None else f" on master {chosen!r}"
+        raise QueryFailed(f"Spark does not start{where}: {why}", fix=f"see {log}") from error
+
+
+def _choose_python(conf: Mapping[str, str], *, local: bool) -> None:
+    """Which Python runs the workers: PySpark reads it from the environment only."""
+    if "spark.pyspark.python" in conf:
+        os.environ["PYSPARK_PYTHON"] = conf["spark.pyspark.python"]
+    elif local:
+        # They would take whatever `python3` is on the PATH, which need not be this environment's.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def end_session(spark: SparkSession, *, patience_s: float) -> None:

@@ -118,6 +118,11 @@ def state_chain(
     return tuple(chain)
 
 
+def has_id(name: str) -> bool:
+    """Whether the name of a state file carries the id of who wrote it, so that its content never changes."""
+    return _WITH_ID.match(name.removesuffix(".crc")) is not None
+
+
 def _stem(names: Collection[str], version: int, *, id_of: Callable[[int], str | None]) -> str:
     try:
         unique = id_of(version)

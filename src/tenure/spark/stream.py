@@ -18,18 +18,19 @@ from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.store import CheckpointStore
 from tenure.clock import Clock
 from tenure.coordination.term import Term
-from tenure.errors import GuardFailed, SessionEnded, TermLost
+from tenure.errors import GuardFailed, SessionEnded, TenureError, TermLost
 from tenure.events import (
     BatchCommitted,
     BatchStarted,
     CheckpointSaved,
     Events,
+    MirrorFailed,
     QueryStarted,
     RunDirectorySeeded,
     WriteRefused,
 )
 from tenure.pipelines.pipeline import Stream
-from tenure.spark.bringing import Goal, Mirrored
+from tenure.spark.bringing import Goal, Mirrored, Seeded
 from tenure.spark.callbacks import CallerThread
 from tenure.spark.mirror import Mirrors
 from tenure.spark.run_directory import RunDirectory, latest_commit, new_run_directory, read_offsets, read_query_id
@@ -150,15 +151,12 @@ class FencedStream:
 
     def _seed(self, newest: Checkpoint) -> None:
         began_s = self._clock.monotonic_s()
-        taken = None
-        if self._mirrors is not None:
-            taken = self._mirrors.take(self.name, source=newest.run_directory, epoch=self._term.epoch)
-        if taken is None:
+        goal = Goal(newest.batch, newest.offsets, newest.closed)
+        ahead = self._seed_mirror(newest, goal)
+        seeded = ahead
+        if seeded is None:
             source = RunDirectory(f"{self._storage}/{newest.run_directory}")
-            mirrored = Mirrored(source, RunDirectory(f"{self._storage}/{self._run_directory}"))
-        else:
-            self._run_directory, mirrored = taken
-        seeded = seed_mirrored(mirrored, Goal(newest.batch, newest.offsets, newest.closed))
+            seeded = seed_mirrored(Mirrored(source, RunDirectory(f"{self._storage}/{self._run_directory}")), goal)
         self._events.emit(
             RunDirectorySeeded(
                 scope=self._term.scope,
@@ -166,9 +164,26 @@ class FencedStream:
                 query=self.name,
                 batch=newest.batch + newest.closed,
                 files=seeded.files,
+                mirrored=ahead is not None,
                 seconds=self._clock.monotonic_s() - began_s,
             )
         )
+
+    def _seed_mirror(self, newest: Checkpoint, goal: Goal) -> Seeded | None:
+        """Run where the standby has brought most of it; None: there is no mirror that can be used."""
+        taken = None
+        if self._mirrors is not None:
+            taken = self._mirrors.take(self.name, source=newest.run_directory, epoch=self._term.epoch)
+        if taken is None:
+            return None
+        path, mirrored = taken
+        try:
+            seeded = seed_mirrored(mirrored, goal)
+        except (TenureError, OSError) as error:  # what is wrong with the source itself, a seed of its own says again
+            self._events.emit(MirrorFailed(self._term.scope, query=self.name, why=str(error)))
+            return None
+        self._run_directory = path
+        return seeded
 
     def _on_batch(self, rows: DataFrame, batch_id: int) -> None:
         """Called by Spark after it wrote `offsets/<batch_id>`, in a thread of its own."""

@@ -28,6 +28,9 @@ TOLD: dict[events.Event, str | None] = {
     ): "query copy was not rehearsed: x is missing",
     events.TermWon(scope="rows", member="anna", epoch=3): "member anna leads, epoch 3",
     events.TermLost(scope="rows", member="anna", epoch=3, why="refused"): "term 3 is over: refused",
+    events.RunDirectorySeeded(scope="rows", epoch=3, query="copy", batch=7, files=3, seconds=0.01, mirrored=True): (
+        "query copy goes on at batch 7 (3 files and a mirror, 0.01 s)"
+    ),
     events.RunDirectorySeeded(scope="rows", epoch=3, query="copy", batch=7, files=12, seconds=0.125): (
         "query copy goes on at batch 7 (12 files, 0.12 s)"
     ),

@@ -36,7 +36,12 @@ def test_the_pipeline_can_import_what_its_functions_can(tmp_path: Path, way: str
         "conf": lambda: read_submit(None, conf={"spark.submit.pyFiles": both}),
     }[way]()
     assert importable(found.python_files) == [str(module.parent), str(archive)]
-    assert importable(("hdfs://h/x.zip", "file:///a/x.zip", "lib/x.py")) == ["/a/x.zip", os.path.abspath("lib")]
+    urls = ("hdfs://h/x.zip", "file:///a/x.zip", "local:/b/x.zip", "lib/x.py", f"{tmp_path}/*.zip")
+    assert importable(urls) == ["/a/x.zip", "/b/x.zip", os.path.abspath("lib"), str(archive)]
+    assert read_submit(None, py_files=f"{module}, {tmp_path}/*.zip,local:/b/x.zip", conf={}).python_files[1:] == (
+        f"{tmp_path}/*.zip",
+        "local:/b/x.zip",
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,6 +60,8 @@ def test_the_pipeline_can_import_what_its_functions_can(tmp_path: Path, way: str
         ("'", '--submit "\'" cannot be read: No closing quotation; quote it as in a shell'),
         ("--conf x=y", "--conf 'x=y' in --submit is not a setting of Spark's; write spark.NAME=VALUE"),
         ("--packages g:b:2", "--packages is given twice, also in --submit; join them with a comma"),
+        ("-h", "-h in --submit is refused; see spark-submit --help"),
+        ("--conf spark.master=yarn", "--conf spark.master in --submit is refused; give --master to tenure run"),
         ("--py-files no.py", "--py-files 'no.py' is not there; give the path of a .py, .zip or .egg file"),
     ],
 )

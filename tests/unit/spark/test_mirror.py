@@ -16,7 +16,9 @@ from tenure.clock import SystemClock
 from tenure.coordination.candidates import Lag
 from tenure.errors import StoreUnavailable
 from tenure.events import Event, Events, MirrorFailed
+from tenure.retry import fixed_delay
 from tenure.spark import mirror as mirror_module
+from tenure.spark.bringing import bring
 from tenure.spark.mirror import Mirrors
 from tenure.testing.waiting import wait_until
 from tests.unit.spark.made_by_hand import a_run_directory, content_of, offsets_of, state_id, state_names
@@ -69,6 +71,7 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     monkeypatch.setattr(mirror_module, "ROUND_S", 0.01)
+    monkeypatch.setattr(mirror_module, "_AGAIN", fixed_delay(delay=timedelta(milliseconds=50)))
     scene = Scene(tmp_path)
     yield scene
     scene.mirrors.close(patience_s=20)
@@ -105,8 +108,9 @@ def test_another_epoch_is_another_mirror_once_its_leader_has_planned(scene: Scen
     scene.wait(Lag(0, 0))
     (first,) = scene.folders()
     scene.epoch = 4
-    scene.wait(Lag(11, 0))  # the newest checkpoint is of epoch 3: nobody knows where the new leader runs
-    assert scene.folders() == []
+    # The newest checkpoint is of epoch 3: nobody knows where the new leader runs.
+    wait_until(lambda: scene.folders() == [], SOON, what="the end of the first mirror")
+    scene.wait(None)
     new = OLD.replace("3-anna", "4-carl")
     a_run_directory(f"{scene.storage}/{new}")
     scene.newest = replace(PLANNED, batch=11, offsets=offsets_of(11), run_directory=new, epoch=4)
@@ -135,9 +139,8 @@ def test_what_goes_wrong_is_said_once_and_tried_again(scene: Scene) -> None:
     (told,) = scene.told
     assert isinstance(told, MirrorFailed)
     assert f"11_{state_id(11, 1)}" in told.why
-    lag = scene.mirrors.lag
-    assert lag is not None
-    assert lag.batches == 12, "nothing of it can be used"
+    assert scene.mirrors.lag is None, "nothing of it can be used"
+    wait_until(lambda: scene.folders() == [], SOON, what="the end of what was half brought")
     away.rename(lost)
     scene.wait(Lag(0, 0))
     assert len(scene.folders()) == 1
@@ -146,8 +149,45 @@ def test_what_goes_wrong_is_said_once_and_tried_again(scene: Scene) -> None:
 def test_a_store_that_is_away_is_waited_for(scene: Scene) -> None:
     scene.mirrors.start()
     scene.wait(Lag(0, 0))
+    folders = scene.folders()
     scene.away = True
     wait_until(lambda: scene.told, SOON, what="the failure")
     scene.away = False
+    scene.newest = replace(PLANNED, batch=11, offsets=offsets_of(11))
+    scene.two_rounds()
     scene.wait(Lag(0, 0))
     assert len(scene.told) == 1
+    assert scene.folders() == folders, "what it had got is as good as before"
+
+
+def test_an_error_of_a_storages_client_is_an_error_like_others(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+
+    def fail(*arguments: object, **named: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(mirror_module, "bring", fail)
+    scene.newest = replace(PLANNED, batch=11, offsets=offsets_of(11))
+    wait_until(lambda: scene.told, SOON, what="the failure")
+    monkeypatch.setattr(mirror_module, "bring", bring)
+    scene.wait(Lag(0, 0))
+
+
+def test_what_an_earlier_process_of_the_member_left_goes(scene: Scene) -> None:
+    folder = scene.storage / "runs" / "rows"
+    old = ["e00000004-ben-0123456789ab", "e00000004-ben-2-0123456789ab", "e00000003-ben-0123456789ab"]
+    for name in old:
+        (folder / name / "state").mkdir(parents=True)
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    assert not (folder / old[0]).exists()
+    assert all((folder / name).exists() for name in old[1:]), "another member's, and one of an epoch that was led"
+
+
+def test_a_takeover_does_not_wait_for_a_file_that_hangs(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    monkeypatch.setattr(mirror_module, "TAKE_S", 0.1)
+    with scene.mirrors._lock:
+        assert scene.mirrors.take("rows", source=OLD, epoch=4) is None
