@@ -66,9 +66,9 @@ class Bench:
         self.console = console
         self.patience_s = 120 + keys / 10_000
         self.members: list[MemberProcess] = []
-        for name in ("input", "output", "storage", "plain"):
+        for name in ("input", "output", "storage", "plain", "plain/input"):
             (folder / name).mkdir(parents=True)
-        self.feeder = Feeder(folder / "input", keys)
+        self.feeder = Feeder(folder / "input", folder / "plain" / "input", keys=keys)
 
     def start_member(self) -> MemberProcess:
         """One more member."""
@@ -179,8 +179,8 @@ class Bench:
         try:
             before = len(read_events(log))
             began = now()
-            command = [sys.executable, "-m", "bench.takeover_pipeline", str(self.folder / "input")]
-            command += [str(self.folder / "plain" / name) for name in ("output", "checkpoint", "events.jsonl")]
+            command = [sys.executable, "-m", "bench.takeover_pipeline"]
+            command += [str(self.folder / "plain" / name) for name in ("input", "output", "checkpoint", "events.jsonl")]
             with (self.folder / "plain.log").open("ab") as output:
                 process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
             try:

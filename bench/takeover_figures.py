@@ -36,10 +36,10 @@ class Takeover:
 
 
 class Feeder:
-    """Keys `0..keys` once, then every `FEED_S` a file of 99 of them and a new one."""
+    """Keys `0..keys` once, then every `FEED_S` a file of 99 of them and a new one; the same into each folder."""
 
-    def __init__(self, folder: Path, keys: int) -> None:
-        self._folder = folder
+    def __init__(self, *folders: Path, keys: int) -> None:
+        self._folders = folders
         self._keys = keys
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._feed, daemon=True)
@@ -63,9 +63,11 @@ class Feeder:
 
     def _release(self, keys: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         times = pa.array([now()] * len(keys), pa.timestamp("us", tz="UTC"))
-        hidden = self._folder / f".{self._number:06d}.parquet"
-        pq.write_table(pa.table({"key": pa.array(keys, pa.int64()), "at": times}), hidden)
-        hidden.rename(self._folder / f"{self._number:06d}.parquet")
+        table = pa.table({"key": pa.array(keys, pa.int64()), "at": times})
+        for folder in self._folders:
+            hidden = folder / f".{self._number:06d}.parquet"
+            pq.write_table(table, hidden)
+            hidden.rename(folder / f"{self._number:06d}.parquet")
         self._number += 1
 
 

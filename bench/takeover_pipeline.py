@@ -20,8 +20,9 @@ from tenure.spark.sinks.sink import Batch
 
 
 def new_keys(spark: SparkSession, folder: str) -> DataFrame:
-    """The query."""
-    rows = spark.readStream.schema("key long, at timestamp").parquet(folder)
+    """The query. Files that are done go: Spark lists the folder for each batch, and when the query is declared."""
+    source = spark.readStream.schema("key long, at timestamp").option("cleanSource", "delete")
+    rows = source.parquet(folder)
     return rows.dropDuplicates(["key"])
 
 

@@ -98,8 +98,15 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def all_gone(processes: list[psutil.Process]) -> bool:
-    """Whether all have ended, reaped or not."""
-    return all(not one.is_running() or one.status() == psutil.STATUS_ZOMBIE for one in processes)
+    """Whether all have ended, reaped or not. A process that was killed runs on for a moment."""
+    return all(_gone(one) for one in processes)
+
+
+def _gone(one: psutil.Process) -> bool:
+    try:
+        return not one.is_running() or one.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def in_background(call: Callable[[], object]) -> threading.Thread:
@@ -207,7 +214,7 @@ def test_a_driver_that_does_not_stop_in_time_is_killed_with_all_that_it_started(
         term.liveness.end("refused")
     with pytest.raises(DriverDied, match=r"queries did not stop in 0\.5 s; the driver was killed"):
         driver.lead(term, stop=scene.stop, finish=scene.finish)
-    assert all_gone(processes)
+    wait_until(lambda: all_gone(processes), SOON, what="the end of what was killed")
 
 
 def test_a_driver_that_is_stopped_by_a_signal_is_silent_and_killed(scene: Scene) -> None:
@@ -216,7 +223,7 @@ def test_a_driver_that_is_stopped_by_a_signal_is_silent_and_killed(scene: Scene)
     processes[0].suspend()
     with pytest.raises(DriverDied, match="the driver has not answered for 3 s"):
         driver.lead(scene.term(), stop=scene.stop, finish=scene.finish)
-    assert all_gone(processes)
+    wait_until(lambda: all_gone(processes), SOON, what="the end of what was killed")
 
 
 def test_a_driver_that_is_silent_while_it_stands_by_is_replaced(scene: Scene) -> None:
@@ -226,7 +233,7 @@ def test_a_driver_that_is_silent_while_it_stands_by_is_replaced(scene: Scene) ->
     assert wait_until(lambda: driver.gone, SOON) == "the driver has not answered for 3 s"
     scene.pids_file.unlink()
     assert driver.prepare(scope="rows", stop=scene.stop)
-    assert all_gone(processes)
+    wait_until(lambda: all_gone(processes), SOON, what="the end of what was killed")
 
 
 def test_a_driver_whose_jvm_never_answers_is_killed(scene: Scene) -> None:
@@ -295,4 +302,4 @@ def test_an_orderly_end_leaves_nothing(scene: Scene) -> None:
     driver = scene.ready()
     processes = scene.processes()
     driver.close()
-    assert all_gone(processes)
+    wait_until(lambda: all_gone(processes), SOON, what="the end of what was killed")
