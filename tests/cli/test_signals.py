@@ -91,7 +91,8 @@ def test_a_second_interrupt_does_not_wait_for_the_batch(place: Place) -> None:
 
 def test_a_jvm_that_dies_costs_the_term_and_the_member_leads_again(place: Place) -> None:
     place.feed(1)
-    with member(place, place.pipeline(COPY)) as running:
+    # A ttl that a disk which stalls for a second or two does not use up: no session is to end here.
+    with member(place, place.pipeline(COPY), "anna", "--ttl", "10s") as running:
         running.wait_for("BatchCommitted", timeout_s=120)
         process = process_of(running, place)
         processes = process.children(recursive=True)

@@ -159,7 +159,7 @@ class Lead:
     def goes_on(self) -> bool:
         """Whether it goes on for a while."""
         self._thread.join(timeout=0.4)  # type: ignore[union-attr] # it began
-        return self._thread.is_alive()  # type: ignore[union-attr]
+        return self._thread.is_alive()  # type: ignore[union-attr] # it began
 
     def kill_jvm(self, spark: object) -> None:
         self.killed += 1

@@ -141,7 +141,7 @@ def test_one_can_be_stopped_while_it_removes(source: str, tmp_path: Path) -> Non
         mirror.stop_after = 0
         real(path)
 
-    mirror.mirrored.target.drop = drop  # type: ignore[method-assign]
+    mirror.mirrored.target.drop = drop  # type: ignore[method-assign] # a fault
     with pytest.raises(Stopped):
         mirror.bring(10)
     assert set(mirror.mirrored.files) == set(content_of(mirror.target)), "what it says it has, it has"
@@ -155,7 +155,7 @@ def test_an_error_is_not_hidden_by_a_stop(source: str, tmp_path: Path) -> None:
         mirror.stop_after = 0
         raise StorageError("the disk is full")
 
-    mirror.mirrored.target.take = take  # type: ignore[method-assign]
+    mirror.mirrored.target.take = take  # type: ignore[method-assign] # a fault
     with pytest.raises(StorageError):
         mirror.bring(10)
 
