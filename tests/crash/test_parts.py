@@ -157,6 +157,7 @@ def test_fifty_switchovers_under_load_leave_nothing(tmp_path: Path) -> None:
 # --- a standby that cannot take what it is given -----------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_standby_that_is_paused_while_it_is_elected_holds_up_nobody_for_longer_than_its_ttl(tmp_path: Path) -> None:
     with Cluster(tmp_path, streams=("windows",), ttl="2s") as cluster:

@@ -109,6 +109,7 @@ class Scene:
             return []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_the_leader_dies_with_its_executors_and_the_output_is_right(tmp_path: Path) -> None:
     (tmp_path / "input").mkdir()
