@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
@@ -15,176 +13,31 @@ from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
 from tenure.clock import SystemClock
-from tenure.coordination.records import Scope, Version
-from tenure.coordination.session import Liveness
-from tenure.coordination.term import Term
 from tenure.errors import CorruptCheckpoint, DriverStuck, QueryFailed, StorageError, TenureError, TermLost
-from tenure.events import Events
 from tenure.pipelines.lifecycle import Ended
-from tenure.pipelines.loading import load_pipeline
 from tenure.spark import driver as driver_module
-from tenure.spark.driver import SparkDriver
 from tenure.testing.waiting import wait_until
-
-PATIENCE = timedelta(seconds=0.3)
-FILE = """
-import tenure
-@tenure.pipeline
-def rows(job):
-    for name in job.params["names"].split():
-        job.stream(name, job.spark.rows, sink=job.spark.sink)
-"""
-
-
-class FakeQuery:
-    """A query that runs until somebody ends it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.ended, self.idle = threading.Event(), threading.Event()
-        self.error: BaseException | None = None
-        self.stop_hangs: threading.Event | None = None
-        self.stopped = 0
-
-    def awaitTermination(self) -> None:  # noqa: N802 - Spark's name
-        self.ended.wait(timeout=30)
-        if self.error is not None:
-            raise self.error
-
-    def processAllAvailable(self) -> None:  # noqa: N802 - Spark's name
-        while not (self.ended.is_set() or self.idle.wait(timeout=0.01)):
-            pass
-        if self.error is not None:
-            raise self.error
-
-    def stop(self) -> None:
-        self.stopped += 1
-        if self.stop_hangs is not None:
-            self.stop_hangs.wait(timeout=30)
-        self.ended.set()
-        if self.error is not None:
-            raise self.error
-
-    def fail(self, error: BaseException) -> None:
-        self.error = error
-        self.ended.set()
-
-
-class FakeStream:
-    """Stands where a FencedStream stands."""
-
-    made: dict[str, FakeStream]
-    settled = staticmethod(lambda: True)
-
-    def __init__(self, declared: Any, **named: Any) -> None:
-        self.name = declared.name
-        self.query = FakeQuery(declared.name)
-        self.failure: BaseException | None = None
-        self.ends_by_itself = False
-        self.closed, self.finished, self.batch_closed, self.in_batch = False, False, False, True
-        FakeStream.made[self.name] = self
-
-    def start(self) -> FakeQuery:
-        hook = start_hooks.get(self.name)
-        if hook is not None:
-            hook(self)
-        return self.query
-
-    def close(self) -> None:
-        self.closed = True
-
-    def finish(self) -> None:
-        self.finished = True
-
-    def close_batch(self) -> None:
-        self.batch_closed = True
-
-
-start_hooks: dict[str, Callable[[FakeStream], None]] = {}
-
-
-class Lead:
-    """One leadership on a thread of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.liveness = Liveness(clock=SystemClock(), until_s=float("inf"))
-        self.term = Term(Scope("rows"), 1, "anna", Version("1"), Version("1"), self.liveness)
-        self.stop, self.finish = threading.Event(), threading.Event()
-        self.killed = 0
-        self.ended: Ended | BaseException | None = None
-        self._thread: threading.Thread | None = None
-
-    def begin(self, names: str, *, until_idle: bool = False) -> dict[str, FakeStream]:
-        """Start leading; return once every stream was started (or refused)."""
-        (file := self.folder / "p.py").write_text(FILE)
-        spark = SimpleNamespace(
-            rows=SimpleNamespace(isStreaming=True, writeStream=None),
-            sink=SimpleNamespace(check=lambda output_mode: None),
-            sparkContext=SimpleNamespace(_gateway=None),
-            streams=SimpleNamespace(active=[]),
-        )
-        driver = SparkDriver(
-            scope=Scope("rows"),
-            member="anna",
-            pipeline=load_pipeline(str(file)),
-            pipeline_file=str(file),
-            params={"names": names},
-            start_spark=lambda: cast(Any, spark),
-            checkpoints=lambda name: cast(Any, None),
-            epoch=lambda: 1,
-            storage="/none",
-            spark_log="spark.log",
-            until_idle=until_idle,
-            warm=False,
-            mirror=False,
-            stop_patience=PATIENCE,
-            clock=SystemClock(),
-            events=Events.nobody,
-        )
-        driver.prepare()
-        self._thread = threading.Thread(target=self._lead, args=(driver,), daemon=True)
-        self._thread.start()
-        while names.rsplit(maxsplit=1)[-1] not in FakeStream.made and self._thread.is_alive():
-            self._thread.join(timeout=0.01)
-        return FakeStream.made
-
-    def end(self) -> Ended | BaseException | None:
-        """How it ended, once it has."""
-        assert self._thread is not None
-        self._thread.join(timeout=10)
-        assert not self._thread.is_alive()
-        return self.ended
-
-    def goes_on(self) -> bool:
-        """Whether it goes on for a while."""
-        self._thread.join(timeout=0.4)  # type: ignore[union-attr] # it began
-        return self._thread.is_alive()  # type: ignore[union-attr] # it began
-
-    def kill_jvm(self, spark: object) -> None:
-        self.killed += 1
-
-    def _lead(self, driver: SparkDriver) -> None:
-        try:
-            self.ended = driver.lead(self.term, stop=self.stop, finish=self.finish)
-        except TenureError as error:
-            self.ended = error
+from tests.spark.made_up_driver import FakeStream, Lead, made_up, start_hooks
 
 
 @pytest.fixture
 def lead(tmp_path: Path) -> Iterator[Lead]:
-    one = Lead(tmp_path)
-    FakeStream.made = {}
-    start_hooks.clear()
-    with (
-        patch.object(driver_module, "FencedStream", FakeStream),
-        patch.object(driver_module, "kill_jvm", one.kill_jvm),
-    ):
+    with made_up(tmp_path) as one:
         yield one
 
 
 def spark_error(text: str) -> StreamingQueryException:
     return StreamingQueryException(message=text)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_member_that_never_leads_has_no_mirror(lead: Lead, wanted: bool) -> None:
+    lead.mirror = wanted
+    with patch.object(driver_module, "Mirrors") as mirrors:
+        lead.begin("one")
+        lead.stop.set()
+        lead.end()
+    assert mirrors.called == wanted
 
 
 def test_a_lost_term_stops_every_query(lead: Lead) -> None:

@@ -53,12 +53,10 @@ LONG_CASES = [
 ]
 _BOTH_WAYS = [("aggregation", "1"), ("aggregation", "2"), ("join", "2"), ("transformWithStateInPandas", "2")]
 """Of these, a seed after a batch that is done is tried in each run, too: the other ones differ in nothing there."""
-ALL_CASES = [
-    pytest.param(case, committed, marks=[] if case in _BOTH_WAYS or (case in CASES and not committed) else long)
-    for long in [pytest.mark.long]
-    for case in [*CASES, *LONG_CASES]
-    for committed in (False, True)
-]
+_SHORT = [(case, False) for case in CASES] + [(case, True) for case in _BOTH_WAYS]
+_LONG = [(case, False) for case in LONG_CASES]
+_LONG += [(case, True) for case in [*CASES, *LONG_CASES] if case not in _BOTH_WAYS]
+ALL_CASES = [*_SHORT, *(pytest.param(*case, marks=pytest.mark.long) for case in _LONG)]
 
 
 def _named(value: tuple[str, str] | bool) -> str:

@@ -1,160 +1,37 @@
-"""One query under a term, attacked without Spark: what is visible when (I1, I2), and who is told what.
-
-`FakeQuery` stands where Spark stands: it writes `offsets/N` and calls what `foreachBatch` was given. `Ledger` is
-the judge of I2: at the moment of a sink's commit it looks whether the checkpoint is in the store.
-"""
+"""One query under a term, attacked without Spark: what is visible when (I1, I2), and who is told what."""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from tenure.backends.memory import MemoryServer, MemoryStore
-from tenure.blobs.filesystem import FileBlobs
-from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
-from tenure.coordination.records import Scope
 from tenure.coordination.session import Liveness, SessionKeeper
-from tenure.coordination.term import LEADER, Term
 from tenure.errors import CorruptCheckpoint, OutOfOrder, TermLost
-from tenure.events import BatchCommitted, CheckpointSaved, Event, Events, WriteRefused
-from tenure.handles.store import HandleStore
-from tenure.pipelines.pipeline import Stream
+from tenure.events import (
+    BatchCommitted,
+    CheckpointSaved,
+    Events,
+    MirrorFailed,
+    RunDirectorySeeded,
+    WriteRefused,
+)
 from tenure.sinks import Foreach
-from tenure.spark.sinks.sink import Batch, Sink, Written
-from tenure.spark.stream import FencedStream, with_trigger
+from tenure.spark.bringing import Mirrored
+from tenure.spark.run_directory import RunDirectory
+from tenure.spark.sinks.sink import Batch, Written
+from tenure.spark.stream import with_trigger
 from tenure.testing.clock import ManualClock
 from tenure.testing.faulty import FaultyStore, Gate, writes_under
-
-SCOPE, QUERY = Scope("rows"), "copy"
-
-
-class FakeSpark:
-    """As much of a DataStreamWriter as a stream uses, and of the query that it starts."""
-
-    isStreaming = True  # noqa: N815 - Spark's own name
-
-    def __init__(self) -> None:
-        self.options: dict[str, str] = {}
-        self.triggers: list[dict[str, object]] = []
-        self.on_batch: Callable[[Any, int], None] | None = None
-        self.writeStream = self  # Spark's own name
-
-    def queryName(self, name: str) -> FakeSpark:  # noqa: N802 - Spark's name
-        assert name == QUERY
-        return self
-
-    def outputMode(self, mode: str) -> FakeSpark:  # noqa: N802 - Spark's name
-        assert mode == "append"
-        return self
-
-    def option(self, name: str, value: str) -> FakeSpark:
-        self.options[name] = value
-        return self
-
-    def foreachBatch(self, function: Callable[[Any, int], None]) -> FakeSpark:  # noqa: N802 - Spark's name
-        self.on_batch = function
-        return self
-
-    def trigger(self, **how: object) -> FakeSpark:
-        self.triggers.append(how)
-        return self
-
-    def start(self) -> FakeSpark:
-        directory = Path(self.options["checkpointLocation"])
-        (directory / "offsets").mkdir(parents=True)
-        (directory / "metadata").write_text(json.dumps({"id": "the-query-id"}))
-        return self
-
-    def run(self, batch: int, *, offset: int | None = None) -> None:
-        """What Spark does for a batch."""
-        path = Path(self.options["checkpointLocation"], "offsets", str(batch))
-        path.write_text(f"v1\n{{}}\n{batch if offset is None else offset}")
-        assert self.on_batch is not None
-        self.on_batch(SimpleNamespace(), batch)
-
-
-class Ledger:
-    """What was committed by the sink, and whether its checkpoint was in the store at that moment."""
-
-    def __init__(self, newest: Callable[[], int | None]) -> None:
-        self._newest = newest
-        self.batches: list[int] = []
-        self.too_early: list[int] = []
-
-    def commit(self, batch: int) -> None:
-        newest = self._newest()
-        if newest is None or newest < batch:
-            self.too_early.append(batch)
-        self.batches.append(batch)
-
-
-class StagingSink:
-    """A sink that stages, then commits; `eager`: it does not wait for the plan."""
-
-    def __init__(self, ledger: Ledger, *, eager: bool = False) -> None:
-        self.ledger, self.eager = ledger, eager
-        self.staged = threading.Event()
-
-    def check(self, *, output_mode: str) -> None: ...
-
-    def write(self, rows: Any, batch: Batch, *, planned: Callable[[], None], events: Events) -> Written:
-        self.staged.set()
-        if not self.eager:
-            planned()
-        self.ledger.commit(batch.id)
-        return Written(repeated=False)
-
-
-class Scene:
-    """A leader, its store with faults around it, and a stream."""
-
-    def __init__(self, folder: Path, term: Term, store: FaultyStore, inner: MemoryStore) -> None:
-        self.folder, self.term, self.store = folder, term, store
-        self.told: list[Event] = []
-        self._inner = inner
-        self.ledger = Ledger(self.newest)
-        self.spark = FakeSpark()
-        self.stream: FencedStream | None = None
-
-    def newest(self) -> int | None:
-        """The newest planned batch, as anybody else sees it."""
-        found = self._inner.list(SCOPE, str(CHECKPOINTS.child(QUERY))).records
-        return int(found[-1].key.name) if found else None
-
-    def start(self, sink: object, *, term: Term | None = None, clock: Any = None) -> None:
-        clock = clock or SystemClock()
-        area = CHECKPOINTS.child(QUERY)
-        blobs = FileBlobs(str(self.folder / "blobs"))
-        handles = HandleStore(self.store, SCOPE, area=area, blobs=blobs, clock=clock)
-        self.stream = FencedStream(
-            Stream(QUERY, cast(Any, self.spark), cast(Sink, sink), "append", None),
-            term=term or self.term,
-            checkpoints=CheckpointStore(handles, query=QUERY),
-            storage=str(self.folder),
-            clock=clock,
-            events=Events(self.told.append),
-        )
-        self.stream.start()
-
-    def end_session(self) -> None:
-        """The leader's session ends in the store, and nobody tells it."""
-        leader = self.store.read(SCOPE, LEADER)
-        assert leader is not None
-        assert leader.session is not None
-        self.store.expire(leader.session)
-
-    def events(self, kind: type[Event]) -> list[Event]:
-        return [event for event in self.told if isinstance(event, kind)]
+from tests.spark.made_up_spark import QUERY, SCOPE, FakeSpark, Scene, StagingSink
 
 
 @pytest.fixture
@@ -166,8 +43,39 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         assert term is not None
         made = Scene(tmp_path, term, store, inner)
         yield made
-        if made.stream is not None:
-            made.stream.close()
+        made.close()
+
+
+class Standby:
+    """A standby with a mirror at `path`; `bad`: there is something in it that it does not know of."""
+
+    path = "runs/copy/mirror"
+
+    def __init__(self, folder: Path, *, bad: bool) -> None:
+        self.folder = folder
+        if bad:
+            (folder / self.path / "a-file").mkdir(parents=True)
+
+    def take(self, query: str, *, source: str, epoch: int) -> tuple[str, Mirrored]:
+        assert (query, epoch) == (QUERY, 1)
+        return self.path, Mirrored(RunDirectory(f"{self.folder}/{source}"), RunDirectory(f"{self.folder}/{self.path}"))
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_a_mirror_is_run_on_and_one_that_is_no_good_is_done_without(scene: Scene, bad: bool) -> None:
+    scene.start(StagingSink(scene.ledger))
+    scene.spark.run(0)
+    (first,) = scene.run_directories()
+    (scene.folder / first / "sources/0").mkdir(parents=True)
+    (scene.folder / first / "sources/0/0").write_text("v1\n17")
+    scene.start(StagingSink(scene.ledger), mirrors=Standby(scene.folder, bad=bad))
+    second = scene.run_directories()[1]
+    assert (second == Standby.path) is not bad
+    assert (scene.folder / second / "offsets/0").read_text() == (scene.folder / first / "offsets/0").read_text()
+    (seeded,) = [event for event in scene.told if isinstance(event, RunDirectorySeeded)]
+    assert (seeded.batch, seeded.mirrored) == (0, not bad)
+    failures = [event.why for event in scene.told if isinstance(event, MirrorFailed)]
+    assert [f"{Standby.path} is not empty" in why for why in failures] == [True] * bad
 
 
 def held_plan(scene: Scene, sink: StagingSink) -> tuple[Gate, threading.Thread]:

@@ -19,12 +19,12 @@ from tenure.errors import StoreUnavailable, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How a scheme is opened. `library`: the client library that the pip extra `extra` brings."""
+    """How a scheme is opened. `package`: the one to import that the pip extra `extra` brings."""
 
     form: str
     open: Callable[[SplitResult, Clock, bool], CoordinationStore]
     extra: str | None = None
-    library: str | None = None
+    package: str | None = None
 
 
 def _open_sqlite(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
@@ -66,9 +66,9 @@ def open_store(url: str, *, clock: Clock, existing: bool = False) -> Coordinatio
     try:
         return backend.open(parts, clock, existing)
     except ModuleNotFoundError as error:
-        if backend.library is None or error.name is None or error.name.split(".")[0] != backend.library:
+        if backend.package is None or error.name is None or error.name.split(".")[0] != backend.package:
             raise
         raise UsageError(
-            f"store URL {url!r} needs the Python package {backend.library!r}, which is not installed",
+            f"store URL {url!r} needs the Python package {backend.package!r}, which is not installed",
             fix=f"pip install 'tenure[{backend.extra}]'",
         ) from error

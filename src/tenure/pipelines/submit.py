@@ -42,10 +42,22 @@ _URL_OR_GLOB = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[*?\[{]")
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Flags for spark-submit. `python_files`: what the pipeline's own file can import."""
+    """Flags for spark-submit, with their values (None: it has none). `python_files`: what the pipeline's own file can
+    import."""
 
-    arguments: tuple[str, ...] = ()
+    flags: tuple[tuple[str, str | None], ...] = ()
     python_files: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> list[str]:
+        """The words of its command line."""
+        return [word for flag, value in self.flags for word in ((flag,) if value is None else (flag, value))]
+
+    @property
+    def settings(self) -> list[tuple[str, str]]:
+        """The settings of Spark among the flags, in their order."""
+        pairs = [(value or "").partition("=") for flag, value in self.flags if flag in ("--conf", "-c")]
+        return [(name, value) for name, _, value in pairs]
 
 
 def read_submit(
@@ -74,29 +86,18 @@ def read_submit(
             raise UsageError(f"{flag} in --submit is refused", fix=_REFUSED[flag])
         if flag in ("--conf", "-c") and not (value or "").startswith("spark."):
             raise UsageError(f"{flag} {value!r} in --submit is not a setting of Spark's", fix="write spark.NAME=VALUE")
-    for name, _ in settings_in(flags):
+    settings = Submit(tuple(flags)).settings
+    for name, _ in settings:
         if name in _REFUSED_SETTINGS:
             raise UsageError(f"--conf {name} in --submit is refused", fix=_REFUSED_SETTINGS[name])
     lists = [value for flag, value in flags if flag == "--py-files" and value]
-    lists += [value for flag, value in settings_in(flags) if flag == "spark.submit.pyFiles"]
+    lists += [value for name, value in settings if name == "spark.submit.pyFiles"]
     lists += [conf["spark.submit.pyFiles"]] if "spark.submit.pyFiles" in conf else []
     files = tuple(file.strip() for each in lists for file in each.split(",") if file.strip())
     for file in files:
         if not _URL_OR_GLOB.search(file) and not os.path.exists(file):
             raise UsageError(f"--py-files {file!r} is not there", fix="give the path of a .py, .zip or .egg file")
-    arguments = tuple(word for flag, value in flags for word in ((flag,) if value is None else (flag, value)))
-    return Submit(arguments, files)
-
-
-def settings_in(flags: Sequence[tuple[str, str | None]]) -> list[tuple[str, str]]:
-    """The settings of Spark among the flags."""
-    pairs = [(value or "").partition("=") for flag, value in flags if flag in ("--conf", "-c")]
-    return [(name, value) for name, _, value in pairs]
-
-
-def flags_of(submit: Submit) -> list[tuple[str, str | None]]:
-    """The flags with their values."""
-    return list(_flags(submit.arguments))
+    return Submit(tuple(flags), files)
 
 
 def importable(python_files: Sequence[str]) -> list[str]:

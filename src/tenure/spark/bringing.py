@@ -258,13 +258,18 @@ class Bringing:
 
     def ids_of_commit(self, batch: int) -> StateIds | None:
         """The ids of the state that a batch wrote; None: format 1. Reading one twice is harmless, so no lock."""
-        commits = self._mirrored.commits
         with self._lock:
             self._needed_commits.add(batch)
-        if batch not in commits:
-            path = f"commits/{batch}"
-            commits[batch] = decode_commit(self._source.read_text(path), where=self._source.where(path))
-        return commits[batch]
+        if batch not in self._mirrored.commits:
+            self.read_commit(batch)
+        return self._mirrored.commits[batch]
+
+    def read_commit(self, batch: int) -> str:
+        """The text of a batch's entry in the commit log; the ids in it are kept."""
+        path = f"commits/{batch}"
+        text = self._source.read_text(path)
+        self._mirrored.commits[batch] = decode_commit(text, where=self._source.where(path))
+        return text
 
     def _id_of(self, version: int, *, operator: str, partition: int, position: int) -> str | None:
         """The id of the state that batch `version - 1` wrote; None: format 1."""

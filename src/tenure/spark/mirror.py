@@ -44,8 +44,6 @@ class _Mirror:
     epoch: int = 0
     source: str = ""
     mirrored: Mirrored | None = None
-    batch: int = -1
-    """The newest batch that it could run; -1: none."""
     newest: int = -1
     """The newest batch that is planned; -1: none."""
     missing: int = 0
@@ -57,6 +55,11 @@ class _Mirror:
     delays: Iterator[float] = field(default_factory=_AGAIN.delays_s)
     again_s: float = float("-inf")
     """Until when it is left alone."""
+
+    @property
+    def batch(self) -> int:
+        """The newest batch that it could run; -1: none."""
+        return -1 if self.goal is None else self.goal.batch
 
 
 class Mirrors:
@@ -138,19 +141,24 @@ class Mirrors:
     def _run(self) -> None:
         swept = False
         while not self._clock.wait(self._stopped, timeout_s=ROUND_S):
+            try:
+                newest_epoch = self._epoch()
+            except TenureError as error:  # what they have got is as good as before
+                for one in self._mirrors:
+                    self._say(one, error)
+                continue
             for one in self._mirrors:
                 with self._lock:
                     if self._stopped.is_set():
                         return
                     if not swept:
-                        self._sweep(one.query)
+                        self._sweep(one.query, newest_epoch)
                     if self._clock.monotonic_s() >= one.again_s:
-                        self._round(one)
+                        self._round(one, epoch=newest_epoch + 1)
             swept = True
 
-    def _round(self, one: _Mirror) -> None:
+    def _round(self, one: _Mirror, *, epoch: int) -> None:
         try:
-            epoch = self._epoch() + 1
             newest = self._checkpoints[one.query].newest()
         except TenureError as error:  # what it has got is as good as before
             self._say(one, error)
@@ -175,7 +183,7 @@ class Mirrors:
         goal = Goal(newest.batch, newest.offsets, newest.closed)
         if one.mirrored is None:
             one.path = new_run_directory(one.query, epoch=epoch, member=self._member)
-            one.epoch, one.source, one.goal = epoch, newest.run_directory, None
+            one.epoch, one.source = epoch, newest.run_directory
             one.mirrored = Mirrored(
                 RunDirectory(f"{self._storage}/{one.source}"), RunDirectory(f"{self._storage}/{one.path}")
             )
@@ -187,7 +195,7 @@ class Mirrors:
             one.missing += change
 
         bring(one.mirrored, goal, stop=self._stopped.is_set, on_missing=count)
-        one.batch, one.goal, one.failed, one.delays = newest.batch, goal, "", _AGAIN.delays_s()
+        one.goal, one.failed, one.delays = goal, "", _AGAIN.delays_s()
 
     def _say(self, one: _Mirror, error: Exception) -> None:
         why = str(error).split("\n", 1)[0] or type(error).__name__
@@ -195,23 +203,22 @@ class Mirrors:
             one.failed = why
             self._events.emit(MirrorFailed(self._scope, query=one.query, why=why))
 
-    def _sweep(self, query: str) -> None:
+    def _sweep(self, query: str, newest_epoch: int) -> None:
         """Remove the mirrors of a member of this name that was killed: nobody has led in their epoch."""
         mine = re.compile(rf"e(\d{{8}})-{re.escape(self._member)}-[0-9a-f]{{12}}\Z")
         try:
-            newest = self._epoch()
             for name in RunDirectory(f"{self._storage}/runs/{query}").list():
                 found = mine.match(name)
-                if found is not None and int(found[1]) > newest:
+                if found is not None and int(found[1]) > newest_epoch:
                     remove_tree(f"{self._storage}/runs/{query}/{name}")
-        except (TenureError, OSError) as error:
+        except StorageError as error:
             self._events.emit(BlobLeft(self._scope, address=f"runs/{query}", why=str(error)))
 
     def _discard(self, one: _Mirror) -> None:
         if one.mirrored is None:
             return
-        one.mirrored, one.batch, one.missing = None, -1, 0
+        one.mirrored, one.goal, one.missing = None, None, 0
         try:
             remove_tree(f"{self._storage}/{one.path}")
-        except (StorageError, OSError) as error:
+        except StorageError as error:
             self._events.emit(BlobLeft(self._scope, address=one.path, why=str(error)))

@@ -52,9 +52,8 @@ class RunningQueries:
                 return Ended.LOST
             with self._lock:
                 failed, done = bool(self.errors), len(self._ended) == len(self._queries)
-            if (
-                stop.is_set() or finish.is_set()
-            ):  # first: a signal to the whole group ends the JVM too, and that is no failure
+            # Asked before failures: a signal to the whole group ends the JVM too, and that is no failure.
+            if stop.is_set() or finish.is_set():
                 return Ended.STOPPED
             if failed:
                 return Ended.FAILED

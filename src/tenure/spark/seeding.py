@@ -92,9 +92,7 @@ class _Seeding:
     def _seed_commits(self) -> None:
         if self._goal.last_commit >= 0:
             # Format 1 starts without it, but runs the batch a second time and says nothing.
-            path = f"commits/{self._goal.last_commit}"
-            self._bringing.ids_of_commit(self._goal.last_commit)
-            self._copy(path)
+            self._write(f"commits/{self._goal.last_commit}", self._bringing.read_commit(self._goal.last_commit))
 
     def _seed_sources(self) -> None:
         self.done.append(self._bringing.sources())

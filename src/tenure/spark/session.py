@@ -24,7 +24,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tenure.errors import QueryFailed, UsageError
-from tenure.pipelines.submit import Submit, flags_of, settings_in
+from tenure.pipelines.submit import Submit
 
 DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -61,7 +61,7 @@ def start_session(
 
     Raises UsageError (a setting that is refused), QueryFailed (Spark does not start).
     """
-    submitted = dict(settings_in(flags_of(submit)))
+    submitted = dict(submit.settings)
     for setting in (*conf, *submitted):
         if not setting.startswith("spark."):
             raise UsageError(f"setting {setting!r} is not one of Spark's", fix="write --conf spark.NAME=VALUE")
@@ -72,7 +72,7 @@ def start_session(
     builder = SparkSession.builder.appName(f"tenure-{name}")
     if chosen is not None:
         builder = builder.master(chosen)
-    arguments = list(submit.arguments)
+    arguments = submit.arguments
     for setting, value in {**DEFAULTS, **conf}.items():
         if setting in _JOINED:
             arguments += ["--conf", f"{setting}={value}"]

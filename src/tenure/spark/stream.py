@@ -179,7 +179,7 @@ class FencedStream:
         path, mirrored = taken
         try:
             seeded = seed_mirrored(mirrored, goal)
-        except (TenureError, OSError) as error:  # what is wrong with the source itself, a seed of its own says again
+        except TenureError as error:  # what is wrong with the source itself, a seed of its own says again
             self._events.emit(MirrorFailed(self._term.scope, query=self.name, why=str(error)))
             return None
         self._run_directory = path

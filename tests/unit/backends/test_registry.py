@@ -51,7 +51,7 @@ def test_a_missing_client_library_names_the_extra(monkeypatch: pytest.MonkeyPatc
     def open_missing(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
         raise ModuleNotFoundError("No module named 'kazoo'", name="kazoo.client")
 
-    backend = registry.Backend(form="zookeeper://hosts", open=open_missing, extra="zookeeper", library="kazoo")
+    backend = registry.Backend(form="zookeeper://hosts", open=open_missing, extra="zookeeper", package="kazoo")
     monkeypatch.setitem(registry.BACKENDS, "zookeeper", backend)
     with pytest.raises(UsageError, match=r"pip install 'tenure\[zookeeper\]'"):
         registry.open_store("zookeeper://host", clock=ManualClock())

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from tenure.errors import UsageError
-from tenure.pipelines.submit import Submit, flags_of, importable, read_submit, settings_in
+from tenure.pipelines.submit import Submit, importable, read_submit
 
 
 def test_flags_reach_it_as_they_were_written() -> None:
     text = "--driver-memory 2g --files 'a b.conf' --verbose --conf spark.x=y=z --jars=c.jar"
     found = read_submit(text, packages="g:a:1,g:b:2", conf={})
-    assert found.arguments == (
+    assert found.arguments == [
         *("--driver-memory", "2g", "--files", "a b.conf", "--verbose"),
         *("--conf", "spark.x=y=z", "--jars", "c.jar", "--packages", "g:a:1,g:b:2"),
-    )
-    assert settings_in(flags_of(found)) == [("spark.x", "y=z")]
+    ]
+    assert found.settings == [("spark.x", "y=z")]
     assert read_submit(None, conf={}) == Submit()
 
 

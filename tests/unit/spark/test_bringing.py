@@ -13,7 +13,7 @@ from tenure.errors import CorruptRunDirectory, StorageError
 from tenure.spark.bringing import Goal, Mirrored, Seeded, Stopped, bring
 from tenure.spark.run_directory import RunDirectory
 from tenure.spark.seeding import seed, seed_mirrored
-from tests.unit.spark.made_by_hand import a_run_directory, content_of, offsets_of, state_id, state_names
+from tests.unit.spark.made_by_hand import a_run_directory, content_of, offsets_of, put, state_id, state_names
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,18 @@ def test_a_takeover_brings_only_what_is_new(source: str, tmp_path: Path) -> None
     # metadata, offsets twice, a commit, the operator's metadata and schema, two sources' entries; then the state
     assert seeded.files == 8 + len(state_names(11) - state_names(10))
     assert seeded.linked == len(state_names(11) - state_names(10))
+
+
+def test_a_schema_that_a_query_may_write_again_is_left_to_the_takeover(tmp_path: Path) -> None:
+    source, schema = str(tmp_path / "source"), "state/0/1/_metadata/schema"
+    a_run_directory(source)
+    put(f"{source}/{schema}", "before")
+    mirror = Mirror(source, str(tmp_path / "mirror"))
+    mirror.bring(10)
+    assert schema not in content_of(mirror.target)
+    put(f"{source}/{schema}", "after")
+    mirror.seed(10)
+    assert content_of(mirror.target)[schema] == b"after"
 
 
 def test_what_is_needed_no_more_goes(source: str, tmp_path: Path) -> None:
