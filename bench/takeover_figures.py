@@ -18,6 +18,8 @@ from rich.table import Table
 from bench.harness import describe_machine
 
 FEED_S = 0.25
+KEEP = 1_000
+"""How many files stay in the members' folder: it is listed for each batch, and when a query is declared."""
 PHASES = ("notice", "elect", "seed", "start", "first_batch")
 
 
@@ -36,10 +38,11 @@ class Takeover:
 
 
 class Feeder:
-    """Keys `0..keys` once, then every `FEED_S` a file of 99 of them and a new one; the same into each folder."""
+    """Keys `0..keys` once, then every `FEED_S` a file of 99 of them and a new one; the same into both folders. From
+    the members' the oldest go; plain Spark, which does not run all the time, removes those that it is done with."""
 
-    def __init__(self, *folders: Path, keys: int) -> None:
-        self._folders = folders
+    def __init__(self, members: Path, plain: Path, *, keys: int) -> None:
+        self._folders = (members, plain)
         self._keys = keys
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._feed, daemon=True)
@@ -60,6 +63,7 @@ class Feeder:
         while not self._stop.wait(FEED_S):
             known = chance.integers(0, self._keys, 99)
             self._release(np.append(known, self._keys + self._number))
+            (self._folders[0] / f"{self._number - KEEP:06d}.parquet").unlink(missing_ok=True)
 
     def _release(self, keys: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         times = pa.array([now()] * len(keys), pa.timestamp("us", tz="UTC"))

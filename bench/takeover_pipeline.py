@@ -19,11 +19,10 @@ from tenure.sinks import Delta
 from tenure.spark.sinks.sink import Batch
 
 
-def new_keys(spark: SparkSession, folder: str) -> DataFrame:
-    """The query. Files that are done go: Spark lists the folder for each batch, and when the query is declared."""
-    source = spark.readStream.schema("key long, at timestamp").option("cleanSource", "delete")
-    rows = source.parquet(folder)
-    return rows.dropDuplicates(["key"])
+def new_keys(spark: SparkSession, folder: str, *, clean: str = "off") -> DataFrame:
+    """The query. `clean`: what becomes of files that are done."""
+    source = spark.readStream.schema("key long, at timestamp").option("cleanSource", clean)
+    return source.parquet(folder).dropDuplicates(["key"])
 
 
 @tenure.pipeline
@@ -50,7 +49,7 @@ def plain(folder: str, output: str, checkpoint: str, events: str) -> None:
         with open(events, "a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
 
-    query = new_keys(spark, folder).writeStream.outputMode("append").foreachBatch(put)
+    query = new_keys(spark, folder, clean="delete").writeStream.outputMode("append").foreachBatch(put)
     query.option("checkpointLocation", checkpoint).start().awaitTermination()
 
 

@@ -2,125 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tenure.backends.memory import MemoryServer, MemoryStore
-from tenure.blobs.filesystem import FileBlobs
-from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
-from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
-from tenure.coordination.term import Term
-from tenure.events import BatchCommitted, Event, Events, RehearsalFailed, StandbyWarm
-from tenure.handles.store import HandleStore
-from tenure.pipelines.pipeline import Stream
-from tenure.sinks import Delta, Foreach
-from tenure.spark.rehearsal import MORE_ROUNDS, MORE_S, ROUNDS, Rehearsals, Rounds
-from tenure.spark.sinks.sink import Batch, Sink, Written
-from tenure.spark.stream import FencedStream
+from tenure.events import BatchCommitted, Events, RehearsalFailed, StandbyWarm
+from tenure.retry import fixed_delay
+from tenure.sinks import Foreach
+from tenure.spark import rehearsal as rehearsal_module
+from tenure.spark.rehearsal import ROUNDS
+from tenure.spark.seeding import seed
+from tenure.spark.sinks.sink import Batch, Written
 from tenure.testing.waiting import wait_until
-
-SCOPE, QUERY = Scope("rows"), "hours"
-PATIENCE = timedelta(seconds=60)
-
-
-class Scene:
-    """A query over hourly counts of a folder, whose source deletes the files of a batch that is done."""
-
-    def __init__(self, spark: SparkSession, folder: Path, store: MemoryStore, term: Term) -> None:
-        self._spark, self.folder, self._store, self.term = spark, folder, store, term
-        self.told: list[Event] = []
-        self.events = Events(self.told.append)
-        self._files = 0
-        (folder / "input").mkdir()
-
-    @property
-    def rehearsals_folder(self) -> Path:
-        return self.folder / "storage" / "rehearsals" / "ben"
-
-    def feed(self, files: int) -> None:
-        for _ in range(files):
-            number, self._files = self._files, self._files + 1
-            at = [datetime(2013, 1, 1, tzinfo=UTC) + timedelta(minutes=30 * number + i) for i in range(10)]
-            table = pa.table({"id": list(range(10)), "at": pa.array(at, pa.timestamp("us", tz="UTC"))})
-            hidden = self.folder / "input" / f".{number:03d}.parquet"
-            pq.write_table(table, hidden)
-            hidden.rename(hidden.with_name(f"{number:03d}.parquet"))
-
-    def declared(self, sink: Sink, *, stateful: bool = True) -> Stream:
-        reader = self._spark.readStream.schema("id long, at timestamp").option("maxFilesPerTrigger", 1)
-        events = reader.option("cleanSource", "delete").parquet(str(self.folder / "input"))
-        rows = events.withWatermark("at", "1 hour").groupBy("at").count() if stateful else events
-        sink.check(output_mode="append")
-        return Stream(QUERY, rows, sink, "append", None)
-
-    def table(self) -> Delta:
-        return Delta(str(self.folder / "table"))
-
-    def checkpoints(self, query: str) -> CheckpointStore:
-        blobs = FileBlobs(str(self.folder / "storage" / "blobs"))
-        handles = HandleStore(self._store, SCOPE, area=CHECKPOINTS.child(query), blobs=blobs, clock=SystemClock())
-        return CheckpointStore(handles, query=query)
-
-    def lead(self, declared: Stream) -> None:
-        """Run all that was fed, as the leader."""
-        stream = FencedStream(
-            declared,
-            term=self.term,
-            checkpoints=self.checkpoints(QUERY),
-            storage=str(self.folder / "storage"),
-            clock=SystemClock(),
-            events=self.events,
-        )
-        query = stream.start()
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
-            stream.close()
-
-    def rehearsals(self, declared: Stream) -> Rehearsals:
-        return Rehearsals(
-            [declared],
-            scope=SCOPE,
-            member="ben",
-            checkpoints=self.checkpoints,
-            storage=str(self.folder / "storage"),
-            clock=SystemClock(),
-            events=self.events,
-        )
-
-    def rehearse(self, declared: Stream) -> None:
-        """Rehearse to the end."""
-        rehearsals = self.rehearsals(declared)
-        rehearsals.start()
-        rehearsals.join(timeout_s=PATIENCE.total_seconds())
-        assert self.of(StandbyWarm) or self.of(RehearsalFailed)
-
-    def of(self, kind: type[Event]) -> list[Event]:
-        return [event for event in self.told if isinstance(event, kind)]
-
-    def everything(self) -> Mapping[str, object]:
-        """All records and files that anybody but the rehearsing member reads; Spark itself may still be uploading the
-        leader's state."""
-        files: dict[str, object] = {
-            str(path.relative_to(self.folder)): (path.stat().st_size, path.stat().st_mtime_ns)
-            for path in self.folder.rglob("*")
-            if path.is_file() and "/state/" not in str(path)
-        }
-        records: dict[str, object] = {record.key: record.version for record in self._store.list(SCOPE, "").records}
-        return files | records
+from tests.spark.rehearsing import PATIENCE, SCOPE, Scene
 
 
 @pytest.fixture
@@ -190,29 +96,76 @@ def test_a_function_is_not_called(scene: Scene) -> None:
     assert calls == led
 
 
-def test_what_cannot_be_read_is_told_and_the_member_stays(scene: Scene) -> None:
+def test_what_cannot_be_read_is_told_once_and_tried_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     declared = scene.declared(scene.table())
     scene.feed(2)
     scene.lead(declared)
-    (scene.folder / "storage" / "runs").rename(scene.folder / "moved")
-    scene.rehearse(declared)
-    failed = [event for event in scene.told if isinstance(event, RehearsalFailed)]
-    assert len(failed) == ROUNDS
-    assert "is missing" in failed[0].why
+    runs = (scene.folder / "storage" / "runs").rename(scene.folder / "moved")
+    tried: list[str] = []
+
+    def noted(*args: Any, **named: Any) -> object:
+        tried.append(args[1])
+        return seed(*args, **named)
+
+    monkeypatch.setattr(rehearsal_module, "seed", noted)
+    monkeypatch.setattr(rehearsal_module, "_AGAIN", fixed_delay(delay=timedelta(milliseconds=10)))
+    monkeypatch.setattr(rehearsal_module, "_LOOK_S", 0.05)
+    rehearsals = scene.rehearsals(declared)
+    rehearsals.start()
+    wait_until(lambda: len(tried) > ROUNDS, PATIENCE, what="more attempts than rounds")
+    (failed,) = scene.of(RehearsalFailed)
+    assert isinstance(failed, RehearsalFailed)
+    assert "is missing" in failed.why
     assert scene.of(StandbyWarm) == []
+    runs.rename(scene.folder / "storage" / "runs")
+    wait_until(lambda: scene.of(StandbyWarm), PATIENCE, what="a warm standby")
+    rehearsals.join(timeout_s=PATIENCE.total_seconds())
 
 
-@pytest.mark.parametrize(
-    ("seconds", "rehearsals"),
-    [(0.5, ROUNDS + MORE_ROUNDS), (MORE_S / 4, 6), (MORE_S, ROUNDS), (10 * MORE_S, ROUNDS)],
-)
-def test_a_batch_that_takes_long_is_rehearsed_less_often(seconds: float, rehearsals: int) -> None:
-    rounds, ended_s, done = Rounds(), 0.0, 0
-    while rounds.left:
-        ended_s += seconds
-        rounds.done(ended_s)
-        done += 1
-    assert done == rehearsals
+class TidyingSink:
+    """A sink in whose rehearsals, or batches, all files of the source go between their listing and their reading."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.leads_from = folder, math.inf
+
+    def check(self, *, output_mode: str) -> None: ...
+
+    def write(self, rows: Any, batch: Batch, *, planned: Callable[[], None], events: Events) -> Written:
+        planned()
+        self._read(rows, tidy=batch.id >= self.leads_from)
+        return Written(repeated=False)
+
+    def rehearse(self, rows: Any, directory: str) -> None:
+        self._read(rows, tidy=True)
+
+    def _read(self, rows: Any, *, tidy: bool) -> None:
+        for file in self.folder.glob("*.parquet") if tidy else []:
+            file.unlink()
+        rows.write.format("noop").mode("append").save()
+
+
+def test_files_that_the_leader_removes_meanwhile_do_no_harm(scene: Scene) -> None:
+    sink = TidyingSink(scene.folder / "input")
+    declared = scene.declared(sink, stateful=False)
+    scene.feed(3)
+    scene.lead(declared)
+    assert list(sink.folder.glob("*.parquet")), "the last batch's files are still there"
+    scene.rehearse(declared)
+    assert scene.of(RehearsalFailed) == []
+    assert scene.of(StandbyWarm)
+    assert not list(sink.folder.glob("*.parquet"))
+
+
+def test_a_leader_that_misses_a_file_of_its_source_fails_also_after_a_rehearsal(scene: Scene) -> None:
+    sink = TidyingSink(scene.folder / "input")
+    declared = scene.declared(sink, stateful=False)
+    scene.feed(2)
+    scene.lead(declared)
+    scene.rehearse(declared)
+    scene.feed(2)
+    sink.leads_from = 2  # batch 1 is run again, and its file is not missed: it is gone when it is listed
+    with pytest.raises(StreamingQueryException):
+        scene.lead(declared)
 
 
 class HangingSink:

@@ -3,20 +3,22 @@ classes, the compiled code and the connections that its first batch as a leader 
 
 Promise: a rehearsal commits nothing: no checkpoint, no output, no word to the source that a batch is done; it ends
 inside the batch. What it writes lies below `rehearsals/` of the storage, under the member's name, and is removed at
-its end, and once more with the member. Not promised: that it succeeds. The leader may drop what is being read; then
-the member stays colder, and says so.
+its end, and once more with the member. Not promised: that it succeeds: then it says so, and is tried again later. Nor
+that it sees each row: a leader may remove a source's files while they are read.
 """
 
 from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.checkpoints.checkpoint import Checkpoint
@@ -26,7 +28,9 @@ from tenure.coordination.encoding import new_uid
 from tenure.errors import StorageError, TenureError
 from tenure.events import BlobLeft, Events, RehearsalFailed, StandbyWarm
 from tenure.pipelines.pipeline import Stream
+from tenure.retry import exponential_delay
 from tenure.spark.callbacks import CallerThread
+from tenure.spark.queries import one_line
 from tenure.spark.run_directory import remove_tree
 from tenure.spark.seeding import seed
 from tenure.spark.sinks.sink import Rehearsable
@@ -41,6 +45,12 @@ and a batch that takes long gains nothing by it."""
 MORE_S = 20.0
 """Counted from the end of a query's first rehearsal."""
 
+_AGAIN = exponential_delay(initial=timedelta(seconds=1), maximum=timedelta(minutes=5))
+"""How long a query whose rehearsal failed is left alone."""
+
+_MISSING_FILES = "spark.sql.files.ignoreMissingFiles"
+"""The setting under which a query reads on when a file of its source is gone."""
+
 _LOOK_S = 1.0
 """How often a standby looks for the first batch of a query that has none."""
 
@@ -51,22 +61,27 @@ class _EvaluatedError(Exception):
 
 @dataclass(slots=True)
 class Rounds:
-    """How often a query must still be rehearsed, and how often that may still fail."""
+    """How often a query must still be rehearsed, and when."""
 
     left: int = ROUNDS
     more: int = MORE_ROUNDS
-    chances: int = ROUNDS
     since_s: float | None = None
     """When its first rehearsal ended; None: not yet."""
+    again_s: float = float("-inf")
+    """Until when it is left alone."""
+    why: str = ""
+    """Why the last one failed; empty: it went well."""
+    delays: Iterator[float] = field(default_factory=_AGAIN.delays_s)
 
-    def failed(self) -> None:
-        """One did not. Beyond the rounds that are needed there is nothing to try again."""
-        self.chances -= 1
+    def failed(self, now_s: float, why: str) -> None:
+        """One did not go well. Beyond the rounds that are needed there is nothing to try again."""
+        self.why, self.again_s = why, now_s + next(self.delays)
         if self.left == 1 and self.more < MORE_ROUNDS:
             self.left = 0
 
     def done(self, now_s: float) -> None:
         """One went well."""
+        self.why, self.delays = "", _AGAIN.delays_s()
         if self.since_s is None:
             self.since_s = now_s
         if self.left > 1 or self.more == 0 or now_s - self.since_s > MORE_S:
@@ -135,15 +150,15 @@ class Rehearsals:
         began_s = self._clock.monotonic_s()
         rounds = {stream.name: Rounds() for stream in self._streams}
         while not self._abandoned.is_set():
-            waiting = [stream for stream in self._streams if rounds[stream.name].left and rounds[stream.name].chances]
+            waiting = [(stream, rounds[stream.name]) for stream in self._streams if rounds[stream.name].left]
             if not waiting:
-                break
-            done = [self._rehearse(stream, rounds[stream.name]) for stream in waiting]
+                seconds = self._clock.monotonic_s() - began_s
+                self._events.emit(StandbyWarm(scope=self._scope, member=self._member, seconds=seconds))
+                return
+            now_s = self._clock.monotonic_s()
+            done = [self._rehearse(stream, one) for stream, one in waiting if now_s >= one.again_s]
             if not any(done):
                 self._clock.wait(self._abandoned, timeout_s=_LOOK_S)
-        if all(one.left == 0 for one in rounds.values()):
-            seconds = self._clock.monotonic_s() - began_s
-            self._events.emit(StandbyWarm(scope=self._scope, member=self._member, seconds=seconds))
 
     def _rehearse(self, stream: Stream, rounds: Rounds) -> bool:
         """Rehearse once; return whether there was a batch to rehearse, and it went well. A query without a batch yet
@@ -157,9 +172,10 @@ class Rehearsals:
             self._once(stream, newest)
         except (TenureError, PySparkException, Py4JError, OSError) as error:
             if not self._abandoned.is_set():
-                rounds.failed()
-                why = str(error).split("\n", 1)[0]
-                self._events.emit(RehearsalFailed(self._scope, query=stream.name, why=why))
+                why = one_line(error)
+                if why != rounds.why:
+                    self._events.emit(RehearsalFailed(self._scope, query=stream.name, why=why))
+                rounds.failed(self._clock.monotonic_s(), why)
             return False
         if not self._abandoned.is_set():
             rounds.done(self._clock.monotonic_s())
@@ -200,7 +216,8 @@ class Rehearsals:
             with self._lock:
                 if self._abandoned.is_set():
                     return
-                query = self._query = writer.start()
+                with _missing_files_ignored(stream.rows.sparkSession):
+                    query = self._query = writer.start()  # it keeps the settings that it starts with
             try:
                 query.awaitTermination()
             except (PySparkException, Py4JError):
@@ -218,6 +235,18 @@ class Rehearsals:
             remove_tree(folder)
         except StorageError as error:
             self._events.emit(BlobLeft(self._scope, address=folder, why=str(error)))
+
+
+@contextmanager
+def _missing_files_ignored(spark: SparkSession) -> Iterator[None]:
+    """A leader whose source has `cleanSource` removes the files of a batch that is done, while we read them."""
+    before = spark.conf.get(_MISSING_FILES, "false")
+    assert before is not None
+    spark.conf.set(_MISSING_FILES, "true")
+    try:
+        yield
+    finally:
+        spark.conf.set(_MISSING_FILES, before)
 
 
 def _stop(query: StreamingQuery) -> None:

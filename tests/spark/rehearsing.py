@@ -1,0 +1,116 @@
+"""A leader and a rehearsing standby over a folder of files, on real Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from tenure.backends.memory import MemoryStore
+from tenure.blobs.filesystem import FileBlobs
+from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
+from tenure.clock import SystemClock
+from tenure.coordination.records import Scope
+from tenure.coordination.term import Term
+from tenure.events import Event, Events, RehearsalFailed, StandbyWarm
+from tenure.handles.store import HandleStore
+from tenure.pipelines.pipeline import Stream
+from tenure.sinks import Delta
+from tenure.spark.rehearsal import Rehearsals
+from tenure.spark.sinks.sink import Sink
+from tenure.spark.stream import FencedStream
+
+SCOPE, QUERY = Scope("rows"), "hours"
+PATIENCE = timedelta(seconds=60)
+
+
+class Scene:
+    """A query over hourly counts of a folder, whose source deletes the files of a batch that is done."""
+
+    def __init__(self, spark: SparkSession, folder: Path, store: MemoryStore, term: Term) -> None:
+        self._spark, self.folder, self._store, self.term = spark, folder, store, term
+        self.told: list[Event] = []
+        self.events = Events(self.told.append)
+        self._files = 0
+        (folder / "input").mkdir()
+
+    @property
+    def rehearsals_folder(self) -> Path:
+        return self.folder / "storage" / "rehearsals" / "ben"
+
+    def feed(self, files: int) -> None:
+        for _ in range(files):
+            number, self._files = self._files, self._files + 1
+            at = [datetime(2013, 1, 1, tzinfo=UTC) + timedelta(minutes=30 * number + i) for i in range(10)]
+            table = pa.table({"id": list(range(10)), "at": pa.array(at, pa.timestamp("us", tz="UTC"))})
+            hidden = self.folder / "input" / f".{number:03d}.parquet"
+            pq.write_table(table, hidden)
+            hidden.rename(hidden.with_name(f"{number:03d}.parquet"))
+
+    def declared(self, sink: Sink, *, stateful: bool = True) -> Stream:
+        reader = self._spark.readStream.schema("id long, at timestamp").option("maxFilesPerTrigger", 1)
+        events = reader.option("cleanSource", "delete").parquet(str(self.folder / "input"))
+        rows = events.withWatermark("at", "1 hour").groupBy("at").count() if stateful else events
+        sink.check(output_mode="append")
+        return Stream(QUERY, rows, sink, "append", None)
+
+    def table(self) -> Delta:
+        return Delta(str(self.folder / "table"))
+
+    def checkpoints(self, query: str) -> CheckpointStore:
+        blobs = FileBlobs(str(self.folder / "storage" / "blobs"))
+        handles = HandleStore(self._store, SCOPE, area=CHECKPOINTS.child(query), blobs=blobs, clock=SystemClock())
+        return CheckpointStore(handles, query=query)
+
+    def lead(self, declared: Stream) -> None:
+        """Run all that was fed, as the leader."""
+        stream = FencedStream(
+            declared,
+            term=self.term,
+            checkpoints=self.checkpoints(QUERY),
+            storage=str(self.folder / "storage"),
+            clock=SystemClock(),
+            events=self.events,
+        )
+        query = stream.start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+            stream.close()
+
+    def rehearsals(self, declared: Stream) -> Rehearsals:
+        return Rehearsals(
+            [declared],
+            scope=SCOPE,
+            member="ben",
+            checkpoints=self.checkpoints,
+            storage=str(self.folder / "storage"),
+            clock=SystemClock(),
+            events=self.events,
+        )
+
+    def rehearse(self, declared: Stream) -> None:
+        """Rehearse to the end."""
+        rehearsals = self.rehearsals(declared)
+        rehearsals.start()
+        rehearsals.join(timeout_s=PATIENCE.total_seconds())
+        assert self.of(StandbyWarm) or self.of(RehearsalFailed)
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.told if isinstance(event, kind)]
+
+    def everything(self) -> Mapping[str, object]:
+        """All records and files that anybody but the rehearsing member reads; Spark itself may still be uploading the
+        leader's state."""
+        files: dict[str, object] = {
+            str(path.relative_to(self.folder)): (path.stat().st_size, path.stat().st_mtime_ns)
+            for path in self.folder.rglob("*")
+            if path.is_file() and "/state/" not in str(path)
+        }
+        records: dict[str, object] = {record.key: record.version for record in self._store.list(SCOPE, "").records}
+        return files | records
