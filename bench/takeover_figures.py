@@ -18,8 +18,9 @@ from rich.table import Table
 from bench.harness import describe_machine
 
 FEED_S = 0.25
-KEEP = 1_000
-"""How many files stay in the members' folder: it is listed for each batch, and when a query is declared."""
+KEEP = 240
+"""How many files stay in the members' folder, which is listed for each batch, and when a query is declared; more where
+a batch of all keys takes longer than they last."""
 PHASES = ("notice", "elect", "seed", "start", "first_batch")
 
 
@@ -44,6 +45,7 @@ class Feeder:
     def __init__(self, members: Path, plain: Path, *, keys: int) -> None:
         self._folders = (members, plain)
         self._keys = keys
+        self._keep = KEEP + keys // 5_000
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._feed, daemon=True)
         self._number = 0
@@ -63,7 +65,7 @@ class Feeder:
         while not self._stop.wait(FEED_S):
             known = chance.integers(0, self._keys, 99)
             self._release(np.append(known, self._keys + self._number))
-            (self._folders[0] / f"{self._number - KEEP:06d}.parquet").unlink(missing_ok=True)
+            (self._folders[0] / f"{self._number - self._keep:06d}.parquet").unlink(missing_ok=True)
 
     def _release(self, keys: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         times = pa.array([now()] * len(keys), pa.timestamp("us", tz="UTC"))

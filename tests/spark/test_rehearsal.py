@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ def test_a_function_is_not_called(scene: Scene) -> None:
 
 
 def test_what_cannot_be_read_is_told_once_and_tried_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    declared = scene.declared(scene.table())
+    declared = scene.declared(scene.table(), stateful=False)  # nothing that Spark would go on uploading to where it was
     scene.feed(2)
     scene.lead(declared)
     runs = (scene.folder / "storage" / "runs").rename(scene.folder / "moved")
@@ -127,6 +127,7 @@ class TidyingSink:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.leads_from = folder, math.inf
+        self.settings: list[Mapping[str, str | None]] = []
 
     def check(self, *, output_mode: str) -> None: ...
 
@@ -139,6 +140,7 @@ class TidyingSink:
         self._read(rows, tidy=True)
 
     def _read(self, rows: Any, *, tidy: bool) -> None:
+        self.settings.append({name: rows.sparkSession.conf.get(name) for name in rehearsal_module.SETTINGS})
         for file in self.folder.glob("*.parquet") if tidy else []:
             file.unlink()
         rows.write.format("noop").mode("append").save()
@@ -154,6 +156,11 @@ def test_files_that_the_leader_removes_meanwhile_do_no_harm(scene: Scene) -> Non
     assert scene.of(RehearsalFailed) == []
     assert scene.of(StandbyWarm)
     assert not list(sink.folder.glob("*.parquet"))
+    led, rehearsed = sink.settings[:3], sink.settings[3:]
+    assert all(settings == rehearsal_module.SETTINGS for settings in rehearsed)
+    scene.lead(declared)
+    assert sink.settings[-1] == led[0]
+    assert led[0].items().isdisjoint(rehearsal_module.SETTINGS.items())
 
 
 def test_a_leader_that_misses_a_file_of_its_source_fails_also_after_a_rehearsal(scene: Scene) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -48,8 +48,13 @@ MORE_S = 20.0
 _AGAIN = exponential_delay(initial=timedelta(seconds=1), maximum=timedelta(minutes=5))
 """How long a query whose rehearsal failed is left alone."""
 
-_MISSING_FILES = "spark.sql.files.ignoreMissingFiles"
-"""The setting under which a query reads on when a file of its source is gone."""
+SETTINGS: Mapping[str, str] = {
+    # A leader whose source has `cleanSource` removes the files of a batch that is done, while we read them.
+    "spark.sql.files.ignoreMissingFiles": "true",
+    # Snapshots of a state that nobody needs: Spark would upload them after the rehearsal, in the way of a takeover.
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "1000000",
+}
+"""Under which only rehearsals run."""
 
 _LOOK_S = 1.0
 """How often a standby looks for the first batch of a query that has none."""
@@ -216,7 +221,7 @@ class Rehearsals:
             with self._lock:
                 if self._abandoned.is_set():
                     return
-                with _missing_files_ignored(stream.rows.sparkSession):
+                with _settings(stream.rows.sparkSession):
                     query = self._query = writer.start()  # it keeps the settings that it starts with
             try:
                 query.awaitTermination()
@@ -238,15 +243,16 @@ class Rehearsals:
 
 
 @contextmanager
-def _missing_files_ignored(spark: SparkSession) -> Iterator[None]:
-    """A leader whose source has `cleanSource` removes the files of a batch that is done, while we read them."""
-    before = spark.conf.get(_MISSING_FILES, "false")
-    assert before is not None
-    spark.conf.set(_MISSING_FILES, "true")
+def _settings(spark: SparkSession) -> Iterator[None]:
+    """Queries that start in the block have the settings of rehearsals, for as long as they run."""
+    before = {name: spark.conf.get(name) for name in SETTINGS}
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.set(_MISSING_FILES, before)
+        for name, was in before.items():
+            spark.conf.set(name, str(was))
 
 
 def _stop(query: StreamingQuery) -> None:
