@@ -5,10 +5,10 @@ PYTHON ?=
 ARGS ?=
 BIN := .venv/bin
 # Spark binds to loopback: no name of this machine has to resolve, and nothing is offered to the network.
-RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDIR)/$(BIN):$$PATH"
+RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDIR)/$(BIN):$(CURDIR)/.venv/etcd/usr/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format bench clean
+.PHONY: help setup servers demo test test-long lint format bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
@@ -16,13 +16,16 @@ help: ## show this list
 setup: ## install Java 17+, .venv and the packages, where missing
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh
 
+servers: setup ## fetch the servers that the tests start (etcd; ZooKeeper comes with PySpark)
+	@sh scripts/setup.sh etcd
+
 demo: setup ## a pipeline, a killed leader, a paused leader, and the check of the output (STORE=sqlite)
 	@$(RUN) $(BIN)/python -m demo.run --store $(STORE)
 
-test: lint ## lint, then all tests but the long ones
+test: lint servers ## lint, then all tests but the long ones
 	@$(RUN) $(BIN)/python -m pytest -m "not long"
 
-test-long: lint ## lint, then all tests
+test-long: lint servers ## lint, then all tests
 	@$(RUN) $(BIN)/python -m pytest
 
 lint: setup ## ruff, mypy, and the layers of ARCHITECTURE.md

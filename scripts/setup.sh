@@ -3,6 +3,7 @@
 # and a Java 17+ runtime for Spark.
 #
 #   scripts/setup.sh             the whole set-up; a second run with nothing changed asks no network and takes a moment
+#   scripts/setup.sh etcd        an etcd for the tests
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
 #
 # Promise: it writes below .venv only, and installs what is missing with apt-get when it may (root, or `sudo -n`).
@@ -92,9 +93,10 @@ make_venv() {
     "$python" -m venv "$VENV"
 }
 
-# What the installed packages depend on: the Python, and the declared dependencies.
+# What the installed packages depend on: the Python, the declared dependencies, and what is made of etcd's messages.
 wanted_stamp() { "$VENV/bin/python" -c 'import sys, hashlib, pathlib
-print(sys.version.split()[0], hashlib.sha256(pathlib.Path("pyproject.toml").read_bytes()).hexdigest())'; }
+files = ("pyproject.toml", "hatch_build.py", "src/tenure/backends/etcd/etcd.proto")
+print(sys.version.split()[0], hashlib.sha256(b"".join(pathlib.Path(file).read_bytes() for file in files)).hexdigest())'; }
 
 # A virtual environment that was moved, half made, or whose Python is gone is made anew.
 is_venv() {
@@ -145,11 +147,30 @@ set_up_java() {
     printf '%s\n' "$home" >"$JAVA_NOTE"
 }
 
+# --- etcd, for the tests -----------------------------------------------------------------------------------------
+
+# The distribution's etcd, unpacked below .venv and not installed: its package would start a service.
+set_up_etcd() {
+    if command -v etcd >/dev/null 2>&1 || [ -x "$VENV/etcd/usr/bin/etcd" ]; then
+        return 0
+    fi
+    mkdir -p "$VENV/etcd"
+    if ! (cd "$VENV/etcd" && apt-get download -qq etcd-server) >/dev/null 2>&1; then
+        apt=$(apt_command) && $apt update -qq >&2 || true
+        (cd "$VENV/etcd" && apt-get download -qq etcd-server) >&2 || true
+    fi
+    for package in "$VENV/etcd"/etcd-server_*.deb; do
+        [ -f "$package" ] && dpkg -x "$package" "$VENV/etcd" && rm "$package"
+    done
+    [ -x "$VENV/etcd/usr/bin/etcd" ] || say "no etcd: its tests are skipped; install one, or set TENURE_TEST_ETCD"
+}
+
 case "${1:-all}" in
 all)
     set_up_packages
     set_up_java
     ;;
+etcd) set_up_etcd ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: etcd, or: tool NAME" ;;
 esac

@@ -1,4 +1,4 @@
-"""Every named case of the contract, on both embedded stores."""
+"""Every named case of the contract, on every store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tenure.testing.conformance import StoreConformance, StoreRig
-from tenure.testing.rigs import MemoryRig, SqliteRig
+from tenure.testing.rigs import EtcdRig, MemoryRig, SqliteRig, ZooKeeperRig
+from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
 
 
 class TestMemory(StoreConformance):
@@ -22,5 +23,21 @@ class TestSqlite(StoreConformance):
     @pytest.fixture
     def rig(self) -> Iterator[StoreRig]:
         rig = SqliteRig()
+        yield rig
+        rig.close()
+
+
+class TestZooKeeper(StoreConformance):
+    @pytest.fixture
+    def rig(self, zookeeper: ZooKeeperEnsemble) -> Iterator[StoreRig]:
+        rig = ZooKeeperRig(zookeeper)
+        yield rig
+        rig.close()
+
+
+class TestEtcd(StoreConformance):
+    @pytest.fixture
+    def rig(self, etcd: EtcdCluster) -> Iterator[StoreRig]:
+        rig = EtcdRig(etcd)
         yield rig
         rig.close()

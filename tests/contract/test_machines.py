@@ -1,12 +1,16 @@
-"""Random histories: each store against the contract's model, and the two against each other."""
+"""Random histories: each store against the contract's model, and against the memory store."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tenure.testing.agreement import agreement_machine
 from tenure.testing.conformance import contract_machine
-from tenure.testing.rigs import MemoryRig, SqliteRig
+from tenure.testing.rigs import EtcdRig, MemoryRig, SqliteRig, ZooKeeperRig
+from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
 
 _BOUNDED = settings(
     max_examples=60,
@@ -14,6 +18,26 @@ _BOUNDED = settings(
     deadline=None,  # a step that waits for the disk is not a slow test
     suppress_health_check=[HealthCheck.too_slow],  # as above
 )
+
+_SERVED = settings(_BOUNDED, max_examples=8)
+"""For stores on servers: each step is some hundred requests."""
+
+_servers: dict[str, Any] = {}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def servers(zookeeper: ZooKeeperEnsemble, etcd: EtcdCluster) -> None:
+    """Hypothesis makes the rigs by itself."""
+    _servers.update(zookeeper=zookeeper, etcd=etcd)
+
+
+def zookeeper_rig() -> ZooKeeperRig:
+    return ZooKeeperRig(_servers["zookeeper"])
+
+
+def etcd_rig() -> EtcdRig:
+    return EtcdRig(_servers["etcd"])
+
 
 TestMemoryKeepsTheContract = contract_machine(MemoryRig).TestCase
 TestMemoryKeepsTheContract.settings = settings(_BOUNDED, max_examples=150)
@@ -23,3 +47,15 @@ TestSqliteKeepsTheContract.settings = _BOUNDED
 
 TestSqliteAgreesWithMemory = agreement_machine(MemoryRig, SqliteRig).TestCase
 TestSqliteAgreesWithMemory.settings = _BOUNDED
+
+TestZooKeeperKeepsTheContract = contract_machine(zookeeper_rig).TestCase
+TestZooKeeperKeepsTheContract.settings = _SERVED
+
+TestZooKeeperAgreesWithMemory = agreement_machine(MemoryRig, zookeeper_rig).TestCase
+TestZooKeeperAgreesWithMemory.settings = _SERVED
+
+TestEtcdKeepsTheContract = contract_machine(etcd_rig).TestCase
+TestEtcdKeepsTheContract.settings = _SERVED
+
+TestEtcdAgreesWithMemory = agreement_machine(MemoryRig, etcd_rig).TestCase
+TestEtcdAgreesWithMemory.settings = _SERVED

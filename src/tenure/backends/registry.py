@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from tenure.clock import Clock
 from tenure.coordination.store import CoordinationStore
+from tenure.coordination.store_url import StoreUrl
 from tenure.errors import StoreUnavailable, UsageError
 
 
@@ -49,9 +50,31 @@ def _open_memory(url: SplitResult, clock: Clock, existing: bool) -> Coordination
     return MemoryStore(clock=clock)
 
 
+def _open_zookeeper(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
+    from tenure.backends.zookeeper import ZooKeeperStore, ensemble_of
+
+    return ZooKeeperStore(ensemble_of(StoreUrl(url, port=2181, options=_COMMON | _ZOOKEEPER)), clock=clock)
+
+
+def _open_etcd(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
+    from tenure.backends.etcd import EtcdStore, cluster_of
+
+    options = _COMMON | (_TLS if url.scheme == "etcds" else set())
+    return EtcdStore(cluster_of(StoreUrl(url, port=2379, options=options), tls=url.scheme == "etcds"), clock=clock)
+
+
+_COMMON: Final = {"connect_timeout", "request_timeout"}
+_TLS: Final = {"ca", "cert", "key"}
+_ZOOKEEPER: Final = _TLS | {"tls", "sasl", "acl"}
+
 BACKENDS: Final[dict[str, Backend]] = {
     "sqlite": Backend(form="sqlite:///absolute/path.db", open=_open_sqlite),
     "memory": Backend(form="memory://", open=_open_memory),
+    "zookeeper": Backend(
+        form="zookeeper://host:2181,host:2181/chroot", open=_open_zookeeper, extra="zookeeper", package="kazoo"
+    ),
+    "etcd": Backend(form="etcd://host:2379,host:2379/prefix", open=_open_etcd, extra="etcd", package="grpc"),
+    "etcds": Backend(form="etcds://host:2379/prefix?ca=FILE", open=_open_etcd, extra="etcd", package="grpc"),
 }
 
 

@@ -23,6 +23,10 @@ class Guarantees:
     list_is_one_instant: bool = True
     """Whether a listing shows the scope as it was at one instant."""
     versions_survive_deletion: bool = True
-    """Whether the version of a deleted record never names a later record of the same key."""
+    """Whether the version of a deleted record never names a later state of the same key."""
+    revision_is_the_scopes_own: bool = True
+    """Whether a scope's revision grows only when the scope changes; if not, it may grow by what others do."""
+    one_session_a_commit: bool = False
+    """Whether all session-bound records of a commit must be bound to one session, which this very client opened."""
     death_noticed_at_once: bool = False
     """Whether the death of a session's process ends the session without waiting for its ttl."""

@@ -131,6 +131,12 @@ def check_commit(guarantees: Guarantees, guards: Sequence[Guard], writes: Sequen
             f"of store {guarantees.name!r}",
             fix="split it",
         )
+    bound = {write.session for write in writes if isinstance(write, Put) and write.session is not None}
+    if guarantees.one_session_a_commit and len(bound) > 1:
+        raise CommitRefused(
+            f"commit binds records to {len(bound)} sessions, and store {guarantees.name!r} permits one",
+            fix="split it",
+        )
     for write in writes:
         if isinstance(write, Put) and len(write.value) > guarantees.max_record_bytes:
             raise CommitRefused(

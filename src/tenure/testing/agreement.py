@@ -147,6 +147,14 @@ class AgreementMachine(RuleBasedStateMachine):
         self.present: set[tuple[Scope, Key]] = set()
         self.known = Known({}, lambda scope, key: (scope, key) in self.present)
         self.commits = 0
+        one, other = (side.store.guarantees for side in self.sides)
+        self.weakest = replace(
+            one,
+            versions_survive_deletion=one.versions_survive_deletion and other.versions_survive_deletion,
+            revision_is_the_scopes_own=one.revision_is_the_scopes_own and other.revision_is_the_scopes_own,
+            one_session_a_commit=one.one_session_a_commit or other.one_session_a_commit,
+        )
+        self.time_is_free = all(side.rig.time_is_free for side in self.sides)
 
     def teardown(self) -> None:
         for side in getattr(self, "sides", ()):
@@ -154,13 +162,16 @@ class AgreementMachine(RuleBasedStateMachine):
 
     def agreed(self, ask: Callable[[Side], Answer]) -> Answer:
         one, other = (ask(side) for side in self.sides)
+        if not self.weakest.revision_is_the_scopes_own:
+            assert other.revision_grew or not one.revision_grew
+            other = replace(other, revision_grew=one.revision_grew)
         assert one == other
         return one
 
     @rule(move=commit_moves)
     def commit(self, move: CommitMove) -> None:
         names = [SessionId(str(number)) for number in range(len(self.sides[0].sessions))]
-        guards, writes = resolve(move, self.known, names)
+        guards, writes = resolve(move, self.known, names, self.weakest)
         self.commits += 1
         answer = self.agreed(lambda side: side.commit(move.scope, guards, writes, self.commits))
         if answer.kind == "done":
@@ -182,7 +193,7 @@ class AgreementMachine(RuleBasedStateMachine):
     def session_call(self, which: int, call: str) -> None:
         self.agreed(lambda side: side.session_call(which, call))
 
-    @precondition(lambda self: self.sides[0].sessions)
+    @precondition(lambda self: self.sides[0].sessions and self.time_is_free)
     @rule(share=st.sampled_from([0.4, 0.6, 1.0]))
     def pass_time(self, share: float) -> None:
         for side in self.sides:
@@ -197,4 +208,8 @@ class AgreementMachine(RuleBasedStateMachine):
             assert everything == self.agreed(partial(Side.listing, client="other", scope=scope))
             self.agreed(partial(Side.listing, client="other", scope=scope, prefix="a"))
             self.agreed(partial(Side.growth, scope=scope))
-            self.present = {at for at in self.present if at[0] != scope} | {(scope, r.key) for r in everything.facts}
+            present = {(scope, record.key) for record in everything.facts}
+            for at in self.present - present:
+                if at[0] == scope:
+                    self.known.gone(*at)
+            self.present = {at for at in self.present if at[0] != scope} | present

@@ -1,17 +1,25 @@
-"""Rigs of the two embedded stores, for the conformance suite and for whoever compares a store with them."""
+"""Rigs of the stores, for the conformance suite and for whoever compares stores."""
 
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+from tenure.backends.etcd import Cluster, EtcdStore
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.backends.sqlite import SqliteStore
+from tenure.backends.zookeeper import Ensemble, ZooKeeperStore
+from tenure.backends.zookeeper.connection import Connection
+from tenure.clock import SystemClock
+from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.testing.clock import ManualClock
 from tenure.testing.conformance.rig import StoreRig
+from tenure.testing.servers.etcd import EtcdCluster
+from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
 
 
 class MemoryRig(StoreRig):
@@ -72,3 +80,83 @@ class SqliteRig(StoreRig):
         for client in self._clients:
             client.close()
         self._directory.cleanup()
+
+
+class ZooKeeperRig(StoreRig):
+    """A chroot of its own in an ensemble that runs, in real time."""
+
+    ttl = timedelta(seconds=2)
+    grace = timedelta(seconds=1)
+    time_is_free = False
+
+    def __init__(self, ensemble: ZooKeeperEnsemble) -> None:
+        self._servers = ensemble
+        self.ensemble = Ensemble(hosts=ensemble.hosts, chroot=f"/rig-{new_uid()[:12]}")
+        self._clients: list[ZooKeeperStore] = []
+        self._clock = SystemClock()
+        line = Connection(replace(self.ensemble, chroot=""), ttl=timedelta(seconds=10), pings=True)
+        line.open()
+        line.client.create(self.ensemble.chroot)
+        line.close()
+
+    def client(self) -> CoordinationStore:
+        client = ZooKeeperStore(self.ensemble)
+        self._clients.append(client)
+        return client
+
+    def kill(self, client: CoordinationStore) -> None:
+        """Closing a client breaks its lines, and tells the ensemble nothing about its sessions."""
+        client.close()
+
+    def restart(self) -> CoordinationStore:
+        for client in self._clients:
+            client.close()
+        for node in self._servers.nodes:
+            node.kill()
+        self._servers.start()
+        return self.client()
+
+    def pass_time(self, by: timedelta) -> None:
+        self._clock.sleep(by.total_seconds())
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+
+
+class EtcdRig(StoreRig):
+    """A prefix of its own in a cluster that runs, in real time."""
+
+    ttl = timedelta(seconds=2)
+    grace = timedelta(seconds=2)
+    time_is_free = False
+
+    def __init__(self, servers: EtcdCluster) -> None:
+        self._servers = servers
+        self.cluster = Cluster(endpoints=servers.endpoints, prefix=f"/rig-{new_uid()[:12]}")
+        self._clients: list[EtcdStore] = []
+        self._clock = SystemClock()
+
+    def client(self) -> CoordinationStore:
+        client = EtcdStore(self.cluster)
+        self._clients.append(client)
+        return client
+
+    def kill(self, client: CoordinationStore) -> None:
+        """Closing a client breaks its lines, and tells the cluster nothing about its sessions."""
+        client.close()
+
+    def restart(self) -> CoordinationStore:
+        for client in self._clients:
+            client.close()
+        for node in self._servers.nodes:
+            node.kill()
+        self._servers.start()
+        return self.client()
+
+    def pass_time(self, by: timedelta) -> None:
+        self._clock.sleep(by.total_seconds())
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, Put, Revision, Version, Write
-from tenure.errors import CommitRefused, GuardFailed
+from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, Put, Revision, Scope, Version, Write
+from tenure.errors import CommitRefused, GuardFailed, SessionEnded
 from tenure.testing.conformance.rig import SCOPE, StoreRig, put_new, values
 
 A = Key("a")
@@ -40,6 +40,34 @@ class DeclaredCases:
         assert values(store) == {}
         store.commit(SCOPE, guards=guards, writes=writes[:-1])
         assert len(values(store)) == limit - 1
+
+    def test_sessions_of_one_commit(self, rig: StoreRig) -> None:
+        """A commit may bind records to sessions of anybody; or to one, which the client itself opened."""
+        store, other = rig.client(), rig.client()
+        sessions = [store.open_session(ttl=rig.ttl), store.open_session(ttl=rig.ttl), other.open_session(ttl=rig.ttl)]
+        writes = [Put(Key(f"live/{number}"), b"", None, session.id) for number, session in enumerate(sessions)]
+        if not store.guarantees.one_session_a_commit:
+            store.commit(SCOPE, guards=[], writes=writes)
+            assert len(values(store)) == 3
+            return
+        with pytest.raises(CommitRefused):
+            store.commit(SCOPE, guards=[], writes=writes[:2])
+        with pytest.raises(SessionEnded):
+            store.commit(SCOPE, guards=[], writes=writes[2:])
+        assert values(store) == {}
+        store.commit(SCOPE, guards=[], writes=writes[:1])
+        other.commit(SCOPE, guards=[], writes=writes[2:])
+        assert len(values(store)) == 2
+
+    def test_what_else_moves_a_revision(self, rig: StoreRig) -> None:
+        """Commits to other scopes leave a scope's revision alone; or they may move it, and a watch may wake for it."""
+        store, other = rig.client(), rig.client()
+        put_new(store, "a")
+        before = store.list(SCOPE).revision
+        put_new(other, "a", scope=Scope("elsewhere"))
+        after = store.list(SCOPE).revision
+        assert after >= before
+        assert after == before or not store.guarantees.revision_is_the_scopes_own
 
     def test_restart(self, rig: StoreRig) -> None:
         store = rig.client()

@@ -73,7 +73,8 @@ class ContractMachine(RuleBasedStateMachine):
 
     @rule(move=commit_moves)
     def commit(self, move: CommitMove) -> None:
-        guards, writes = resolve(move, self.known, [session.id for session in self.sessions])
+        guarantees = self.store.guarantees
+        guards, writes = resolve(move, self.known, [session.id for session in self.sessions], guarantees)
         expected = self.first_refusal(move.scope, guards, writes)
         ended = self.ended_session(writes)
         done = self.answer(move.scope, guards, writes)
@@ -120,7 +121,7 @@ class ContractMachine(RuleBasedStateMachine):
         session.close()
         self.end({session.id})
 
-    @precondition(lambda self: self.living)
+    @precondition(lambda self: self.living and self.rig.time_is_free)
     @rule(kept=st.sets(st.integers(0, 5)))
     def outlive(self, kept: set[int]) -> None:
         """Sessions in `kept` are renewed half way; the others come to their end."""
@@ -172,9 +173,13 @@ class ContractMachine(RuleBasedStateMachine):
             self.records[scope, write.key] = Expected(write.value, version, write.session)
         else:
             del self.records[scope, write.key]
+            self.known.gone(scope, write.key)
 
     def end(self, sessions: set[SessionId]) -> None:
         self.living -= sessions
+        for (scope, key), record in self.records.items():
+            if record.session in sessions:
+                self.known.gone(scope, key)
         self.records = {where: record for where, record in self.records.items() if record.session not in sessions}
 
     def ended_session(self, writes: tuple[Write, ...]) -> SessionId | None:

@@ -7,11 +7,12 @@ and no commit writes below a key on which it puts a `NoneUnder`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from hypothesis import strategies as st
 
+from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import (
     Absent,
     Delete,
@@ -62,13 +63,22 @@ class CommitMove:
 
 @dataclass
 class Known:
-    """Every version that a record had, the newest last, and whether the last one is still there."""
+    """Every version that a record had, the newest last, and whether the last one is still there. Those from before
+    its deletion are named only to stores that never take them for a later one."""
 
     history: dict[tuple[Scope, Key], list[Version]]
     present: Callable[[Scope, Key], bool]
+    before: dict[tuple[Scope, Key], int] = field(default_factory=dict)
+    """How many of them are from before the record was deleted the last time."""
 
-    def pick(self, scope: Scope, key: Key, which: Which, age: int) -> Version | None:
+    def gone(self, scope: Scope, key: Key) -> None:
+        """The record was deleted."""
+        self.before[scope, key] = len(self.history.get((scope, key), []))
+
+    def pick(self, scope: Scope, key: Key, which: Which, age: int, guarantees: Guarantees) -> Version | None:
         known = self.history.get((scope, key), [])
+        if not guarantees.versions_survive_deletion:
+            known = known[self.before.get((scope, key), 0) :]
         if which == "none" or not known:
             return None
         if which == "now":
@@ -97,19 +107,22 @@ commit_moves: Final = st.builds(
 
 
 def resolve(
-    move: CommitMove, known: Known, sessions: Sequence[SessionId]
+    move: CommitMove, known: Known, sessions: Sequence[SessionId], guarantees: Guarantees
 ) -> tuple[tuple[Guard, ...], tuple[Write, ...]]:
     """The guards and writes that the move means now."""
     guards: list[Guard] = []
     writes: list[Write] = []
+    the_one: SessionId | None = None
     for guard in move.guards:
-        version = known.pick(move.scope, guard.key, guard.which, guard.age)
+        version = known.pick(move.scope, guard.key, guard.which, guard.age, guarantees)
         guards.append(Absent(guard.key) if version is None else Exact(guard.key, version))
     for write in move.writes:
-        version = known.pick(move.scope, write.key, write.which, write.age)
+        version = known.pick(move.scope, write.key, write.which, write.age, guarantees)
         if write.value is not None:
             bound = write.session is not None and bool(sessions) and write.key in BINDABLE
             session = sessions[(write.session or 0) % len(sessions)] if bound else None
+            if session is not None and guarantees.one_session_a_commit:
+                session = the_one = the_one or session
             writes.append(Put(write.key, write.value, version, session))
         elif version is not None:
             writes.append(Delete(write.key, version))

@@ -27,6 +27,8 @@ class StoreRig(ABC):
 
     ttl: timedelta = timedelta(seconds=10)
     grace: timedelta = timedelta(0)
+    time_is_free: bool = True
+    """Whether time passes without being waited for."""
 
     @abstractmethod
     def client(self) -> CoordinationStore:

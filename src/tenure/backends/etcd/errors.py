@@ -1,0 +1,58 @@
+"""What an error of gRPC says about the request that met it.
+
+Promise: one table, by the code that etcd answers with. A request that etcd refused was not applied; one that it did not
+answer, or that it gave up while its members agreed on it, may have been, or may yet be.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import grpc
+
+from tenure.errors import OutcomeUnknown, StoreUnavailable
+
+REFUSED: Final = frozenset(
+    {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.OUT_OF_RANGE,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.UNIMPLEMENTED,
+    }
+)
+"""Nothing was applied. Every other code leaves it open."""
+
+LEASE_GONE: Final = "requested lease not found"
+TOKEN_OVER: Final = ("invalid auth token", "auth revision in header is old")
+
+
+def code_of(error: grpc.RpcError) -> grpc.StatusCode:
+    """The code of an answer."""
+    code: grpc.StatusCode = error.code()
+    return code
+
+
+def words_of(error: grpc.RpcError) -> str:
+    """What etcd, or gRPC, said."""
+    return f"{(error.details() or '').strip()} ({code_of(error).name})"
+
+
+def unavailable(error: grpc.RpcError, what: str) -> StoreUnavailable:
+    """For a request of which nothing was applied. `what`: what was asked for."""
+    code, words = code_of(error), words_of(error)
+    if code is grpc.StatusCode.PERMISSION_DENIED:
+        return StoreUnavailable(f"etcd does not permit to {what}: {words}", fix="give the user's role this prefix")
+    if code is grpc.StatusCode.UNAUTHENTICATED or "authentication" in words or "user name is empty" in words:
+        return StoreUnavailable(f"etcd refuses this user: {words}", fix="check the user and its password")
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "space" in words:
+        return StoreUnavailable(f"etcd is full: {words}", fix="compact and defragment it, then disarm its alarm")
+    return StoreUnavailable(f"etcd did not {what}: {words}")
+
+
+def unknown(error: grpc.RpcError, what: str) -> OutcomeUnknown:
+    """For a request that was sent and not answered."""
+    return OutcomeUnknown(f"etcd did not say whether it did {what}: {words_of(error)}")

@@ -1,0 +1,212 @@
+"""Requests to a cluster of etcd: one endpoint at a time, the next one when it does not answer.
+
+Promise: a request is sent once. One that was not answered is never sent again from here; the next one goes to another
+endpoint. What cannot be sent is StoreUnavailable. A token that ran out is renewed: etcd refused what came with it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+import grpc
+
+from tenure.backends.etcd.errors import REFUSED, TOKEN_OVER, code_of, unavailable, words_of
+from tenure.backends.etcd.messages import pb, stubs
+from tenure.errors import StoreUnavailable
+
+T = TypeVar("T")
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.enable_retries", 0),  # gRPC sends some requests again by itself: which ones is not ours to guess
+    ("grpc.use_local_subchannel_pool", 1),  # two clients of one process share no line, so neither shares its faults
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where the cluster is, and who we are to it."""
+
+    endpoints: tuple[str, ...]
+    """`host:port` each."""
+    prefix: str = ""
+    """What all keys begin with."""
+    user: str | None = None
+    password: str = ""
+    credentials: grpc.ChannelCredentials | None = None
+    """For TLS; None: without."""
+    connect_timeout: timedelta = timedelta(seconds=5)
+    request_timeout: timedelta = timedelta(seconds=5)
+
+
+class Endpoint:
+    """A channel to one member of the cluster, and the services on it. Thread-safe."""
+
+    def __init__(self, cluster: Cluster, address: str) -> None:
+        if cluster.credentials is None:
+            self.channel = grpc.insecure_channel(address, options=_OPTIONS)
+        else:
+            self.channel = grpc.secure_channel(address, cluster.credentials, options=_OPTIONS)
+        self.address = address
+        self.kv = stubs.KVStub(self.channel)
+        self.lease = stubs.LeaseStub(self.channel)
+        self.watch = stubs.WatchStub(self.channel)
+        self.auth = stubs.AuthStub(self.channel)
+
+        self.answers = False
+        """Whether the last that was heard of it was an answer."""
+
+    def ready(self, *, timeout_s: float) -> bool:
+        """Whether it answers, and the cluster has a leader; asked only if the last thing heard of it was none."""
+        if not self.answers:
+            try:
+                self.kv.Range(pb.RangeRequest(key=b"\0", count_only=True), timeout=timeout_s, wait_for_ready=True)
+                self.answers = True
+            except grpc.RpcError as error:
+                self.answers = code_of(error) in REFUSED  # it wants to know who we are: it is there
+        return self.answers
+
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+class Rpc:
+    """Requests over one endpoint at a time. Thread-safe."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()  # guards the three below
+        self._endpoints: list[Endpoint | None] = [None] * len(cluster.endpoints)  # None: not tried yet
+        self._at = 0
+        self._token: str | None = None  # None: there is none yet
+        self._closed = False
+        self.request_timeout_s: Final = cluster.request_timeout.total_seconds()
+
+    def read(self, ask: Callable[[Endpoint, float, Metadata], T], what: str) -> T:
+        """The answer to a request that changes nothing: every endpoint is asked. Raises StoreUnavailable."""
+        failed: grpc.RpcError | None = None
+        for _ in self._cluster.endpoints:
+            endpoint = self.endpoint()
+            try:
+                return self.send(endpoint, ask)
+            except grpc.RpcError as error:
+                if code_of(error) in REFUSED:
+                    raise unavailable(error, what) from error
+                failed = error
+        assert failed is not None
+        raise unavailable(failed, what) from failed
+
+    def send(self, endpoint: Endpoint, ask: Callable[[Endpoint, float, Metadata], T]) -> T:
+        """The answer to one request. Raises grpc.RpcError, StoreUnavailable (nothing was sent)."""
+        try:
+            return ask(endpoint, self.request_timeout_s, self.metadata(endpoint))
+        except grpc.RpcError as error:
+            if any(words in words_of(error) for words in TOKEN_OVER):
+                self.forget_token()
+                return ask(endpoint, self.request_timeout_s, self.metadata(endpoint))
+            if code_of(error) not in REFUSED:
+                self.leave(endpoint)
+            raise
+
+    def endpoint(self) -> Endpoint:
+        """The endpoint in use, or the next one that there is a line to. Raises StoreUnavailable: nothing was sent."""
+        count = len(self._cluster.endpoints)
+        share_s = self._cluster.connect_timeout.total_seconds() / count
+        for _ in range(count):
+            with self._lock:
+                if self._closed:
+                    raise StoreUnavailable("the store is closed")
+                at = self._at
+                endpoint = self._endpoints[at]
+                if endpoint is None:
+                    endpoint = self._endpoints[at] = Endpoint(self._cluster, self._cluster.endpoints[at])
+            if endpoint.ready(timeout_s=share_s):
+                return endpoint
+            self.leave(endpoint)
+        raise StoreUnavailable(
+            f"etcd at {','.join(self._cluster.endpoints)} cannot be reached",
+            fix="check the hosts, ports and certificates",
+        )
+
+    def leave(self, endpoint: Endpoint) -> None:
+        """Use the next endpoint from now on, if this one is in use."""
+        endpoint.answers = False
+        with self._lock:
+            if self._endpoints[self._at] is endpoint:
+                self._at = (self._at + 1) % len(self._endpoints)
+
+    def metadata(self, endpoint: Endpoint) -> Metadata:
+        """Who we are, for a request. Raises StoreUnavailable: etcd does not know us, or does not say."""
+        if self._cluster.user is None:
+            return ()
+        with self._lock:
+            token = self._token
+        if token is None:
+            request = pb.AuthenticateRequest(name=self._cluster.user, password=self._cluster.password)
+            try:
+                token = str(endpoint.auth.Authenticate(request, timeout=self.request_timeout_s).token)
+            except grpc.RpcError as error:
+                raise unavailable(error, f"let user {self._cluster.user!r} in") from error
+            with self._lock:
+                self._token = token
+        return (("token", token),)
+
+    def forget_token(self) -> None:
+        """The token is not valid any more."""
+        with self._lock:
+            self._token = None
+
+    def close(self) -> None:
+        """Break all lines."""
+        with self._lock:
+            self._closed = True
+            endpoints, self._endpoints = self._endpoints, [None] * len(self._endpoints)
+        for endpoint in endpoints:
+            if endpoint is not None:
+                endpoint.channel.close()
+
+
+def end_of(prefix: bytes) -> bytes:
+    """Where the range of all keys that begin with `prefix` ends, as etcd wants it."""
+    end = bytearray(prefix)
+    end[-1] += 1  # no key's last byte is 0xff: they are UTF-8
+    return bytes(end)
+
+
+class Requests:
+    """What is sent over a stream: an iterator that waits for the next one, and ends when it is closed."""
+
+    def __init__(self) -> None:
+        self._ready = threading.Condition()
+        self._waiting: list[Any] = []
+        self._closed = False
+
+    def put(self, request: Any) -> None:
+        """Send it."""
+        with self._ready:
+            self._waiting.append(request)
+            self._ready.notify()
+
+    def close(self) -> None:
+        """Send nothing more."""
+        with self._ready:
+            self._closed = True
+            self._ready.notify()
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            with self._ready:
+                while not self._waiting and not self._closed:
+                    self._ready.wait()
+                if self._closed:
+                    return
+                request = self._waiting.pop(0)
+            yield request

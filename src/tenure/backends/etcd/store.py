@@ -1,0 +1,222 @@
+"""The store on a cluster of etcd: a scope is a prefix, a record a key, a commit one transaction.
+
+Promise: the contract of `coordination.store`. A version is the revision in which the key was changed the last time,
+which etcd counts over all keys and never gives twice; so the version of a deleted record names nothing any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+import grpc
+
+from tenure.backends.etcd.errors import LEASE_GONE, REFUSED, code_of, unavailable, unknown, words_of
+from tenure.backends.etcd.messages import pb
+from tenure.backends.etcd.rpc import Cluster, Rpc, end_of
+from tenure.backends.etcd.session import EtcdSession, KeepAlive, session_name
+from tenure.backends.etcd.watch import EtcdChanges
+from tenure.clock import Clock, SystemClock
+from tenure.coordination.guarantees import Guarantees
+from tenure.coordination.records import (
+    Absent,
+    Commit,
+    Exact,
+    Guard,
+    Key,
+    Listing,
+    NoneUnder,
+    Put,
+    Record,
+    Revision,
+    Scope,
+    SessionId,
+    Version,
+    Write,
+    implied_guard,
+)
+from tenure.coordination.store import check_commit
+from tenure.errors import CommitRefused, GuardFailed, SessionEnded, StoreUnavailable, UsageError
+
+GUARANTEES: Final = Guarantees(
+    name="etcd",
+    max_record_bytes=1_000_000,
+    max_writes=128,
+    many_hosts=True,
+    survives_restart=True,
+    revision_is_the_scopes_own=False,
+)
+MAX_REQUEST_BYTES: Final = 1_500_000
+"""etcd's own limit (`--max-request-bytes`) is 1.5 MiB."""
+
+
+class EtcdStore:
+    """A client of a cluster."""
+
+    def __init__(self, cluster: Cluster, *, clock: Clock | None = None) -> None:
+        self._cluster = cluster
+        self._clock: Clock = clock or SystemClock()
+        self._rpc = Rpc(cluster)
+        self._keep_alive = KeepAlive(self._rpc)
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return GUARANTEES
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def read(self, scope: Scope, key: Key) -> Record | None:
+        path = self._path(scope, key)
+        found = self._range(pb.RangeRequest(key=path))
+        return self._record(scope, found.kvs[0]) if found.kvs else None
+
+    def list(self, scope: Scope, prefix: str = "") -> Listing:
+        start = self._path(scope, f"{prefix}/" if prefix else "")
+        found = self._range(pb.RangeRequest(key=start, range_end=end_of(start)))
+        records = sorted((self._record(scope, one) for one in found.kvs), key=lambda record: record.key)
+        return Listing(tuple(records), Revision(found.header.revision))
+
+    def watch(self, scope: Scope, *, after: Revision) -> EtcdChanges:
+        return EtcdChanges(self._rpc, scope, self._path(scope, ""), after=after, clock=self._clock)
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
+        check_commit(GUARANTEES, guards, writes)
+        judged = [*guards, *map(implied_guard, writes)]
+        request = pb.TxnRequest(
+            compare=[self._compare(scope, guard) for guard in judged],
+            success=[self._operation(scope, write) for write in writes],
+            failure=[self._look(scope, guard) for guard in judged],
+        )
+        if request.ByteSize() > MAX_REQUEST_BYTES:
+            raise CommitRefused(
+                f"commit of {request.ByteSize()} bytes is over the {MAX_REQUEST_BYTES} of store 'etcd'", fix="split it"
+            )
+        endpoint = self._rpc.endpoint()
+        try:
+            answer = self._rpc.send(
+                endpoint, lambda at, timeout_s, metadata: at.kv.Txn(request, timeout=timeout_s, metadata=metadata)
+            )
+        except grpc.RpcError as error:
+            if LEASE_GONE in words_of(error):
+                raise SessionEnded(self._ended(writes)) from error
+            if code_of(error) in REFUSED:
+                raise unavailable(error, f"commit to scope {scope!r}") from error
+            raise unknown(error, f"commit to scope {scope!r}") from error
+        if not answer.succeeded:
+            raise GuardFailed(_first_failing(judged, answer.responses), scope=scope)
+        revision = int(answer.header.revision)
+        versions = {write.key: Version(str(revision)) for write in writes if isinstance(write, Put)}
+        return Commit(versions, Revision(revision))
+
+    def open_session(self, *, ttl: timedelta) -> EtcdSession:
+        seconds = ttl // timedelta(seconds=1)
+        if timedelta(seconds=seconds) != ttl or seconds < 1:
+            raise UsageError(f"a ttl of {ttl.total_seconds():g} s is not one of etcd's", fix="give it in whole seconds")
+        endpoint = self._rpc.endpoint()
+        try:
+            granted = self._rpc.send(
+                endpoint,
+                lambda at, timeout_s, metadata: at.lease.LeaseGrant(
+                    pb.LeaseGrantRequest(TTL=seconds), timeout=timeout_s, metadata=metadata
+                ),
+            )
+        except grpc.RpcError as error:
+            if code_of(error) in REFUSED:
+                raise unavailable(error, "open a session") from error
+            raise unknown(error, "open a session") from error
+        session = EtcdSession(self._rpc, self._keep_alive, int(granted.ID), ttl)
+        if seconds != granted.TTL:
+            session.close()
+            raise UsageError(
+                f"a ttl of {seconds} s is shorter than etcd permits: it makes it {granted.TTL} s",
+                fix="choose that one, or set etcd's --election-timeout",
+            )
+        return session
+
+    def close(self) -> None:
+        self._keep_alive.close()
+        self._rpc.close()
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _path(self, scope: Scope, key: str) -> bytes:
+        return f"{self._cluster.prefix}/{scope}/{key}".encode()
+
+    def _record(self, scope: Scope, found: Any) -> Record:
+        key = Key(found.key[len(self._path(scope, "")) :].decode())
+        session = session_name(found.lease) if found.lease else None
+        return Record(key, bytes(found.value), Version(str(found.mod_revision)), session)
+
+    def _range(self, request: Any) -> Any:
+        return self._rpc.read(
+            lambda at, timeout_s, metadata: at.kv.Range(request, timeout=timeout_s, metadata=metadata), "read records"
+        )
+
+    def _compare(self, scope: Scope, guard: Guard) -> Any:
+        path = self._path(scope, guard.key)
+        if isinstance(guard, Exact):
+            version = int(guard.version)
+            return pb.Compare(key=path, result=pb.Compare.EQUAL, target=pb.Compare.MOD, mod_revision=version)
+        if isinstance(guard, NoneUnder):
+            # etcd: true if it is so for every key of the range; no key was created in revision 0.
+            path += b"/"
+            return pb.Compare(
+                key=path,
+                range_end=end_of(path),
+                result=pb.Compare.EQUAL,
+                target=pb.Compare.CREATE,
+                create_revision=0,
+            )
+        return pb.Compare(key=path, result=pb.Compare.EQUAL, target=pb.Compare.CREATE, create_revision=0)
+
+    def _look(self, scope: Scope, guard: Guard) -> Any:
+        """What tells whether the guard holds, in the same instant in which the transaction was refused."""
+        path = self._path(scope, guard.key)
+        if isinstance(guard, NoneUnder):
+            path += b"/"
+            return pb.RequestOp(
+                request_range=pb.RangeRequest(key=path, range_end=end_of(path), limit=1, keys_only=True)
+            )
+        return pb.RequestOp(request_range=pb.RangeRequest(key=path, keys_only=True))
+
+    def _operation(self, scope: Scope, write: Write) -> Any:
+        path = self._path(scope, write.key)
+        if isinstance(write, Put):
+            lease = 0 if write.session is None else int(write.session, 16)
+            return pb.RequestOp(request_put=pb.PutRequest(key=path, value=write.value, lease=lease))
+        return pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=path))
+
+    def _ended(self, writes: Sequence[Write]) -> SessionId:
+        """The first session of these writes that has ended; at least one has."""
+        bound = [write.session for write in writes if isinstance(write, Put) and write.session is not None]
+        for session in bound:
+            request = pb.LeaseTimeToLiveRequest(ID=int(session, 16))
+            try:
+                found = self._rpc.read(
+                    lambda at, timeout_s, metadata, request=request: at.lease.LeaseTimeToLive(  # type: ignore[misc] # a default binds the loop's variable
+                        request, timeout=timeout_s, metadata=metadata
+                    ),
+                    "ask for a session",
+                )
+            except StoreUnavailable:
+                continue
+            if found.TTL <= 0:
+                return session
+        return bound[0]
+
+
+def _first_failing(judged: Sequence[Guard], responses: Sequence[Any]) -> Guard:
+    """The first guard that did not hold when the transaction was refused."""
+    for guard, response in zip(judged, responses, strict=True):
+        found = response.response_range.kvs
+        if isinstance(guard, Exact):
+            holds = len(found) == 1 and str(found[0].mod_revision) == guard.version
+        else:
+            assert isinstance(guard, Absent | NoneUnder)
+            holds = not found
+        if not holds:
+            return guard
+    raise AssertionError("etcd refused a transaction all of whose comparisons hold")

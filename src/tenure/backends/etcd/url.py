@@ -1,0 +1,34 @@
+"""The cluster that a store URL names."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import grpc
+
+from tenure.backends.etcd.rpc import Cluster
+from tenure.coordination.store_url import StoreUrl
+from tenure.errors import UsageError
+
+
+def cluster_of(url: StoreUrl, *, tls: bool) -> Cluster:
+    """With `tls`: `ca`, the certificate to trust (without it those of the system); `cert` and `key`, who we are.
+    Raises UsageError."""
+    return Cluster(
+        endpoints=url.hosts,
+        prefix=url.path,
+        user=url.user,
+        password=url.password,
+        credentials=_credentials(url) if tls else None,
+        connect_timeout=url.duration("connect_timeout", timedelta(seconds=5)),
+        request_timeout=url.duration("request_timeout", timedelta(seconds=5)),
+    )
+
+
+def _credentials(url: StoreUrl) -> grpc.ChannelCredentials:
+    ca, cert, key = (url.file(option) for option in ("ca", "cert", "key"))
+    if (cert is None) != (key is None):
+        raise UsageError("a store URL has one of cert and key, and needs both", fix="give both, or neither")
+    content = [None if path is None else Path(path).read_bytes() for path in (ca, key, cert)]
+    return grpc.ssl_channel_credentials(*content)

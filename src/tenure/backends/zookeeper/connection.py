@@ -1,0 +1,205 @@
+"""One connection to the ensemble, with one session of ZooKeeper's, for its whole life.
+
+Promise: when the session has expired the connection is over, and nothing is ever sent under another one: kazoo would
+open a new session by itself, and send in it what was asked for in the old one. What waits for an answer when the line
+breaks is told so, and never sent again. Not promised: that a request that timed out is not applied later.
+
+Uses two things of kazoo that it does not document (`ConnectionHandler._connect_attempt` and `_connect`), so its
+version is pinned.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, ZookeeperError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
+from kazoo.protocol.states import KazooState
+from kazoo.security import ACL
+
+from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
+from tenure.errors import StoreUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Ensemble:
+    """Where the ensemble is, and who we are to it."""
+
+    hosts: str
+    """`host:port`, joined by commas, as they were written."""
+    chroot: str = ""
+    """Path that everything lies below; empty: the root."""
+    auth: tuple[tuple[str, str], ...] = ()
+    """Schemes and credentials: `("digest", "user:password")`."""
+    sasl: tuple[tuple[str, str], ...] = ()
+    """Options of kazoo's SASL client."""
+    tls: tuple[tuple[str, Any], ...] = ()
+    """kazoo's options for TLS."""
+    acl: tuple[ACL, ...] | None = None
+    """Of what we create; None: anybody may do anything."""
+    connect_timeout: timedelta = timedelta(seconds=5)
+    request_timeout: timedelta = timedelta(seconds=10)
+
+
+class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type information
+    """kazoo's connection, for one session: it ends when the session has expired, and tells what was agreed on."""
+
+    ttl_s: float | None = None
+    """How long the ensemble keeps the session without a word; None: there was none yet."""
+    pings = True
+    """Whether an idle connection keeps its session alive."""
+
+    def _connect(self, *args: Any) -> Any:
+        read_timeout_ms, connect_timeout_ms = super()._connect(*args)
+        self.ttl_s = read_timeout_ms / 1000 * 1.5  # kazoo waits for two thirds of what was agreed on
+        return read_timeout_ms, connect_timeout_ms
+
+    def _connect_attempt(self, *args: Any) -> Any:
+        if self.ttl_s is not None and self.client._session_id is None:
+            return STOP_CONNECTING  # the session has expired: another one would be a new beginning
+        return super()._connect_attempt(*args)
+
+    def _send_ping(self, connect_timeout: float) -> None:
+        if self.pings:
+            super()._send_ping(connect_timeout)
+
+    def drop(self) -> None:
+        """Break the line, so that another server is tried."""
+        line = self._socket
+        if line is not None:
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+
+
+class Connection:
+    """A client of kazoo that cannot outlive its session. Thread-safe."""
+
+    def __init__(self, ensemble: Ensemble, *, ttl: timedelta, pings: bool) -> None:
+        """`ttl`: how long the session shall live without a word. `pings`: whether an idle connection says one."""
+        self._ensemble = ensemble
+        self.client = KazooClient(
+            hosts=ensemble.hosts + ensemble.chroot,
+            timeout=ttl.total_seconds(),
+            auth_data=list(ensemble.auth) or None,
+            default_acl=None if ensemble.acl is None else list(ensemble.acl),
+            connection_retry={"max_tries": -1, "delay": 0.05, "max_delay": 0.5},
+            command_retry={"max_tries": 0},
+            logger=_QUIET,
+            **dict(ensemble.tls),
+        )
+        self._handler = _Handler(
+            self.client,
+            self.client._conn_retry.copy(),
+            logger=_QUIET,
+            sasl_options=dict(ensemble.sasl) or None,
+        )
+        self._handler.pings = pings
+        self.client._connection = self._handler
+        self._session_id: int | None = None  # None: not open
+        self._connected = threading.Event()
+        self._over = threading.Event()
+        self.client.add_listener(self._note)
+
+    @property
+    def over(self) -> bool:
+        """Whether its session has ended, or it was closed."""
+        return self._over.is_set()
+
+    @property
+    def ttl(self) -> timedelta:
+        """How long the ensemble keeps the session without a word."""
+        assert self._handler.ttl_s is not None, "it is not open"
+        return timedelta(seconds=self._handler.ttl_s)
+
+    @property
+    def session_id(self) -> int:
+        """ZooKeeper's number of the session."""
+        assert self._session_id is not None, "it is not open"
+        return self._session_id
+
+    def open(self) -> None:
+        """Connect. Raises StoreUnavailable."""
+        try:
+            self.client.start(timeout=self._ensemble.connect_timeout.total_seconds())
+        except (KazooException, KazooTimeoutError) as error:
+            raise StoreUnavailable(
+                f"ZooKeeper at {self._ensemble.hosts} cannot be reached: {error}", fix="check the hosts and ports"
+            ) from error
+        found = self.client.client_id
+        assert found is not None
+        self._session_id = found[0]
+
+    def has_chroot(self) -> bool:
+        """Whether the path that everything lies below is there. Raises StoreUnavailable."""
+        try:
+            (found,) = self.ask(lambda client: [client.exists_async("/")])
+        except NOT_ANSWERED as error:
+            raise unavailable(error, "look for the chroot") from error
+        return not self._ensemble.chroot or found is not None
+
+    def ask(self, request: Callable[[KazooClient], Sequence[Any]], *, timeout_s: float | None = None) -> list[Any]:
+        """The answers to requests that are sent one after the other, without waiting in between; an error that
+        ZooKeeper answers with is an answer. Raises what kazoo raises when there is none, StoreUnavailable: nothing
+        was sent."""
+        wait_s = self._ensemble.request_timeout.total_seconds() if timeout_s is None else timeout_s
+        if not self._connected.wait(min(wait_s, self._ensemble.connect_timeout.total_seconds())) or self.over:
+            raise StoreUnavailable(f"ZooKeeper at {self._ensemble.hosts} is away; nothing was sent")
+        return [_answer(one, wait_s) for one in request(self.client)]
+
+    def drop(self) -> None:
+        """Break the line: what waits for an answer is told so, and another server is tried."""
+        self._handler.drop()
+
+    def close(self) -> bool:
+        """End the session; return whether the ensemble was told."""
+        told = self._connected.is_set() and not self.over
+        self._end(told)
+        return told
+
+    def abandon(self) -> None:
+        """Break the line for good and tell nobody: the session ends by its ttl."""
+        self._end(told=False)
+
+    def _end(self, told: bool) -> None:
+        self._over.set()
+        with suppress(KazooException, KazooTimeoutError, OSError):
+            if told:
+                self.client.stop()
+            else:
+                self.client._stopped.set()
+                self._handler.drop()
+                self.client._safe_close()
+        with suppress(Exception):
+            self.client.close()
+
+    def _note(self, state: str) -> None:
+        """Called by kazoo, in the thread of the connection, before anything else is sent."""
+        if state == KazooState.CONNECTED:
+            self._connected.set()
+        else:
+            self._connected.clear()
+        if state == KazooState.LOST:
+            self._over.set()
+
+
+def _answer(one: Any, wait_s: float) -> Any:
+    try:
+        return one.get(timeout=wait_s)
+    except NOT_ANSWERED:
+        raise
+    except ZookeeperError as error:
+        return error
+
+
+_QUIET = logging.getLogger("tenure.zookeeper")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False

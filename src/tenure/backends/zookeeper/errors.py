@@ -1,0 +1,71 @@
+"""What an error of kazoo says about the request that met it.
+
+Promise: one table. A request that was answered with an error was not applied; one that was not answered may have been,
+or may yet be. A read that was not answered is a store that is unavailable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    OperationTimeoutError,
+    QuotaExceededError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+    SessionMovedError,
+    ThrottledOpError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+
+from tenure.errors import OutcomeUnknown, StoreUnavailable
+
+NOT_ANSWERED: Final = (
+    ConnectionLoss,
+    ConnectionClosedError,
+    SessionExpiredError,
+    SessionMovedError,
+    OperationTimeoutError,
+    KazooTimeoutError,
+)
+"""The request may have been applied. Also where the session expired: it may have been applied before."""
+
+ROLLED_BACK: Final = (RolledBackError, RuntimeInconsistency)
+"""What the operations of a multi say that did not fail themselves."""
+
+
+def unavailable(error: KazooException | KazooTimeoutError, what: str) -> StoreUnavailable:
+    """For a request of which nothing was applied. `what`: what was asked for."""
+    if isinstance(error, NoAuthError):
+        return StoreUnavailable(
+            f"ZooKeeper does not permit to {what}", fix="check the user, its password and the ACL of the chroot"
+        )
+    if isinstance(error, AuthFailedError):
+        return StoreUnavailable("ZooKeeper refuses this user", fix="check the user and its password")
+    if isinstance(error, QuotaExceededError | ThrottledOpError):
+        return StoreUnavailable(f"ZooKeeper does not {what}: {type(error).__name__}")
+    return StoreUnavailable(f"ZooKeeper did not {what}: {_words(error)}")
+
+
+def unknown(error: BaseException, what: str) -> OutcomeUnknown:
+    """For a request that was sent and not answered."""
+    return OutcomeUnknown(f"ZooKeeper did not say whether it did {what}: {_words(error)}")
+
+
+def first_failure(results: Sequence[object]) -> tuple[int, BaseException] | None:
+    """The operation of a multi that failed by itself, and its error; None: all of them were applied. kazoo returns
+    errors as results and raises none of them."""
+    failed = [(number, result) for number, result in enumerate(results) if isinstance(result, BaseException)]
+    own = [(number, error) for number, error in failed if not isinstance(error, ROLLED_BACK)]
+    return next(iter(own or failed), None)
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__

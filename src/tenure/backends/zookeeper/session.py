@@ -1,0 +1,67 @@
+"""Sessions of the ZooKeeper store: one connection and one session of ZooKeeper's each.
+
+Promise: a session lives for its ttl after the last renewal reached the ensemble, because nothing else is said on its
+connection, kazoo's pings included. Renewing is a `sync`: ZooKeeper's leader itself judges whether the session lives,
+which a follower that lags behind does not know. Once ended it never comes back: its connection cannot have another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from tenure.backends.zookeeper.connection import Connection
+from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
+from tenure.coordination.records import Scope, SessionId
+from tenure.errors import SessionEnded, StoreUnavailable
+
+_SHARE = 4
+"""A renewal that takes longer than this part of the ttl is tried over another server."""
+
+
+def session_name(number: int) -> SessionId:
+    """ZooKeeper's number of a session as it prints it."""
+    return SessionId(f"0x{number & 0xFFFF_FFFF_FFFF_FFFF:x}")
+
+
+class ZooKeeperSession:
+    """A session of a `ZooKeeperStore`."""
+
+    def __init__(self, connection: Connection, ttl: timedelta, *, forget: Callable[[SessionId], None]) -> None:
+        self.connection = connection
+        self._id = session_name(connection.session_id)
+        self._ttl = ttl
+        self._forget = forget
+        self.marked: set[Scope] = set()
+        """The scopes that know of it."""
+
+    @property
+    def id(self) -> SessionId:
+        return self._id
+
+    @property
+    def ttl(self) -> timedelta:
+        return self._ttl
+
+    def renew(self) -> None:
+        if self.connection.over:
+            raise SessionEnded(self._id)
+        try:
+            (answer,) = self.connection.ask(
+                lambda client: [client.sync_async("/")], timeout_s=self._ttl.total_seconds() / _SHARE
+            )
+        except (*NOT_ANSWERED, StoreUnavailable) as error:
+            if self.connection.over:
+                raise SessionEnded(self._id) from error
+            self.connection.drop()
+            raise StoreUnavailable(f"session {self._id} was not renewed: {error or type(error).__name__}") from error
+        if isinstance(answer, BaseException):
+            raise unavailable(answer, "renew a session")
+
+    def close(self) -> None:
+        if self.connection.over:
+            return
+        told = self.connection.close()
+        self._forget(self._id)
+        if not told:
+            raise StoreUnavailable(f"session {self._id} could not be closed", fix="it ends by itself at its ttl")

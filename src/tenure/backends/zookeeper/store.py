@@ -1,0 +1,311 @@
+"""The store on a ZooKeeper ensemble: a scope is a node, a record a node below it, a commit one multi.
+
+Promise: the contract of `coordination.store`, with what `GUARANTEES` declares instead. Every commit writes the scope's
+node, so its transaction id is the scope's revision; a session marks each scope in which it binds records, so that its
+end is seen there. A record that is bound to a session is an ephemeral node of that very session of ZooKeeper's; only
+the client that opened a session can bind to it. Data of others below the chroot is left alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    BadVersionError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
+
+from tenure.backends.zookeeper.connection import Connection, Ensemble
+from tenure.backends.zookeeper.errors import NOT_ANSWERED, first_failure, unavailable, unknown
+from tenure.backends.zookeeper.plan import (
+    MARKERS,
+    Check,
+    Create,
+    Operation,
+    Plan,
+    SetData,
+    State,
+    View,
+    first_failing,
+    make_plan,
+    marker_of,
+    paths_to_read,
+)
+from tenure.backends.zookeeper.reading import Found, ask, node_of, nodes_at, nodes_below, record_of
+from tenure.backends.zookeeper.session import ZooKeeperSession
+from tenure.backends.zookeeper.watch import ZooKeeperChanges
+from tenure.clock import Clock, SystemClock
+from tenure.coordination.guarantees import Guarantees
+from tenure.coordination.records import Commit, Guard, Key, Listing, Put, Record, Revision, Scope, SessionId, Write
+from tenure.coordination.store import check_commit
+from tenure.errors import CommitRefused, GuardFailed, SessionEnded, StoreUnavailable, UsageError
+
+GUARANTEES: Final = Guarantees(
+    name="zookeeper",
+    max_record_bytes=1_000_000,
+    max_writes=1000,
+    many_hosts=True,
+    survives_restart=True,
+    list_is_one_instant=False,
+    versions_survive_deletion=False,
+    revision_is_the_scopes_own=False,
+    one_session_a_commit=True,
+)
+MAX_REQUEST_BYTES: Final = 1_040_000
+"""ZooKeeper's own limit (`jute.maxbuffer`) is 1,048,575; what is larger it answers by breaking the line."""
+
+_ATTEMPTS = 30
+"""How often a commit is planned anew while others change what it was planned on."""
+
+_LISTINGS = 3
+"""How often a listing is read again when the scope has changed meanwhile."""
+
+_OWN_TTL: Final = timedelta(seconds=10)
+"""Of the session over which is read; nothing is bound to it."""
+
+
+class ZooKeeperStore:
+    """A client of an ensemble. The chroot must exist; scopes are made at their first commit."""
+
+    def __init__(self, ensemble: Ensemble, *, clock: Clock | None = None) -> None:
+        self._ensemble = ensemble
+        self._clock: Clock = clock or SystemClock()
+        self._lock = threading.Lock()  # guards the three below
+        self._connection: Connection | None = None  # None: not open
+        self._sessions: dict[SessionId, ZooKeeperSession] = {}
+        self._closed = False
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return GUARANTEES
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def read(self, scope: Scope, key: Key) -> Record | None:
+        _, found = self._look(
+            lambda client: [client.sync_async(f"/{scope}"), client.get_async(f"/{scope}/{key}")], "read a record"
+        )
+        return None if isinstance(found, NoNodeError) else record_of(key, found)
+
+    def list(self, scope: Scope, prefix: str = "") -> Listing:
+        connection = self._open()
+        for _ in range(_LISTINGS):
+            revision = self.revision(scope)
+            nodes = nodes_below(connection, scope, [prefix])
+            if self.revision(scope) == revision:
+                break
+        records = [record for path, node in nodes.items() if (record := record_of(path, node)) is not None]
+        return Listing(tuple(sorted(records, key=lambda record: record.key)), revision)
+
+    def revision(self, scope: Scope, *, watch: Callable[[Any], None] | None = None) -> Revision:
+        """The scope's revision. `watch` is called once, when it changes."""
+
+        def request(client: KazooClient) -> Sequence[Any]:
+            markers = f"/{scope}/{MARKERS}"
+            return [
+                client.sync_async(f"/{scope}"),
+                client.exists_async(f"/{scope}", watch=watch),
+                client.get_children_async(markers, watch=watch, include_data=True),
+            ]
+
+        _, root, markers = self._look(request, "read a revision")
+        ended = 0 if isinstance(markers, NoNodeError) else markers[1].pzxid
+        return Revision(0 if root is None else max(root.mzxid, ended))
+
+    def watch(self, scope: Scope, *, after: Revision) -> ZooKeeperChanges:
+        self._open()
+        return ZooKeeperChanges(self, scope, after=after, clock=self._clock)
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
+        check_commit(GUARANTEES, guards, writes)
+        bound = next((write.session for write in writes if isinstance(write, Put) and write.session is not None), None)
+        session = None if bound is None else self._session(bound)
+        connection = self._open() if session is None else session.connection
+        view: View | None = None
+        for _ in range(_ATTEMPTS):
+            plan = make_plan(guards, writes, view)
+            try:
+                answer = self._send(connection, scope, plan, session=session, changes=bool(writes))
+            except NOT_ANSWERED as error:
+                raise unknown(error, f"commit to scope {scope!r}") from error
+            except StoreUnavailable as error:
+                if session is not None and connection.over:
+                    raise SessionEnded(session.id) from error
+                raise
+            if not isinstance(answer, BaseException):
+                if session is not None:
+                    session.marked.add(scope)
+                zxid = answer or self.revision(scope)
+                versions = {key: State(zxid, changes, owner).version() for key, (changes, owner) in plan.puts.items()}
+                return Commit(versions, Revision(zxid))
+            if not _may_be_planned_anew(answer):
+                raise unavailable(answer, f"commit to scope {scope!r}")
+            try:
+                view = self._view(connection, scope, guards, writes, session=session)
+            except StoreUnavailable as error:
+                if session is not None and connection.over:
+                    raise SessionEnded(session.id) from error
+                raise
+            failing = first_failing(guards, writes, view)
+            if failing is not None:
+                raise GuardFailed(failing, scope=scope)
+        raise StoreUnavailable(f"scope {scope!r} changes faster than a commit to it can be made")
+
+    def open_session(self, *, ttl: timedelta) -> ZooKeeperSession:
+        self._open()
+        connection = Connection(self._ensemble, ttl=ttl, pings=False)
+        connection.open()
+        if connection.ttl != ttl:
+            connection.close()
+            raise UsageError(
+                f"a ttl of {ttl.total_seconds():g} s is not what the ensemble permits: it makes it "
+                f"{connection.ttl.total_seconds():g} s",
+                fix="choose that one, or set the servers' tickTime and session timeouts",
+            )
+        session = ZooKeeperSession(connection, ttl, forget=self._forget)
+        with self._lock:
+            self._sessions[session.id] = session
+        return session
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            sessions, self._sessions = list(self._sessions.values()), {}
+            connection, self._connection = self._connection, None
+        for session in sessions:
+            session.connection.abandon()
+        if connection is not None:
+            connection.close()
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _send(
+        self, connection: Connection, scope: Scope, plan: Plan, *, session: ZooKeeperSession | None, changes: bool
+    ) -> int | BaseException:
+        """Send the multi; return its transaction id (0: it changes nothing), or the error of the operation that was
+        refused."""
+        operations: list[Operation] = list(plan.operations)
+        if session is not None:
+            marker = marker_of(session.id)
+            operations.append(Check(marker, 0) if scope in session.marked else Create(marker, b"", ephemeral=True))
+        if not operations and not changes:
+            return 0
+        size = sum(len(one.path) + len(getattr(one, "data", b"")) + 80 + len(scope) for one in operations)
+        if size > MAX_REQUEST_BYTES:
+            raise CommitRefused(
+                f"commit of {size} bytes is over the {MAX_REQUEST_BYTES} of store 'zookeeper'", fix="split it"
+            )
+
+        def request(client: KazooClient) -> Sequence[Any]:
+            multi = client.transaction()
+            for one in operations:
+                _add(multi, f"/{scope}/{one.path}", one)
+            if changes:
+                multi.set_data(f"/{scope}", b"")
+            return [multi.commit_async()]
+
+        (answer,) = connection.ask(request)
+        if isinstance(answer, BaseException):
+            return answer
+        failed = first_failure(answer)
+        if failed is not None:
+            return failed[1]
+        return int(answer[-1].mzxid) if changes else 0
+
+    def _view(
+        self,
+        connection: Connection,
+        scope: Scope,
+        guards: Sequence[Guard],
+        writes: Sequence[Write],
+        *,
+        session: ZooKeeperSession | None,
+    ) -> View:
+        """The nodes that a commit is about, as they are after it was refused: one connection's answers are in
+        order."""
+        self._make_scope(connection, scope)
+        paths, deep = paths_to_read(guards, writes)
+        there = nodes_at(connection, [f"/{scope}/{path}" for path in sorted(paths)])
+        if session is not None:
+            marker = f"/{scope}/{marker_of(session.id)}"
+            marked = nodes_at(connection, [marker])[marker] is not None
+            (session.marked.add if marked else session.marked.discard)(scope)
+        below = nodes_below(connection, scope, sorted(deep))
+        nodes: dict[str, Found | None] = {path: there[f"/{scope}/{path}"] for path in paths}
+        nodes.update(below)
+        return {path: None if node is None else node_of(node) for path, node in nodes.items()}
+
+    def _make_scope(self, connection: Connection, scope: Scope) -> None:
+        """Make the scope's own nodes, which are no records, if they are not there."""
+
+        def request(client: KazooClient) -> Sequence[Any]:
+            multi = client.transaction()
+            multi.create(f"/{scope}", b"")
+            multi.create(f"/{scope}/{MARKERS}", b"")
+            return [multi.commit_async()]
+
+        (there,) = ask(connection, lambda client: [client.exists_async(f"/{scope}/{MARKERS}")], "read a scope")
+        if there is not None:
+            return
+        (results,) = ask(connection, request, f"make scope {scope!r}")
+        failed = first_failure(results)
+        if failed is not None and not isinstance(failed[1], NodeExistsError):
+            raise unavailable(failed[1], f"make scope {scope!r}")
+
+    def _look(self, request: Callable[[KazooClient], Sequence[Any]], what: str) -> Sequence[Any]:
+        return ask(self._open(), request, what)
+
+    def _open(self) -> Connection:
+        """The connection over which is read, a new one if the last one's session is over."""
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("the store is closed")
+            if self._connection is None or self._connection.over:
+                connection = Connection(self._ensemble, ttl=_OWN_TTL, pings=True)
+                connection.open()
+                if not connection.has_chroot():
+                    connection.close()
+                    raise StoreUnavailable(
+                        f"chroot {self._ensemble.chroot} of ZooKeeper at {self._ensemble.hosts} does not exist",
+                        fix=f"check the path, or create it: zkCli.sh create {self._ensemble.chroot}",
+                    )
+                self._connection = connection
+            return self._connection
+
+    def _session(self, session: SessionId) -> ZooKeeperSession:
+        with self._lock:
+            found = self._sessions.get(session)
+        if found is None or found.connection.over:
+            raise SessionEnded(session, why="it expired or was closed, or another client opened it")
+        return found
+
+    def _forget(self, session: SessionId) -> None:
+        with self._lock:
+            self._sessions.pop(session, None)
+
+
+def _add(multi: Any, path: str, operation: Operation) -> None:
+    if isinstance(operation, Check):
+        multi.check(path, operation.changes)
+    elif isinstance(operation, Create):
+        multi.create(path, operation.data, ephemeral=operation.ephemeral)
+    elif isinstance(operation, SetData):
+        multi.set_data(path, operation.data, operation.changes)
+    else:
+        multi.delete(path, operation.changes)
+
+
+def _may_be_planned_anew(error: BaseException) -> bool:
+    """Whether the plan supposed what is not so; or a guard does not hold."""
+    return isinstance(
+        error, NoNodeError | NodeExistsError | BadVersionError | NotEmptyError | NoChildrenForEphemeralsError
+    )

@@ -1,0 +1,38 @@
+"""The ensemble that a store URL names."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from kazoo.security import CREATOR_ALL_ACL
+
+from tenure.backends.zookeeper.connection import Ensemble
+from tenure.coordination.store_url import StoreUrl
+from tenure.errors import UsageError
+
+
+def ensemble_of(url: StoreUrl) -> Ensemble:
+    """`user:password@` is a digest, or with `sasl=DIGEST-MD5` what SASL asks for; `sasl=GSSAPI` takes the process's
+    ticket. Who we are alone may do anything with what we create, unless `acl=open`. `tls=true`, or any of `ca`, `cert`,
+    `key`: over TLS. Raises UsageError."""
+    sasl = url.choice("sasl", ("DIGEST-MD5", "GSSAPI"))
+    known = url.user is not None or sasl is not None
+    if sasl == "DIGEST-MD5" and url.user is None:
+        raise UsageError("sasl=DIGEST-MD5 needs a user and a password", fix="write user:password@ before the hosts")
+    options: dict[str, Any] = {} if sasl is None else {"mechanism": sasl}
+    if sasl == "DIGEST-MD5":
+        options |= {"username": url.user, "password": url.password}
+    files = {"ca": url.file("ca"), "certfile": url.file("cert"), "keyfile": url.file("key")}
+    tls = url.choice("tls", ("true", "false")) == "true" or any(files.values())
+    is_open = url.choice("acl", ("open", "owner")) == "open" or not known
+    return Ensemble(
+        hosts=",".join(url.hosts),
+        chroot=url.path,
+        auth=(("digest", f"{url.user}:{url.password}"),) if url.user is not None and sasl is None else (),
+        sasl=tuple(options.items()),
+        tls=tuple({"use_ssl": True, "check_hostname": True, **files}.items()) if tls else (),
+        acl=None if is_open else tuple(CREATOR_ALL_ACL),
+        connect_timeout=url.duration("connect_timeout", timedelta(seconds=5)),
+        request_timeout=url.duration("request_timeout", timedelta(seconds=10)),
+    )

@@ -1,0 +1,86 @@
+"""URLs of stores on servers: `scheme://[user:password@]host:port,host:port/path?option=value`.
+
+Promise: what cannot be used is a UsageError that names it. Nothing is connected to.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from datetime import timedelta
+from urllib.parse import SplitResult, parse_qsl, unquote
+
+from tenure.durations import parse_duration
+from tenure.errors import UsageError
+
+_HOST = re.compile(r"^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)$")
+
+
+class StoreUrl:
+    """The parts of such a URL."""
+
+    def __init__(self, url: SplitResult, *, port: int, options: Collection[str]) -> None:
+        """`port`: of a host that names none. `options`: those that may be given. Raises UsageError."""
+        self._url = url
+        self.scheme = url.scheme
+        user, at, hosts = url.netloc.rpartition("@")
+        name, colon, password = user.partition(":")
+        self.user: str | None = unquote(name) if at else None
+        """None: nobody is named."""
+        self.password = unquote(password)
+        if at and not (name and colon):
+            raise UsageError(f"store URL {self.shown!r} names no user and password", fix="write user:password@")
+        self.hosts = tuple(self._host(one, port) for one in hosts.split(","))
+        """`host:port` each."""
+        self.path = "/" + unquote(url.path).strip("/") if url.path.strip("/") else ""
+        """Begins with a slash, and does not end with one; empty: there is none."""
+        self.options = dict(parse_qsl(url.query, keep_blank_values=True))
+        unknown = sorted(self.options.keys() - set(options))
+        if unknown:
+            raise UsageError(
+                f"store URL {self.shown!r} has option {unknown[0]!r}, which {self.scheme} has not",
+                fix=f"use one of: {', '.join(sorted(options))}",
+            )
+        if url.fragment:
+            raise UsageError(f"store URL {self.shown!r} has a '#'", fix="write %23 where it is meant")
+
+    @property
+    def shown(self) -> str:
+        """The URL without its password."""
+        user, at, hosts = self._url.netloc.rpartition("@")
+        return self._url._replace(netloc=f"{user.partition(':')[0]}{at}{hosts}").geturl()
+
+    def duration(self, option: str, default: timedelta) -> timedelta:
+        """The value of an option that is a time. Raises UsageError."""
+        value = self.options.get(option)
+        if value is None:
+            return default
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            raise UsageError(f"option {option}={value!r} of the store URL is no time: {error}") from error
+
+    def file(self, option: str) -> str | None:
+        """The path that an option names, None: it is not given. Raises UsageError."""
+        path = self.options.get(option)
+        if path is not None and not os.path.isfile(path):
+            raise UsageError(f"option {option}={path!r} of the store URL names no file", fix="check the path")
+        return path
+
+    def choice(self, option: str, choices: Collection[str]) -> str | None:
+        """The value of an option that is one of a few, None: it is not given. Raises UsageError."""
+        value = self.options.get(option)
+        if value is not None and value not in choices:
+            raise UsageError(
+                f"option {option}={value!r} of the store URL is unknown", fix=f"use one of: {', '.join(choices)}"
+            )
+        return value
+
+    def _host(self, text: str, port: int) -> str:
+        host, colon, number = text.strip().rpartition(":")
+        if not colon or text.endswith("]"):
+            host, number = text.strip(), str(port)
+        if not _HOST.match(host) or not number.isdigit() or not 0 < int(number) < 65536:
+            raise UsageError(f"store URL {self.shown!r} has {text!r}, which is no host:port", fix="check the hosts")
+        return f"{host}:{number}"

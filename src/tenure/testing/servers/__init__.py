@@ -1,0 +1,14 @@
+"""Real servers for tests: started on loopback, ended with the block, nothing left behind.
+
+Promise: `start` returns when the server can be used, on ports that nobody else had. Every process of it is in a group
+that is killed at the end, also when the block fails.
+"""
+
+from __future__ import annotations
+
+from tenure.testing.servers.etcd import EtcdCluster
+from tenure.testing.servers.process import ServerProcess, free_ports, need
+from tenure.testing.servers.spark import SparkStandalone
+from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
+
+__all__ = ["EtcdCluster", "ServerProcess", "SparkStandalone", "ZooKeeperEnsemble", "free_ports", "need"]

@@ -1,0 +1,143 @@
+"""A real cluster of etcd on loopback, from the `etcd` that is installed.
+
+Promise: `start` returns when every member answers; one that is stopped, killed or paused can be started or woken again
+with its data and on its port. etcd 3.5.0 to 3.5.2 is refused: a crash under load could make its members differ
+(etcd-io/etcd#13766).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tenure.testing.servers.process import ServerProcess, free_ports, need
+from tenure.testing.waiting import wait_until
+
+_STARTS_WITHIN = timedelta(seconds=60)
+_UNSOUND: Final = ("3.5.0", "3.5.1", "3.5.2")
+
+
+class EtcdCluster:
+    """Members of one cluster, `node` 0, 1, 2; data and logs go below `folder`."""
+
+    def __init__(self, folder: Path, *, nodes: int = 3, flags: tuple[str, ...] = ()) -> None:
+        """`flags`: further flags for every member."""
+        self._folder = folder
+        ports = free_ports(2 * nodes)
+        self.ports: Final = tuple(ports[:nodes])
+        """Where clients connect to."""
+        peers = ports[nodes:]
+        members = ",".join(f"n{number}=http://127.0.0.1:{port}" for number, port in enumerate(peers))
+        self.nodes: Final = tuple(self._node(number, peers[number], members, flags) for number in range(nodes))
+        """The members."""
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """`host:port` each."""
+        return tuple(f"127.0.0.1:{port}" for port in self.ports)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start all that do not run, and wait until all answer."""
+        for node in self.nodes:
+            if node.pid is None:
+                node.start()
+        for number in range(len(self.nodes)):
+            self.wait_for(number)
+
+    def close(self) -> None:
+        """End all."""
+        for node in self.nodes:
+            if node.pid is not None:
+                node.kill()
+
+    def wait_for(self, number: int) -> None:
+        """Wait until a member takes part in the cluster."""
+        try:
+            wait_until(lambda: self._healthy(number), _STARTS_WITHIN, what=f"etcd's member {number}")
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}\n{self.nodes[number].told()}") from late
+
+    def leader(self) -> int:
+        """The number of the member that leads."""
+        status = [self.ask(number, "maintenance/status", {}) for number in range(len(self.nodes))]
+        found = [number for number, one in enumerate(status) if one["leader"] == one["header"]["member_id"]]
+        assert len(found) == 1, found
+        return found[0]
+
+    def compact(self) -> None:
+        """Forget every revision but the newest."""
+        revision = self.ask(0, "maintenance/status", {})["header"]["revision"]
+        self.ask(0, "kv/compaction", {"revision": revision, "physical": True})
+
+    def ask(self, number: int, what: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A member's answer over HTTP. Raises OSError."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.ports[number]}/v3/{what}", data=json.dumps(body).encode(), method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            found: Mapping[str, Any] = json.load(answer)
+        return found
+
+    def _healthy(self, number: int) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[number]}/health", timeout=2) as answer:
+                return bool(json.load(answer)["health"] == "true")
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def _node(self, number: int, peer: int, members: str, flags: tuple[str, ...]) -> ServerProcess:
+        folder = self._folder / f"etcd{number}"
+        folder.mkdir(parents=True)
+        client = f"http://127.0.0.1:{self.ports[number]}"
+        command = [
+            _etcd(),
+            *("--name", f"n{number}", "--data-dir", str(folder / "data")),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *(
+                "--listen-peer-urls",
+                f"http://127.0.0.1:{peer}",
+                "--initial-advertise-peer-urls",
+                f"http://127.0.0.1:{peer}",
+            ),
+            *("--initial-cluster", members, "--initial-cluster-state", "new"),
+            *("--heartbeat-interval", "50", "--election-timeout", "500"),
+            *flags,
+        ]
+        return ServerProcess(command, log=folder / "log")
+
+
+def _etcd() -> str:
+    """The `etcd` to run: `TENURE_TEST_ETCD`, or the one of the PATH."""
+    found = os.environ.get("TENURE_TEST_ETCD") or shutil.which("etcd")
+    need(found is not None, "etcd", fix="install Debian's etcd-server, or set TENURE_TEST_ETCD")
+    assert found is not None
+    told = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    version = re.search(r"etcd Version: (\S+)", told)
+    assert version is not None, told
+    need(
+        version[1] not in _UNSOUND, f"a sound etcd ({version[1]} can differ after a crash)", fix="install 3.4 or 3.5.3"
+    )
+    return found

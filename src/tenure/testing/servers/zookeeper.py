@@ -1,0 +1,146 @@
+"""A real ensemble of ZooKeeper on loopback, from the jars that PySpark brings.
+
+Promise: `start` returns when every server answers; one that is stopped, killed or paused can be started or woken again
+with its data and on its port. Not promised: any speed; the servers share the machine with the test.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tenure.testing.servers.process import ServerProcess, free_ports, need
+from tenure.testing.waiting import wait_until
+
+TICK: Final = timedelta(milliseconds=250)
+"""ZooKeeper ends a session up to one tick after its time."""
+
+_STARTS_WITHIN = timedelta(seconds=90)
+_FLAGS: Final = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+
+
+class ZooKeeperEnsemble:
+    """Servers of one ensemble, `node` 0, 1, 2; data and logs go below `folder`."""
+
+    def __init__(self, folder: Path, *, nodes: int = 3, settings: tuple[str, ...] = ()) -> None:
+        """`settings`: further lines for every server's file."""
+        self._folder = folder
+        ports = free_ports(3 * nodes)
+        self.ports: Final = tuple(ports[:nodes])
+        """Where clients connect to."""
+        peers = [
+            f"server.{number + 1}=127.0.0.1:{ports[nodes + number]}:{ports[2 * nodes + number]}"
+            for number in range(nodes)
+        ]
+        self.nodes: Final = tuple(
+            self._node(number, (*settings, *(peers if nodes > 1 else ()))) for number in range(nodes)
+        )
+        """The servers."""
+
+    @property
+    def hosts(self) -> str:
+        """For a store's URL."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start all that do not run, and wait until all answer."""
+        for node in self.nodes:
+            if node.pid is None:
+                node.start()
+        for number in range(len(self.nodes)):
+            self.wait_for(number)
+
+    def close(self) -> None:
+        """End all."""
+        for node in self.nodes:
+            if node.pid is not None:
+                node.kill()
+
+    def wait_for(self, number: int) -> None:
+        """Wait until a server takes part in the ensemble."""
+        try:
+            wait_until(lambda: self.mode(number), _STARTS_WITHIN, what=f"ZooKeeper's server {number}")
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}\n{self.nodes[number].told()}") from late
+
+    def leader(self) -> int:
+        """The number of the server that leads."""
+        found = [number for number in range(len(self.nodes)) if self.mode(number) in ("leader", "standalone")]
+        assert len(found) == 1, found
+        return found[0]
+
+    def mode(self, number: int) -> str:
+        """`leader`, `follower`, `standalone`; empty: it does not take part."""
+        for line in self.command(number, "srvr").splitlines():
+            name, _, value = line.partition(": ")
+            if name == "Mode":
+                return value.strip()
+        return ""
+
+    def command(self, number: int, word: str) -> str:
+        """A server's answer to one of its four-letter words; empty: it does not answer."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.ports[number]), timeout=2) as line:
+                line.sendall(word.encode())
+                parts = iter(lambda: line.recv(65536), b"")
+                return b"".join(parts).decode(errors="replace")
+        except OSError:
+            return ""
+
+    def _node(self, number: int, lines: tuple[str, ...]) -> ServerProcess:
+        folder = self._folder / f"zookeeper{number}"
+        (folder / "data").mkdir(parents=True)
+        (folder / "data" / "myid").write_text(str(number + 1))
+        tick_ms = TICK // timedelta(milliseconds=1)
+        content = [
+            f"tickTime={tick_ms}",
+            "initLimit=40",
+            "syncLimit=12",
+            f"dataDir={folder}/data",
+            f"clientPort={self.ports[number]}",
+            "clientPortAddress=127.0.0.1",
+            "admin.enableServer=false",
+            "4lw.commands.whitelist=*",
+            "maxClientCnxns=0",
+            f"minSessionTimeout={2 * tick_ms}",
+            "maxSessionTimeout=120000",
+            *lines,
+        ]
+        (folder / "zoo.cfg").write_text("\n".join(content) + "\n")
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        command = [_java(), *_FLAGS, "-cp", _jars(), main, str(folder / "zoo.cfg")]
+        return ServerProcess(command, log=folder / "log")
+
+
+def _java() -> str:
+    found = shutil.which("java")
+    need(found is not None, "Java", fix="install openjdk-17-jre-headless")
+    assert found is not None
+    return found
+
+
+def _jars() -> str:
+    spark = find_spec("pyspark")
+    need(spark is not None, "PySpark, which brings ZooKeeper's jars", fix=f"{sys.executable} -m pip install pyspark")
+    assert spark is not None
+    assert spark.origin is not None
+    return str(Path(spark.origin).parent / "jars" / "*")

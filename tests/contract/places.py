@@ -1,0 +1,79 @@
+"""A place of one's own on real servers: stores that reach it directly, and stores that reach it through a proxy."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from tenure.backends.etcd import EtcdStore
+from tenure.backends.zookeeper import ZooKeeperStore
+from tenure.coordination.store import CoordinationStore
+from tenure.testing.proxy import TcpProxy
+from tenure.testing.rigs import EtcdRig, ZooKeeperRig
+from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
+
+_MULTI = 14
+"""ZooKeeper's number of a multi, in the third word of a request."""
+
+
+class Place:
+    """What is the same on both stores: clients, the proxy, and what a request with a commit looks like."""
+
+    ttl = ZooKeeperRig.ttl
+    grace = max(ZooKeeperRig.grace, EtcdRig.grace)
+
+    def __init__(self, port: int) -> None:
+        self._stack = ExitStack()
+        self.proxy = self._stack.enter_context(TcpProxy(("127.0.0.1", port)))
+
+    def direct(self) -> CoordinationStore:
+        """A client that reaches all servers."""
+        raise NotImplementedError
+
+    def through(self) -> CoordinationStore:
+        """A client whose every line goes through the proxy, to one server."""
+        raise NotImplementedError
+
+    def is_commit(self, request: bytes) -> bool:
+        """Whether these bytes on a line carry a commit."""
+        raise NotImplementedError
+
+    def keep(self, store: Any) -> CoordinationStore:
+        """Close it at the end."""
+        self._stack.callback(store.close)
+        kept: CoordinationStore = store
+        return kept
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+class ZooKeeperPlace(Place):
+    def __init__(self, servers: ZooKeeperEnsemble) -> None:
+        super().__init__(servers.ports[0])
+        self.ensemble = ZooKeeperRig(servers).ensemble
+
+    def direct(self) -> CoordinationStore:
+        return self.keep(ZooKeeperStore(self.ensemble))
+
+    def through(self) -> CoordinationStore:
+        return self.keep(ZooKeeperStore(replace(self.ensemble, hosts=f"127.0.0.1:{self.proxy.port}")))
+
+    def is_commit(self, request: bytes) -> bool:
+        return int.from_bytes(request[8:12], "big") == _MULTI
+
+
+class EtcdPlace(Place):
+    def __init__(self, servers: EtcdCluster) -> None:
+        super().__init__(servers.ports[0])
+        self.cluster = EtcdRig(servers).cluster
+
+    def direct(self) -> CoordinationStore:
+        return self.keep(EtcdStore(self.cluster))
+
+    def through(self) -> CoordinationStore:
+        return self.keep(EtcdStore(replace(self.cluster, endpoints=(f"127.0.0.1:{self.proxy.port}",))))
+
+    def is_commit(self, request: bytes) -> bool:
+        return b"needle" in request
