@@ -19,11 +19,11 @@ setup: ## install Java 17+, .venv and the packages, where missing
 servers: setup ## fetch the servers that the tests start (etcd; ZooKeeper comes with PySpark)
 	@sh scripts/setup.sh etcd
 
-demo: setup ## a pipeline, a killed leader, a paused leader, and the check of the output (STORE=sqlite)
+demo: setup $(if $(filter etcd,$(STORE)),servers) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper or etcd)
 	@$(RUN) $(BIN)/python -m demo.run --store $(STORE)
 
 test: lint servers ## lint, then all tests but the long ones
-	@$(RUN) $(BIN)/python -m pytest -m "not long"
+	@$(RUN) $(BIN)/python -m pytest -m "not long" --durations=40
 
 test-long: lint servers ## lint, then all tests
 	@$(RUN) $(BIN)/python -m pytest

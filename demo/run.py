@@ -12,7 +12,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -27,6 +28,7 @@ from rich.table import Table
 from demo.data import Feeder, compare_hours, compare_ids, load_flights, true_hours
 from demo.view import View
 from tenure.testing.members import MemberProcess
+from tenure.testing.servers import EtcdCluster, NotInstalled, ZooKeeperEnsemble
 
 HERE = Path(__file__).parent
 TTL = timedelta(seconds=4)
@@ -61,9 +63,11 @@ class Figures:
 class Demo:
     """One run of the demo in a folder."""
 
-    def __init__(self, folder: Path, store: str) -> None:
+    def __init__(self, folder: Path, store: str, url: str) -> None:
+        """`url`: of the store, which is there."""
         self.folder = folder
         self.store = store
+        self.url = url
         self.input = folder / "input"
         self.output = folder / "output"
         self.pause_file = folder / "pause"
@@ -74,7 +78,7 @@ class Demo:
 
     def member(self, name: str) -> MemberProcess:
         """Start one more member."""
-        arguments = ["run", str(HERE / "flights.py"), "--store", self.store_url(), "--quiet"]
+        arguments = ["run", str(HERE / "flights.py"), "--store", self.url, "--quiet"]
         arguments += ["--storage", f"file://{self.folder}/storage", "--ttl", f"{TTL.total_seconds():g}s"]
         arguments += ["--param", f"input={self.input}", "--param", f"output={self.output}"]
         arguments += ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
@@ -85,10 +89,6 @@ class Demo:
         self.members.append(member)
         member.start()
         return member
-
-    def store_url(self) -> str:
-        """The URL of the coordination store."""
-        return f"sqlite://{self.folder}/tenure.db"
 
     def events(self) -> list[dict[str, Any]]:
         """All events of all members in the order of time."""
@@ -134,6 +134,20 @@ class Demo:
                 self.view.draw()
             time.sleep(0.2)
         raise TimeoutError(f"{what} did not happen in {seconds:.0f} s")
+
+
+@contextmanager
+def started(store: str, folder: Path) -> Iterator[str]:
+    """A store for the block: its URL. Raises NotInstalled."""
+    if store == "zookeeper":
+        with ZooKeeperEnsemble(folder) as ensemble:
+            ensemble.create("/tenure")
+            yield f"zookeeper://{ensemble.hosts}/tenure"
+    elif store == "etcd":
+        with EtcdCluster(folder) as cluster:
+            yield f"etcd://{','.join(cluster.endpoints)}/tenure"
+    else:
+        yield f"sqlite://{folder}/tenure.db"
 
 
 def run(demo: Demo, console: Console) -> Figures:
@@ -235,27 +249,39 @@ def report(figures: Figures, console: Console) -> None:
     console.print(table)
 
 
-def main() -> int:
-    """Run the demo; 0 if all is right."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", default="sqlite", choices=["sqlite"])
-    parser.add_argument("--keep", action="store_true", help="keep the working folder")
-    arguments = parser.parse_args()
-    console = Console()
-    folder = Path(tempfile.mkdtemp(prefix="tenure-demo-"))
-    demo = Demo(folder, arguments.store)
+def tell(demo: Demo, console: Console) -> Figures | None:
+    """Run it and end its members. None: it did not come to an end; the console has the reason."""
     try:
-        figures = run(demo, console)
+        return run(demo, console)
     except (TimeoutError, ChildProcessError) as error:
         console.print(f"demo: {error}")
         for member in demo.members:
             console.print(f"--- {member.name} ({member.exit_code}) ---\n{member.told()[-2000:]}", highlight=False)
-        return 1
+        return None
     finally:
         for member in demo.members:
             member.kill()
+
+
+def main() -> int:
+    """Run the demo; 0 if all is right."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", default="sqlite", choices=["sqlite", "zookeeper", "etcd"])
+    parser.add_argument("--keep", action="store_true", help="keep the working folder")
+    arguments = parser.parse_args()
+    console = Console()
+    folder = Path(tempfile.mkdtemp(prefix="tenure-demo-"))
+    try:
+        with started(arguments.store, folder) as url:
+            figures = tell(Demo(folder, arguments.store, url), console)
+    except NotInstalled as missing:
+        console.print(f"demo: {missing}")
+        figures = None
+    finally:
         if not arguments.keep:
             shutil.rmtree(folder, ignore_errors=True)
+    if figures is None:
+        return 1
     build = HERE.parent / "build"
     build.mkdir(exist_ok=True)
     (build / "demo.json").write_text(json.dumps(asdict(figures), indent=2) + "\n")

@@ -1,12 +1,15 @@
-"""What every test gets: Hypothesis profiles, and a guard that fails the session when processes are left."""
+"""What every test gets: Hypothesis profiles, the servers that tests share, and a guard that fails the session when
+processes are left."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble, installed
 from tests import leftovers
 
 # Machines differ in speed, so no example has a deadline. Examples are random in CI too; a failure prints the
@@ -37,3 +40,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("processes that the tests left running (killed now); the session fails", red=True)
         for line in lines:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    with installed(), ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture(scope="session")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
+    with installed(), EtcdCluster(tmp_path_factory.mktemp("etcd")) as cluster:
+        yield cluster

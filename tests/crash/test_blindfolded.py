@@ -71,6 +71,7 @@ def test_with_the_fence_a_blindfolded_zombie_changes_nothing(tmp_path: Path) -> 
     assert story.refused >= 1
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_without_the_fence_the_check_reports_it(tmp_path: Path) -> None:
     story = _zombie_beside_its_successor(tmp_path, unfenced=True)

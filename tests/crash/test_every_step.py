@@ -23,6 +23,8 @@ STEPS = (
     *BATCH_STEPS,
     *(step for step in TAKEOVER_STEPS if not step.startswith("before") or step == f"before {SEED_PARTS[0]}"),
 )
+SHORT = (*BATCH_STEPS, "after grant", "after state")
+"""What each run tries; the others differ in which part of a seed is there."""
 _WARM = 2  # members that start while another one leads: the start of a JVM is most of a step's time
 
 
@@ -37,10 +39,19 @@ class Chain:
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
+    yield from _chain(tmp_path_factory, SHORT)
+
+
+@pytest.fixture(scope="module")
+def whole_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
+    yield from _chain(tmp_path_factory, STEPS)
+
+
+def _chain(tmp_path_factory: pytest.TempPathFactory, steps: tuple[str, ...]) -> Iterator[Chain]:
     with Cluster(tmp_path_factory.mktemp("steps"), streams=(STREAM,), feed_every_s=0.5) as cluster:
         cluster.feeder.start()
         # The first one has nothing to take over; it makes the state that the others inherit.
-        waiting = ["after commits", *STEPS]
+        waiting = ["after commits", *steps]
         doomed: dict[str, MemberProcess] = {}
         while waiting or any(member.running for member in doomed.values()):
             while waiting and sum(member.running for member in doomed.values()) < _WARM:
@@ -49,12 +60,12 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
                 doomed[name] = cluster.start(name, die_at=step, die_after_batches=0 if step in TAKEOVER_STEPS else 2)
             alive = [member for member in doomed.values() if member.running]
             _wait_for_a_death(cluster, alive)
-        steps = dict(zip(doomed, ["the first", *STEPS], strict=True))
+        step_of = dict(zip(doomed, ["the first", *steps], strict=True))
         cluster.start("last")
         cluster.wait_for_batches(after_epoch=cluster.epoch(), count=1, seconds=90)
         cluster.settle(seconds=60)
         yield Chain(
-            exits={steps[name]: member.exit_code for name, member in doomed.items()},
+            exits={step_of[name]: member.exit_code for name, member in doomed.items()},
             verdict=cluster.verdict(STREAM),
             events=cluster.feeder.events,
         )
@@ -66,7 +77,7 @@ def _wait_for_a_death(cluster: Cluster, alive: list[MemberProcess]) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", SHORT)
 def test_the_member_died_at_the_step(chain: Chain, step: str) -> None:
     assert chain.exits[step] == -signal.SIGKILL
 
@@ -74,3 +85,10 @@ def test_the_member_died_at_the_step(chain: Chain, step: str) -> None:
 def test_the_output_is_right(chain: Chain) -> None:
     assert chain.events > 1000
     assert chain.verdict.right, chain.verdict
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_every_member_died_at_its_step_and_the_output_is_right(whole_chain: Chain) -> None:
+    assert {step: whole_chain.exits[step] for step in STEPS} == dict.fromkeys(STEPS, -signal.SIGKILL)
+    assert whole_chain.verdict.right, whole_chain.verdict

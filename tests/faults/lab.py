@@ -1,4 +1,4 @@
-"""The laboratory of the fault tests: one memory server, a manual clock, blobs on a disk, several contenders.
+"""The laboratory of the fault tests: a store, a manual clock, blobs on a disk, several contenders.
 
 Promise: everything runs in one thread and moves only when the test says so. `audit` says what the handle
 store promises (I4, I6) and what lies about without a pointer. Crashes are `Crash`, which no code may catch.
@@ -130,10 +130,12 @@ class Member:
 class Lab:
     """One scope of one store."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, client: Callable[[], CoordinationStore] | None = None) -> None:
+        """`client` makes one more client of the store; None: of a memory store on the laboratory's clock."""
         self.clock = ManualClock(sleeping_advances=True)
         self.server = MemoryServer(self.clock)
-        self.truth = MemoryStore(self.server)
+        self._client = client or (lambda: MemoryStore(self.server))
+        self.truth = self._client()
         self.files = FileBlobs(str(directory))
         self.events: list[Event] = []
 
@@ -141,7 +143,7 @@ class Lab:
         self, name: str, *, wrap: Callable[[CoordinationStore], CoordinationStore] = lambda store: store
     ) -> Member:
         """A new member with a new session. `wrap` sits between its faults and the store."""
-        store = FaultyStore(wrap(MemoryStore(self.server)), clock=self.clock)
+        store = FaultyStore(wrap(self._client()), clock=self.clock)
         keeper = StillKeeper(store, ttl=TTL, clock=self.clock).__enter__()
         crasher = Crasher()
         blobs = WatchedBlobs(self, self.files, crasher)

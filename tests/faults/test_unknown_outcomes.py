@@ -6,7 +6,6 @@ After FLINK-22494, 24543, 26068 and 28265: a write that was applied, and that it
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -40,8 +39,7 @@ losses = pytest.mark.parametrize("lose", [lose_reply, lose_request], ids=["reply
 
 @losses
 @pytest.mark.parametrize("times", [1, 2, 5])
-def test_an_add_is_applied_once(lose: Callable[[FaultyStore, int], None], times: int, tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_an_add_is_applied_once(lose: Callable[[FaultyStore, int], None], times: int, lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     lose(leader.store, times)
@@ -53,9 +51,8 @@ def test_an_add_is_applied_once(lose: Callable[[FaultyStore, int], None], times:
 
 
 @losses
-def test_a_replace_is_applied_once(lose: Callable[[FaultyStore, int], None], tmp_path: Path) -> None:
+def test_a_replace_is_applied_once(lose: Callable[[FaultyStore, int], None], lab: Lab) -> None:
     """FLINK-26068: the retry's refusal must not discard the new blob that the pointer names."""
-    lab = Lab(tmp_path)
     leader = lab.member("a")
     term = leader.lead()
     handle = leader.handles.add(term, "x", ONE)
@@ -67,8 +64,7 @@ def test_a_replace_is_applied_once(lose: Callable[[FaultyStore, int], None], tmp
 
 
 @losses
-def test_a_remove_is_applied_once(lose: Callable[[FaultyStore, int], None], tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_remove_is_applied_once(lose: Callable[[FaultyStore, int], None], lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     leader.handles.add(term, "x", ONE)
@@ -79,8 +75,7 @@ def test_a_remove_is_applied_once(lose: Callable[[FaultyStore, int], None], tmp_
 
 
 @losses
-def test_a_grant_is_applied_once(lose: Callable[[FaultyStore, int], None], tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_grant_is_applied_once(lose: Callable[[FaultyStore, int], None], lab: Lab) -> None:
     member = lab.member("a")
     lose(member.store, 3)
     term = member.lead()
@@ -89,8 +84,7 @@ def test_a_grant_is_applied_once(lose: Callable[[FaultyStore, int], None], tmp_p
     assert lab.audit() == set()
 
 
-def test_a_late_grant_is_refused_once_a_later_term_began(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_late_grant_is_refused_once_a_later_term_began(lab: Lab) -> None:
     member = lab.member("a")
     _, late = member.store.be_late()
     term = member.lead()
@@ -101,8 +95,7 @@ def test_a_late_grant_is_refused_once_a_later_term_began(tmp_path: Path) -> None
     assert again.epoch == 2
 
 
-def test_a_late_grant_of_an_ended_session_is_refused(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_late_grant_of_an_ended_session_is_refused(lab: Lab) -> None:
     member = lab.member("a")
     _, late = member.store.be_late(times=None)
     with pytest.raises((OutcomeUnknown, SessionEnded)):
@@ -113,8 +106,7 @@ def test_a_late_grant_of_an_ended_session_is_refused(tmp_path: Path) -> None:
     assert lab.truth.read(SCOPE, EPOCH) is None
 
 
-def test_a_late_add_finds_its_own_retry_and_is_refused(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_late_add_finds_its_own_retry_and_is_refused(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     _, late = leader.store.be_late(times=3)
@@ -125,9 +117,8 @@ def test_a_late_add_finds_its_own_retry_and_is_refused(tmp_path: Path) -> None:
     assert lab.audit() == set()
 
 
-def test_an_add_that_meets_another_handle_of_that_name_is_refused_although_its_reply_was_lost(tmp_path: Path) -> None:
+def test_an_add_that_meets_another_handle_of_that_name_is_refused_although_its_reply_was_lost(lab: Lab) -> None:
     """Not mistaken for its own retry: the content proves who wrote it (against FLINK-24543's answer)."""
-    lab = Lab(tmp_path)
     leader = lab.member("a")
     term = leader.lead()
     handle = leader.handles.add(term, "x", ONE)
@@ -142,8 +133,7 @@ def test_an_add_that_meets_another_handle_of_that_name_is_refused_although_its_r
     assert leader.handles.get("x") == ONE
 
 
-def test_a_replace_of_what_is_gone_is_refused_although_its_reply_was_lost(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_replace_of_what_is_gone_is_refused_although_its_reply_was_lost(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     handle = leader.handles.add(term, "x", ONE)
@@ -155,8 +145,7 @@ def test_a_replace_of_what_is_gone_is_refused_although_its_reply_was_lost(tmp_pa
     lab.audit()
 
 
-def test_a_store_that_comes_back_before_the_deadline_is_waited_for(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_store_that_comes_back_before_the_deadline_is_waited_for(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     script = leader.store.be_unavailable(when=commits, times=5)
@@ -165,9 +154,8 @@ def test_a_store_that_comes_back_before_the_deadline_is_waited_for(tmp_path: Pat
     assert lab.audit() == set()
 
 
-def test_a_store_away_until_the_deadline_ends_the_term_definitely(tmp_path: Path) -> None:
+def test_a_store_away_until_the_deadline_ends_the_term_definitely(lab: Lab) -> None:
     """StoreUnavailable alone says that nothing was sent: the answer is definite and the new blob goes."""
-    lab = Lab(tmp_path)
     leader = lab.member("a")
     term = leader.lead()
     leader.store.be_unavailable(when=commits, times=None)
@@ -179,8 +167,7 @@ def test_a_store_away_until_the_deadline_ends_the_term_definitely(tmp_path: Path
     assert lab.audit() == set()
 
 
-def test_unavailable_after_unknown_stays_unknown(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_unavailable_after_unknown_stays_unknown(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     in_turn(leader.store, reply_lost, unavailable)
@@ -191,8 +178,7 @@ def test_unavailable_after_unknown_stays_unknown(tmp_path: Path) -> None:
     assert lab.audit() == set()
 
 
-def test_reads_that_fail_while_settling_are_repeated(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_reads_that_fail_while_settling_are_repeated(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     leader.store.lose_reply()
@@ -202,8 +188,7 @@ def test_reads_that_fail_while_settling_are_repeated(tmp_path: Path) -> None:
     assert lab.pointers() == {"x": handle}
 
 
-def test_reads_that_fail_until_the_deadline_leave_the_outcome_unknown(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_reads_that_fail_until_the_deadline_leave_the_outcome_unknown(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     leader.handles.add(term, "w", b"")
@@ -217,9 +202,8 @@ def test_reads_that_fail_until_the_deadline_leave_the_outcome_unknown(tmp_path: 
     assert lab.audit() == set()
 
 
-def test_the_term_ends_between_the_lost_reply_and_the_retry(tmp_path: Path) -> None:
+def test_the_term_ends_between_the_lost_reply_and_the_retry(lab: Lab) -> None:
     """FLINK-22494: refused by the fence after an unknown outcome: the pointer may be there, the blob is kept."""
-    lab = Lab(tmp_path)
     leader = lab.member("a")
     term = leader.lead()
 
@@ -236,8 +220,7 @@ def test_the_term_ends_between_the_lost_reply_and_the_retry(tmp_path: Path) -> N
     assert lab.audit() == set()
 
 
-def test_a_lock_with_a_lost_reply_is_one_lock(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_lock_with_a_lost_reply_is_one_lock(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     leader.handles.add(term, "x", ONE)
@@ -253,8 +236,7 @@ def test_a_lock_with_a_lost_reply_is_one_lock(tmp_path: Path) -> None:
     assert lab.pointers() == {}
 
 
-def test_a_late_lock_after_its_release_goes_with_its_session(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_late_lock_after_its_release_goes_with_its_session(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     leader.handles.add(term, "x", ONE)
@@ -267,9 +249,8 @@ def test_a_late_lock_after_its_release_goes_with_its_session(tmp_path: Path) -> 
     assert lab.audit() == set()
 
 
-def test_a_late_lock_never_makes_its_parent(tmp_path: Path) -> None:
+def test_a_late_lock_never_makes_its_parent(lab: Lab) -> None:
     """S8: the handle went while the lock was on its way."""
-    lab = Lab(tmp_path)
     leader = lab.member("a")
     term = leader.lead()
     leader.handles.add(term, "x", ONE)
@@ -283,8 +264,7 @@ def test_a_late_lock_never_makes_its_parent(tmp_path: Path) -> None:
     assert [r for r in lab.truth.list(SCOPE, AREA).records if r.key.is_under(AREA.child("x"))] == []
 
 
-def test_a_guard_of_the_caller_is_judged_after_the_fence(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_guard_of_the_caller_is_judged_after_the_fence(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     leader.dies()

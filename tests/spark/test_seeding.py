@@ -51,7 +51,7 @@ LONG_CASES = [
     ("applyInPandasWithState", "1"),
     ("transformWithStateInPandas", "1"),
 ]
-_BOTH_WAYS = [("aggregation", "1"), ("aggregation", "2"), ("join", "2"), ("transformWithStateInPandas", "2")]
+_BOTH_WAYS = [("aggregation", "1"), ("join", "2")]
 """Of these, a seed after a batch that is done is tried in each run, too: the other ones differ in nothing there."""
 _SHORT = [(case, False) for case in CASES] + [(case, True) for case in _BOTH_WAYS]
 _LONG = [(case, False) for case in LONG_CASES]

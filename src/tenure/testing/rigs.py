@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from tenure.backends.etcd import Cluster, EtcdStore
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.backends.sqlite import SqliteStore
 from tenure.backends.zookeeper import Ensemble, ZooKeeperStore
-from tenure.backends.zookeeper.connection import Connection
 from tenure.clock import SystemClock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
@@ -94,10 +92,7 @@ class ZooKeeperRig(StoreRig):
         self.ensemble = Ensemble(hosts=ensemble.hosts, chroot=f"/rig-{new_uid()[:12]}")
         self._clients: list[ZooKeeperStore] = []
         self._clock = SystemClock()
-        line = Connection(replace(self.ensemble, chroot=""), ttl=timedelta(seconds=10), pings=True)
-        line.open()
-        line.client.create(self.ensemble.chroot)
-        line.close()
+        ensemble.create(self.ensemble.chroot)
 
     def client(self) -> CoordinationStore:
         client = ZooKeeperStore(self.ensemble)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tenure.errors import (
@@ -16,11 +14,6 @@ from tenure.testing.faulty import commits
 from tests.faults.lab import AREA, SCOPE, Lab, Member, big
 
 ONE, TWO = big("one"), big("two")
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    return Lab(tmp_path)
 
 
 def commits_of(member: Member) -> int:

@@ -23,11 +23,6 @@ from tests.faults.lab import AREA, SCOPE, Lab, Member, big
 ONE, TWO = big("one"), big("two")
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    return Lab(tmp_path)
-
-
 def commits_of(member: Member) -> int:
     return sum(commits(call) for call in member.store.calls)
 

@@ -20,10 +20,10 @@ from datetime import timedelta
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, ZookeeperError
+from kazoo.exceptions import AuthFailedError, KazooException, ZookeeperError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
-from kazoo.protocol.states import KazooState
+from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import ACL
 
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
@@ -128,14 +128,16 @@ class Connection:
 
     def open(self) -> None:
         """Connect. Raises StoreUnavailable."""
-        try:
-            self.client.start(timeout=self._ensemble.connect_timeout.total_seconds())
-        except (KazooException, KazooTimeoutError) as error:
-            raise StoreUnavailable(
-                f"ZooKeeper at {self._ensemble.hosts} cannot be reached: {error}", fix="check the hosts and ports"
-            ) from error
+        self.client.start_async().wait(self._ensemble.connect_timeout.total_seconds())
         found = self.client.client_id
-        assert found is not None
+        if found is None:
+            refused = self.client.client_state == KeeperState.AUTH_FAILED
+            self.abandon()
+            if refused:
+                raise unavailable(AuthFailedError(), "let this user in")
+            raise StoreUnavailable(
+                f"ZooKeeper at {self._ensemble.hosts} cannot be reached", fix="check the hosts and ports"
+            )
         self._session_id = found[0]
 
     def has_chroot(self) -> bool:

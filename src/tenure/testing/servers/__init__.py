@@ -7,8 +7,17 @@ that is killed at the end, also when the block fails.
 from __future__ import annotations
 
 from tenure.testing.servers.etcd import EtcdCluster
-from tenure.testing.servers.process import ServerProcess, free_ports, need
+from tenure.testing.servers.process import NotInstalled, ServerProcess, free_ports, installed, need
 from tenure.testing.servers.spark import SparkStandalone
 from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
 
-__all__ = ["EtcdCluster", "ServerProcess", "SparkStandalone", "ZooKeeperEnsemble", "free_ports", "need"]
+__all__ = [
+    "EtcdCluster",
+    "NotInstalled",
+    "ServerProcess",
+    "SparkStandalone",
+    "ZooKeeperEnsemble",
+    "free_ports",
+    "installed",
+    "need",
+]

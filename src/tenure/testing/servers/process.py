@@ -6,8 +6,8 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -26,14 +26,23 @@ def free_ports(count: int) -> list[int]:
         return found
 
 
-def need(found: bool, what: str, *, fix: str) -> None:
+class NotInstalled(Exception):
+    """A server, or what it runs on, is not installed."""
+
+
+@contextmanager
+def installed() -> Iterator[None]:
     """Skip the test where a server is not installed; fail it in CI, which has to have it."""
-    if found:
-        return
-    words = f"{what} is not installed; {fix}"
-    if os.environ.get("CI") == "true":
-        pytest.fail(words)
-    pytest.skip(words)
+    try:
+        yield
+    except NotInstalled as missing:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(str(missing))
+
+
+def need(found: bool, what: str, *, fix: str) -> None:
+    """Raises NotInstalled unless it was found."""
+    if not found:
+        raise NotInstalled(f"{what} is not installed; {fix}")
 
 
 class ServerProcess:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tenure.backends.zookeeper.connection import Connection, Ensemble
 from tenure.testing.servers.process import ServerProcess, free_ports, need
 from tenure.testing.waiting import wait_until
 
@@ -68,6 +69,13 @@ class ZooKeeperEnsemble:
                 node.start()
         for number in range(len(self.nodes)):
             self.wait_for(number)
+
+    def create(self, path: str) -> None:
+        """Make a node, for a store's chroot."""
+        line = Connection(Ensemble(hosts=self.hosts), ttl=timedelta(seconds=10), pings=True)
+        line.open()
+        line.client.create(path)
+        line.close()
 
     def close(self) -> None:
         """End all."""

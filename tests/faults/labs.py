@@ -1,0 +1,31 @@
+"""The laboratory on every store: a test that takes `lab` runs once on each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tenure.testing.conformance import StoreRig
+from tenure.testing.rigs import EtcdRig, SqliteRig, ZooKeeperRig
+from tests.faults.lab import Lab
+
+STORES = ("memory", "sqlite", "zookeeper", "etcd")
+
+
+@pytest.fixture(params=STORES)
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
+    """A fresh one. Its clock is the contenders' own; servers have theirs."""
+    rig: StoreRig
+    if request.param == "memory":
+        yield Lab(tmp_path)
+        return
+    if request.param == "sqlite":
+        rig = SqliteRig()
+    elif request.param == "zookeeper":
+        rig = ZooKeeperRig(request.getfixturevalue("zookeeper"))
+    else:
+        rig = EtcdRig(request.getfixturevalue("etcd"))
+    yield Lab(tmp_path, client=rig.client)
+    rig.close()
