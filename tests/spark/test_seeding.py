@@ -31,7 +31,6 @@ pytestmark = pytest.mark.spark
 
 CASES = [
     ("stateless", "1"),
-    ("aggregation, snapshots only", "2"),
     ("aggregation", "1"),
     ("aggregation", "2"),
     ("aggregation, HDFS-backed", "1"),
@@ -41,6 +40,7 @@ CASES = [
     ("transformWithStateInPandas", "2"),
 ]
 LONG_CASES = [
+    ("aggregation, snapshots only", "2"),
     ("aggregation, snapshots only", "1"),
     ("join", "1"),
     ("join, one store", "1"),
