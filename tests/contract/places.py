@@ -21,7 +21,6 @@ class Place:
     """What is the same on both stores: clients, the proxy, and what a request with a commit looks like."""
 
     ttl = ZooKeeperRig.ttl
-    grace = max(ZooKeeperRig.grace, EtcdRig.grace)
 
     def __init__(self, port: int) -> None:
         self._stack = ExitStack()

@@ -28,11 +28,13 @@ class TcpProxy:
         self._target = target
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: Final = int(self._server.getsockname()[1])
-        self._lock = threading.Lock()  # guards the four below
+        self._lock = threading.Lock()  # guards the five below
         self._lines: set[_Line] = set()
         self._refusing = False
         self._matches: Callable[[bytes], bool] | None = None  # None: no reply is to be dropped
         self._closed = False
+        self.accepted = 0
+        """How many lines were let in so far."""
         self._flowing = threading.Event()
         self._flowing.set()
         self._delivering = threading.Event()
@@ -48,6 +50,12 @@ class TcpProxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def lines(self) -> int:
+        """How many there are."""
+        with self._lock:
+            return len(self._lines)
 
     def cut(self) -> None:
         """Break every line, and refuse new ones."""
@@ -117,6 +125,7 @@ class TcpProxy:
             line = _Line(client, server)
             with self._lock:
                 self._lines.add(line)
+                self.accepted += 1
             for source, sink, is_request in ((client, server, True), (server, client, False)):
                 threading.Thread(
                     target=self._pump, args=(line, source, sink, is_request), name="tenure-proxy-line", daemon=True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -182,15 +183,24 @@ def add_many(leader: Member, term: Term, count: int) -> list[Handle]:
 
 def test_many_handles_go_in_few_commits(lab: Lab) -> None:
     leader = lab.member("a")
+    all_go(lab, leader, 2 * removed_at_once(leader) + 1, commits_needed=3)
+
+
+def test_3000_handles_go_in_seven_commits(tmp_path: Path) -> None:
+    """498 a commit at 1,000 guards and writes."""
+    lab = Lab(tmp_path)
+    all_go(lab, lab.member("a"), 3000, commits_needed=7)
+
+
+def all_go(lab: Lab, leader: Member, count: int, *, commits_needed: int) -> None:
     term = leader.lead()
-    count = 2 * removed_at_once(leader) + 1
     add_many(leader, term, count)
     handles = leader.handles.list()
     assert len(handles) == count
     before = len(leader.store.calls)
     leader.handles.remove_all(term, handles)
     made = leader.store.calls[before:]
-    assert [call.operation for call in made] == ["commit"] * 3
+    assert [call.operation for call in made] == ["commit"] * commits_needed
     assert lab.pointers() == {}
     assert lab.audit() == set()
 
