@@ -56,6 +56,14 @@ class MemberReady(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LocalFilesSlow(Event):
+    """The driver's JVM starts a process for each file that it creates on a local disk: it could not be spared that."""
+
+    member: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class StandbyWarm(Event):
     """The member has rehearsed every query: its first batch as a leader finds all that it needs in memory."""
 

@@ -16,7 +16,7 @@ from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
 from tenure.errors import TenureError
-from tenure.events import Events
+from tenure.events import Event, Events
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.loading import load_pipeline
 from tenure.spark import driver as driver_module
@@ -109,6 +109,7 @@ class Lead:
         self.stop, self.finish = threading.Event(), threading.Event()
         self.killed = 0
         self.mirror = False
+        self.events: list[Event] = []
         self.ended: Ended | BaseException | None = None
         self._thread: threading.Thread | None = None
 
@@ -118,7 +119,7 @@ class Lead:
         spark = SimpleNamespace(
             rows=SimpleNamespace(isStreaming=True, writeStream=None),
             sink=SimpleNamespace(check=lambda output_mode: None),
-            sparkContext=SimpleNamespace(_gateway=None),
+            sparkContext=SimpleNamespace(_gateway=None, master="made up"),
             streams=SimpleNamespace(active=[]),
         )
         driver = SparkDriver(
@@ -137,7 +138,7 @@ class Lead:
             mirror=self.mirror,
             stop_patience=PATIENCE,
             clock=SystemClock(),
-            events=Events.nobody,
+            events=Events(self.events.append),
         )
         driver.prepare()
         self._thread = threading.Thread(target=self._lead, args=(driver,), daemon=True)

@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 from tenure.clock import SystemClock
 from tenure.errors import CorruptCheckpoint, DriverStuck, QueryFailed, StorageError, TenureError, TermLost
+from tenure.events import LocalFilesSlow
 from tenure.pipelines.lifecycle import Ended
 from tenure.spark import driver as driver_module
 from tenure.testing.waiting import wait_until
@@ -38,6 +39,15 @@ def test_a_member_that_never_leads_has_no_mirror(lead: Lead, wanted: bool) -> No
         lead.stop.set()
         lead.end()
     assert mirrors.called == wanted
+
+
+def test_local_files_that_cost_a_process_each_are_told_and_hold_up_nothing(lead: Lead) -> None:
+    with patch.object(driver_module, "use_own_local_files", lambda spark: "no compiler"):
+        lead.begin("one")
+    assert lead.goes_on()
+    assert lead.events == [LocalFilesSlow("rows", member="anna", why="no compiler")]
+    lead.stop.set()
+    assert lead.end() is Ended.STOPPED
 
 
 def test_a_lost_term_stops_every_query(lead: Lead) -> None:

@@ -33,11 +33,12 @@ from tenure.errors import (
     TermLost,
     UsageError,
 )
-from tenure.events import Events
+from tenure.events import Events, LocalFilesSlow
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.link import Pulse
 from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
+from tenure.spark.local_files import use_own_local_files
 from tenure.spark.mirror import Mirrors
 from tenure.spark.queries import SPARK_ERRORS, RunningQueries, one_line
 from tenure.spark.rehearsal import Rehearsals
@@ -106,6 +107,9 @@ class SparkDriver:
         # Workers cannot import the pipeline's file by its name, so what it defines travels with the functions.
         cloudpickle.register_pickle_by_value(sys.modules[self._pipeline.declare.__module__])  # type: ignore[no-untyped-call] # untyped in pyspark
         self._spark = self._start_spark()
+        slow = use_own_local_files(self._spark)
+        if slow is not None:
+            self._events.emit(LocalFilesSlow(self._scope, member=self._member, why=slow))
         job = self._declare(self._spark, self._pipeline)
         self._rehearsals = Rehearsals(
             job.streams,

@@ -22,6 +22,9 @@ TOLD: dict[events.Event, str | None] = {
     ),
     events.MemberReady(scope="rows", member="anna"): "member anna is ready, standing by",
     events.StandbyWarm(scope="rows", member="anna", seconds=16.2): "member anna is warm after 16 s of rehearsals",
+    events.LocalFilesSlow(
+        scope="rows", member="a", why="x"
+    ): "member a starts a process for each local file of Spark: x",
     events.MirrorFailed(scope="rows", query="copy", why="x is missing"): "query copy is not mirrored: x is missing",
     events.RehearsalFailed(
         scope="rows", query="copy", why="x is missing"
