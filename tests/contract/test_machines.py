@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -22,6 +23,9 @@ _BOUNDED = settings(
 _SERVED = settings(_BOUNDED, max_examples=8)
 """For stores on servers: each step is some hundred requests."""
 
+_LONG_TTL = timedelta(minutes=2)
+"""In real time: a session that ended by itself in the middle of a history would be no surprise to the store."""
+
 _servers: dict[str, Any] = {}
 
 
@@ -31,12 +35,20 @@ def servers(zookeeper: ZooKeeperEnsemble, etcd: EtcdCluster) -> None:
     _servers.update(zookeeper=zookeeper, etcd=etcd)
 
 
+class PatientZooKeeperRig(ZooKeeperRig):
+    ttl = _LONG_TTL
+
+
+class PatientEtcdRig(EtcdRig):
+    ttl = _LONG_TTL
+
+
 def zookeeper_rig() -> ZooKeeperRig:
-    return ZooKeeperRig(_servers["zookeeper"])
+    return PatientZooKeeperRig(_servers["zookeeper"])
 
 
 def etcd_rig() -> EtcdRig:
-    return EtcdRig(_servers["etcd"])
+    return PatientEtcdRig(_servers["etcd"])
 
 
 TestMemoryKeepsTheContract = contract_machine(MemoryRig).TestCase

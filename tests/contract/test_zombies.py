@@ -18,12 +18,12 @@ import pytest
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
-from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Key, Put, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import commit_under
 from tenure.testing.members import is_stopped
 from tenure.testing.waiting import wait_until
+from tests.stores import STORES, new_store
 
 ZOMBIE = Path(__file__).with_name("zombie.py")
 SCOPE = Scope("zombies")
@@ -31,16 +31,9 @@ TTL_S = 2
 SOON = timedelta(seconds=30)
 
 
-@pytest.fixture(params=["sqlite", "zookeeper", "etcd"])
+@pytest.fixture(params=STORES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite://{tmp_path}/store.db"
-    servers = request.getfixturevalue(request.param)
-    place = f"/zombies-{new_uid()[:12]}"
-    if request.param == "etcd":
-        return f"etcd://{','.join(servers.endpoints)}{place}"
-    servers.create(place)
-    return f"zookeeper://{servers.hosts}{place}"
+    return new_store(request, request.param, tmp_path)
 
 
 @pytest.fixture

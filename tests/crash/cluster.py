@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from tenure.backends.sqlite import SqliteStore
+from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
 from tenure.status.snapshot import Snapshot, take_snapshot
 from tenure.testing.members import MemberProcess
 from tenure.testing.waiting import wait_until
@@ -80,8 +81,18 @@ class Feeder:
 class Cluster:
     """Everything of one scenario. Leaving the block kills all members."""
 
-    def __init__(self, folder: Path, *, streams: Sequence[str], ttl: str = "3s", feed_every_s: float = 0.4) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        streams: Sequence[str],
+        ttl: str = "3s",
+        feed_every_s: float = 0.4,
+        store: str | None = None,
+    ) -> None:
+        """`store`: the URL of an empty one; None: SQLite, in the folder."""
         self.folder = folder
+        self.store_url = store or f"sqlite://{folder}/store.db"
         self.streams = tuple(streams)
         self.ttl = ttl
         self.members: list[MemberProcess] = []
@@ -98,10 +109,6 @@ class Cluster:
         self.feeder.stop()
         for member in self.members:
             member.kill()
-
-    @property
-    def store_url(self) -> str:
-        return f"sqlite://{self.folder}/tenure.db"
 
     @property
     def pause_file(self) -> Path:
@@ -132,13 +139,16 @@ class Cluster:
 
     def look(self) -> Snapshot:
         """The scope as it is now."""
-        with contextlib.closing(SqliteStore(self.folder / "tenure.db")) as store:
+        with self._store() as store:
             return take_snapshot(store, Scope(SCOPE))
 
     def switchover(self, *, to: str) -> None:
         """Ask the leader to hand over."""
-        with contextlib.closing(SqliteStore(self.folder / "tenure.db")) as store:
+        with self._store() as store:
             Orders(store, Scope(SCOPE), clock=SystemClock()).switchover(to=to)
+
+    def _store(self) -> contextlib.closing[CoordinationStore]:
+        return contextlib.closing(open_store(self.store_url, clock=SystemClock()))
 
     def wait_until_ready(self, *names: str, seconds: float = 90) -> None:
         """Wait until these members could take over."""

@@ -13,6 +13,7 @@ import pytest
 
 from tests.crash.cluster import Cluster
 from tests.crash.truth import Verdict
+from tests.stores import long_on_servers, new_store
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,8 @@ class Story:
     refused: int
 
 
-def _zombie_beside_its_successor(folder: Path, *, unfenced: bool) -> Story:
-    with Cluster(folder, streams=("files",), ttl="2s", feed_every_s=0.2) as cluster:
+def _zombie_beside_its_successor(folder: Path, *, unfenced: bool, store: str | None = None) -> Story:
+    with Cluster(folder, streams=("files",), ttl="2s", feed_every_s=0.2, store=store) as cluster:
         zombie = cluster.start("zombie", blindfold=True, unfenced=unfenced)
         zombie.wait_for("MemberReady", timeout_s=90)
         cluster.feeder.start()
@@ -63,8 +64,11 @@ def _zombie_beside_its_successor(folder: Path, *, unfenced: bool) -> Story:
 
 
 @pytest.mark.timeout(300)
-def test_with_the_fence_a_blindfolded_zombie_changes_nothing(tmp_path: Path) -> None:
-    story = _zombie_beside_its_successor(tmp_path, unfenced=False)
+@pytest.mark.parametrize("store", long_on_servers)
+def test_with_the_fence_a_blindfolded_zombie_changes_nothing(
+    request: pytest.FixtureRequest, tmp_path: Path, store: str
+) -> None:
+    story = _zombie_beside_its_successor(tmp_path, unfenced=False, store=new_store(request, store, tmp_path))
     assert story.before.right, story.before
     assert story.after.right, story.after
     assert story.zombie_batches == 0

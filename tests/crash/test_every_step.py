@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from tenure.testing.launch import BATCH_STEPS, SEED_PARTS, TAKEOVER_STEPS
 from tenure.testing.members import MemberProcess
 from tests.crash.cluster import Cluster
 from tests.crash.truth import Verdict
+from tests.stores import STORES, new_store
 
 STREAM = "joined"
 
@@ -39,16 +41,17 @@ class Chain:
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
-    yield from _chain(tmp_path_factory, SHORT)
+    yield from _chain(tmp_path_factory.mktemp("steps"), SHORT)
 
 
-@pytest.fixture(scope="module")
-def whole_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
-    yield from _chain(tmp_path_factory, STEPS)
+@pytest.fixture(scope="module", params=STORES)
+def whole_chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
+    folder = tmp_path_factory.mktemp("steps")
+    yield from _chain(folder, STEPS, store=new_store(request, request.param, folder))
 
 
-def _chain(tmp_path_factory: pytest.TempPathFactory, steps: tuple[str, ...]) -> Iterator[Chain]:
-    with Cluster(tmp_path_factory.mktemp("steps"), streams=(STREAM,), feed_every_s=0.5) as cluster:
+def _chain(folder: Path, steps: tuple[str, ...], *, store: str | None = None) -> Iterator[Chain]:
+    with Cluster(folder, streams=(STREAM,), feed_every_s=0.5, store=store) as cluster:
         cluster.feeder.start()
         # The first one has nothing to take over; it makes the state that the others inherit.
         waiting = ["after commits", *steps]

@@ -15,6 +15,7 @@ import pytest
 
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
+from tests.stores import long_on_servers, new_store
 
 KINDS = ("passed", "windows", "joined", "unique", "counts")
 
@@ -30,9 +31,10 @@ class Story:
     events: int
 
 
-@pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    with Cluster(tmp_path_factory.mktemp("kinds"), streams=KINDS) as cluster:
+@pytest.fixture(scope="module", params=long_on_servers)
+def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    folder = tmp_path_factory.mktemp("kinds")
+    with Cluster(folder, streams=KINDS, store=new_store(request, request.param, folder)) as cluster:
         for name in ("anna", "ben", "carl"):
             cluster.start(name)
         cluster.wait(

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.crash.cluster import Cluster
+from tests.stores import long_on_servers, new_store
 
 STREAM = "windows"
 
 
-def _pause_and_wake(folder: Path, times: int) -> None:
-    with Cluster(folder, streams=(STREAM,), ttl="2s", feed_every_s=0.3) as cluster:
+def _pause_and_wake(folder: Path, times: int, *, store: str | None = None) -> None:
+    with Cluster(folder, streams=(STREAM,), ttl="2s", feed_every_s=0.3, store=store) as cluster:
         cluster.feeder.start()
         cluster.start("anna")
         cluster.start("ben")
@@ -45,8 +46,11 @@ def _pause_and_wake(folder: Path, times: int) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_leader_that_wakes_too_late_disturbs_nobody(tmp_path: Path) -> None:
-    _pause_and_wake(tmp_path, 2)
+@pytest.mark.parametrize("store", long_on_servers)
+def test_a_leader_that_wakes_too_late_disturbs_nobody(
+    request: pytest.FixtureRequest, tmp_path: Path, store: str
+) -> None:
+    _pause_and_wake(tmp_path, 2, store=new_store(request, store, tmp_path))
 
 
 @pytest.mark.long

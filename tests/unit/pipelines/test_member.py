@@ -12,7 +12,7 @@ from tenure.coordination.term import EPOCH, LEADER, Term
 from tenure.errors import DriverDied, QueryFailed, StoreUnavailable, TermLost, UsageError
 from tenure.pipelines.lifecycle import Ended
 from tenure.status.snapshot import take_snapshot
-from tenure.testing.faulty import FaultyStore, writes_under
+from tenure.testing.faulty import FaultyStore, operation, writes_under
 from tenure.testing.waiting import wait_until
 from tests.unit.pipelines.scene import SCOPE, Scene, Scripted, Step, fail, make_scene
 
@@ -200,7 +200,7 @@ def test_a_member_that_shall_stop_when_the_store_is_lost_does_so_at_the_first_fa
     faulty = FaultyStore(scene.store)
 
     def until_stopped(term: Term) -> Ended:
-        faulty.be_unavailable(times=1)
+        faulty.be_unavailable(when=operation("renew"), times=1)  # whoever else asks would use it up
         wait_until(stops[0].is_set, timedelta(seconds=20))
         assert not term.lost
         return Ended.STOPPED
