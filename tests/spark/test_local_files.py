@@ -39,22 +39,32 @@ class Programs:
         return found
 
 
-@pytest.fixture
-def programs(tmp_path: Path) -> Programs:
-    (tmp_path / "programs").mkdir()
-    return Programs(tmp_path / "programs")
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return Programs(tmp_path_factory.mktemp("programs"))
 
 
-@pytest.fixture
-def spark(tmp_path: Path, programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
-    """A JVM for each test: what is put into its cache stays there."""
-    monkeypatch.setenv("PATH", f"{programs.folder}:{os.environ['PATH']}")
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory, programs: Programs) -> Iterator[SparkSession]:
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
     conf = {"spark.sql.shuffle.partitions": "1"}
-    session = start_session(name="test", master="local[1]", conf=conf, log=str(tmp_path / "spark.log"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{programs.folder}:{os.environ['PATH']}")
+        session = start_session(name="test", master="local[1]", conf=conf, log=str(log))
     try:
         yield session
     finally:
         end_session(session, patience_s=30)
+
+
+@pytest.fixture
+def spark(session: SparkSession, programs: Programs) -> SparkSession:
+    """As it was started: Hadoop's own class is what the JVM hands out."""
+    Hadoop(session).files().close()  # out of the cache, and whoever asks next has a new one made
+    session.conf.unset(CHECKPOINT_FILES)
+    assert Hadoop(session).name() != OURS
+    programs.started()
+    return session
 
 
 class Hadoop:
@@ -116,7 +126,6 @@ def look(folder: Path) -> dict[str, tuple[str, bytes]]:
 
 def test_files_are_the_same_and_no_process_is_started(spark: SparkSession, programs: Programs, tmp_path: Path) -> None:
     before = Hadoop(spark)
-    assert before.name() != OURS
     moved = before.exercise(tmp_path / "before")
     assert len([line for line in programs.started() if line.startswith("chmod")]) > 10
     assert use_own_local_files(spark) is None
