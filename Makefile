@@ -7,6 +7,9 @@ BIN := .venv/bin
 # Spark binds to loopback: no name of this machine has to resolve, and nothing is offered to the network.
 RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDIR)/$(BIN):$(CURDIR)/.venv/etcd/usr/bin:$$PATH"
 
+# Tests that mostly wait for servers and disks run two at a time; the others, which start JVMs of Spark, one by one.
+LIGHT := tests/unit tests/contract tests/faults tests/regressions tests/house tests/bench
+
 .DEFAULT_GOAL := help
 .PHONY: help setup servers demo test test-long lint format bench clean
 
@@ -23,7 +26,8 @@ demo: setup $(if $(filter etcd,$(STORE)),servers) ## a pipeline, a killed and a 
 	@$(RUN) $(BIN)/python -m demo.run --store $(STORE)
 
 test: lint servers ## lint, then all tests but the long ones
-	@$(RUN) $(BIN)/python -m pytest -m "not long" --durations=40
+	@$(RUN) $(BIN)/python -m pytest -m "not long" --durations=20 -n 2 --dist loadfile $(LIGHT)
+	@$(RUN) $(BIN)/python -m pytest -m "not long" --durations=20 $(addprefix --ignore=,$(LIGHT))
 
 test-long: lint servers ## lint, then all tests
 	@$(RUN) $(BIN)/python -m pytest

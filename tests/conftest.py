@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,12 +27,26 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_mark] = leftovers.mark_session()
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    is_worker = hasattr(session.config, "workeroutput")
+    if not is_worker:
+        yield  # pytest-xdist waits for its workers here
     leftovers.end_own_jvm()
-    left = leftovers.find_leftovers(session.config.stash[_mark])
-    session.config.stash[_left] = leftovers.end(left)
+    found = leftovers.end(leftovers.find_leftovers(session.config.stash[_mark]))
+    left = session.config.stash[_left] = [*session.config.stash.get(_left, []), *found]
     if left and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if is_worker:
+        session.config.workeroutput["left"] = left  # type: ignore[attr-defined] # pytest-xdist puts it there
+        yield  # pytest-xdist sends that
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A worker of pytest-xdist has ended: what it left is what the session left."""
+    stash = node.config.stash
+    stash[_left] = [*stash.get(_left, []), *getattr(node, "workeroutput", {}).get("left", [])]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
