@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from abc import abstractmethod
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tenure.coordination.store import CoordinationStore
 from tenure.testing.clock import ManualClock
 from tenure.testing.conformance.rig import StoreRig
 from tenure.testing.servers.etcd import EtcdCluster
+from tenure.testing.servers.process import Servers
 from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
 
 
@@ -80,32 +82,32 @@ class SqliteRig(StoreRig):
         self._directory.cleanup()
 
 
-class ZooKeeperRig(StoreRig):
-    """A chroot of its own in an ensemble that runs, in real time."""
+class ServerRig(StoreRig):
+    """A place of its own on servers that run, in real time."""
 
     ttl = timedelta(seconds=2)
-    grace = timedelta(seconds=1)
     time_is_free = False
 
-    def __init__(self, ensemble: ZooKeeperEnsemble) -> None:
-        self._servers = ensemble
-        self.ensemble = Ensemble(hosts=ensemble.hosts, chroot=f"/rig-{new_uid()[:12]}")
-        self._clients: list[ZooKeeperStore] = []
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+        self._clients: list[CoordinationStore] = []
         self._clock = SystemClock()
-        ensemble.create(self.ensemble.chroot)
+
+    @abstractmethod
+    def open(self) -> CoordinationStore:
+        """One more client, which nobody closes."""
 
     def client(self) -> CoordinationStore:
-        client = ZooKeeperStore(self.ensemble)
+        client = self.open()
         self._clients.append(client)
         return client
 
     def kill(self, client: CoordinationStore) -> None:
-        """Closing a client breaks its lines, and tells the ensemble nothing about its sessions."""
+        """Closing a client breaks its lines, and tells the servers nothing about its sessions."""
         client.close()
 
     def restart(self) -> CoordinationStore:
-        for client in self._clients:
-            client.close()
+        self.close()
         for node in self._servers.nodes:
             node.kill()
         self._servers.start()
@@ -119,39 +121,28 @@ class ZooKeeperRig(StoreRig):
             client.close()
 
 
-class EtcdRig(StoreRig):
-    """A prefix of its own in a cluster that runs, in real time."""
+class ZooKeeperRig(ServerRig):
+    """A chroot of its own in an ensemble."""
 
-    ttl = timedelta(seconds=2)
+    grace = timedelta(seconds=1)
+
+    def __init__(self, servers: ZooKeeperEnsemble) -> None:
+        super().__init__(servers)
+        self.ensemble = Ensemble(hosts=servers.hosts, chroot=f"/rig-{new_uid()[:12]}")
+        servers.create(self.ensemble.chroot)
+
+    def open(self) -> CoordinationStore:
+        return ZooKeeperStore(self.ensemble)
+
+
+class EtcdRig(ServerRig):
+    """A prefix of its own in a cluster."""
+
     grace = timedelta(seconds=2)
-    time_is_free = False
 
     def __init__(self, servers: EtcdCluster) -> None:
-        self._servers = servers
+        super().__init__(servers)
         self.cluster = Cluster(endpoints=servers.endpoints, prefix=f"/rig-{new_uid()[:12]}")
-        self._clients: list[EtcdStore] = []
-        self._clock = SystemClock()
 
-    def client(self) -> CoordinationStore:
-        client = EtcdStore(self.cluster)
-        self._clients.append(client)
-        return client
-
-    def kill(self, client: CoordinationStore) -> None:
-        """Closing a client breaks its lines, and tells the cluster nothing about its sessions."""
-        client.close()
-
-    def restart(self) -> CoordinationStore:
-        for client in self._clients:
-            client.close()
-        for node in self._servers.nodes:
-            node.kill()
-        self._servers.start()
-        return self.client()
-
-    def pass_time(self, by: timedelta) -> None:
-        self._clock.sleep(by.total_seconds())
-
-    def close(self) -> None:
-        for client in self._clients:
-            client.close()
+    def open(self) -> CoordinationStore:
+        return EtcdStore(self.cluster)

@@ -7,7 +7,7 @@ that is killed at the end, also when the block fails.
 from __future__ import annotations
 
 from tenure.testing.servers.etcd import EtcdCluster
-from tenure.testing.servers.process import NotInstalled, ServerProcess, free_ports, installed, need
+from tenure.testing.servers.process import NotInstalled, ServerProcess, Servers, free_ports, installed, need
 from tenure.testing.servers.spark import SparkStandalone
 from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
 
@@ -15,6 +15,7 @@ __all__ = [
     "EtcdCluster",
     "NotInstalled",
     "ServerProcess",
+    "Servers",
     "SparkStandalone",
     "ZooKeeperEnsemble",
     "free_ports",

@@ -15,19 +15,15 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from tenure.testing.servers.process import ServerProcess, free_ports, need
-from tenure.testing.waiting import wait_until
+from tenure.testing.servers.process import ServerProcess, Servers, free_ports, need
 
-_STARTS_WITHIN = timedelta(seconds=60)
 _UNSOUND: Final = ("3.5.0", "3.5.1", "3.5.2")
 
 
-class EtcdCluster:
+class EtcdCluster(Servers):
     """Members of one cluster, `node` 0, 1, 2; data and logs go below `folder`."""
 
     def __init__(self, folder: Path, *, nodes: int = 3, flags: tuple[str, ...] = ()) -> None:
@@ -38,47 +34,12 @@ class EtcdCluster:
         """Where clients connect to."""
         peers = ports[nodes:]
         members = ",".join(f"n{number}=http://127.0.0.1:{port}" for number, port in enumerate(peers))
-        self.nodes: Final = tuple(self._node(number, peers[number], members, flags) for number in range(nodes))
-        """The members."""
+        self.nodes = tuple(self._node(number, peers[number], members, flags) for number in range(nodes))
 
     @property
     def endpoints(self) -> tuple[str, ...]:
         """`host:port` each."""
         return tuple(f"127.0.0.1:{port}" for port in self.ports)
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def start(self) -> None:
-        """Start all that do not run, and wait until all answer."""
-        for node in self.nodes:
-            if node.pid is None:
-                node.start()
-        for number in range(len(self.nodes)):
-            self.wait_for(number)
-
-    def close(self) -> None:
-        """End all."""
-        for node in self.nodes:
-            if node.pid is not None:
-                node.kill()
-
-    def wait_for(self, number: int) -> None:
-        """Wait until a member takes part in the cluster."""
-        try:
-            wait_until(lambda: self._healthy(number), _STARTS_WITHIN, what=f"etcd's member {number}")
-        except TimeoutError as late:
-            raise TimeoutError(f"{late}\n{self.nodes[number].told()}") from late
 
     def leader(self) -> int:
         """The number of the member that leads."""
@@ -101,7 +62,7 @@ class EtcdCluster:
             found: Mapping[str, Any] = json.load(answer)
         return found
 
-    def _healthy(self, number: int) -> bool:
+    def answers(self, number: int) -> bool:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[number]}/health", timeout=2) as answer:
                 return bool(json.load(answer)["health"] == "true")

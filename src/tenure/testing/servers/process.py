@@ -1,4 +1,4 @@
-"""One process of a server: started, stopped, killed, paused, and started again where it was."""
+"""A process of a server: started, stopped, killed, paused, and started again where it was; and several as a block."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import os
 import signal
 import socket
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
 
 import pytest
 
+from tenure.testing.waiting import wait_until
+
 STOPS_WITHIN_S = 20.0
+_STARTS_WITHIN = timedelta(seconds=90)
 
 
 def free_ports(count: int) -> list[int]:
@@ -50,7 +57,7 @@ class ServerProcess:
 
     def __init__(self, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> None:
         self._command = list(command)
-        self._log = log
+        self.log: Final = log
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None  # None: not started
 
@@ -62,7 +69,7 @@ class ServerProcess:
     def start(self) -> None:
         """Start it, also where it ran before."""
         assert self.pid is None, "it runs already"
-        with self._log.open("ab") as output:
+        with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -99,9 +106,54 @@ class ServerProcess:
 
     def told(self) -> str:
         """What it printed last."""
-        return self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
+        return self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None, "it was never started"
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
+
+
+class Servers(ABC):
+    """Servers that belong together: started with the block, ended with it."""
+
+    nodes: tuple[ServerProcess, ...] = ()
+    """Their processes."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def answers(self, number: int) -> bool:
+        """Whether a server takes part."""
+
+    def start(self) -> None:
+        """Start all that do not run, and wait until all take part."""
+        for node in self.nodes:
+            if node.pid is None:
+                node.start()
+        for number in range(len(self.nodes)):
+            self.wait_for(number)
+
+    def wait_for(self, number: int) -> None:
+        """Wait until a server takes part."""
+        try:
+            wait_until(lambda: self.answers(number), _STARTS_WITHIN, what=f"{type(self).__name__}'s node {number}")
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}\n{self.nodes[number].told()}") from late
+
+    def close(self) -> None:
+        """End all, and what they started."""
+        for node in reversed(self.nodes):
+            if node.pid is not None:
+                node.kill()

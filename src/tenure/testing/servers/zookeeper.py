@@ -12,21 +12,18 @@ import sys
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tenure.backends.zookeeper.connection import Connection, Ensemble
-from tenure.testing.servers.process import ServerProcess, free_ports, need
-from tenure.testing.waiting import wait_until
+from tenure.testing.servers.process import ServerProcess, Servers, free_ports, need
 
 TICK: Final = timedelta(milliseconds=250)
 """ZooKeeper ends a session up to one tick after its time."""
 
-_STARTS_WITHIN = timedelta(seconds=90)
 _FLAGS: Final = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 
 
-class ZooKeeperEnsemble:
+class ZooKeeperEnsemble(Servers):
     """Servers of one ensemble, `node` 0, 1, 2; data and logs go below `folder`."""
 
     def __init__(self, folder: Path, *, nodes: int = 3, settings: tuple[str, ...] = ()) -> None:
@@ -39,36 +36,13 @@ class ZooKeeperEnsemble:
             f"server.{number + 1}=127.0.0.1:{ports[nodes + number]}:{ports[2 * nodes + number]}"
             for number in range(nodes)
         ]
-        self.nodes: Final = tuple(
-            self._node(number, (*settings, *(peers if nodes > 1 else ()))) for number in range(nodes)
-        )
-        """The servers."""
+        lines = (*settings, *(peers if nodes > 1 else ()))
+        self.nodes = tuple(self._node(number, lines) for number in range(nodes))
 
     @property
     def hosts(self) -> str:
         """For a store's URL."""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports)
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def start(self) -> None:
-        """Start all that do not run, and wait until all answer."""
-        for node in self.nodes:
-            if node.pid is None:
-                node.start()
-        for number in range(len(self.nodes)):
-            self.wait_for(number)
 
     def create(self, path: str) -> None:
         """Make a node, for a store's chroot."""
@@ -77,18 +51,8 @@ class ZooKeeperEnsemble:
         line.client.create(path)
         line.close()
 
-    def close(self) -> None:
-        """End all."""
-        for node in self.nodes:
-            if node.pid is not None:
-                node.kill()
-
-    def wait_for(self, number: int) -> None:
-        """Wait until a server takes part in the ensemble."""
-        try:
-            wait_until(lambda: self.mode(number), _STARTS_WITHIN, what=f"ZooKeeper's server {number}")
-        except TimeoutError as late:
-            raise TimeoutError(f"{late}\n{self.nodes[number].told()}") from late
+    def answers(self, number: int) -> bool:
+        return self.mode(number) != ""
 
     def leader(self) -> int:
         """The number of the server that leads."""
