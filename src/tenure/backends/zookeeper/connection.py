@@ -4,8 +4,10 @@ Promise: when the session has expired the connection is over, and nothing is eve
 open a new session by itself, and send in it what was asked for in the old one. What waits for an answer when the line
 breaks is told so, and never sent again. Not promised: that a request that timed out is not applied later.
 
-Uses two things of kazoo that it does not document (`ConnectionHandler._connect_attempt` and `_connect`), so its
-version is pinned.
+Needs what kazoo does not document: it overrides `_connect`, `_connect_attempt` and `_send_ping` of the connection,
+puts its own in the place of the client's (`_connection`, `_conn_retry`), reads `_session_id` and `_socket`, and ends
+without a word by `_stopped` and `_safe_close`. So kazoo is pinned below its next minor release, and
+`tests/unit/backends/test_zookeeper_connection.py` names what a later one lacks.
 """
 
 from __future__ import annotations
@@ -180,7 +182,7 @@ class Connection:
                 self.client._stopped.set()
                 self._handler.drop()
                 self.client._safe_close()
-        with suppress(Exception):
+        if self._handler.connection_stopped.is_set():  # else kazoo's thread still uses what would be closed
             self.client.close()
 
     def _note(self, state: str) -> None:
