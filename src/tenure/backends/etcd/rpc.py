@@ -55,7 +55,6 @@ class Endpoint:
             self.channel = grpc.insecure_channel(address, options=_OPTIONS)
         else:
             self.channel = grpc.secure_channel(address, cluster.credentials, options=_OPTIONS)
-        self.address = address
         self.kv = stubs.KVStub(self.channel)
         self.lease = stubs.LeaseStub(self.channel)
         self.watch = stubs.WatchStub(self.channel)

@@ -192,20 +192,19 @@ class EtcdStore:
     def _ended(self, writes: Sequence[Write]) -> SessionId:
         """The first session of these writes that has ended; at least one has."""
         bound = [write.session for write in writes if isinstance(write, Put) and write.session is not None]
-        for session in bound:
-            request = pb.LeaseTimeToLiveRequest(ID=int(session, 16))
-            try:
-                found = self._rpc.read(
-                    lambda at, timeout_s, metadata, request=request: at.lease.LeaseTimeToLive(  # type: ignore[misc] # a default binds the loop's variable
-                        request, timeout=timeout_s, metadata=metadata
-                    ),
-                    "ask for a session",
-                )
-            except StoreUnavailable:
-                continue
-            if found.TTL <= 0:
-                return session
-        return bound[0]
+        return next((session for session in bound if self._has_ended(session)), bound[0])
+
+    def _has_ended(self, session: SessionId) -> bool:
+        """Whether etcd says so."""
+        request = pb.LeaseTimeToLiveRequest(ID=int(session, 16))
+        try:
+            found = self._rpc.read(
+                lambda at, timeout_s, metadata: at.lease.LeaseTimeToLive(request, timeout=timeout_s, metadata=metadata),
+                "ask for a session",
+            )
+        except StoreUnavailable:
+            return False  # it does not say
+        return bool(found.TTL <= 0)
 
 
 def _first_failing(judged: Sequence[Guard], responses: Sequence[Any]) -> Guard:

@@ -36,7 +36,7 @@ class EtcdChanges:
         self._news = threading.Event()
         self._lock = threading.Lock()  # guards the three below
         self._newest = after
-        self._failed: str | None = None  # None: the stream is not known to be broken
+        self._broke = False
         self._call: Any = None  # None: there is no stream
         self._closed = False
 
@@ -47,14 +47,14 @@ class EtcdChanges:
             if self._closed:
                 raise StoreUnavailable(f"watch on scope {self._scope!r} is closed")
             with self._lock:
-                newest, failed, call = self._newest, self._failed, self._call
-                self._failed = None
+                newest, broke, call = self._newest, self._broke, self._call
+                self._broke = False
             if newest > self._seen:
                 self._seen = newest
                 return newest
             left_s = deadline_s - self._clock.monotonic_s()
             if call is None:
-                if failed is not None and left_s > _AGAIN_S:
+                if broke and left_s > _AGAIN_S:
                     self._clock.sleep(_AGAIN_S)
                 self._open()
             if left_s <= 0:
@@ -96,12 +96,10 @@ class EtcdChanges:
                 self._note(response)
                 if response.canceled:
                     break
-        except grpc.RpcError as error:
+        except grpc.RpcError:
             if not self._closed:
                 self._rpc.leave(endpoint)
-                self._broken(call, str(error.code()))
-        else:
-            self._broken(call, "it ended")
+        self._broken(call)
         requests.close()
         call.cancel()
 
@@ -114,8 +112,8 @@ class EtcdChanges:
         if newest:
             self._news.set()
 
-    def _broken(self, call: Any, why: str) -> None:
+    def _broken(self, call: Any) -> None:
         with self._lock:
             if self._call is call:
-                self._call, self._failed = None, why
+                self._call, self._broke = None, True
         self._news.set()

@@ -234,10 +234,10 @@ class ZooKeeperStore:
         order."""
         self._make_scope(connection, scope)
         paths, deep = paths_to_read(guards, writes)
-        there = nodes_at(connection, [f"/{scope}/{path}" for path in sorted(paths)])
+        markers = [] if session is None else [f"/{scope}/{marker_of(session.id)}"]
+        there = nodes_at(connection, [*markers, *(f"/{scope}/{path}" for path in sorted(paths))])
         if session is not None:
-            marker = f"/{scope}/{marker_of(session.id)}"
-            marked = nodes_at(connection, [marker])[marker] is not None
+            marked = there[markers[0]] is not None
             (session.marked.add if marked else session.marked.discard)(scope)
         below = nodes_below(connection, scope, sorted(deep))
         nodes: dict[str, Found | None] = {path: there[f"/{scope}/{path}"] for path in paths}
