@@ -15,6 +15,8 @@ from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
 
 _MULTI = 14
 """ZooKeeper's number of a multi, in the third word of a request."""
+_FRAME = 9
+"""The bytes of HTTP/2's head of a frame."""
 
 
 class Place:
@@ -36,6 +38,10 @@ class Place:
 
     def is_commit(self, request: bytes) -> bool:
         """Whether these bytes on a line carry a commit."""
+        raise NotImplementedError
+
+    def is_reply(self, data: bytes) -> bool:
+        """Whether these bytes of a server's carry an answer; it says other things by itself."""
         raise NotImplementedError
 
     def keep(self, store: Any) -> CoordinationStore:
@@ -62,6 +68,10 @@ class ZooKeeperPlace(Place):
     def is_commit(self, request: bytes) -> bool:
         return int.from_bytes(request[8:12], "big") == _MULTI
 
+    def is_reply(self, data: bytes) -> bool:
+        """Watches and pings have a negative number."""
+        return int.from_bytes(data[4:8], "big", signed=True) > 0
+
 
 class EtcdPlace(Place):
     def __init__(self, servers: EtcdCluster) -> None:
@@ -76,3 +86,11 @@ class EtcdPlace(Place):
 
     def is_commit(self, request: bytes) -> bool:
         return b"needle" in request
+
+    def is_reply(self, data: bytes) -> bool:
+        """HTTP/2 also has frames about the line itself; data is of kind 0, after the frame's length in three bytes."""
+        while len(data) >= _FRAME:
+            if data[3] == 0:
+                return True
+            data = data[_FRAME + int.from_bytes(data[:3], "big") :]
+        return False

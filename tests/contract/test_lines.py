@@ -56,7 +56,7 @@ def test_a_lost_reply_is_an_unknown_outcome_and_is_settled(place: Place, kind: s
     }
     writes = kinds[kind]
     store.list(SCOPE)  # the line is there
-    place.proxy.drop_reply(place.is_commit)
+    place.proxy.drop_reply(place.is_commit, is_reply=place.is_reply)
     with pytest.raises(OutcomeUnknown):
         store.commit(SCOPE, guards=[], writes=writes)
     assert place.proxy.dropped.is_set(), "the fault did not happen"
@@ -77,7 +77,7 @@ def test_settling_finds_what_a_lost_reply_said(place: Place, kind: str) -> None:
     assert found is not None
     write = Put(Key("c"), NEEDLE, None) if kind == "create" else Put(A, NEEDLE, found.version)
     store.list(SCOPE)
-    place.proxy.drop_reply(place.is_commit)
+    place.proxy.drop_reply(place.is_commit, is_reply=place.is_reply)
     done = commit_settled(store, SCOPE, guards=[], writes=[write], go_on=lambda: True, clock=SystemClock())
     assert place.proxy.dropped.is_set(), "the fault did not happen"
     now = direct.read(SCOPE, write.key)

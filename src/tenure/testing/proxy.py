@@ -2,7 +2,7 @@
 
 Promise: what it lets through is passed on unchanged and in order. Each way to break is in force from the call on, for
 the lines that are there and for those that come. `drop_reply` makes the unknown outcome: the next request is passed
-on, what the server says after it is not, and the line is broken then.
+on, what the server says after it is not, and the line is broken once that was the reply.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ class TcpProxy:
         self._target = target
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: Final = int(self._server.getsockname()[1])
-        self._lock = threading.Lock()  # guards the five below
+        self._lock = threading.Lock()  # guards the six below
         self._lines: set[_Line] = set()
         self._refusing = False
         self._matches: Callable[[bytes], bool] | None = None  # None: no reply is to be dropped
+        self._is_reply: Callable[[bytes], bool] = bool
         self._closed = False
         self.accepted = 0
         """How many lines were let in so far."""
@@ -89,11 +90,14 @@ class TcpProxy:
         """Take requests, and keep them until `heal`; replies are passed on."""
         self._delivering.clear()
 
-    def drop_reply(self, matches: Callable[[bytes], bool] = lambda request: True) -> None:
-        """Pass the next request that matches on, and none of what the server says after it; then break the line."""
+    def drop_reply(
+        self, matches: Callable[[bytes], bool], *, is_reply: Callable[[bytes], bool] = lambda data: True
+    ) -> None:
+        """Pass the next request that matches on, and none of what the server says after it; break the line once that
+        was a reply: where the server says other things too, it may not have done yet what it was asked for."""
         self.dropped.clear()
         with self._lock:
-            self._matches = matches
+            self._matches, self._is_reply = matches, is_reply
 
     def close(self) -> None:
         """End every line and stop to listen."""
@@ -143,8 +147,10 @@ class TcpProxy:
                     self._delivering.wait()
                     self._arm(line, data)
                 elif line.mute:
-                    self.dropped.set()
-                    break
+                    if self._is_reply(data):
+                        self.dropped.set()
+                        break
+                    continue
                 sink.sendall(data)
         except (OSError, ValueError):
             pass  # it was broken, here or there
