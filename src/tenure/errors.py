@@ -60,6 +60,10 @@ class StoreUnavailable(StoreError):
     """The store cannot be reached or refuses service. Nothing was written; try again later."""
 
 
+class AccessDenied(StoreUnavailable):
+    """The store is there, and does not let this user do that. Nothing was written; waiting does not help."""
+
+
 class OutcomeUnknown(StoreError):
     """The commit may have been written. Settle it (`coordination.settle`) before going on; discard nothing."""
 

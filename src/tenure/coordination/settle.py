@@ -17,7 +17,7 @@ from datetime import timedelta
 from tenure.clock import Clock
 from tenure.coordination.records import Commit, Guard, Put, Scope, Write
 from tenure.coordination.store import CoordinationStore
-from tenure.errors import GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable
+from tenure.errors import AccessDenied, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable
 from tenure.retry import RetryPolicy
 
 QUICK = RetryPolicy(initial=timedelta(milliseconds=20), maximum=timedelta(seconds=1))
@@ -25,7 +25,7 @@ QUICK = RetryPolicy(initial=timedelta(milliseconds=20), maximum=timedelta(second
 
 UNAVAILABLE_ATTEMPTS = 20
 """After so many refusals of service in a row (about 15 s) the caller is told: a full disk does not heal by waiting,
-and the session may well outlive it."""
+and the session may well outlive it. Of a denial it is told at once."""
 
 
 def commit_settled(
@@ -75,7 +75,8 @@ def commit_settled(
         except StoreUnavailable as failed:
             refusals += 1
             delay = next(delays, None)
-            if delay is None or not go_on() or (unknown is None and refusals == UNAVAILABLE_ATTEMPTS):
+            final = isinstance(failed, AccessDenied) or refusals == UNAVAILABLE_ATTEMPTS
+            if delay is None or not go_on() or (unknown is None and final):
                 if unknown is not None:
                     raise unknown from failed
                 raise

@@ -12,14 +12,19 @@ from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.coordination.encoding import encode, new_uid
 from tenure.coordination.records import Absent, Commit, Delete, Exact, Key, Put, Scope, Version
 from tenure.coordination.settle import UNAVAILABLE_ATTEMPTS, commit_settled
-from tenure.errors import GuardFailed, OutcomeUnknown, StoreUnavailable, TenureError
+from tenure.errors import AccessDenied, GuardFailed, OutcomeUnknown, StoreUnavailable, TenureError
 from tenure.testing.clock import ManualClock
-from tenure.testing.faulty import FaultyStore, operation
+from tenure.testing.faulty import Call, FaultyStore, Proceed, operation
 from tests.faults.lab import in_turn, reply_lost, request_lost, unavailable
 
 SCOPE = Scope("s")
 KEY = Key("k")
 FAULTS = {"reply lost": reply_lost, "request lost": request_lost, "unavailable": unavailable}
+
+
+def denied(call: Call, proceed: Proceed) -> object:
+    """The store does not let this user write."""
+    raise AccessDenied("no")
 
 
 class Scene:
@@ -142,6 +147,18 @@ def test_a_store_that_refuses_service_is_given_up_after_so_many_attempts(scene: 
         scene.settle(Put(KEY, mine(), replaces=None), for_s=1e9)
     assert script.fired == UNAVAILABLE_ATTEMPTS
     assert timedelta(seconds=10) < timedelta(seconds=scene.clock.monotonic_s()) < timedelta(seconds=20)
+
+
+def test_a_denial_is_told_at_once(scene: Scene) -> None:
+    script = in_turn(scene.store, denied)
+    with pytest.raises(AccessDenied):
+        scene.settle(Put(KEY, mine(), replaces=None), for_s=1e9)
+    assert script.fired == 1
+
+
+def test_a_doubt_is_not_given_up_for_a_denial(scene: Scene) -> None:
+    in_turn(scene.store, reply_lost, denied, denied, lambda call, proceed: proceed())
+    scene.settle(Put(KEY, mine(), replaces=None), for_s=1e9)
 
 
 def test_a_doubt_is_never_given_up_for_a_store_that_is_away(scene: Scene) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import grpc
 
-from tenure.errors import OutcomeUnknown, StoreUnavailable
+from tenure.errors import AccessDenied, OutcomeUnknown, StoreUnavailable
 
 REFUSED: Final = frozenset(
     {
@@ -38,17 +38,30 @@ def code_of(error: grpc.RpcError) -> grpc.StatusCode:
 
 def words_of(error: grpc.RpcError) -> str:
     """What etcd, or gRPC, said."""
-    return f"{(error.details() or '').strip()} ({code_of(error).name})"
+    return f"{error.details() or ''} ({code_of(error).name})".strip()
+
+
+def is_token_over(error: grpc.RpcError) -> bool:
+    """Whether etcd refused the token and not the user: a new one may be better."""
+    return any(words in words_of(error) for words in TOKEN_OVER)
 
 
 def unavailable(error: grpc.RpcError, what: str) -> StoreUnavailable:
     """For a request of which nothing was applied. `what`: what was asked for."""
-    code, words = code_of(error), words_of(error)
-    if code is grpc.StatusCode.PERMISSION_DENIED:
-        return StoreUnavailable(f"etcd does not permit to {what}: {words}", fix="give the user's role this prefix")
-    if code is grpc.StatusCode.UNAUTHENTICATED or "authentication" in words or "user name is empty" in words:
-        return StoreUnavailable(f"etcd refuses this user: {words}", fix="check the user and its password")
-    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "space" in words:
+    return refused(words_of(error), what)
+
+
+def refused(words: str, what: str) -> StoreUnavailable:
+    """The same, by etcd's words alone: a watch is cancelled with words, and without a code."""
+    if "permission denied" in words:
+        return AccessDenied(f"etcd does not permit to {what}: {words}", fix="give the user's role this prefix")
+    if "user name is empty" in words:
+        return AccessDenied(f"etcd asks who we are: {words}", fix="write user:password@ before the hosts")
+    if "authentication failed" in words or "invalid auth token" in words:
+        return AccessDenied(f"etcd does not let in this user: {words}", fix="check the user and its password")
+    if "authentication is not enabled" in words:
+        return AccessDenied(f"etcd knows no users: {words}", fix="leave user:password@ out, or enable them")
+    if "database space exceeded" in words:
         return StoreUnavailable(f"etcd is full: {words}", fix="compact and defragment it, then disarm its alarm")
     return StoreUnavailable(f"etcd did not {what}: {words}")
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import grpc
 
-from tenure.backends.etcd.errors import REFUSED, TOKEN_OVER, code_of, unavailable, words_of
+from tenure.backends.etcd.errors import REFUSED, code_of, is_token_over, unavailable
 from tenure.backends.etcd.messages import pb, stubs
 from tenure.errors import StoreUnavailable
 
@@ -75,6 +75,7 @@ class Endpoint:
 
 
 Metadata = tuple[tuple[str, str], ...]
+"""Who we are: a token, or nothing."""
 
 
 class Rpc:
@@ -103,14 +104,18 @@ class Rpc:
         assert failed is not None
         raise unavailable(failed, what) from failed
 
-    def send(self, endpoint: Endpoint, ask: Callable[[Endpoint, float, Metadata], T]) -> T:
+    def send(
+        self, endpoint: Endpoint, ask: Callable[[Endpoint, float, Metadata], T], *, with_new_token: bool = False
+    ) -> T:
         """The answer to one request. Raises grpc.RpcError, StoreUnavailable (nothing was sent)."""
+        metadata = self.metadata(endpoint)
         try:
-            return ask(endpoint, self.request_timeout_s, self.metadata(endpoint))
+            return ask(endpoint, self.request_timeout_s, metadata)
         except grpc.RpcError as error:
-            if any(words in words_of(error) for words in TOKEN_OVER):
-                self.forget_token()
-                return ask(endpoint, self.request_timeout_s, self.metadata(endpoint))
+            if is_token_over(error):
+                self.forget_token(metadata)
+                if not with_new_token:
+                    return self.send(endpoint, ask, with_new_token=True)
             if code_of(error) not in REFUSED:
                 self.leave(endpoint)
             raise
@@ -153,15 +158,18 @@ class Rpc:
             try:
                 token = str(endpoint.auth.Authenticate(request, timeout=self.request_timeout_s).token)
             except grpc.RpcError as error:
+                if code_of(error) not in REFUSED:
+                    self.leave(endpoint)
                 raise unavailable(error, f"let user {self._cluster.user!r} in") from error
             with self._lock:
                 self._token = token
         return (("token", token),)
 
-    def forget_token(self) -> None:
-        """The token is not valid any more."""
+    def forget_token(self, metadata: Metadata) -> None:
+        """Use the token that went with a request no more; another thread may have got a new one already."""
         with self._lock:
-            self._token = None
+            if (("token", self._token),) == metadata:
+                self._token = None
 
     def close(self) -> None:
         """Break all lines."""

@@ -1,8 +1,8 @@
 """Sessions of the etcd store: a lease each, kept alive over one stream for all sessions of a client.
 
 Promise: a session lives for its ttl after its last renewal reached etcd; nothing else renews it. A stream that breaks,
-or whose server does not answer, is opened again on another endpoint by the next renewal. A lease that ended never comes
-back: etcd does not give its number again, and we never ask for one.
+or whose server does not answer, is opened again on another endpoint by the next renewal; one whose token was refused,
+with a new token. A lease that ended never comes back: etcd does not give its number again, and we never ask for one.
 
 Not promised: that a renewal that a server answered while it was cut off counts. A commit under guards does.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import grpc
 
-from tenure.backends.etcd.errors import LEASE_GONE, REFUSED, code_of, unavailable, unknown, words_of
+from tenure.backends.etcd.errors import LEASE_GONE, REFUSED, code_of, is_token_over, unavailable, unknown, words_of
 from tenure.backends.etcd.messages import pb
 from tenure.backends.etcd.rpc import Endpoint, Requests, Rpc
 from tenure.coordination.records import SessionId
@@ -87,7 +87,9 @@ class _Stream:
         self._lock = threading.Lock()  # guards the two below
         self._waiting: dict[int, list[Future[int]]] = {}
         self.over = False
-        self._call = endpoint.lease.LeaseKeepAlive(iter(self._requests), metadata=rpc.metadata(endpoint))
+        self._rpc = rpc
+        self._metadata = rpc.metadata(endpoint)
+        self._call = endpoint.lease.LeaseKeepAlive(iter(self._requests), metadata=self._metadata)
         threading.Thread(target=self._read, name="tenure-etcd-leases", daemon=True).start()
 
     def ask(self, lease: int) -> Future[int]:
@@ -117,6 +119,8 @@ class _Stream:
                     answer.set_result(int(response.TTL))
         except grpc.RpcError as error:
             failed = error
+            if is_token_over(error):
+                self._rpc.forget_token(self._metadata)
         with self._lock:
             self.over = True
             left = [answer for answers in self._waiting.values() for answer in answers]

@@ -25,7 +25,7 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 
-from tenure.errors import OutcomeUnknown, StoreUnavailable
+from tenure.errors import AccessDenied, OutcomeUnknown, StoreUnavailable
 
 NOT_ANSWERED: Final = (
     ConnectionLoss,
@@ -44,11 +44,11 @@ ROLLED_BACK: Final = (RolledBackError, RuntimeInconsistency)
 def unavailable(error: KazooException | KazooTimeoutError, what: str) -> StoreUnavailable:
     """For a request of which nothing was applied. `what`: what was asked for."""
     if isinstance(error, NoAuthError):
-        return StoreUnavailable(
+        return AccessDenied(
             f"ZooKeeper does not permit to {what}", fix="check the user, its password and the ACL of the chroot"
         )
     if isinstance(error, AuthFailedError):
-        return StoreUnavailable("ZooKeeper refuses this user", fix="check the user and its password")
+        return AccessDenied("ZooKeeper refuses this user", fix="check the user and its password")
     if isinstance(error, QuotaExceededError | ThrottledOpError):
         return StoreUnavailable(f"ZooKeeper does not {what}: {type(error).__name__}")
     return StoreUnavailable(f"ZooKeeper did not {what}: {_words(error)}")

@@ -6,7 +6,7 @@ that is killed at the end, also when the block fails.
 
 from __future__ import annotations
 
-from tenure.testing.servers.etcd import EtcdCluster
+from tenure.testing.servers.etcd import EtcdCluster, TlsFiles
 from tenure.testing.servers.process import NotInstalled, ServerProcess, Servers, free_ports, installed, need
 from tenure.testing.servers.spark import SparkStandalone
 from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
@@ -17,6 +17,7 @@ __all__ = [
     "ServerProcess",
     "Servers",
     "SparkStandalone",
+    "TlsFiles",
     "ZooKeeperEnsemble",
     "free_ports",
     "installed",

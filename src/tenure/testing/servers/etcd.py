@@ -11,10 +11,12 @@ import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,12 +25,24 @@ from tenure.testing.servers.process import ServerProcess, Servers, free_ports, n
 _UNSOUND: Final = ("3.5.0", "3.5.1", "3.5.2")
 
 
+@dataclass(frozen=True)
+class TlsFiles:
+    """A server's certificate, its key, and the certificate of who signed it."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+
+
 class EtcdCluster(Servers):
     """Members of one cluster, `node` 0, 1, 2; data and logs go below `folder`."""
 
-    def __init__(self, folder: Path, *, nodes: int = 3, flags: tuple[str, ...] = ()) -> None:
-        """`flags`: further flags for every member."""
+    def __init__(
+        self, folder: Path, *, nodes: int = 3, flags: tuple[str, ...] = (), tls: TlsFiles | None = None
+    ) -> None:
+        """`flags`: further flags for every member. `tls`: for what clients connect to; None: without."""
         self._folder = folder
+        self._tls = tls
         ports = free_ports(2 * nodes)
         self.ports: Final = tuple(ports[:nodes])
         """Where clients connect to."""
@@ -53,26 +67,36 @@ class EtcdCluster(Servers):
         revision = self.ask(0, "maintenance/status", {})["header"]["revision"]
         self.ask(0, "kv/compaction", {"revision": revision, "physical": True})
 
-    def ask(self, number: int, what: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A member's answer over HTTP. Raises OSError."""
+    def ask(self, number: int, what: str, body: Mapping[str, Any], *, token: str = "") -> Mapping[str, Any]:
+        """A member's answer over HTTP; `token`: who asks, empty: nobody. Raises OSError."""
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.ports[number]}/v3/{what}", data=json.dumps(body).encode(), method="POST"
+            f"{self._url(number)}/v3/{what}",
+            data=json.dumps(body).encode(),
+            headers={"Authorization": token} if token else {},
+            method="POST",
         )
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=5, context=self._context()) as answer:
             found: Mapping[str, Any] = json.load(answer)
         return found
 
     def answers(self, number: int) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[number]}/health", timeout=2) as answer:
+            with urllib.request.urlopen(f"{self._url(number)}/health", timeout=2, context=self._context()) as answer:
                 return bool(json.load(answer)["health"] == "true")
         except (OSError, urllib.error.URLError):
             return False
 
+    def _url(self, number: int) -> str:
+        return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.ports[number]}"
+
+    def _context(self) -> ssl.SSLContext | None:
+        return None if self._tls is None else ssl.create_default_context(cafile=self._tls.authority)
+
     def _node(self, number: int, peer: int, members: str, flags: tuple[str, ...]) -> ServerProcess:
         folder = self._folder / f"etcd{number}"
         folder.mkdir(parents=True)
-        client = f"http://127.0.0.1:{self.ports[number]}"
+        client = self._url(number)
+        files = () if self._tls is None else ("--cert-file", self._tls.certificate, "--key-file", self._tls.key)
         command = [
             _etcd(),
             *("--name", f"n{number}", "--data-dir", str(folder / "data")),
@@ -85,6 +109,7 @@ class EtcdCluster(Servers):
             ),
             *("--initial-cluster", members, "--initial-cluster-state", "new"),
             *("--heartbeat-interval", "50", "--election-timeout", "500"),
+            *map(str, files),
             *flags,
         ]
         return ServerProcess(command, log=folder / "log")
