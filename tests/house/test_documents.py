@@ -64,6 +64,19 @@ def test_an_invariant_has_a_keeper_and_a_test_that_attacks_it(name: str) -> None
             assert not function or function in functions_of(path.read_text(encoding="utf-8")), f"{name}: {reference}"
 
 
+def test_what_is_known_of_others_is_shown_by_tests_that_exist() -> None:
+    found = rows("ARCHITECTURE.md", heading="Corruptions that are known of Flink's HA layer")
+    assert len(found) > 30
+    for known, _, here in found:
+        named = re.findall(r"`(tests/[^`]+)`", here)
+        assert named or "planned" in here or "cannot happen" in here or "the same tests" in here, known
+        for reference in named:
+            file, _, function = reference.partition("::")
+            assert (tree.ROOT / file).exists(), f"{known}: {file}"
+            source = (tree.ROOT / file).read_text(encoding="utf-8")
+            assert not function or function in functions_of(source), f"{known}: {reference}"
+
+
 def functions_of(source: str) -> set[str]:
     return {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
