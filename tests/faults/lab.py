@@ -42,9 +42,12 @@ class Crash(BaseException):
 class StillKeeper(SessionKeeper):
     """A session without a thread: it is renewed when the test says so."""
 
+    in_the_store = TTL
+    """Its ttl as the store has it."""
+
     def __enter__(self) -> StillKeeper:
         sent_s = self._clock.monotonic_s()
-        self._session = self._store.open_session(ttl=TTL)
+        self._session = self._store.open_session(ttl=self.in_the_store)
         self._liveness = Liveness(clock=self._clock, until_s=self._deadline_s(sent_s))
         return self
 
@@ -130,8 +133,12 @@ class Member:
 class Lab:
     """One scope of one store."""
 
-    def __init__(self, directory: Path, *, client: Callable[[], CoordinationStore] | None = None) -> None:
-        """`client` makes one more client of the store; None: of a memory store on the laboratory's clock."""
+    def __init__(
+        self, directory: Path, *, client: Callable[[], CoordinationStore] | None = None, in_the_store: timedelta = TTL
+    ) -> None:
+        """`client` makes one more client of the store; None: of a memory store on the laboratory's clock.
+        `in_the_store`: the ttl that the store is told; longer where its clock is not the laboratory's."""
+        self._in_the_store = in_the_store
         self.clock = ManualClock(sleeping_advances=True)
         self.server = MemoryServer(self.clock)
         self._client = client or (lambda: MemoryStore(self.server))
@@ -144,7 +151,9 @@ class Lab:
     ) -> Member:
         """A new member with a new session. `wrap` sits between its faults and the store."""
         store = FaultyStore(wrap(self._client()), clock=self.clock)
-        keeper = StillKeeper(store, ttl=TTL, clock=self.clock).__enter__()
+        keeper = StillKeeper(store, ttl=TTL, clock=self.clock)
+        keeper.in_the_store = self._in_the_store
+        keeper.__enter__()
         crasher = Crasher()
         blobs = WatchedBlobs(self, self.files, crasher)
         handles = HandleStore(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,12 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
         return
     if request.param == "sqlite":
         rig = SqliteRig()
-    elif request.param == "zookeeper":
+        yield Lab(tmp_path, client=rig.client)
+        rig.close()
+        return
+    if request.param == "zookeeper":
         rig = ZooKeeperRig(request.getfixturevalue("zookeeper"))
     else:
         rig = EtcdRig(request.getfixturevalue("etcd"))
-    yield Lab(tmp_path, client=rig.client)
+    yield Lab(tmp_path, client=rig.client, in_the_store=timedelta(minutes=2))
     rig.close()
