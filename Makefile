@@ -48,4 +48,5 @@ bench: setup ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.p
 
 clean: ## remove what was built and installed here
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -f src/tenure/backends/etcd/etcd_pb2*.py
 	find src tests demo bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

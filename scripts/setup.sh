@@ -6,9 +6,10 @@
 #   scripts/setup.sh etcd        an etcd for the tests
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
 #
-# Promise: it writes below .venv only, and installs what is missing with apt-get when it may (root, or `sudo -n`).
-# Where it may not, it ends with one line that says what to install. The Java that it chose is in .venv/java-home.
-# It does not choose package indexes or mirrors: pip and apt-get use what this machine is configured for.
+# Promise: it writes below .venv only (and etcd_pb2*.py, which git ignores), and installs what is missing with apt-get
+# when it may (root, or `sudo -n`). Where it may not, it ends with one line that says what to install. The Java that it
+# chose is in .venv/java-home. It does not choose package indexes or mirrors: pip and apt-get use what this machine is
+# configured for.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -103,10 +104,13 @@ is_venv() {
     is_python "$VENV/bin/python" && [ -f "$VENV/bin/pip" ] && head -n 3 "$VENV/bin/pip" | grep -qF "$(pwd -P)/$VENV/bin/"
 }
 
+# What hatch_build.py makes of etcd's messages when the package is installed; git ignores it, so it may be gone.
+has_stubs() { [ -f src/tenure/backends/etcd/etcd_pb2.py ] && [ -f src/tenure/backends/etcd/etcd_pb2_grpc.py ]; }
+
 set_up_packages() {
     is_venv || make_venv
     wanted=$(wanted_stamp)
-    if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$wanted" ]; then
+    if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$wanted" ] && has_stubs; then
         return 0
     fi
     rm -f "$STAMP"
