@@ -106,6 +106,8 @@ class Connection:
         )
         self._handler.pings = pings
         self.client._connection = self._handler
+        self.reads_many = True
+        """Whether multi-reads are sent, until a server says that it does not know them; set by any thread."""
         self._session_id: int | None = None  # None: not open
         self._connected = threading.Event()
         self._over = threading.Event()

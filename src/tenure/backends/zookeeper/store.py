@@ -38,7 +38,16 @@ from tenure.backends.zookeeper.plan import (
     marker_of,
     paths_to_read,
 )
-from tenure.backends.zookeeper.reading import Found, ask, node_of, nodes_at, nodes_below, record_of
+from tenure.backends.zookeeper.reading import (
+    Found,
+    ask,
+    listing,
+    node_of,
+    nodes_at,
+    nodes_below,
+    record_of,
+    revision_of,
+)
 from tenure.backends.zookeeper.session import ZooKeeperSession
 from tenure.backends.zookeeper.watch import ZooKeeperChanges
 from tenure.clock import Clock, SystemClock
@@ -97,12 +106,11 @@ class ZooKeeperStore:
     def list(self, scope: Scope, prefix: str = "") -> Listing:
         connection = self._open()
         for _ in range(_LISTINGS):
-            revision = self.revision(scope)
-            nodes = nodes_below(connection, scope, [prefix])
-            if self.revision(scope) == revision:
+            nodes, revision, after = listing(connection, scope, prefix)
+            if after == revision:
                 break
         records = [record for path, node in nodes.items() if (record := record_of(path, node)) is not None]
-        return Listing(tuple(sorted(records, key=lambda record: record.key)), revision)
+        return Listing(tuple(sorted(records, key=lambda record: record.key)), Revision(revision))
 
     def revision(self, scope: Scope, *, watch: Callable[[Any], None] | None = None) -> Revision:
         """The scope's revision. `watch` is called once, when it changes."""
@@ -116,8 +124,7 @@ class ZooKeeperStore:
             ]
 
         _, root, markers = self._look(request, "read a revision")
-        ended = 0 if isinstance(markers, NoNodeError) else markers[1].pzxid
-        return Revision(0 if root is None else max(root.mzxid, ended))
+        return Revision(revision_of(root, None if isinstance(markers, NoNodeError) else markers[1]))
 
     def watch(self, scope: Scope, *, after: Revision) -> ZooKeeperChanges:
         self._open()
