@@ -10,7 +10,6 @@ One name is written by one thread of the leader at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -45,14 +44,13 @@ from tenure.errors import (
 from tenure.events import BlobLeft, Events
 from tenure.handles.anchor import Anchor
 from tenure.handles.handle import Handle, decode_handle, encode_handle
+from tenure.handles.reading import read_all
 from tenure.handles.refusals import answer_to
 from tenure.handles.write_order import AFTER, Operation, Outcome
 from tenure.retry import RetryPolicy
 
 INLINE_LIMIT = 4096
 """Payloads up to this many bytes need no blob."""
-
-_READERS = 8
 
 _FENCE = 2
 """The guards of a term."""
@@ -196,14 +194,12 @@ class HandleStore:
         return [decode_handle(record) for record in records if record.key.count("/") == depth]
 
     def get_all(self) -> Mapping[str, bytes]:
-        """All payloads by name, read in parallel; a handle that goes meanwhile is left out.
+        """All payloads by name; a handle that goes meanwhile is left out.
 
         Raises CorruptHandle, CorruptBlob, StorageError, StoreUnavailable.
         """
-        handles = self.list()
-        with ThreadPoolExecutor(max_workers=_READERS, thread_name_prefix="tenure-read") as pool:
-            found = list(pool.map(self._payload_unless_gone, handles))
-        return {handle.name: data for handle, data in zip(handles, found, strict=True) if data is not None}
+        found = read_all(self.list(), self._payload_unless_gone, clock=self._clock)
+        return {name: data for name, data in found.items() if data is not None}
 
     # --- locks ---
 
