@@ -146,3 +146,5 @@ class Commit:
 
     versions: Mapping[Key, Version]
     revision: Revision
+    alone: frozenset[Key] = frozenset()
+    """Of the keys put, those that no record was below right after the commit, as far as the store says; it need not."""

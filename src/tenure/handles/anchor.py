@@ -40,8 +40,9 @@ class Anchor:
 
     def commit(
         self, term: Term, *, guards: Sequence[Guard], writes: Sequence[Write], moves: bool
-    ) -> Mapping[Key, Version]:
-        """Commit under the term and the anchor. `moves`: the writes remove a handle, so the anchor moves.
+    ) -> tuple[Mapping[Key, Version], frozenset[Key]]:
+        """Commit under the term and the anchor; return the versions, and what is known to be `alone` (see `Commit`).
+        `moves`: the writes remove a handle, so the anchor moves.
 
         Raises GuardFailed (one of `guards`, or a write's own): definite, no earlier request may apply any more.
         TermLost, StoreUnavailable, CommitRefused like `commit_under`; OutcomeUnknown when the store answers the
@@ -64,14 +65,14 @@ class Anchor:
                     self._void(term, seen)
                     applied = self._applied(writes)
                     if applied is not None:
-                        return applied
+                        return applied, frozenset()
                     refused.earlier_request_may_apply = False
                 if refused.guard != seen or refused.guard in guards:
                     raise
             else:
                 if moved:
                     self._note(commit.versions[self._area])
-                return commit.versions
+                return commit.versions, commit.alone
 
     def _void(self, term: Term, seen: Guard) -> None:
         """Move the anchor away from `seen`: no request that presented it can apply from here on."""

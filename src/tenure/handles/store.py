@@ -260,8 +260,9 @@ class HandleStore:
         writes += [Delete(handle.key, handle.version) for handle in remove]
         unlocked = [NoneUnder(handle.key) for handle in remove]
         outcome = Outcome.UNKNOWN
+        alone: frozenset[Key] = frozenset()
         try:
-            versions = self._anchor.commit(term, guards=[*guards, *unlocked], writes=writes, moves=bool(remove))
+            versions, alone = self._anchor.commit(term, guards=[*guards, *unlocked], writes=writes, moves=bool(remove))
             outcome = Outcome.COMMITTED
             return None if put is None else versions[put.key]
         except GuardFailed as refused:
@@ -278,7 +279,10 @@ class HandleStore:
             if fate.new and isinstance(content, Blob):
                 self._discard(content)
             if fate.old and replaced is not None and replaced.blob is not None:
-                self._discard_unless_locked(replaced, replaced.blob)
+                if replaced.key in alone:
+                    self._discard(replaced.blob)  # it had no lock at the commit, and can have none since: see below
+                else:
+                    self._discard_unless_locked(replaced, replaced.blob)
             if AFTER[Operation.REMOVE, outcome].old:
                 for handle in remove:
                     if handle.blob is not None:

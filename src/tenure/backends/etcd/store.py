@@ -85,9 +85,10 @@ class EtcdStore:
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         check_commit(GUARANTEES, guards, writes)
         judged = [*guards, *map(implied_guard, writes)]
+        below = [NoneUnder(one.key) for one in writes if len(writes) == 1 and isinstance(one, Put) and one.replaces]
         request = pb.TxnRequest(
             compare=[self._compare(scope, guard) for guard in judged],
-            success=[self._operation(scope, write) for write in writes],
+            success=[*(self._operation(scope, write) for write in writes), *(self._look(scope, one) for one in below)],
             failure=[self._look(scope, guard) for guard in judged],
         )
         if request.ByteSize() > MAX_REQUEST_BYTES:
@@ -109,7 +110,10 @@ class EtcdStore:
             raise GuardFailed(_first_failing(judged, answer.responses), scope=scope)
         revision = int(answer.header.revision)
         versions = {write.key: Version(str(revision)) for write in writes if isinstance(write, Put)}
-        return Commit(versions, Revision(revision))
+        looked = zip(below, answer.responses[len(writes) :], strict=True)
+        return Commit(
+            versions, Revision(revision), alone=frozenset(g.key for g, r in looked if not r.response_range.kvs)
+        )
 
     def open_session(self, *, ttl: timedelta) -> EtcdSession:
         seconds = ttl // timedelta(seconds=1)

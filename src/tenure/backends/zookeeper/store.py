@@ -151,9 +151,9 @@ class ZooKeeperStore:
             if not isinstance(answer, BaseException):
                 if session is not None:
                     session.marked.add(scope)
-                zxid = answer or self.revision(scope)
+                zxid = int(answer[-1].mzxid) if writes else self.revision(scope)
                 versions = {key: State(zxid, changes, owner).version() for key, (changes, owner) in plan.puts.items()}
-                return Commit(versions, Revision(zxid))
+                return Commit(versions, Revision(zxid), alone=_alone(writes, plan, answer))
             if not _may_be_planned_anew(answer):
                 raise unavailable(answer, f"commit to scope {scope!r}")
             try:
@@ -197,15 +197,15 @@ class ZooKeeperStore:
 
     def _send(
         self, connection: Connection, scope: Scope, plan: Plan, *, session: ZooKeeperSession | None, changes: bool
-    ) -> int | BaseException:
-        """Send the multi; return its transaction id (0: it changes nothing), or the error of the operation that was
-        refused."""
+    ) -> Sequence[Any] | BaseException:
+        """Send the multi; return what kazoo makes of its answer, the scope's node last if it changes something, or the
+        error of the operation that was refused."""
         operations: list[Operation] = list(plan.operations)
         if session is not None:
             marker = marker_of(session.id)
             operations.append(Check(marker, 0) if scope in session.marked else Create(marker, b"", ephemeral=True))
         if not operations and not changes:
-            return 0
+            return ()
         size = sum(len(one.path) + len(getattr(one, "data", b"")) + 80 + len(scope) for one in operations)
         if size > MAX_REQUEST_BYTES:
             raise CommitRefused(
@@ -224,9 +224,7 @@ class ZooKeeperStore:
         if isinstance(answer, BaseException):
             return answer
         failed = first_failure(answer)
-        if failed is not None:
-            return failed[1]
-        return int(answer[-1].mzxid) if changes else 0
+        return list(answer) if failed is None else failed[1]
 
     def _view(
         self,
@@ -309,6 +307,14 @@ def _add(multi: Any, path: str, operation: Operation) -> None:
         multi.set_data(path, operation.data, operation.changes)
     else:
         multi.delete(path, operation.changes)
+
+
+def _alone(writes: Sequence[Write], plan: Plan, answer: Sequence[Any]) -> frozenset[Key]:
+    """See `Commit`: said of a single put that changed a node. ZooKeeper counted what is below it in that instant."""
+    if len(writes) != 1:
+        return frozenset()
+    changed = [(one, stat) for one, stat in zip(plan.operations, answer, strict=False) if isinstance(one, SetData)]
+    return frozenset(key for key in plan.puts if any(one.path == key and not stat.numChildren for one, stat in changed))
 
 
 def _may_be_planned_anew(error: BaseException) -> bool:

@@ -122,6 +122,20 @@ class CommitCases:
         put_new(store, "a", b"again")
         assert values(store) == {"a": b"again", "a/child": b"x"}
 
+    def test_what_is_said_to_be_alone_has_nothing_below_it(self, rig: StoreRig) -> None:
+        store = rig.client()
+        session = store.open_session(ttl=rig.ttl)
+        version = put_new(store, "a")
+        put_new(store, "ab")
+        for child, bound in (("a/lock", session.id), ("a/one/two", None)):
+            below = put_new(store, child, session=bound)
+            commit = store.commit(SCOPE, guards=[], writes=[Put(A, b"with", version)])
+            assert A not in commit.alone
+            store.commit(SCOPE, guards=[], writes=[Delete(Key(child), below)])
+            version = store.commit(SCOPE, guards=[], writes=[Put(A, b"without", commit.versions[A])]).versions[A]
+        commit = store.commit(SCOPE, guards=[], writes=[Put(A, b"x", version), Put(Key("a/new"), b"x", None)])
+        assert A not in commit.alone
+
     def test_a_malformed_commit_is_a_value_error(self, rig: StoreRig) -> None:
         store = rig.client()
         version = put_new(store, "a")
