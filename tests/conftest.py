@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, settings
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble, installed
 from tests import leftovers
 
+# The contract's cases are rewritten by pytest, so that a failure says what differs.
+pytest.register_assert_rewrite("tenure.testing.conformance", "tenure.testing.agreement")
+
 # Machines differ in speed, so no example has a deadline. Examples are random in CI too; a failure prints the
 # line that reproduces it.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
