@@ -26,7 +26,7 @@ from tests.cli.support import tenure
 
 SCOPE = Scope("guarded")
 SOON = timedelta(seconds=20)
-SOON_S = 5.0
+SOON_S = 8.0
 """Within which a refusal is told."""
 PREFIX = "/of-us"
 

@@ -71,7 +71,14 @@ def test_stores_are_opened_without_being_connected_to() -> None:
     assert isinstance(open_store("etcd://no.such.host:1/x", clock=ManualClock()), EtcdStore)
 
 
-def test_who_we_are_owns_what_we_create(tmp_path: Path) -> None:
+def test_sasl_needs_a_package_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.backends.zookeeper.url.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="needs the Python package 'puresasl', which is not installed; pip install"):
+        ensemble_of(read("zookeeper://h?sasl=GSSAPI"))
+
+
+def test_who_we_are_owns_what_we_create(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.backends.zookeeper.url.find_spec", lambda name: "it is installed")
     (tmp_path / "ca").touch()
     anybody, ann = ensemble_of(read("zookeeper://h/x")), ensemble_of(read("zookeeper://ann:pw@h/x"))
     assert (anybody.acl, anybody.auth) == (None, ())

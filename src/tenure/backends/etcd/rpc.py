@@ -30,6 +30,9 @@ _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),  # two clients of one process share no line, so neither shares its faults
 )
 
+_WHY_S: Final = 0.05
+"""gRPC does not wait for it where it knows already."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
@@ -72,6 +75,15 @@ class Endpoint:
             except grpc.RpcError as error:
                 self.answers = code_of(error) in REFUSED  # it wants to know who we are: it is there
         return self.answers
+
+    def why(self) -> str:
+        """Why there is no line, as gRPC knows from its last attempt; empty: it does not say."""
+        try:
+            self.kv.Range(pb.RangeRequest(key=b"\0", count_only=True), timeout=_WHY_S)
+        except grpc.RpcError as error:
+            if code_of(error) is grpc.StatusCode.UNAVAILABLE:
+                return " ".join((error.details() or "").rpartition("last error: ")[2].split())
+        return ""
 
 
 Metadata = tuple[tuple[str, str], ...]
@@ -124,6 +136,7 @@ class Rpc:
         """The endpoint in use, or the next one that there is a line to. Raises StoreUnavailable: nothing was sent."""
         count = len(self._cluster.endpoints)
         share_s = self._cluster.connect_timeout.total_seconds() / count
+        why = ""
         for _ in range(count):
             with self._lock:
                 if self._closed:
@@ -134,9 +147,10 @@ class Rpc:
                     endpoint = self._endpoints[at] = Endpoint(self._cluster, self._cluster.endpoints[at])
             if endpoint.ready(timeout_s=share_s):
                 return endpoint
+            why = endpoint.why() or why
             self.leave(endpoint)
         raise StoreUnavailable(
-            f"etcd at {','.join(self._cluster.endpoints)} cannot be reached",
+            f"etcd at {','.join(self._cluster.endpoints)} cannot be reached{why and f': {why}'}",
             fix="check the hosts, ports and certificates",
         )
 

@@ -4,9 +4,9 @@ Promise: when the session has expired the connection is over, and nothing is eve
 open a new session by itself, and send in it what was asked for in the old one. What waits for an answer when the line
 breaks is told so, and never sent again. Not promised: that a request that timed out is not applied later.
 
-Needs what kazoo does not document: it overrides `_connect`, `_connect_attempt` and `_send_ping` of the connection,
-puts its own in the place of the client's (`_connection`, `_conn_retry`), reads `_session_id` and `_socket`, and ends
-without a word by `_stopped` and `_safe_close`. So kazoo is pinned below its next minor release, and
+Needs what kazoo does not document: it overrides `_connect`, `_connect_attempt`, `_invoke` and `_send_ping` of the
+connection, puts its own in the place of the client's (`_connection`, `_conn_retry`), reads `_session_id` and `_socket`,
+and ends without a word by `_stopped` and `_safe_close`. So kazoo is pinned below its next minor release, and
 `tests/unit/backends/test_zookeeper_connection.py` names what a later one lacks.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, KazooException, ZookeeperError
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import ACL
@@ -52,6 +52,17 @@ class Ensemble:
     request_timeout: timedelta = timedelta(seconds=10)
 
 
+class _Threads(SequentialThreadingHandler):  # type: ignore[misc] # kazoo ships no type information
+    """kazoo's threads, and its way to open a line: no longer than a server's share of the time to connect."""
+
+    def __init__(self, *, share_s: float) -> None:
+        super().__init__()
+        self.share_s = share_s
+
+    def create_connection(self, *args: Any, timeout: float, **kwargs: Any) -> Any:
+        return super().create_connection(*args, timeout=min(timeout, self.share_s), **kwargs)
+
+
 class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type information
     """kazoo's connection, for one session: it ends when the session has expired, and tells what was agreed on."""
 
@@ -69,6 +80,11 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
         if self.ttl_s is not None and self.client._session_id is None:
             return STOP_CONNECTING  # the session has expired: another one would be a new beginning
         return super()._connect_attempt(*args)
+
+    def _invoke(self, timeout: float, *args: Any, **kwargs: Any) -> Any:
+        """What is asked while the line is opened. kazoo waits by the session's ttl: a server that is silent, or that
+        is gone, would hold up the others."""
+        return super()._invoke(min(timeout, self.handler.share_s), *args, **kwargs)
 
     def _send_ping(self, connect_timeout: float) -> None:
         if self.pings:
@@ -88,7 +104,9 @@ class Connection:
     def __init__(self, ensemble: Ensemble, *, ttl: timedelta, pings: bool) -> None:
         """`ttl`: how long the session shall live without a word. `pings`: whether an idle connection says one."""
         self._ensemble = ensemble
+        share_s = ensemble.connect_timeout.total_seconds() / (ensemble.hosts.count(",") + 1)
         self.client = KazooClient(
+            handler=_Threads(share_s=share_s),
             hosts=ensemble.hosts + ensemble.chroot,
             timeout=ttl.total_seconds(),
             auth_data=list(ensemble.auth) or None,
@@ -139,9 +157,8 @@ class Connection:
             self.abandon()
             if refused:
                 raise unavailable(AuthFailedError(), "let this user in")
-            raise StoreUnavailable(
-                f"ZooKeeper at {self._ensemble.hosts} cannot be reached", fix="check the hosts and ports"
-            )
+            fix = "check the hosts, ports and certificates" if self._ensemble.tls else "check the hosts and ports"
+            raise StoreUnavailable(f"ZooKeeper at {self._ensemble.hosts} cannot be reached", fix=fix)
         self._session_id = found[0]
 
     def has_chroot(self) -> bool:

@@ -1,0 +1,50 @@
+"""`tenure list` on a store URL that is wrong in some way: one line, its exit code, soon."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from tenure.testing.members import MAIN
+from tests.cli.support import Told
+
+SCOPE: Final = "somewhere"
+CONNECT_TIMEOUT_S: Final = 2
+SOON_S: Final = 10.0
+"""Within which a command ends that waits for a line as long as the URL says: the connection is tried, and ended."""
+NOBODY: Final = "nobody-has-this-name.invalid"
+"""A host name that no resolver knows (RFC 2606)."""
+
+
+def ask(url: str, *command: str) -> Told:
+    """What a command says, `tenure list` by default, that has to end soon. A process: libraries print, too."""
+    joined = f"{url}{'&' if '?' in url else '?'}connect_timeout={CONNECT_TIMEOUT_S}s"
+    began_s = time.monotonic()
+    line = [*MAIN, *(command or ("list",)), "--store", joined, "--scope", SCOPE]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    assert time.monotonic() - began_s < SOON_S
+    return Told(done.returncode, done.stdout, done.stderr)
+
+
+def refused(url: str, *command: str) -> str:
+    """The one line of a command that ends because the store is not available."""
+    told = ask(url, *command)
+    assert told.code == 4
+    assert (told.out, len(told.err.splitlines())) == ("", 1), told.err
+    return told.error
+
+
+@contextmanager
+def nowhere() -> Iterator[str]:
+    """`host:port` of a machine that is gone: packets to it are dropped, and nothing comes back."""
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):  # what waits to be accepted is full, and nobody accepts
+            line = stack.enter_context(socket.socket())
+            line.setblocking(False)
+            line.connect_ex(server.getsockname())
+        yield f"127.0.0.1:{server.getsockname()[1]}"
