@@ -79,7 +79,7 @@ def leader_record_again(lab: Lab, old: Member) -> None:
     assert record is not None
     old.dies()
     other = lab.member("old")
-    lab.truth.commit(SCOPE, guards=(), writes=[Put(LEADER, record.value, None, other.keeper.session_id)])
+    other.store.commit(SCOPE, guards=(), writes=[Put(LEADER, record.value, None, other.keeper.session_id)])
 
 
 def epoch_version(lab: Lab) -> Version:
@@ -152,6 +152,41 @@ def test_a_write_paused_between_decision_and_arrival_is_refused(
         WRITES[write](old, term)
     assert script.fired == 1
     assert snapshot(lab) == before[0]
+    assert lab.audit() == set()
+
+
+# What a version names, and what a guard compares, is each store's own: the same on all of them, with one write.
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_on_every_store_a_write_after_the_term_is_refused(end: Callable[[Lab, Member], None], lab: Lab) -> None:
+    old, term = scene(lab)
+    end(lab, old)
+    before = snapshot(lab)
+    with pytest.raises(TermLost) as lost:
+        old.handles.add(term, "late", ONE)
+    assert not lost.value.write_is_unknown
+    assert snapshot(lab) == before
+    assert lab.audit() == set()
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_on_every_store_a_write_that_was_paused_on_its_way_is_refused(
+    end: Callable[[Lab, Member], None], lab: Lab
+) -> None:
+    old, term = scene(lab)
+    before: list[tuple[Record, ...]] = []
+
+    def pause(call: object, proceed: Callable[[], object]) -> object:
+        old.store.heal()
+        end(lab, old)
+        before.append(snapshot(lab))
+        return proceed()
+
+    old.store.script(pause, when=commits)
+    with pytest.raises(TermLost):
+        old.handles.add(term, "late", ONE)
+    assert [snapshot(lab)] == before
     assert lab.audit() == set()
 
 

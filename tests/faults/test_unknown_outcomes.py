@@ -133,6 +133,19 @@ def test_an_add_that_meets_another_handle_of_that_name_is_refused_although_its_r
     assert leader.handles.get("x") == ONE
 
 
+@losses
+def test_a_payload_within_the_record_is_told_from_the_same_one_of_another_write(
+    lose: Callable[[FaultyStore, int], None], lab: Lab
+) -> None:
+    """There is no blob whose address differs: the record's own unique id is all that does."""
+    leader = lab.member("a")
+    term = leader.lead()
+    leader.handles.add(term, "x", b"small")
+    lose(leader.store, 1)
+    with pytest.raises(HandleExists):
+        leader.handles.add(term, "x", b"small")
+
+
 def test_a_replace_of_what_is_gone_is_refused_although_its_reply_was_lost(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()

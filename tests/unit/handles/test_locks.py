@@ -129,6 +129,26 @@ def test_a_lock_never_makes_its_parent(lab: Lab) -> None:
     assert [record.key for record in lab.truth.list(SCOPE, AREA).records] == []
 
 
+def test_a_lock_that_comes_just_before_the_removal_keeps_the_handle(lab: Lab) -> None:
+    """The other order of the same race: nobody had a lock when the removal was decided on."""
+    leader, reader = lab.member("a"), lab.member("b")
+    term = leader.lead()
+    handle = leader.handles.add(term, "x", ONE)
+
+    def lock_first(call: object, proceed: object) -> object:
+        reader.handles.lock("x", session=reader.keeper.session_id)
+        assert callable(proceed)
+        return proceed()
+
+    script = leader.store.script(lock_first, when=commits)
+    with pytest.raises(HandleLocked):
+        leader.handles.remove(term, "x")
+    assert script.fired == 1
+    assert lab.pointers() == {"x": handle}
+    assert reader.handles.get("x") == ONE
+    assert lab.audit() == set()
+
+
 def test_a_lock_follows_a_replacement(lab: Lab) -> None:
     leader, reader = lab.member("a"), lab.member("b")
     term = leader.lead()
