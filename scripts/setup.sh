@@ -174,7 +174,11 @@ all)
     set_up_packages
     set_up_java
     ;;
-etcd) set_up_etcd ;;
+etcd)
+    set_up_etcd
+    # The tests of TLS make their own certificates.
+    command -v openssl >/dev/null 2>&1 || apt_install openssl || say "no openssl: the tests of TLS are skipped; install it"
+    ;;
 tool) need_tool "$2" ;;
 *) die "unknown argument $1; say nothing, or: etcd, or: tool NAME" ;;
 esac

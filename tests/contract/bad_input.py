@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
@@ -14,8 +13,8 @@ from tests.cli.support import Told
 
 SCOPE: Final = "somewhere"
 CONNECT_TIMEOUT_S: Final = 2
-SOON_S: Final = 10.0
-"""Within which a command ends that waits for a line as long as the URL says: the connection is tried, and ended."""
+SOON_S: Final = 30.0
+"""A command that has not ended by then hangs: seconds, not minutes, on a machine that is busy with others too."""
 NOBODY: Final = "nobody-has-this-name.invalid"
 """A host name that no resolver knows (RFC 2606)."""
 
@@ -23,10 +22,8 @@ NOBODY: Final = "nobody-has-this-name.invalid"
 def ask(url: str, *command: str) -> Told:
     """What a command says, `tenure list` by default, that has to end soon. A process: libraries print, too."""
     joined = f"{url}{'&' if '?' in url else '?'}connect_timeout={CONNECT_TIMEOUT_S}s"
-    began_s = time.monotonic()
     line = [*MAIN, *(command or ("list",)), "--store", joined, "--scope", SCOPE]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
-    assert time.monotonic() - began_s < SOON_S
+    done = subprocess.run(line, capture_output=True, text=True, timeout=SOON_S, check=False)
     return Told(done.returncode, done.stdout, done.stderr)
 
 

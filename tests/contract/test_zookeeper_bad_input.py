@@ -47,7 +47,7 @@ def test_who_is_not_who_made_the_scope_may_not(zookeeper: ZooKeeperEnsemble, own
     """ZooKeeper lets in whoever says a name and a password; what is not theirs they may not read."""
     url = f"zookeeper://{who}{zookeeper.hosts}{owned}"
     assert refused(url) == (
-        "ZooKeeper does not permit to read a revision; check the user, its password and the ACL of the chroot"
+        "ZooKeeper does not permit to list records; check the user, its password and the ACL of the chroot"
     )
     assert "ZooKeeper does not permit to " in refused(url, "pause")
 
