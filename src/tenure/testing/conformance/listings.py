@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenure.coordination.records import Delete, Key, Put
+from tenure.coordination.records import Absent, Delete, Key, Put
 from tenure.testing.conformance.rig import SCOPE, StoreRig, put_new, values
 
 
@@ -27,6 +27,18 @@ class ListingCases:
         assert [record.key for record in store.list(SCOPE, "ab").records] == ["ab/x"]
         assert store.list(SCOPE, "b").records == ()
         assert store.list(SCOPE, "none").records == ()
+
+    def test_a_record_makes_none_above_it(self, rig: StoreRig) -> None:
+        store = rig.client()
+        deep = put_new(store, "a/b/c")
+        for _ in range(2):
+            assert store.read(SCOPE, Key("a")) is None
+            assert store.read(SCOPE, Key("a/b")) is None
+            assert [record.key for record in store.list(SCOPE).records] == ["a/b/c"]
+            store.commit(SCOPE, guards=[Absent(Key("a")), Absent(Key("a/b"))], writes=[])
+            store.commit(SCOPE, guards=[], writes=[Delete(Key("a/b/c"), deep)])
+            assert store.list(SCOPE).records == ()
+            deep = put_new(store, "a/b/c")
 
     def test_a_listing_has_the_records_as_they_are_read(self, rig: StoreRig) -> None:
         store = rig.client()
