@@ -11,7 +11,7 @@ RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDI
 LIGHT := tests/unit tests/contract tests/faults tests/regressions tests/house tests/bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test test-long lint format bench clean
+.PHONY: help setup servers demo test test-long mutants lint format bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
@@ -31,6 +31,9 @@ test: lint servers ## lint, then all tests but the long ones
 
 test-long: lint servers ## lint, then all tests
 	@$(RUN) $(BIN)/python -m pytest
+
+mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red
+	@$(RUN) $(BIN)/python -m tests.mutants.run $(ARGS)
 
 lint: setup ## ruff, mypy, and the layers of ARCHITECTURE.md
 	$(BIN)/ruff check .

@@ -1,0 +1,352 @@
+"""What is weak in one store: conditions judged loosely, answers read wrongly, sessions that come back.
+
+The tests are those that all stores share, on real servers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Change, Mutant, on
+
+ZOOKEEPER = "backends/zookeeper/store.py"
+PLAN = "backends/zookeeper/plan.py"
+CONNECTION = "backends/zookeeper/connection.py"
+ETCD = "backends/etcd/store.py"
+RPC = "backends/etcd/rpc.py"
+
+CONTRACT = "tests/contract/test_conformance.py::"
+LINES = "tests/contract/test_lines.py::"
+LOST = LINES + "test_a_lost_reply_is_an_unknown_outcome_and_is_settled"
+KINDS = ("create", "replace", "delete")
+ZOMBIE = "tests/contract/test_zombies.py::test_the_write_of_a_woken_leader_is_refused_by_the_store"
+AFTER = "tests/faults/test_fencing.py::test_on_every_store_a_write_after_the_term_is_refused"
+MAJORITY = "tests/contract/test_majorities.py::test_a_server_without_the_others_answers_no_"
+
+OF_EMBEDDED: Final = (
+    Mutant(
+        "memory-fence-by-existence",
+        "any record at the key will do",
+        (
+            Change(
+                "backends/memory.py",
+                "return record is not None and record.version == guard.version",
+                "return record is not None",
+            ),
+        ),
+        (*on(AFTER, "memory-successor"), CONTRACT + "TestMemory::test_each_guard_holds_and_fails"),
+    ),
+    Mutant(
+        "sqlite-fence-by-existence",
+        "any record at the key will do",
+        (
+            Change(
+                "backends/sqlite/rows.py",
+                "return row is not None and self._version(row[0]) == guard.version",
+                "return row is not None",
+            ),
+        ),
+        (*on(AFTER, "sqlite-successor"), *on(ZOMBIE, "sqlite")),
+    ),
+    Mutant(
+        "sqlite-timeout-is-failure",
+        "a COMMIT that failed halfway is said to have written nothing",
+        (
+            Change(
+                "backends/sqlite/errors.py",
+                'return OutcomeUnknown(f"commit to store',
+                'return StoreUnavailable(f"commit to store',
+            ),
+        ),
+        ("tests/unit/backends/test_sqlite_errors.py::test_each_failure_says_what_happened_to_the_write",),
+    ),
+)
+
+OF_ZOOKEEPER: Final = (
+    Mutant(
+        "zookeeper-fence-by-existence",
+        "a guard only asks whether there is a node",
+        (
+            Change(
+                PLAN,
+                """            self._lives(state)
+            self.operations.append(Check(guard.key, state.changes))
+        elif""",
+                """            self.operations.append(Check(guard.key, -1))
+        elif""",
+            ),
+        ),
+        (*on(AFTER, "zookeeper-successor"), *on(ZOMBIE, "zookeeper")),
+    ),
+    Mutant(
+        "zookeeper-fence-by-count",
+        "the count of changes alone names a record: a successor's at the same path has the same",
+        (
+            Change(
+                PLAN,
+                "            self.operations.append(Check(marker_of(state.session), 0))\n",
+                "            pass\n",
+            ),
+        ),
+        (
+            CONTRACT + "TestZooKeeper::test_the_guards_of_a_dead_leader_fail_before_and_after_its_successor",
+            *on(LINES + "test_a_request_that_arrives_after_the_change_of_leader_is_refused", "zookeeper"),
+        ),
+    ),
+    Mutant(
+        "zookeeper-results-ignored",
+        "a check that failed is among the results of a multi, and nobody looks",
+        (
+            Change(
+                ZOOKEEPER,
+                """        if failed is not None:
+            return failed[1]
+        return int(answer[-1].mzxid) if changes else 0
+""",
+                """        if failed is not None and not isinstance(failed[1], BadVersionError):
+            return failed[1]
+        return int(getattr(answer[-1], "mzxid", 1)) if changes else 0
+""",
+            ),
+        ),
+        (
+            CONTRACT + "TestZooKeeper::test_a_write_names_the_version_that_it_replaces",
+            CONTRACT + "TestZooKeeper::test_concurrent_increments_lose_none",
+        ),
+    ),
+    Mutant(
+        "zookeeper-timeout-is-failure",
+        "a commit that was not answered is said to have written nothing",
+        (
+            Change(
+                ZOOKEEPER,
+                'raise unknown(error, f"commit to scope {scope!r}") from error',
+                'raise unavailable(error, f"commit to scope {scope!r}") from error',
+            ),
+        ),
+        on(LOST, *(f"zookeeper-{kind}" for kind in KINDS)),
+    ),
+    Mutant(
+        "zookeeper-timeout-is-success",
+        "a commit that was not answered is said to be done",
+        (
+            Change(
+                ZOOKEEPER,
+                'raise unknown(error, f"commit to scope {scope!r}") from error',
+                "answer = 1",
+            ),
+        ),
+        on(LOST, *(f"zookeeper-{kind}" for kind in KINDS)),
+    ),
+    Mutant(
+        "zookeeper-sends-again",
+        "a commit that was not answered is sent again below its caller",
+        (Change(ZOOKEEPER, 'raise unknown(error, f"commit to scope {scope!r}") from error', "continue"),),
+        on(LOST, *(f"zookeeper-{kind}" for kind in KINDS)),
+    ),
+    Mutant(
+        "zookeeper-opens-sessions-by-itself",
+        "kazoo opens another session when one has expired",
+        (Change(CONNECTION, "            return STOP_CONNECTING  #", "            pass  #"),),
+        (LINES + "test_a_session_that_ended_never_opens_a_line_again",),
+    ),
+    Mutant(
+        "zookeeper-writes-in-another-session",
+        "kazoo opens another session when one has expired, and what was meant for the old one is sent in it",
+        (
+            Change(CONNECTION, "            return STOP_CONNECTING  #", "            pass  #"),
+            Change(CONNECTION, "if state == KazooState.LOST:\n            self._over.set()", "pass"),
+        ),
+        on(LINES + "test_nothing_is_written_under_another_session_than_it_was_meant_for", "zookeeper"),
+    ),
+    Mutant(
+        "zookeeper-deletes-what-lies-below",
+        "a record is deleted with all that lies below it",
+        (Change(PLAN, "with_folders=write.key in alone)", "with_folders=True)"),),
+        (CONTRACT + "TestZooKeeper::test_a_plain_delete_leaves_what_lies_below",),
+    ),
+    Mutant(
+        "zookeeper-deletes-locks",
+        "a record is deleted with its locks, although there must be none",
+        (
+            Change(
+                PLAN,
+                """            holds = not any(
+                below is not None and below.is_record and path.startswith(guard.key + "/")
+                for path, below in view.items()
+            )
+""",
+                "            holds = True\n",
+            ),
+        ),
+        (
+            CONTRACT + "TestZooKeeper::test_none_under_keeps_a_record_with_others_below_it",
+            "tests/unit/handles/test_locks.py"
+            "::test_the_lock_of_a_crashed_reader_goes_with_its_session_and_only_then[zookeeper]",
+        ),
+    ),
+    Mutant(
+        "zookeeper-makes-parents",
+        "a record that is written below one that is gone brings that one back",
+        (Change(PLAN, "            self._create(above, FOLDER)\n", "            self._create(above, RECORD)\n"),),
+        (
+            CONTRACT + "TestZooKeeper::test_a_record_makes_none_above_it",
+            CONTRACT + "TestZooKeeper::test_records_come_in_the_order_of_their_keys",
+        ),
+    ),
+    Mutant(
+        "zookeeper-stale-read",
+        "a server answers a read from what it has, without asking the one that leads",
+        (
+            Change(
+                ZOOKEEPER,
+                '[client.sync_async(f"/{scope}"), client.get_async',
+                '[client.exists_async("/"), client.get_async',
+            ),
+        ),
+        on(MAJORITY + "read", "zookeeper"),
+    ),
+    Mutant(
+        "zookeeper-stale-listing",
+        "a server answers a listing from what it has, without asking the one that leads",
+        (
+            Change(
+                ZOOKEEPER,
+                '                client.sync_async(f"/{scope}"),\n',
+                '                client.exists_async("/"),\n',
+            ),
+        ),
+        on(MAJORITY + "listing", "zookeeper"),
+    ),
+)
+
+OF_ETCD: Final = (
+    Mutant(
+        "etcd-fence-by-existence",
+        "a guard only asks whether there is a key",
+        (
+            Change(
+                ETCD,
+                "pb.Compare(key=path, result=pb.Compare.EQUAL, target=pb.Compare.MOD, mod_revision=version)",
+                "pb.Compare(key=path, result=pb.Compare.GREATER, target=pb.Compare.MOD, mod_revision=0 * version)",
+            ),
+        ),
+        (*on(AFTER, "etcd-successor"), *on(ZOMBIE, "etcd")),
+    ),
+    Mutant(
+        "etcd-results-ignored",
+        "nobody looks whether the transaction succeeded",
+        (Change(ETCD, "        if not answer.succeeded:\n", "        if False:\n"),),
+        (
+            CONTRACT + "TestEtcd::test_a_write_names_the_version_that_it_replaces",
+            CONTRACT + "TestEtcd::test_concurrent_increments_lose_none",
+        ),
+    ),
+    Mutant(
+        "etcd-timeout-is-failure",
+        "a commit that was not answered is said to have written nothing",
+        (
+            Change(
+                ETCD,
+                'raise unknown(error, f"commit to scope {scope!r}") from error',
+                'raise unavailable(error, f"commit to scope {scope!r}") from error',
+            ),
+        ),
+        on(LOST, *(f"etcd-{kind}" for kind in KINDS)),
+    ),
+    Mutant(
+        "etcd-timeout-is-success",
+        "a commit that was not answered is said to be done",
+        (
+            Change(
+                ETCD,
+                'raise unknown(error, f"commit to scope {scope!r}") from error',
+                'return Commit({one.key: Version("1") for one in writes if isinstance(one, Put)}, Revision(1))',
+            ),
+        ),
+        on(LOST, *(f"etcd-{kind}" for kind in KINDS)),
+    ),
+    Mutant(
+        "etcd-sends-again",
+        "a request that was not answered is sent again below its caller",
+        (
+            Change(
+                RPC,
+                "                self.leave(endpoint)\n            raise\n",
+                """                self.leave(endpoint)
+                again = self.endpoint()
+                return ask(again, self.request_timeout_s, self.metadata(again))
+            raise
+""",
+            ),
+        ),
+        on(LOST, *(f"etcd-{kind}" for kind in KINDS)),
+    ),
+    Mutant(
+        "etcd-session-comes-back",
+        "a lease that has ended is granted again under its old number",
+        (
+            Change(
+                "backends/etcd/session.py",
+                "            self._ended = True\n            raise SessionEnded(self.id)\n",
+                """            endpoint = self._rpc.endpoint()
+            request = pb.LeaseGrantRequest(TTL=int(self._ttl.total_seconds()), ID=self._lease)
+            self._rpc.send(endpoint, lambda at, timeout_s, metadata: at.lease.LeaseGrant(request, timeout=timeout_s))
+""",
+            ),
+        ),
+        (
+            CONTRACT + "TestEtcd::test_an_ended_session_never_comes_back",
+            *on(LINES + "test_a_request_that_arrives_after_the_change_of_leader_is_refused", "etcd"),
+        ),
+    ),
+    Mutant(
+        "etcd-deletes-what-lies-below",
+        "a record is deleted with all keys that begin with its name",
+        (
+            Change(
+                ETCD,
+                "pb.DeleteRangeRequest(key=path)",
+                "pb.DeleteRangeRequest(key=path, range_end=end_of(path))",
+            ),
+        ),
+        (CONTRACT + "TestEtcd::test_a_plain_delete_leaves_what_lies_below",),
+    ),
+    Mutant(
+        "etcd-deletes-under-locks",
+        "that there must be nothing below a record is not asked",
+        (
+            Change(
+                ETCD,
+                """            path += b"/"
+            return pb.Compare(
+                key=path,
+                range_end=end_of(path),
+""",
+                """            path += b"/"
+            return pb.Compare(
+                key=path,
+""",
+            ),
+        ),
+        (
+            CONTRACT + "TestEtcd::test_none_under_keeps_a_record_with_others_below_it",
+            "tests/unit/handles/test_locks.py"
+            "::test_the_lock_of_a_crashed_reader_goes_with_its_session_and_only_then[etcd]",
+        ),
+    ),
+    Mutant(
+        "etcd-stale-read",
+        "a member answers reads from what it has, without asking the others",
+        (
+            Change(
+                ETCD,
+                "    def _range(self, request: Any) -> Any:\n",
+                "    def _range(self, request: Any) -> Any:\n        request.serializable = True\n",
+            ),
+        ),
+        (*on(MAJORITY + "read", "etcd"), *on(MAJORITY + "listing", "etcd")),
+    ),
+)
+
+OF_STORES: Final = (*OF_EMBEDDED, *OF_ZOOKEEPER, *OF_ETCD)
