@@ -23,45 +23,6 @@ ZOMBIE = "tests/contract/test_zombies.py::test_the_write_of_a_woken_leader_is_re
 AFTER = "tests/faults/test_fencing.py::test_on_every_store_a_write_after_the_term_is_refused"
 MAJORITY = "tests/contract/test_majorities.py::test_a_server_without_the_others_answers_no_"
 
-OF_EMBEDDED: Final = (
-    Mutant(
-        "memory-fence-by-existence",
-        "any record at the key will do",
-        (
-            Change(
-                "backends/memory.py",
-                "return record is not None and record.version == guard.version",
-                "return record is not None",
-            ),
-        ),
-        (*on(AFTER, "memory-successor"), CONTRACT + "TestMemory::test_each_guard_holds_and_fails"),
-    ),
-    Mutant(
-        "sqlite-fence-by-existence",
-        "any record at the key will do",
-        (
-            Change(
-                "backends/sqlite/rows.py",
-                "return row is not None and self._version(row[0]) == guard.version",
-                "return row is not None",
-            ),
-        ),
-        (*on(AFTER, "sqlite-successor"), *on(ZOMBIE, "sqlite")),
-    ),
-    Mutant(
-        "sqlite-timeout-is-failure",
-        "a COMMIT that failed halfway is said to have written nothing",
-        (
-            Change(
-                "backends/sqlite/errors.py",
-                'return OutcomeUnknown(f"commit to store',
-                'return StoreUnavailable(f"commit to store',
-            ),
-        ),
-        ("tests/unit/backends/test_sqlite_errors.py::test_each_failure_says_what_happened_to_the_write",),
-    ),
-)
-
 OF_ZOOKEEPER: Final = (
     Mutant(
         "zookeeper-fence-by-existence",
@@ -99,13 +60,10 @@ OF_ZOOKEEPER: Final = (
         (
             Change(
                 ZOOKEEPER,
-                """        if failed is not None:
-            return failed[1]
-        return int(answer[-1].mzxid) if changes else 0
-""",
+                "        return list(answer) if failed is None else failed[1]\n",
                 """        if failed is not None and not isinstance(failed[1], BadVersionError):
             return failed[1]
-        return int(getattr(answer[-1], "mzxid", 1)) if changes else 0
+        return self._look(lambda client: [client.exists_async(f"/{scope}")], "look") if changes else ()
 """,
             ),
         ),
@@ -349,4 +307,4 @@ OF_ETCD: Final = (
     ),
 )
 
-OF_STORES: Final = (*OF_EMBEDDED, *OF_ZOOKEEPER, *OF_ETCD)
+OF_STORES: Final = (*OF_ZOOKEEPER, *OF_ETCD)

@@ -1,0 +1,187 @@
+"""What is weak in handles, their blobs, and checkpoints."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Change, Mutant, on
+
+HANDLES = "handles/store.py"
+ANCHOR = "handles/anchor.py"
+BLOBS = "blobs/filesystem.py"
+CHECKPOINTS = "checkpoints/store.py"
+SERVERS = ("zookeeper", "etcd")
+ALL = ("memory", "sqlite", *SERVERS)
+DOUBT = "tests/faults/test_unknown_outcomes.py::"
+LOCKS = "tests/unit/handles/test_locks.py::"
+ORDER = "tests/faults/test_write_order.py::"
+DISK = "tests/unit/blobs/test_filesystem.py::"
+LATE = "tests/regressions/test_late_requests_after_a_removal.py::"
+
+OF_HANDLES: Final = (
+    Mutant(
+        "read-then-lock",
+        "a lock is made without a check that the handle is still the one that was read",
+        (Change(HANDLES, "guards=(Exact(handle.key, handle.version),),", "guards=(),"),),
+        (
+            *on(LOCKS + "test_a_lock_never_makes_its_parent", *ALL),
+            *on(LOCKS + "test_a_lock_follows_a_replacement", *ALL),
+            *on(DOUBT + "test_a_late_lock_never_makes_its_parent", *ALL),
+        ),
+    ),
+    Mutant(
+        "check-then-delete",
+        "the locks are listed first, and the removal is not guarded against those that come then",
+        (
+            Change(
+                HANDLES,
+                "unlocked = [NoneUnder(handle.key) for handle in remove]",
+                "unlocked = [NoneUnder(h.key) for h in remove if self._store.list(self._scope, h.key).records]",
+            ),
+        ),
+        on(LOCKS + "test_a_lock_that_comes_just_before_the_removal_keeps_the_handle", *ALL),
+    ),
+    Mutant(
+        "blob-deleted-before-its-pointer",
+        "the bytes go first, the handle second",
+        (
+            Change(
+                HANDLES,
+                "        outcome = Outcome.UNKNOWN\n        alone: frozenset[Key] = frozenset()\n        try:\n",
+                """        outcome = Outcome.UNKNOWN
+        alone: frozenset[Key] = frozenset()
+        for handle in remove:
+            if handle.blob is not None:
+                self._discard(handle.blob)
+        try:
+""",
+            ),
+        ),
+        (
+            *on(ORDER + "test_the_effects_come_in_the_order_of_the_table", "remove", "add and remove"),
+            *on(ORDER + "test_a_crash_at_any_effect_leaves_no_broken_pointer", "remove", "remove all"),
+        ),
+    ),
+    Mutant(
+        "blob-kept-by-no-doubt",
+        "the new blob is deleted although its pointer may stand",
+        (
+            Change(
+                "handles/write_order.py",
+                "(Operation.ADD, Outcome.UNKNOWN): Discard(new=False, old=False),",
+                "(Operation.ADD, Outcome.UNKNOWN): Discard(new=True, old=False),",
+            ),
+        ),
+        on(DOUBT + "test_the_term_ends_between_the_lost_reply_and_the_retry", *ALL),
+    ),
+    Mutant(
+        "pointer-before-its-blob",
+        "the handle is committed first, the bytes are written second",
+        (
+            Change(
+                HANDLES,
+                '        return self._blobs.write(f"e{term.epoch:08d}/{self._area}/{name}-{new_uid()}", payload)\n',
+                """        import hashlib
+
+        self._later = f"e{term.epoch:08d}/{self._area}/{name}-{new_uid()}", payload
+        return Blob(self._later[0], len(payload), hashlib.sha256(payload).hexdigest())
+""",
+            ),
+            Change(
+                HANDLES,
+                "            outcome = Outcome.COMMITTED\n",
+                """            outcome = Outcome.COMMITTED
+            if isinstance(content, Blob):
+                self._blobs.write(*self._later)
+""",
+            ),
+        ),
+        (
+            *on(ORDER + "test_the_effects_come_in_the_order_of_the_table", "add", "replace"),
+            *on(ORDER + "test_a_crash_at_any_effect_leaves_no_broken_pointer", "add", "replace"),
+        ),
+    ),
+    Mutant(
+        "blob-not-synced",
+        "the name of a blob is durable, its bytes are not",
+        (Change(BLOBS, "                os.fsync(file.fileno())\n", ""),),
+        (
+            DISK + "test_the_bytes_are_durable_before_the_name_appears",
+            DISK + "test_a_crash_at_any_call_leaves_nothing_or_the_whole_blob",
+        ),
+    ),
+    Mutant(
+        "blob-named-before-it-is-written",
+        "a blob has its name while its bytes are still being written",
+        (
+            Change(
+                BLOBS,
+                """                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(part, path)
+""",
+                """                os.link(part, path)
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+""",
+            ),
+        ),
+        (
+            DISK + "test_the_bytes_are_durable_before_the_name_appears",
+            DISK + "test_a_crash_at_any_call_leaves_nothing_or_the_whole_blob",
+        ),
+    ),
+    Mutant(
+        "anchor-stays",
+        "a removal does not move the anchor of its area",
+        (
+            Change(
+                ANCHOR,
+                "held = (seen,) if isinstance(seen, Exact) and not moves else ()",
+                "held = (seen,) if isinstance(seen, Exact) else ()",
+            ),
+        ),
+        on(LATE + "test_a_late_add_does_not_resurrect_what_was_removed", "inline-False", "payload1-False"),
+    ),
+    Mutant(
+        "anchor-is-not-presented",
+        "an add does not say which anchor it saw",
+        (Change(ANCHOR, "guards=(*guards, *held)", "guards=(*guards,)"),),
+        on(LATE + "test_a_late_add_does_not_resurrect_what_was_removed", "inline-False", "payload1-False"),
+    ),
+)
+
+OF_CHECKPOINTS: Final = (
+    Mutant(
+        "plan-and-drop-apart",
+        "the new checkpoint and the removal of the oldest are two commits",
+        (
+            Change(
+                CHECKPOINTS,
+                """                    guards=newest,
+                    remove=remove,
+                )
+""",
+                """                    guards=newest,
+                )
+                self._handles.remove_all(term, remove)
+""",
+            ),
+        ),
+        on("tests/unit/checkpoints/test_store.py::test_add_and_drop_are_one_commit", *ALL),
+    ),
+    Mutant(
+        "plan-without-the-one-before",
+        "a batch is planned without a check that the one before it is the newest",
+        (Change(CHECKPOINTS, "                    guards=newest,\n", ""),),
+        (
+            LATE + "test_the_first_batch_is_not_planned_again_from_what_was_known_before",
+            *on(
+                "tests/unit/checkpoints/test_store.py::test_a_store_with_old_knowledge_of_any_age_plans_nothing_again",
+                *ALL,
+            ),
+        ),
+    ),
+)

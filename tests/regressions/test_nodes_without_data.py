@@ -1,0 +1,41 @@
+"""A node without data below a scope's node, as `zkCli.sh create /path` makes, made every listing fail: TypeError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.protocol.serialization import Create
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from tenure.coordination.records import Key
+from tenure.testing.conformance.rig import SCOPE, put_new, values
+from tenure.testing.rigs import ZooKeeperRig
+from tenure.testing.servers import ZooKeeperEnsemble
+
+
+@pytest.fixture
+def rig(zookeeper: ZooKeeperEnsemble) -> Iterator[ZooKeeperRig]:
+    made = ZooKeeperRig(zookeeper)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("others", [1, 3])
+def test_a_node_without_data_is_no_record(rig: ZooKeeperRig, others: int) -> None:
+    store = rig.client()
+    put_new(store, "a")
+    line = KazooClient(hosts=rig.ensemble.hosts)
+    line.start()
+    try:
+        for number in range(others):
+            answer = line.handler.async_result()
+            path = f"{rig.ensemble.chroot}/{SCOPE}/other{number}"
+            line._call(Create(path, None, OPEN_ACL_UNSAFE, 0), answer)  # kazoo's own `create` has always data
+            answer.get(timeout=10)
+    finally:
+        line.stop()
+        line.close()
+    assert values(store) == {"a": b"x"}
+    assert store.read(SCOPE, Key("other0")) is None
