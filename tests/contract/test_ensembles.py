@@ -75,14 +75,12 @@ class Writer:
 class Load:
     """The term, its writers, and the servers below them."""
 
-    def __init__(
-        self, servers: ZooKeeperEnsemble | EtcdCluster, url: str, stack: ExitStack, *, ttl: timedelta = TTL
-    ) -> None:
+    def __init__(self, servers: ZooKeeperEnsemble | EtcdCluster, url: str, stack: ExitStack) -> None:
         self.servers = servers
         self.url = url
         clock = SystemClock()
         self.store = stack.enter_context(closing(open_store(url, clock=clock)))
-        keeper = stack.enter_context(SessionKeeper(self.store, ttl=ttl, clock=clock))
+        keeper = stack.enter_context(SessionKeeper(self.store, ttl=TTL, clock=clock))
         term = Election(self.store, SCOPE, member="anna", clock=clock).campaign(keeper, stop=threading.Event())
         assert term is not None
         self.term = term
@@ -126,14 +124,6 @@ def load(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Load]:
         yield Load(servers, new_store(request, request.param, tmp_path), stack)
 
 
-@pytest.fixture(params=["zookeeper", "etcd"])
-def patient_load(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Load]:
-    """With twice the ttl: a server that falls silent costs a quarter of it before another one is tried."""
-    servers = request.getfixturevalue(request.param)
-    with whole(servers), ExitStack() as stack:
-        yield Load(servers, new_store(request, request.param, tmp_path), stack, ttl=2 * TTL)
-
-
 @contextmanager
 def whole(servers: ZooKeeperEnsemble | EtcdCluster) -> Iterator[None]:
     """Others share them: all run again at the end."""
@@ -169,9 +159,8 @@ def test_each_server_is_restarted_in_turn(load: Load) -> None:
     load.is_right()
 
 
-def test_each_server_is_cut_off_in_turn(patient_load: Load) -> None:
+def test_each_server_is_cut_off_in_turn(load: Load) -> None:
     """It is stopped (SIGSTOP): its lines stand, and nobody answers on them."""
-    load = patient_load
     load.goes_on("at first")
     for number, node in enumerate(load.servers.nodes):
         node.pause()

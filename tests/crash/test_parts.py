@@ -207,8 +207,10 @@ def _away(request: pytest.FixtureRequest, kind: str, folder: Path) -> Iterator[N
     if kind != "sqlite":
         servers = request.getfixturevalue(kind)
         servers.close()
-        yield
-        servers.start()
+        try:
+            yield
+        finally:
+            servers.start()  # other tests share them
         return
     store, away = folder / "store.db", folder / "away"
     away.mkdir()
