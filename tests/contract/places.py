@@ -15,6 +15,9 @@ from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
 
 _MULTI = 14
 """ZooKeeper's number of a multi, in the third word of a request."""
+
+_OF_NOTHING = 17
+"""How long a multi without operations is, by the first word: it comes before reads."""
 _FRAME = 9
 """The bytes of HTTP/2's head of a frame."""
 
@@ -66,7 +69,8 @@ class ZooKeeperPlace(Place):
         return self.keep(ZooKeeperStore(replace(self.ensemble, hosts=f"127.0.0.1:{self.proxy.port}")))
 
     def is_commit(self, request: bytes) -> bool:
-        return int.from_bytes(request[8:12], "big") == _MULTI
+        size, _, kind = (int.from_bytes(request[at : at + 4], "big") for at in (0, 4, 8))
+        return kind == _MULTI and size > _OF_NOTHING
 
     def is_reply(self, data: bytes) -> bool:
         """Watches and pings have a negative number."""

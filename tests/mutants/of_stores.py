@@ -10,6 +10,7 @@ from typing import Final
 from tests.mutants.mutant import Change, Mutant, on
 
 ZOOKEEPER = "backends/zookeeper/store.py"
+READING = "backends/zookeeper/reading.py"
 PLAN = "backends/zookeeper/plan.py"
 CONNECTION = "backends/zookeeper/connection.py"
 ETCD = "backends/etcd/store.py"
@@ -21,6 +22,8 @@ LOST = LINES + "test_a_lost_reply_is_an_unknown_outcome_and_is_settled"
 KINDS = ("create", "replace", "delete")
 ZOMBIE = "tests/contract/test_zombies.py::test_the_write_of_a_woken_leader_is_refused_by_the_store"
 AFTER = "tests/faults/test_fencing.py::test_on_every_store_a_write_after_the_term_is_refused"
+LED = "tests/regressions/test_reads_of_a_server_that_led.py::test_a_server_that_led_answers_no_read_with_what_was"
+RENEWED = "tests/regressions/test_reads_of_a_server_that_led.py::test_a_server_that_led_renews_no_session"
 MAJORITY = "tests/contract/test_majorities.py::test_a_server_without_the_others_answers_no_"
 
 OF_ZOOKEEPER: Final = (
@@ -155,26 +158,32 @@ OF_ZOOKEEPER: Final = (
     Mutant(
         "zookeeper-stale-read",
         "a server answers a read from what it has, without asking the one that leads",
-        (
-            Change(
-                ZOOKEEPER,
-                '[client.sync_async(f"/{scope}"), client.get_async',
-                '[client.exists_async("/"), client.get_async',
-            ),
-        ),
-        on(MAJORITY + "read", "zookeeper"),
+        (Change(ZOOKEEPER, "[barrier(client), client.get_async", '[client.exists_async("/"), client.get_async'),),
+        (*on(MAJORITY + "read", "zookeeper"), *on(LED, "zookeeper-read")),
     ),
     Mutant(
         "zookeeper-stale-listing",
         "a server answers a listing from what it has, without asking the one that leads",
-        (
-            Change(
-                ZOOKEEPER,
-                '                client.sync_async(f"/{scope}"),\n',
-                '                client.exists_async("/"),\n',
-            ),
-        ),
-        on(MAJORITY + "listing", "zookeeper"),
+        (Change(READING, "[barrier(client), *ask_revision", '[client.exists_async("/"), *ask_revision'),),
+        (*on(MAJORITY + "listing", "zookeeper"), *on(LED, "zookeeper-listed")),
+    ),
+    Mutant(
+        "zookeeper-sync-and-read",
+        "the server that leads is asked before a read, and not whether it still leads",
+        (Change(ZOOKEEPER, "[barrier(client), client.get_async", '[client.sync_async("/"), client.get_async'),),
+        on(LED, "zookeeper-read"),
+    ),
+    Mutant(
+        "zookeeper-sync-and-list",
+        "the server that leads is asked before a listing, and not whether it still leads",
+        (Change(READING, "[barrier(client), *ask_revision", '[client.sync_async("/"), *ask_revision'),),
+        on(LED, "zookeeper-listed"),
+    ),
+    Mutant(
+        "zookeeper-renews-by-sync",
+        "the server that leads is asked whether a session lives, and not whether it still leads",
+        (Change("backends/zookeeper/session.py", "[barrier(client)]", '[client.sync_async("/")]'),),
+        on(RENEWED, "zookeeper"),
     ),
 )
 
@@ -304,6 +313,12 @@ OF_ETCD: Final = (
             ),
         ),
         (*on(MAJORITY + "read", "etcd"), *on(MAJORITY + "listing", "etcd")),
+    ),
+    Mutant(
+        "etcd-renews-by-keep-alive",
+        "the server that leads is asked whether a lease lives, and not whether it still leads",
+        (Change("backends/etcd/session.py", "if answer.header.raft_term != term:", "if not term:"),),
+        on(RENEWED, "etcd"),
     ),
 )
 

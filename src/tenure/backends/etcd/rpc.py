@@ -132,6 +132,13 @@ class Rpc:
                 self.leave(endpoint)
             raise
 
+    def term(self, endpoint: Endpoint, *, timeout_s: float) -> int:
+        """The number of the election that the leading server won: a majority says, just now, that it leads. Raises
+        grpc.RpcError, StoreUnavailable (nothing was sent)."""
+        request = pb.RangeRequest(key=f"{self._cluster.prefix}/".encode(), count_only=True)
+        found = self.send(endpoint, lambda at, _, metadata: at.kv.Range(request, timeout=timeout_s, metadata=metadata))
+        return int(found.header.raft_term)
+
     def endpoint(self) -> Endpoint:
         """The endpoint in use, or the next one that there is a line to. Raises StoreUnavailable: nothing was sent."""
         count = len(self._cluster.endpoints)

@@ -4,7 +4,8 @@ Promise: a session lives for its ttl after its last renewal reached etcd; nothin
 or whose server does not answer, is opened again on another endpoint by the next renewal; one whose token was refused,
 with a new token. A lease that ended never comes back: etcd does not give its number again, and we never ask for one.
 
-Not promised: that a renewal that a server answered while it was cut off counts. A commit under guards does.
+A keep-alive is answered by the server that leads, or led: it does not ask the others. So it counts when a majority
+agrees afterwards that the cluster is in the term in which the answer was given.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from tenure.backends.etcd.rpc import Endpoint, Requests, Rpc
 from tenure.coordination.records import SessionId
 from tenure.errors import SessionEnded, StoreUnavailable
 
-_SHARE = 4
-"""A renewal that takes longer than this part of the ttl is tried over another endpoint."""
+_SHARE = 3
+"""A renewal that takes longer than this part of the ttl is tried over another endpoint: half of it to keep the lease
+alive, half of it to ask a majority."""
 
 
 def session_name(lease: int) -> SessionId:
@@ -45,13 +47,16 @@ class KeepAlive:
     def renew(self, lease: int, *, timeout_s: float) -> int:
         """The seconds that the lease lives from now on; 0: it has ended. Raises StoreUnavailable."""
         stream = self._open()
-        answer = stream.ask(lease)
         try:
-            return answer.result(timeout=timeout_s)
+            answer = stream.ask(lease).result(timeout=timeout_s / 2)
+            term = self._rpc.term(stream.endpoint, timeout_s=timeout_s / 2)
         except (NoAnswer, grpc.RpcError) as error:
             self._leave(stream)
             words = words_of(error) if isinstance(error, grpc.RpcError) else "no answer in time"
             raise StoreUnavailable(f"lease {lease:x} was not renewed: {words}") from error
+        if answer.header.raft_term != term:
+            raise StoreUnavailable(f"lease {lease:x} was not renewed: another server of etcd leads since")
+        return int(answer.TTL)
 
     def close(self) -> None:
         """End the stream."""
@@ -85,16 +90,16 @@ class _Stream:
         self.endpoint = endpoint
         self._requests = Requests()
         self._lock = threading.Lock()  # guards the two below
-        self._waiting: dict[int, list[Future[int]]] = {}
+        self._waiting: dict[int, list[Future[Any]]] = {}
         self.over = False
         self._rpc = rpc
         self._metadata = rpc.metadata(endpoint)
         self._call = endpoint.lease.LeaseKeepAlive(iter(self._requests), metadata=self._metadata)
         threading.Thread(target=self._read, name="tenure-etcd-leases", daemon=True).start()
 
-    def ask(self, lease: int) -> Future[int]:
-        """Renew it; the answer is the seconds that it lives."""
-        answer: Future[int] = Future()
+    def ask(self, lease: int) -> Future[Any]:
+        """Renew it; etcd's answer has the seconds that it lives."""
+        answer: Future[Any] = Future()
         with self._lock:
             if not self.over:
                 self._waiting.setdefault(lease, []).append(answer)
@@ -116,7 +121,7 @@ class _Stream:
                     answers = self._waiting.get(response.ID, [])
                     answer = answers.pop(0) if answers else None
                 if answer is not None:
-                    answer.set_result(int(response.TTL))
+                    answer.set_result(response)
         except grpc.RpcError as error:
             failed = error
             if is_token_over(error):

@@ -104,7 +104,7 @@ class Connection:
     def __init__(self, ensemble: Ensemble, *, ttl: timedelta, pings: bool) -> None:
         """`ttl`: how long the session shall live without a word. `pings`: whether an idle connection says one."""
         self._ensemble = ensemble
-        share_s = ensemble.connect_timeout.total_seconds() / (ensemble.hosts.count(",") + 1)
+        share_s = min(ensemble.connect_timeout, ttl / 2).total_seconds() / (ensemble.hosts.count(",") + 1)
         self.client = KazooClient(
             handler=_Threads(share_s=share_s),
             hosts=ensemble.hosts + ensemble.chroot,
@@ -129,6 +129,7 @@ class Connection:
         self._session_id: int | None = None  # None: not open
         self._connected = threading.Event()
         self._over = threading.Event()
+        self._refused = False  # set by kazoo's thread, before it is over
         self.client.add_listener(self._note)
 
     @property
@@ -153,7 +154,7 @@ class Connection:
         self.client.start_async().wait(self._ensemble.connect_timeout.total_seconds())
         found = self.client.client_id
         if found is None:
-            refused = self.client.client_state == KeeperState.AUTH_FAILED
+            refused = self._refused
             self.abandon()
             if refused:
                 raise unavailable(AuthFailedError(), "let this user in")
@@ -175,6 +176,8 @@ class Connection:
         was sent."""
         wait_s = self._ensemble.request_timeout.total_seconds() if timeout_s is None else timeout_s
         if not self._connected.wait(min(wait_s, self._ensemble.connect_timeout.total_seconds())) or self.over:
+            if self._refused:  # SASL says who we are after the session has begun
+                raise unavailable(AuthFailedError(), "let this user in")
             raise StoreUnavailable(f"ZooKeeper at {self._ensemble.hosts} is away; nothing was sent")
         return [_answer(one, wait_s) for one in request(self.client)]
 
@@ -210,8 +213,17 @@ class Connection:
             self._connected.set()
         else:
             self._connected.clear()
+        if self.client.client_state == KeeperState.AUTH_FAILED:  # it is CLOSED soon
+            self._refused = True
         if state == KazooState.LOST:
             self._over.set()
+
+
+def barrier(client: KazooClient) -> Any:
+    """Ask a majority to agree on a multi of nothing: what is asked for next on this line is as new as this moment, and
+    the session lives. ZooKeeper's `sync` does not do: a server that led, and was stopped, answers it by itself until it
+    notices that another one leads, and what it has is old."""
+    return client.transaction().commit_async()
 
 
 def _answer(one: Any, wait_s: float) -> Any:

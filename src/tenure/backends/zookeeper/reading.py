@@ -11,7 +11,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError, UnimplementedError
 
-from tenure.backends.zookeeper.connection import Connection
+from tenure.backends.zookeeper.connection import Connection, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.backends.zookeeper.multi_read import AT_ONCE, read_async
 from tenure.backends.zookeeper.plan import MARKERS, RECORD, Node, State
@@ -51,7 +51,7 @@ def listing(connection: Connection, scope: Scope, top: str) -> tuple[dict[str, F
     """All nodes strictly below one, and the scope's revision before and after they were read."""
 
     def request(client: KazooClient) -> Sequence[Any]:
-        asked = [client.sync_async(f"/{scope}"), *ask_revision(client, scope)]
+        asked = [barrier(client), *ask_revision(client, scope)]
         return [*asked, client.get_children_async(_full(scope, top)), *ask_revision(client, scope)]
 
     _, root, markers, names, root_after, markers_after = ask(connection, request, "list records")
@@ -64,7 +64,7 @@ def listing(connection: Connection, scope: Scope, top: str) -> tuple[dict[str, F
 
 
 def ask_revision(client: KazooClient, scope: Scope) -> list[Any]:
-    """Ask for what `revision_of` takes. Not behind a `sync`: as new as what was read before, at least."""
+    """Ask for what `revision_of` takes. Not behind a barrier: as new as what was read before, at least."""
     return [client.exists_async(f"/{scope}"), client.exists_async(f"/{scope}/{MARKERS}")]
 
 

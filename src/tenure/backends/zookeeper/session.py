@@ -1,8 +1,9 @@
 """Sessions of the ZooKeeper store: one connection and one session of ZooKeeper's each.
 
 Promise: a session lives for its ttl after the last renewal reached the ensemble, because nothing else is said on its
-connection, kazoo's pings included. Renewing is a `sync`: ZooKeeper's leader itself judges whether the session lives,
-which a follower that lags behind does not know. Once ended it never comes back: its connection cannot have another.
+connection, kazoo's pings included. Renewing is a commit of nothing: a majority agrees that the session lives, which a
+server that lags behind, or led a moment ago, does not know. Once ended it never comes back: its connection cannot have
+another.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from tenure.backends.zookeeper.connection import Connection
+from tenure.backends.zookeeper.connection import Connection, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.coordination.records import Scope, SessionId
 from tenure.errors import SessionEnded, StoreUnavailable
 
-_SHARE = 4
-"""A renewal that takes longer than this part of the ttl is tried over another server."""
+_SHARE = 6
+"""A renewal that takes longer than this part of the ttl is tried over another server: with as much to connect to it, a
+second one is answered or not before the holder stops believing in the session."""
 
 
 def session_name(number: int) -> SessionId:
@@ -48,12 +50,13 @@ class ZooKeeperSession:
             raise SessionEnded(self._id)
         try:
             (answer,) = self.connection.ask(
-                lambda client: [client.sync_async("/")], timeout_s=self._ttl.total_seconds() / _SHARE
+                lambda client: [barrier(client)], timeout_s=self._ttl.total_seconds() / _SHARE
             )
         except (*NOT_ANSWERED, StoreUnavailable) as error:
             if self.connection.over:
                 raise SessionEnded(self._id) from error
-            self.connection.drop()
+            if not isinstance(error, StoreUnavailable):  # else a line is being opened, and nothing was sent
+                self.connection.drop()
             raise StoreUnavailable(f"session {self._id} was not renewed: {error or type(error).__name__}") from error
         if isinstance(answer, BaseException):
             raise unavailable(answer, "renew a session")

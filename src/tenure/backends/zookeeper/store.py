@@ -22,7 +22,7 @@ from kazoo.exceptions import (
     NotEmptyError,
 )
 
-from tenure.backends.zookeeper.connection import Connection, Ensemble
+from tenure.backends.zookeeper.connection import Connection, Ensemble, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, first_failure, unavailable, unknown
 from tenure.backends.zookeeper.plan import (
     MARKERS,
@@ -98,9 +98,7 @@ class ZooKeeperStore:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def read(self, scope: Scope, key: Key) -> Record | None:
-        _, found = self._look(
-            lambda client: [client.sync_async(f"/{scope}"), client.get_async(f"/{scope}/{key}")], "read a record"
-        )
+        _, found = self._look(lambda client: [barrier(client), client.get_async(f"/{scope}/{key}")], "read a record")
         return None if isinstance(found, NoNodeError) else record_of(key, found)
 
     def list(self, scope: Scope, prefix: str = "") -> Listing:
@@ -113,7 +111,7 @@ class ZooKeeperStore:
         return Listing(tuple(sorted(records, key=lambda record: record.key)), Revision(revision))
 
     def revision(self, scope: Scope, *, watch: Callable[[Any], None] | None = None) -> Revision:
-        """The scope's revision. `watch` is called once, when it changes."""
+        """The scope's revision, as the server that is asked has it. `watch` is called once, when it changes."""
 
         def request(client: KazooClient) -> Sequence[Any]:
             markers = f"/{scope}/{MARKERS}"

@@ -1,0 +1,126 @@
+"""Found by mutants of the reads: ZooKeeper's `sync` is answered by the server that leads, alone.
+
+A server that leads is stopped, the others elect another one, a record is changed, the first one wakes up. A read that
+waited in its socket was answered at once, sync and all, with the record as it was: before it noticed that it leads no
+more. A read now asks a majority to agree on something first. So it is with renewals, on etcd, too: a keep-alive is
+answered by the server that leads, alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tenure.backends.etcd import EtcdStore
+from tenure.backends.zookeeper import ZooKeeperStore
+from tenure.backends.zookeeper import store as zookeeper_store
+from tenure.coordination.records import Key, Put, Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.errors import OutcomeUnknown, StoreUnavailable
+from tenure.testing.proxy import TcpProxy
+from tenure.testing.rigs import EtcdRig, ZooKeeperRig
+from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
+from tenure.testing.waiting import wait_until
+
+SCOPE, A = Scope("led"), Key("a")
+OLD, NEW = b"old", b"new"
+SOON = timedelta(seconds=60)
+_PING = 11
+"""ZooKeeper's number of it, in the third word of a request."""
+
+Servers = ZooKeeperEnsemble | EtcdCluster
+
+
+@pytest.fixture(params=["zookeeper", "etcd"])
+def servers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
+    monkeypatch.setattr(zookeeper_store, "_OWN_TTL", timedelta(seconds=60))  # its line outlives the election
+    shared: Servers = request.getfixturevalue(request.param)
+    yield shared
+    for node in shared.nodes:
+        node.wake()
+    shared.start()
+
+
+def clients_of(servers: Servers) -> Callable[[int], CoordinationStore]:
+    """Makes clients of one new place, each of which knows one port."""
+    if isinstance(servers, EtcdCluster):
+        cluster = EtcdRig(servers).cluster
+        return lambda port: EtcdStore(replace(cluster, endpoints=(f"127.0.0.1:{port}",)))
+    ensemble = ZooKeeperRig(servers).ensemble
+    return lambda port: ZooKeeperStore(replace(ensemble, hosts=f"127.0.0.1:{port}"))
+
+
+def read(store: CoordinationStore) -> bytes | None:
+    record = store.read(SCOPE, A)
+    return None if record is None else record.value
+
+
+def listed(store: CoordinationStore) -> bytes | None:
+    return next((record.value for record in store.list(SCOPE).records), None)
+
+
+def told_by_a_server_that_led(servers: Servers, prepare: Callable[[CoordinationStore], Callable[[], object]]) -> object:
+    """What is answered to a request that reaches the server while it is stopped; the error, if it is not.
+
+    `prepare` gets a client of that server, while it leads, and returns the request."""
+    led = servers.leader()
+    client = clients_of(servers)
+    with ExitStack() as stack:
+        proxy = stack.enter_context(TcpProxy(("127.0.0.1", servers.ports[led])))
+        there = stack.enter_context(closing(client(proxy.port)))
+        elsewhere = stack.enter_context(closing(client(servers.ports[(led + 1) % len(servers.nodes)])))
+        version = elsewhere.commit(SCOPE, guards=[], writes=[Put(A, OLD, None)]).versions[A]
+        ask = prepare(there)
+        servers.nodes[led].pause()
+
+        def changed() -> bool:
+            try:
+                if read(elsewhere) == OLD:
+                    elsewhere.commit(SCOPE, guards=[], writes=[Put(A, NEW, version)])
+            except (StoreUnavailable, OutcomeUnknown):
+                return False
+            return True
+
+        wait_until(changed, SOON, what="a change under another leader")
+        sent = threading.Event()
+
+        def note(request: bytes) -> bool:
+            if int.from_bytes(request[8:12], "big") != _PING:
+                sent.set()
+            return False
+
+        proxy.drop_reply(note)  # only to see the request go by
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(ask)
+            assert sent.wait(SOON.total_seconds()), "the request was not sent"
+            servers.nodes[led].wake()
+            return answer.exception() or answer.result()
+
+
+@pytest.mark.parametrize("ask", [read, listed])
+def test_a_server_that_led_answers_no_read_with_what_was(
+    servers: Servers, ask: Callable[[CoordinationStore], bytes | None]
+) -> None:
+    def prepare(store: CoordinationStore) -> Callable[[], object]:
+        assert ask(store) == OLD
+        return lambda: ask(store)
+
+    told = told_by_a_server_that_led(servers, prepare)
+    assert told == NEW or isinstance(told, StoreUnavailable), f"it said {told!r}"
+
+
+def test_a_server_that_led_renews_no_session(servers: Servers) -> None:
+    """It knows nothing of sessions any more. The holder would believe in one for longer than the others keep it."""
+
+    def prepare(store: CoordinationStore) -> Callable[[], object]:
+        session = store.open_session(ttl=timedelta(seconds=40))
+        session.renew()  # its line is open
+        return session.renew
+
+    assert isinstance(told_by_a_server_that_led(servers, prepare), StoreUnavailable)
