@@ -38,9 +38,9 @@ CASES = [
     ("dropDuplicatesWithinWatermark", "2"),
     ("applyInPandasWithState", "2"),
     ("transformWithStateInPandas", "2"),
+    ("aggregation, snapshots only", "2"),
 ]
 LONG_CASES = [
-    ("aggregation, snapshots only", "2"),
     ("aggregation, snapshots only", "1"),
     ("join", "1"),
     ("join, one store", "1"),

@@ -9,12 +9,16 @@ import os
 import re
 from collections.abc import Collection
 from datetime import timedelta
+from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote
 
 from tenure.durations import parse_duration
 from tenure.errors import UsageError
 
 _HOST = re.compile(r"^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)$")
+
+_ELSEWHERE: Final = {"session_timeout": "leave it out, and say how long a session lives to `tenure run` with --ttl"}
+"""Options of other systems' URLs, and where ours has them."""
 
 
 class StoreUrl:
@@ -38,9 +42,10 @@ class StoreUrl:
         self.options = dict(parse_qsl(url.query, keep_blank_values=True))
         unknown = sorted(self.options.keys() - set(options))
         if unknown:
+            known = f"use one of: {', '.join(sorted(options))}"
             raise UsageError(
                 f"store URL {self.shown!r} has option {unknown[0]!r}, which {self.scheme} has not",
-                fix=f"use one of: {', '.join(sorted(options))}",
+                fix=_ELSEWHERE.get(unknown[0], known),
             )
         if url.fragment:
             raise UsageError(f"store URL {self.shown!r} has a '#'", fix="write %23 where it is meant")

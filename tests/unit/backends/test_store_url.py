@@ -44,6 +44,10 @@ def test_hosts_path_user_and_options_are_read() -> None:
         ("zookeeper://ann@h", "names no user and password; write user:password@"),
         ("zookeeper://h/a#b", "has a '#'; write %23 where it is meant"),
         ("zookeeper://h?tsl=true", "has option 'tsl', which zookeeper has not; use one of: acl, ca,"),
+        (
+            "zookeeper://h?session_timeout=5s",
+            "which zookeeper has not; leave it out, and say how long a session lives to",
+        ),
         ("zookeeper://h?connect_timeout=5", "option connect_timeout='5' of the store URL is no time"),
         ("zookeeper://h?sasl=PLAIN", "option sasl='PLAIN' of the store URL is unknown; use one of: DIGEST-MD5, GSSAPI"),
         ("zookeeper://h?sasl=DIGEST-MD5", "sasl=DIGEST-MD5 needs a user and a password"),

@@ -12,7 +12,7 @@ from tenure.backends.zookeeper.connection import Ensemble
 from tenure.coordination.store_url import StoreUrl
 from tenure.errors import UsageError
 
-_PURE_SASL: Final = "pip install pure-sasl"  # kazoo asks for it only once a line is there, in a thread of its own
+_PURE_SASL: Final = "pip install 'tenure[sasl]'"  # kazoo asks for it only once a line is there, in a thread of its own
 
 
 def ensemble_of(url: StoreUrl) -> Ensemble:

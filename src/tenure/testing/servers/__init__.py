@@ -6,8 +6,8 @@ that is killed at the end, also when the block fails.
 
 from __future__ import annotations
 
-from tenure.testing.servers.etcd import EtcdCluster, TlsFiles
-from tenure.testing.servers.process import NotInstalled, ServerProcess, Servers, free_ports, installed, need
+from tenure.testing.servers.etcd import EtcdCluster
+from tenure.testing.servers.process import NotInstalled, ServerProcess, Servers, TlsFiles, free_ports, installed, need
 from tenure.testing.servers.spark import SparkStandalone
 from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
 

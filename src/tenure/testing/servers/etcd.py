@@ -16,22 +16,12 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tenure.testing.servers.process import ServerProcess, Servers, free_ports, need
+from tenure.testing.servers.process import ServerProcess, Servers, TlsFiles, free_ports, need
 
 _UNSOUND: Final = ("3.5.0", "3.5.1", "3.5.2")
-
-
-@dataclass(frozen=True)
-class TlsFiles:
-    """A server's certificate, its key, and the certificate of who signed it."""
-
-    certificate: Path
-    key: Path
-    authority: Path
 
 
 class EtcdCluster(Servers):

@@ -9,6 +9,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -50,6 +51,15 @@ def need(found: bool, what: str, *, fix: str) -> None:
     """Raises NotInstalled unless it was found."""
     if not found:
         raise NotInstalled(f"{what} is not installed; {fix}")
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """A server's certificate, its key, and the certificate of who signed it."""
+
+    certificate: Path
+    key: Path
+    authority: Path
 
 
 class ServerProcess:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tenure.backends.zookeeper.connection import Connection, Ensemble
-from tenure.testing.servers.process import ServerProcess, Servers, free_ports, need
+from tenure.testing.servers.process import ServerProcess, Servers, TlsFiles, free_ports, need
 
 TICK: Final = timedelta(milliseconds=250)
 """ZooKeeper ends a session up to one tick after its time."""
@@ -26,12 +26,25 @@ _FLAGS: Final = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xs
 class ZooKeeperEnsemble(Servers):
     """Servers of one ensemble, `node` 0, 1, 2; data and logs go below `folder`."""
 
-    def __init__(self, folder: Path, *, nodes: int = 3, settings: tuple[str, ...] = ()) -> None:
-        """`settings`: further lines for every server's file."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        nodes: int = 3,
+        settings: tuple[str, ...] = (),
+        flags: tuple[str, ...] = (),
+        tls: TlsFiles | None = None,
+    ) -> None:
+        """`settings`: further lines for every server's file. `flags`: further flags for every JVM. `tls`: for what
+        clients connect to at `tls_ports`; None: without."""
         self._folder = folder
-        ports = free_ports(3 * nodes)
+        self._flags = flags
+        ports = free_ports(4 * nodes)
         self.ports: Final = tuple(ports[:nodes])
         """Where clients connect to."""
+        self.tls_ports: Final = tuple(ports[3 * nodes :])
+        """Where clients connect to over TLS."""
+        self._tls = tls
         peers = [
             f"server.{number + 1}=127.0.0.1:{ports[nodes + number]}:{ports[2 * nodes + number]}"
             for number in range(nodes)
@@ -96,11 +109,26 @@ class ZooKeeperEnsemble(Servers):
             f"minSessionTimeout={2 * tick_ms}",
             "maxSessionTimeout=120000",
             *lines,
+            *self._tls_settings(number, folder),
         ]
         (folder / "zoo.cfg").write_text("\n".join(content) + "\n")
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        command = [_java(), *_FLAGS, "-cp", _jars(), main, str(folder / "zoo.cfg")]
+        command = [_java(), *_FLAGS, *self._flags, "-cp", _jars(), main, str(folder / "zoo.cfg")]
         return ServerProcess(command, log=folder / "log")
+
+    def _tls_settings(self, number: int, folder: Path) -> tuple[str, ...]:
+        if self._tls is None:
+            return ()
+        both = folder / "server.pem"
+        both.write_bytes(self._tls.key.read_bytes() + self._tls.certificate.read_bytes())
+        return (
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+            f"secureClientPort={self.tls_ports[number]}",
+            f"ssl.keyStore.location={both}",
+            "ssl.keyStore.type=PEM",
+            f"ssl.trustStore.location={self._tls.authority}",
+            "ssl.trustStore.type=PEM",
+        )
 
 
 def _java() -> str:
