@@ -6,6 +6,7 @@ directory needs fails here, and in `test_seeding_rows.py` for each file that is 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tests.spark.recorded_runs import (
     files_below,
     moved_away,
     run,
+    settings,
 )
 
 pytestmark = pytest.mark.spark
@@ -131,6 +133,21 @@ def test_goes_on_after_the_first_batch(spark: SparkSession, recorder: Recorder, 
     recorded = recorder.record("aggregation", "2")
     seed_from(recorded, tmp_path / "seed", 0, committed=True)
     assert go_on(spark, recorded, tmp_path / "seed") == rows_from(recorded.output, 1)
+
+
+@pytest.mark.parametrize("committed", [False, True], ids=["planned", "committed"])
+def test_the_log_of_a_source_is_compacted_as_before_after_each_takeover(
+    spark: SparkSession, tmp_path: Path, committed: bool
+) -> None:
+    """Found by the blows of the crash suite: after a third takeover the query could not be started any more. From one
+    compact entry alone Spark guesses the interval between them: here 4 from entry 3, and 2 again from entry 11."""
+    with settings(spark, {"spark.sql.streaming.fileSource.log.compactInterval": "2"}):
+        first = Recorder(spark, tmp_path / "recorded").record("stateless", "1")
+        seed_from(first, tmp_path / "a", 4, committed=committed)
+        assert go_on(spark, first, tmp_path / "a") == rows_from(first.output, 4 + committed)
+        second = replace(first, directory=tmp_path / "a")
+        seed_from(second, tmp_path / "b", BATCHES - 1, committed=committed)
+        assert go_on(spark, second, tmp_path / "b") == rows_from(first.output, BATCHES - 1 + committed)
 
 
 @pytest.mark.parametrize("name", ["aggregation", "transformWithStateInPandas"])

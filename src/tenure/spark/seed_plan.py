@@ -106,13 +106,15 @@ def log_offset(offset: str) -> int | None:
 
 
 def source_log(names: Collection[str], last: int, *, where: str) -> tuple[str, ...]:
-    """The entries of a file source's log up to `last`: the newest compact one, and all above it.
+    """The entries of a file source's log up to `last`: the newest two compact ones, and all above.
 
-    Newer entries are left out: a former owner that is still alive may be writing them.
+    Spark takes the interval at which it compacts from the names of these two (`CompactibleFileStreamLog`); from one
+    alone it guesses, and asks for compact entries that were never written. Newer entries are left out: a former owner
+    that is still alive may be writing them.
     """
-    compacts = [int(found[1]) for name in names if (found := _COMPACT.match(name))]
-    base = max((entry for entry in compacts if entry <= last), default=None)
-    wanted = [] if base is None else [f"{base}.compact"]
+    compacts = sorted(int(found[1]) for name in names if (found := _COMPACT.match(name)) and int(found[1]) <= last)
+    base = compacts[-1] if compacts else None
+    wanted = [f"{entry}.compact" for entry in compacts[-2:]]
     for entry in range(0 if base is None else base + 1, last + 1):
         if str(entry) not in names:
             raise missing(f"{where}/{entry}")

@@ -68,10 +68,10 @@ def test_the_source_log_covers_every_entry_once(last: int, newest: int, interval
     newest = max(last, newest)
     names = {f"{entry}.compact" if (entry + 1) % interval == 0 else str(entry) for entry in range(newest + 1)}
     taken = seed_plan.source_log(names | {".5.crc"}, last, where="sources/0")
-    first, *above = taken
-    begin = int(first.removesuffix(".compact"))
-    assert first.endswith(".compact") or begin == 0
-    assert above == [str(entry) for entry in range(begin + 1, last + 1)]
+    compacts = [int(name.removesuffix(".compact")) for name in taken if name.endswith(".compact")]
+    assert compacts == [entry for entry in range(last + 1) if (entry + 1) % interval == 0][-2:], "Spark's interval"
+    begin = compacts[-1] + 1 if compacts else 0
+    assert list(taken[len(compacts) :]) == [str(entry) for entry in range(begin, last + 1)]
 
 
 @pytest.mark.parametrize("gone", ["9.compact", "10", "12"])
