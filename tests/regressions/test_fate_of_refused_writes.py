@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -21,10 +20,9 @@ from tenure.testing.faulty import Call, FaultyStore, Proceed, commits
 from tests.faults.lab import AREA, SCOPE, Lab, big, in_turn, reply_lost, unavailable
 
 
-def test_a_session_that_ended_after_an_unknown_outcome_is_no_proof_of_nothing(tmp_path: Path) -> None:
+def test_a_session_that_ended_after_an_unknown_outcome_is_no_proof_of_nothing(lab: Lab) -> None:
     """A store that judges sessions before guards answers the retry with SessionEnded. The first request may have
     been written: it used to be reported as "nothing was written", and the blob deleted under its pointer (I4)."""
-    lab = Lab(tmp_path)
     leader = lab.member("a")
     term = leader.lead()
 
@@ -40,8 +38,7 @@ def test_a_session_that_ended_after_an_unknown_outcome_is_no_proof_of_nothing(tm
     assert lab.audit() == set()
 
 
-def test_a_session_that_ended_at_the_first_request_is_definite(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_session_that_ended_at_the_first_request_is_definite(lab: Lab) -> None:
     leader, other = lab.member("a"), lab.member("b")
     term = leader.lead()
     other.dies()
@@ -51,21 +48,19 @@ def test_a_session_that_ended_at_the_first_request_is_definite(tmp_path: Path) -
     assert not lost.value.write_is_unknown
 
 
-def test_a_commit_too_large_for_the_store_leaves_no_blob(tmp_path: Path) -> None:
+def test_a_commit_too_large_for_the_store_leaves_no_blob(lab: Lab) -> None:
     """Nothing was sent, so the new blob goes; it used to stay for the sweep."""
-    lab = Lab(tmp_path)
     leader = lab.member("a")
     term = leader.lead()
-    handles = [leader.handles.add(term, f"h{n:04d}", b"") for n in range(GUARANTEES.max_writes // 2)]
+    handles = [leader.handles.add(term, f"h{n:04d}", b"") for n in range(lab.truth.guarantees.max_writes // 2)]
     with pytest.raises(CommitRefused):
         leader.handles.add(term, "x", big("one"), remove=handles)
     assert lab.audit() == set()
     assert len(lab.pointers()) == len(handles)
 
 
-def test_a_store_that_refuses_for_long_while_the_term_lives_leaves_no_blob(tmp_path: Path) -> None:
+def test_a_store_that_refuses_for_long_while_the_term_lives_leaves_no_blob(lab: Lab) -> None:
     """StoreUnavailable says that nothing was written: the blob goes, the term goes on."""
-    lab = Lab(tmp_path)
     leader = lab.member("a")
     term = replace(leader.lead())
     leader.keeper.liveness.extend(1e6)
@@ -86,10 +81,9 @@ class SmallStore(FaultyStore):
         return super().commit(scope, guards=guards, writes=writes)
 
 
-def test_a_lower_retention_does_not_outgrow_one_commit(tmp_path: Path) -> None:
+def test_a_lower_retention_does_not_outgrow_one_commit(lab: Lab) -> None:
     """With keep lowered, or many locks released at once, one plan would drop more than the store takes in a
     commit: CommitRefused at every batch, and the pipeline stood still. Now the surplus goes over several plans."""
-    lab = Lab(tmp_path)
     leader = lab.member("a")
     store = SmallStore(lab.truth, clock=lab.clock)
     handles = HandleStore(store, SCOPE, area=AREA, blobs=leader.blobs, clock=lab.clock)
@@ -106,8 +100,7 @@ def test_a_lower_retention_does_not_outgrow_one_commit(tmp_path: Path) -> None:
     handles.remove_all(term, handles.list())
 
 
-def test_an_error_of_the_store_that_is_none_of_its_words_keeps_the_blob(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_an_error_of_the_store_that_is_none_of_its_words_keeps_the_blob(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
 
@@ -122,8 +115,7 @@ def test_an_error_of_the_store_that_is_none_of_its_words_keeps_the_blob(tmp_path
     assert set(lab.pointers()) == {"x"}
 
 
-def test_an_unknown_outcome_ends_the_belief_in_the_term(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_an_unknown_outcome_ends_the_belief_in_the_term(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
 

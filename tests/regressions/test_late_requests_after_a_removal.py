@@ -7,8 +7,6 @@ for checkpoints a batch planned twice (I1). The anchor of the area voids it.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tenure.checkpoints.checkpoint import Checkpoint
@@ -24,8 +22,7 @@ def refused(answers: list[object]) -> bool:
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("payload", [b"inline", big("blob")])
-def test_a_late_add_does_not_resurrect_what_was_removed(payload: bytes, first: bool, tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_late_add_does_not_resurrect_what_was_removed(payload: bytes, first: bool, lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     if not first:
@@ -39,9 +36,8 @@ def test_a_late_add_does_not_resurrect_what_was_removed(payload: bytes, first: b
     assert lab.audit() == set()
 
 
-def test_a_late_add_that_met_another_handle_is_void_when_that_one_goes(tmp_path: Path) -> None:
+def test_a_late_add_that_met_another_handle_is_void_when_that_one_goes(lab: Lab) -> None:
     """HandleExists said "nothing was added": that stays true, and the blob of the refused add is deleted."""
-    lab = Lab(tmp_path)
     leader = lab.member("a")
     term = leader.lead()
     leader.handles.add(term, "x", big("one"))
@@ -55,9 +51,8 @@ def test_a_late_add_that_met_another_handle_is_void_when_that_one_goes(tmp_path:
     assert lab.audit() == set()
 
 
-def test_a_late_removal_that_met_a_lock_is_void_when_the_lock_goes(tmp_path: Path) -> None:
+def test_a_late_removal_that_met_a_lock_is_void_when_the_lock_goes(lab: Lab) -> None:
     """HandleLocked said "it stays"."""
-    lab = Lab(tmp_path)
     leader, reader = lab.member("a"), lab.member("reader")
     term = leader.lead()
     leader.handles.add(term, "x", big("one"))
@@ -78,9 +73,8 @@ def test_a_late_removal_that_met_a_lock_is_void_when_the_lock_goes(tmp_path: Pat
     assert lab.audit() == set()
 
 
-def test_a_late_plan_with_a_lock_in_its_way_is_planned_once(tmp_path: Path) -> None:
+def test_a_late_plan_with_a_lock_in_its_way_is_planned_once(lab: Lab) -> None:
     """The plan that drops batch 0 is late; a reader locks 0; the plan without the drop is taken; the lock goes."""
-    lab = Lab(tmp_path)
     leader, reader = lab.member("a"), lab.member("reader")
     term = leader.lead()
     checkpoints = CheckpointStore(leader.handles, query="q", keep=1)
@@ -102,8 +96,7 @@ def test_a_late_plan_with_a_lock_in_its_way_is_planned_once(tmp_path: Path) -> N
     assert list(lab.pointers()) == ["000000000002"]
 
 
-def test_a_late_first_plan_after_retention_dropped_it_is_void(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_late_first_plan_after_retention_dropped_it_is_void(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     checkpoints = CheckpointStore(leader.handles, query="q", keep=2)
@@ -115,9 +108,8 @@ def test_a_late_first_plan_after_retention_dropped_it_is_void(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("new_term", [False, True])
-def test_the_first_batch_is_not_planned_again_from_what_was_known_before(new_term: bool, tmp_path: Path) -> None:
+def test_the_first_batch_is_not_planned_again_from_what_was_known_before(new_term: bool, lab: Lab) -> None:
     """A standby read "nothing planned"; the leader planned 0, 1 and dropped 0; batch 0 was accepted again (I1)."""
-    lab = Lab(tmp_path)
     leader, standby = lab.member("a"), lab.member("b")
     term = leader.lead()
     old = CheckpointStore(standby.handles, query="q", keep=1)
@@ -136,9 +128,8 @@ def test_the_first_batch_is_not_planned_again_from_what_was_known_before(new_ter
     assert newest.batch == 1
 
 
-def test_a_plan_of_which_the_reply_was_lost_is_planned(tmp_path: Path) -> None:
+def test_a_plan_of_which_the_reply_was_lost_is_planned(lab: Lab) -> None:
     """Its own guards do not hold any more when it is sent again; its content says that it was applied."""
-    lab = Lab(tmp_path)
     leader = lab.member("a")
     term = leader.lead()
     checkpoints = CheckpointStore(leader.handles, query="q", keep=1)
@@ -149,9 +140,8 @@ def test_a_plan_of_which_the_reply_was_lost_is_planned(tmp_path: Path) -> None:
     assert lab.audit() == set()
 
 
-def test_an_add_of_which_the_reply_was_lost_while_another_thread_removed(tmp_path: Path) -> None:
+def test_an_add_of_which_the_reply_was_lost_while_another_thread_removed(lab: Lab) -> None:
     """The anchor has moved when the add is sent again: applied all the same, not added twice, not refused."""
-    lab = Lab(tmp_path)
     leader = lab.member("a")
     term = leader.lead()
     leader.handles.add(term, "w", b"")
@@ -168,9 +158,8 @@ def test_an_add_of_which_the_reply_was_lost_while_another_thread_removed(tmp_pat
     assert lab.audit() == set()
 
 
-def test_a_doubt_that_cannot_be_settled_before_the_deadline_keeps_everything(tmp_path: Path) -> None:
+def test_a_doubt_that_cannot_be_settled_before_the_deadline_keeps_everything(lab: Lab) -> None:
     """Refused by a lock after an unknown outcome, then the store is silent: the removal may still come."""
-    lab = Lab(tmp_path)
     leader, reader = lab.member("a"), lab.member("reader")
     term = leader.lead()
     leader.handles.add(term, "x", big("one"))
@@ -188,8 +177,7 @@ def test_a_doubt_that_cannot_be_settled_before_the_deadline_keeps_everything(tmp
     assert leader.blobs.deleted == []
 
 
-def test_the_anchor_costs_no_commit_of_its_own(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_the_anchor_costs_no_commit_of_its_own(lab: Lab) -> None:
     leader = lab.member("a")
     term = leader.lead()
     before = lab.truth.list(SCOPE).revision

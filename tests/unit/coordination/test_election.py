@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -85,8 +84,7 @@ def test_one_leader_among_many_and_epochs_go_up_by_one() -> None:
     assert all(term.why == ("resigned" if term.epoch % 3 else "session ended") for term in office.past)
 
 
-def test_the_history_is_bounded(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_the_history_is_bounded(lab: Lab) -> None:
     member = lab.member("a")
     for _ in range(TERMS_KEPT + 10):
         member.election.resign(member.lead())
@@ -97,8 +95,7 @@ def test_the_history_is_bounded(tmp_path: Path) -> None:
     assert (view.leader, view.epoch) == (None, 0)
 
 
-def test_resign_then_campaign_again(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_resign_then_campaign_again(lab: Lab) -> None:
     member = lab.member("a")
     first = member.lead()
     member.election.resign(first, why="switchover")
@@ -113,26 +110,24 @@ def test_resign_then_campaign_again(tmp_path: Path) -> None:
     assert [(t.epoch, t.holder, t.why) for t in view.office.past] == [(1, "a", "switchover")]
 
 
-def test_a_resignation_of_unknown_outcome_never_leaves_a_scope_that_nobody_can_lead(tmp_path: Path) -> None:
-    for n, fault in enumerate(("lose_reply", "lose_request", "be_late", "be_unavailable")):
-        lab = Lab(tmp_path / str(n))
-        member = lab.member("a")
-        term = member.lead()
-        getattr(member.store, fault)(when=operation("commit"), times=1)
-        try:
-            member.election.resign(term)
-        except TermLost:
-            assert term.lost
-        term.liveness.end("resigned")
-        again = member.lead()
-        assert again.epoch == 2
-        assert member.handles.add(again, "x", b"works").epoch == 2
+@pytest.mark.parametrize("fault", ["lose_reply", "lose_request", "be_late", "be_unavailable"])
+def test_a_resignation_of_unknown_outcome_never_leaves_a_scope_that_nobody_can_lead(fault: str, lab: Lab) -> None:
+    member = lab.member("a")
+    term = member.lead()
+    getattr(member.store, fault)(when=operation("commit"), times=1)
+    try:
+        member.election.resign(term)
+    except TermLost:
+        assert term.lost
+    term.liveness.end("resigned")
+    again = member.lead()
+    assert again.epoch == 2
+    assert member.handles.add(again, "x", b"works").epoch == 2
 
 
 @pytest.mark.parametrize("applied", [True, False])
-def test_a_grant_of_unknown_outcome_is_vacated_by_its_own_session(applied: bool, tmp_path: Path) -> None:
+def test_a_grant_of_unknown_outcome_is_vacated_by_its_own_session(applied: bool, lab: Lab) -> None:
     """The member gave up on its campaign before it learnt the outcome; its session goes on."""
-    lab = Lab(tmp_path)
     member = lab.member("a")
 
     def fault(call: object, proceed: object) -> object:
@@ -153,8 +148,7 @@ def test_a_grant_of_unknown_outcome_is_vacated_by_its_own_session(applied: bool,
 
 
 @pytest.mark.parametrize("fault", ["lose_reply", "lose_request", "be_late", "be_unavailable"])
-def test_a_vacating_step_of_unknown_outcome_is_taken_again(fault: str, tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_vacating_step_of_unknown_outcome_is_taken_again(fault: str, lab: Lab) -> None:
     member = lab.member("a")
     member.lead()  # and forgets it
     script = getattr(member.store, fault)(when=operation("commit"), times=2)
@@ -163,8 +157,7 @@ def test_a_vacating_step_of_unknown_outcome_is_taken_again(fault: str, tmp_path:
     assert term.epoch == 2
 
 
-def test_a_leader_record_of_another_session_is_never_vacated(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_leader_record_of_another_session_is_never_vacated(lab: Lab) -> None:
     lab.member("a").lead()
     before = lab.truth.list(SCOPE).records
     namesake = lab.member("a")
@@ -174,8 +167,7 @@ def test_a_leader_record_of_another_session_is_never_vacated(tmp_path: Path) -> 
     assert lab.truth.list(SCOPE).records == before
 
 
-def test_a_campaign_under_an_ended_session_says_so(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_campaign_under_an_ended_session_says_so(lab: Lab) -> None:
     member = lab.member("a")
     member.dies()
     with pytest.raises(SessionEnded):
@@ -183,8 +175,7 @@ def test_a_campaign_under_an_ended_session_says_so(tmp_path: Path) -> None:
     assert lab.truth.read(SCOPE, EPOCH) is None
 
 
-def test_a_store_that_is_away_ends_the_campaign_loudly(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_store_that_is_away_ends_the_campaign_loudly(lab: Lab) -> None:
     member = lab.member("a")
     member.store.be_unavailable(times=None)
     with pytest.raises(StoreUnavailable):
@@ -252,8 +243,7 @@ def test_a_waiting_contender_is_elected_when_the_leader_goes(how: str) -> None:
         b'{"v":1,"epoch":true,"holder":"a","since":"","past":[]}',
     ],
 )
-def test_an_epoch_record_that_does_not_decode_is_loud(value: bytes, tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_an_epoch_record_that_does_not_decode_is_loud(value: bytes, lab: Lab) -> None:
     lab.truth.commit(SCOPE, guards=(), writes=[Put(EPOCH, value, replaces=None)])
     with pytest.raises(CorruptRecord, match="'epoch'"):
         lab.member("a").lead()
@@ -263,16 +253,14 @@ def test_an_epoch_record_that_does_not_decode_is_loud(value: bytes, tmp_path: Pa
 
 
 @pytest.mark.parametrize("past", [[1], [[1, "a"]], [[1, "a", "b", "c", "d", "e"]], ["abcde"], [{"epoch": 1}]])
-def test_a_history_that_does_not_decode_is_loud(past: list[object], tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_history_that_does_not_decode_is_loud(past: list[object], lab: Lab) -> None:
     value = encode({"epoch": 3, "holder": "a", "since": "now", "uid": new_uid(), "past": past})
     lab.truth.commit(SCOPE, guards=(), writes=[Put(EPOCH, value, replaces=None)])
     with pytest.raises(CorruptRecord, match="'epoch'"):
         lab.member("a").lead()
 
 
-def test_a_leader_record_without_epoch_is_loud(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_leader_record_without_epoch_is_loud(lab: Lab) -> None:
     lab.member("a").lead()
     epoch = lab.truth.read(SCOPE, EPOCH)
     assert epoch is not None
@@ -283,8 +271,7 @@ def test_a_leader_record_without_epoch_is_loud(tmp_path: Path) -> None:
         observe(lab.truth, SCOPE)
 
 
-def test_a_resignation_that_cannot_be_sent_leaves_the_term(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_resignation_that_cannot_be_sent_leaves_the_term(lab: Lab) -> None:
     member = lab.member("a")
     term = member.lead()
     member.store.be_unavailable()
@@ -301,8 +288,7 @@ def remove(lab: Lab, record: Record) -> None:
     lab.truth.commit(SCOPE, guards=(), writes=[Delete(record.key, record.version)])
 
 
-def test_a_member_joins_once_and_leaves_with_its_session(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_member_joins_once_and_leaves_with_its_session(lab: Lab) -> None:
     member = lab.member("a")
     member.store.lose_reply()
     member.election.join(member.keeper, host="h", pid=1)
@@ -315,8 +301,7 @@ def test_a_member_joins_once_and_leaves_with_its_session(tmp_path: Path) -> None
     assert [(m.member, m.pid) for m in observe(lab.truth, SCOPE).members] == [("a", 2)]
 
 
-def test_a_member_that_cannot_join_learns_it_at_the_deadline(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
+def test_a_member_that_cannot_join_learns_it_at_the_deadline(lab: Lab) -> None:
     member = lab.member("a")
     member.store.lose_request(times=None)
     with pytest.raises(OutcomeUnknown):
