@@ -96,6 +96,25 @@ def test_a_master_that_spark_does_not_know(place: Place) -> None:
     assert "Master must" in (place.folder / "spark.log").read_text()
 
 
+def test_a_cluster_that_cannot_be_reached(place: Place) -> None:
+    master = "k8s://https://127.0.0.1:1"
+    command = [*MAIN, "run", place.pipeline(COPY), *place.flags(), "--master", master]
+    command += ["--conf", "spark.kubernetes.container.image=none"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (8, 1)
+    assert done.stderr.startswith(f"tenure: error: Spark does not start on master '{master}': Connection refused; see ")
+
+
+def test_yarn_without_its_configuration(place: Place) -> None:
+    command = [*MAIN, "run", place.pipeline(COPY), *place.flags(), "--master", "yarn"]
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+    }
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    assert (done.returncode, len(done.stderr.splitlines())) == (8, 1)
+    assert "master 'yarn': When running with master 'yarn' either HADOOP_CONF_DIR or" in done.stderr
+
+
 def test_a_setting_of_the_environment_and_of_the_file(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -90,7 +90,7 @@ def start_session(
         with _output_to(log), _own_interrupts():
             return builder.getOrCreate()
     except Exception as error:  # py4j and pyspark share no root; the log has the JVM's own words
-        why = _first_line(error)
+        why = _why(error)
         if "JAVA_GATEWAY_EXITED" in why:
             why = _last_words(log, after=written) or why
         where = "" if chosen is None else f" on master {chosen!r}"
@@ -193,5 +193,11 @@ def _last_words(log: str, *, after: int) -> str | None:
     return found[-1][:300] if found else None
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n", 1)[0]
+def _why(error: BaseException) -> str:
+    """One line: what the error says, or for one of the JVM's what the exception says that caused the others."""
+    said = str(error)
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception
+        while cause is not None:
+            said, cause = cause.getMessage() or cause.toString(), cause.getCause()
+    return said.strip().split("\n", 1)[0]
