@@ -1,7 +1,7 @@
 """How long a takeover takes: from a fault (or an order) to the first batch that the successor committed.
 
-Two members run `bench/takeover_pipeline.py` on the embedded store, with files arriving all the time. Each round does
-one of each, in turn, and waits until the standby is warm again:
+Two members run `bench/takeover_pipeline.py` on the embedded store, or on that of `--store`, with files arriving all the
+time. Each round does one of each, in turn, and waits until the standby is warm again:
 
 - `driver_killed`: SIGKILL of the leader's driver and its JVM; the agent lives.
 - `leader_killed`: SIGKILL of agent, driver and JVM, as a host that loses its power.
@@ -12,7 +12,8 @@ one of each, in turn, and waits until the standby is warm again:
 - `cold_spark`: the same query on Spark alone, killed before and started again at once, as by a supervisor.
 
 Split: `notice` (the old agent resigned; 0 where it is dead), `elect` (term won), `seed`, `start`, `first_batch`.
-Medians, all raw figures and the split go to `build/bench/takeover.json`, for a state of `--keys` keys each.
+Medians, all raw figures and the split go to `build/bench/takeover.json` (`takeover-STORE.json` with servers), for a
+state of `--keys` keys each.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ from rich.console import Console
 
 from bench.harness import RESULTS, describe_machine
 from bench.takeover_figures import PHASES, Feeder, Takeover, medians, now, show
-from tenure.backends.sqlite import SqliteStore
+from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
 from tenure.status.snapshot import take_snapshot
 from tenure.testing.members import MemberProcess, read_events
+from tenure.testing.servers import STORES, NotInstalled, started
 from tenure.testing.waiting import wait_until
 
 PIPELINE = Path(__file__).with_name("takeover_pipeline.py")
@@ -60,8 +62,10 @@ def at(event: dict[str, Any]) -> datetime:
 class Bench:
     """Two members, their feeder, and a plain Spark beside them, for one size of the state."""
 
-    def __init__(self, folder: Path, keys: int, console: Console) -> None:
+    def __init__(self, folder: Path, store: str, keys: int, console: Console) -> None:
+        """`store`: its URL."""
         self.folder = folder
+        self.store = store
         self.keys = keys
         self.console = console
         self.patience_s = 120 + keys / 10_000
@@ -73,7 +77,7 @@ class Bench:
     def start_member(self) -> MemberProcess:
         """One more member."""
         arguments = ["run", str(PIPELINE), "--quiet", "--ttl", f"{TTL_S}s", "--master", "local[2]"]
-        arguments += ["--store", f"sqlite://{self.folder}/ha.db", "--storage", f"file://{self.folder}/storage"]
+        arguments += ["--store", self.store, "--storage", f"file://{self.folder}/storage"]
         arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.folder}/output"]
         arguments += ["--conf", "spark.sql.shuffle.partitions=2"]
         member = MemberProcess(f"m{len(self.members):02d}", folder=self.folder, arguments=arguments)
@@ -155,15 +159,18 @@ class Bench:
 
     def switchover(self) -> None:
         """What `tenure switchover` asks."""
-        with closing(SqliteStore(self.folder / "ha.db")) as store:
+        with closing(open_store(self.store, clock=SystemClock())) as store:
             Orders(store, SCOPE, clock=SystemClock()).switchover(to=None)
 
     def pause(self, leader: MemberProcess) -> None:
         """Stop the leader, but not in the middle of a transaction: SQLite's lock would hold up the successor."""
+        _, is_sqlite, path = self.store.partition("sqlite://")
         while True:
             leader.pause()
+            if not is_sqlite:
+                return
             try:
-                with closing(sqlite3.connect(self.folder / "ha.db", timeout=0.2)) as store:
+                with closing(sqlite3.connect(path, timeout=0.2)) as store:
                     store.execute("BEGIN IMMEDIATE")
                     store.rollback()
                 return
@@ -216,7 +223,7 @@ class Bench:
             warm = [one for one in live if states.get(one.name) is State.WARM and one.name != found.leader]
             return (leaders[0], warm[0]) if leaders and warm else None
 
-        with closing(SqliteStore(self.folder / "ha.db")) as store:
+        with closing(open_store(self.store, clock=SystemClock())) as store:
             found = self.wait(ready, "a leader and a warm standby")
         assert isinstance(found, tuple)
         return found
@@ -243,6 +250,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--keys", type=int, nargs="+", default=[10, 5_000_000])
+    parser.add_argument("--store", choices=STORES, default="sqlite")
     parser.add_argument("--scenarios", nargs="+", choices=scenarios, default=scenarios)
     arguments = parser.parse_args()
     console = Console(width=150)
@@ -251,20 +259,23 @@ def main() -> int:
     began = time.monotonic()
     for keys in arguments.keys:
         folder = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
-        bench = Bench(folder, keys, console)
         try:
-            found = bench.run(arguments.rounds, arguments.scenarios)
+            with started(arguments.store, folder) as url, closing(Bench(folder, url, keys, console)) as bench:
+                found = bench.run(arguments.rounds, arguments.scenarios)
+        except NotInstalled as missing:
+            console.print(f"bench: {missing}")
+            return 1
         finally:
-            bench.close()
             shutil.rmtree(folder, ignore_errors=True)
         figures[str(keys)] = medians(found)
         raw[str(keys)] = {name: [asdict(one) for one in takeovers] for name, takeovers in found.items()}
     show(figures, arguments.rounds, console)
     RESULTS.mkdir(parents=True, exist_ok=True)
     first = figures[str(arguments.keys[0])]
-    content = {**first, "by_keys": figures, "machine": asdict(describe_machine()), "raw": raw}
+    content = {**first, "store": arguments.store, "by_keys": figures, "machine": asdict(describe_machine()), "raw": raw}
     content["whole_run_s"] = round(time.monotonic() - began, 1)
-    (RESULTS / "takeover.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    name = "takeover" if arguments.store == "sqlite" else f"takeover-{arguments.store}"
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0
 
 

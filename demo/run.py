@@ -12,8 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -28,7 +27,7 @@ from rich.table import Table
 from demo.data import Feeder, compare_hours, compare_ids, load_flights, true_hours
 from demo.view import View
 from tenure.testing.members import MemberProcess
-from tenure.testing.servers import EtcdCluster, NotInstalled, ZooKeeperEnsemble
+from tenure.testing.servers import STORES, NotInstalled, started
 
 HERE = Path(__file__).parent
 TTL = timedelta(seconds=4)
@@ -134,20 +133,6 @@ class Demo:
                 self.view.draw()
             time.sleep(0.2)
         raise TimeoutError(f"{what} did not happen in {seconds:.0f} s")
-
-
-@contextmanager
-def started(store: str, folder: Path) -> Iterator[str]:
-    """A store for the block: its URL. Raises NotInstalled."""
-    if store == "zookeeper":
-        with ZooKeeperEnsemble(folder) as ensemble:
-            ensemble.create("/tenure")
-            yield f"zookeeper://{ensemble.hosts}/tenure"
-    elif store == "etcd":
-        with EtcdCluster(folder) as cluster:
-            yield f"etcd://{','.join(cluster.endpoints)}/tenure"
-    else:
-        yield f"sqlite://{folder}/tenure.db"
 
 
 def run(demo: Demo, console: Console) -> Figures:
@@ -266,7 +251,7 @@ def tell(demo: Demo, console: Console) -> Figures | None:
 def main() -> int:
     """Run the demo; 0 if all is right."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", default="sqlite", choices=["sqlite", "zookeeper", "etcd"])
+    parser.add_argument("--store", default="sqlite", choices=STORES)
     parser.add_argument("--keep", action="store_true", help="keep the working folder")
     arguments = parser.parse_args()
     console = Console()

@@ -25,8 +25,8 @@ STEPS = (
     *BATCH_STEPS,
     *(step for step in TAKEOVER_STEPS if not step.startswith("before") or step == f"before {SEED_PARTS[0]}"),
 )
-SHORT = (*BATCH_STEPS, "after grant", "after state")
-"""What each run tries; the others differ in which part of a seed is there."""
+SHORT = (*(step for step in BATCH_STEPS if not step.startswith("before ")), "after grant", "after state")
+"""What each run tries; the others differ in which part of a seed is there, or in what an attempt has staged."""
 _WARM = 2  # members that start while another one leads: the start of a JVM is most of a step's time
 
 

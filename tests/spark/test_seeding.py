@@ -135,7 +135,7 @@ def test_goes_on_after_the_first_batch(spark: SparkSession, recorder: Recorder, 
     assert go_on(spark, recorded, tmp_path / "seed") == rows_from(recorded.output, 1)
 
 
-@pytest.mark.parametrize("committed", [False, True], ids=["planned", "committed"])
+@pytest.mark.parametrize("committed", [False, pytest.param(True, marks=pytest.mark.long)], ids=["planned", "committed"])
 def test_the_log_of_a_source_is_compacted_as_before_after_each_takeover(
     spark: SparkSession, tmp_path: Path, committed: bool
 ) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from tenure.testing.servers.etcd import EtcdCluster
 from tenure.testing.servers.process import NotInstalled, ServerProcess, Servers, TlsFiles, free_ports, installed, need
 from tenure.testing.servers.spark import SparkStandalone
+from tenure.testing.servers.stores import STORES, started
 from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
 
 __all__ = [
+    "STORES",
     "EtcdCluster",
     "NotInstalled",
     "ServerProcess",
@@ -22,4 +24,5 @@ __all__ = [
     "free_ports",
     "installed",
     "need",
+    "started",
 ]

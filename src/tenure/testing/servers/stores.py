@@ -1,0 +1,27 @@
+"""A store of each kind for a demo or a bench, which know it by its URL only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tenure.testing.servers.etcd import EtcdCluster
+from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
+
+STORES: Final = ("sqlite", "zookeeper", "etcd")
+
+
+@contextmanager
+def started(store: str, folder: Path) -> Iterator[str]:
+    """One of `STORES` for the block, with three servers if it has servers: its URL. Raises NotInstalled."""
+    if store == "zookeeper":
+        with ZooKeeperEnsemble(folder) as ensemble:
+            ensemble.create("/tenure")
+            yield f"zookeeper://{ensemble.hosts}/tenure"
+    elif store == "etcd":
+        with EtcdCluster(folder) as cluster:
+            yield f"etcd://{','.join(cluster.endpoints)}/tenure"
+    else:
+        yield f"sqlite://{folder}/tenure.db"
