@@ -4,7 +4,7 @@ Promise: when the session has expired the connection is over, and nothing is eve
 open a new session by itself, and send in it what was asked for in the old one. What waits for an answer when the line
 breaks is told so, and never sent again. Not promised: that a request that timed out is not applied later.
 
-Needs what kazoo does not document: it overrides `_connect`, `_connect_attempt`, `_invoke` and `_send_ping` of the
+Needs what kazoo does not document: it overrides `_connect_attempt`, `_invoke` and `_send_ping` of the
 connection, puts its own in the place of the client's (`_connection`, `_conn_retry`), reads `_session_id` and `_socket`,
 and ends without a word by `_stopped` and `_safe_close`. So kazoo is pinned below its next minor release, and
 `tests/unit/backends/test_zookeeper_connection.py` names what a later one lacks.
@@ -25,6 +25,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, KazooException, ZookeeperError
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
+from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import ACL
 
@@ -71,11 +72,6 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
     pings = True
     """Whether an idle connection keeps its session alive."""
 
-    def _connect(self, *args: Any) -> Any:
-        read_timeout_ms, connect_timeout_ms = super()._connect(*args)
-        self.ttl_s = read_timeout_ms / 1000 * 1.5  # kazoo waits for two thirds of what was agreed on
-        return read_timeout_ms, connect_timeout_ms
-
     def _connect_attempt(self, *args: Any) -> Any:
         if self.ttl_s is not None and self.client._session_id is None:
             return STOP_CONNECTING  # the session has expired: another one would be a new beginning
@@ -84,7 +80,10 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
     def _invoke(self, timeout: float, *args: Any, **kwargs: Any) -> Any:
         """What is asked while the line is opened. kazoo waits by the session's ttl: a server that is silent, or that
         is gone, would hold up the others."""
-        return super()._invoke(min(timeout, self.handler.share_s), *args, **kwargs)
+        answer = super()._invoke(min(timeout, self.handler.share_s), *args, **kwargs)
+        if isinstance(args[0], Connect) and answer[0].time_out > 0:  # 0: the session has expired
+            self.ttl_s = answer[0].time_out / 1000
+        return answer
 
     def _send_ping(self, connect_timeout: float) -> None:
         if self.pings:
