@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -98,3 +99,12 @@ class EtcdPlace(Place):
                 return True
             data = data[_FRAME + int.from_bytes(data[:3], "big") :]
         return False
+
+
+def clients_of_one_server(servers: ZooKeeperEnsemble | EtcdCluster) -> Callable[[int], CoordinationStore]:
+    """Makes clients of one new place, each of which knows one port."""
+    if isinstance(servers, EtcdCluster):
+        cluster = EtcdRig(servers).cluster
+        return lambda port: EtcdStore(replace(cluster, endpoints=(f"127.0.0.1:{port}",)))
+    ensemble = ZooKeeperRig(servers).ensemble
+    return lambda port: ZooKeeperStore(replace(ensemble, hosts=f"127.0.0.1:{port}"))

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from tenure.backends.etcd import EtcdStore
-from tenure.backends.zookeeper import ZooKeeperStore
 from tenure.coordination.records import Key, Put, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import StoreUnavailable
-from tenure.testing.rigs import EtcdRig, ZooKeeperRig
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
 from tenure.testing.waiting import wait_until
+from tests.contract.places import clients_of_one_server
 
 SCOPE, A = Scope("majorities"), Key("a")
 SOON = timedelta(seconds=60)
@@ -36,15 +33,6 @@ def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
     shared.start()
 
 
-def clients_of(servers: Servers) -> Callable[[int], CoordinationStore]:
-    """Makes clients of one new place, each of which knows one server."""
-    if isinstance(servers, EtcdCluster):
-        cluster = EtcdRig(servers).cluster
-        return lambda number: EtcdStore(replace(cluster, endpoints=(servers.endpoints[number],)))
-    ensemble = ZooKeeperRig(servers).ensemble
-    return lambda number: ZooKeeperStore(replace(ensemble, hosts=f"127.0.0.1:{servers.ports[number]}"))
-
-
 def value(store: CoordinationStore) -> bytes | None:
     record = store.read(SCOPE, A)
     return None if record is None else record.value
@@ -57,7 +45,7 @@ def listed(store: CoordinationStore) -> bytes | None:
 def answers_nothing_alone(servers: Servers, ask: Callable[[CoordinationStore], bytes | None]) -> None:
     follower = (servers.leader() + 1) % len(servers.nodes)
     others = [node for number, node in enumerate(servers.nodes) if number != follower]
-    with closing(clients_of(servers)(follower)) as store:
+    with closing(clients_of_one_server(servers)(servers.ports[follower])) as store:
         store.commit(SCOPE, guards=[], writes=[Put(A, b"perhaps old", None)])
         assert ask(store) == b"perhaps old"
         for node in others:

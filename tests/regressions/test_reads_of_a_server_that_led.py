@@ -12,21 +12,18 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from tenure.backends.etcd import EtcdStore
-from tenure.backends.zookeeper import ZooKeeperStore
 from tenure.backends.zookeeper import store as zookeeper_store
 from tenure.coordination.records import Key, Put, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import OutcomeUnknown, StoreUnavailable
 from tenure.testing.proxy import TcpProxy
-from tenure.testing.rigs import EtcdRig, ZooKeeperRig
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
 from tenure.testing.waiting import wait_until
+from tests.contract.places import clients_of_one_server
 
 SCOPE, A = Scope("led"), Key("a")
 OLD, NEW = b"old", b"new"
@@ -47,15 +44,6 @@ def servers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     shared.start()
 
 
-def clients_of(servers: Servers) -> Callable[[int], CoordinationStore]:
-    """Makes clients of one new place, each of which knows one port."""
-    if isinstance(servers, EtcdCluster):
-        cluster = EtcdRig(servers).cluster
-        return lambda port: EtcdStore(replace(cluster, endpoints=(f"127.0.0.1:{port}",)))
-    ensemble = ZooKeeperRig(servers).ensemble
-    return lambda port: ZooKeeperStore(replace(ensemble, hosts=f"127.0.0.1:{port}"))
-
-
 def read(store: CoordinationStore) -> bytes | None:
     record = store.read(SCOPE, A)
     return None if record is None else record.value
@@ -70,7 +58,7 @@ def told_by_a_server_that_led(servers: Servers, prepare: Callable[[CoordinationS
 
     `prepare` gets a client of that server, while it leads, and returns the request."""
     led = servers.leader()
-    client = clients_of(servers)
+    client = clients_of_one_server(servers)
     with ExitStack() as stack:
         proxy = stack.enter_context(TcpProxy(("127.0.0.1", servers.ports[led])))
         there = stack.enter_context(closing(client(proxy.port)))
