@@ -47,11 +47,11 @@ class ManualClock:
 
     def sleep(self, seconds: float) -> None:
         with self._moved:
+            deadline = self._deadline(seconds)
             if self._sleeping_advances:
-                self._elapsed += timedelta(seconds=max(0.0, seconds))
+                self._elapsed = max(self._elapsed, deadline)
                 self._moved.notify_all()
                 return
-            deadline = self._deadline(seconds)
             with self._counted():
                 self._moved.wait_for(lambda: self._elapsed >= deadline)
 
