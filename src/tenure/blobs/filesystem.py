@@ -36,10 +36,7 @@ class FileBlobs:
     def write(self, address: str, data: bytes) -> Blob:
         path = self._path(address)
         with _storage_errors("write", path):
-            if self._local:
-                self._write_local(path, data)
-            else:
-                self._write_remote(path, data)
+            self._write(path, data)
         return Blob(address, len(data), hashlib.sha256(data).hexdigest())
 
     def read(self, blob: Blob) -> bytes:
@@ -69,15 +66,22 @@ class FileBlobs:
         return sorted(name for name in names if _PART not in name)
 
     def check_writable(self) -> None:
-        """Write and delete one small blob. Raises StorageError, which says why it cannot be written."""
+        """Write and delete one small blob. Raises StorageError, which says why nothing can be written there."""
         address = f".probe-{os.urandom(8).hex()}"
-        self.write(address, b"tenure")
+        with _storage_errors("write", self._root):
+            self._write(self._path(address), b"tenure")
         self.delete(address)
 
     def _path(self, address: str) -> str:
         if any(part in {"", ".", ".."} or _PART in part for part in address.split("/")):
             raise ValueError(f"blob address {address!r} is not a relative path of names")
         return f"{self._root}/{address}"
+
+    def _write(self, path: str, data: bytes) -> None:
+        if self._local:
+            self._write_local(path, data)
+        else:
+            self._write_remote(path, data)
 
     def _write_local(self, path: str, data: bytes) -> None:
         directory = os.path.dirname(path)

@@ -52,6 +52,9 @@ from tenure.retry import RetryPolicy
 INLINE_LIMIT = 4096
 """Payloads up to this many bytes need no blob."""
 
+MOST_INLINE = 65536
+"""No limit is higher: records are small."""
+
 _FENCE = 2
 """The guards of a term."""
 
