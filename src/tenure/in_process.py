@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 
 from tenure.assembly import identify, scope_store
 from tenure.clock import Clock, SystemClock
-from tenure.coordination.election import Election
+from tenure.coordination.holding import held
 from tenure.coordination.records import Scope
-from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.term import Term, commit_under
-from tenure.errors import GuardFailed, StoreError, TermLost, UsageError
+from tenure.coordination.term import Term, check_term
+from tenure.errors import TermLost
 from tenure.settings import load_settings
 
 
@@ -52,18 +51,7 @@ class Leadership:
         """Ask the store whether the term stands now. Raises TermLost; StoreUnavailable while it cannot be known."""
         if self._pid != os.getpid():
             raise TermLost(scope=self._term.scope, epoch=self._term.epoch)
-        commit_under(self._store, self._term, writes=(), clock=self._clock)
-
-
-class _Until:
-    """Set at a deadline."""
-
-    def __init__(self, clock: Clock, timeout: timedelta | None) -> None:
-        self._clock = clock
-        self._end_s = None if timeout is None else clock.monotonic_s() + timeout.total_seconds()
-
-    def is_set(self) -> bool:
-        return self._end_s is not None and self._clock.monotonic_s() >= self._end_s
+        check_term(self._store, self._term, clock=self._clock)
 
 
 @contextmanager
@@ -88,23 +76,17 @@ def lead(
     identity = identify(settings)
     opened = scope_store(settings, clock=clock)
     try:
-        election = Election(opened, name, member=identity.member, clock=clock)
-        with SessionKeeper(opened, ttl=settings.ttl, clock=clock) as keeper:
-            try:
-                election.join(keeper, host=identity.host, pid=identity.pid, priority=identity.priority)
-            except GuardFailed as taken:
-                raise UsageError(
-                    f"a live member of scope {scope!r} is named {identity.member!r}",
-                    fix="give this one another member=",
-                ) from taken
-            term = election.campaign(keeper, stop=_Until(clock, timeout))
-            if term is None:
-                raise TimeoutError(f"somebody else leads scope {scope!r}")
-            with election.attending(term):
-                try:
-                    yield Leadership(opened, term, clock=clock)
-                finally:
-                    with suppress(TermLost, StoreError):  # it is over already, or ends with the session
-                        election.resign(term, why="resigned")
+        with held(
+            opened,
+            name,
+            member=identity.member,
+            host=identity.host,
+            pid=identity.pid,
+            priority=identity.priority,
+            ttl=settings.ttl,
+            timeout=timeout,
+            clock=clock,
+        ) as term:
+            yield Leadership(opened, term, clock=clock)
     finally:
         opened.close()

@@ -113,3 +113,8 @@ def commit_under(
         if not term.lost:
             raise
         raise TermLost(scope=term.scope, epoch=term.epoch) from failed
+
+
+def check_term(store: CoordinationStore, term: Term, *, clock: Clock) -> None:
+    """Ask the store whether the term stands now. Raises TermLost; StoreUnavailable while it cannot be known."""
+    commit_under(store, term, writes=(), clock=clock)
