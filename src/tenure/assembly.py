@@ -9,27 +9,31 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from tenure.backends.registry import open_store
 from tenure.blobs.filesystem import FileBlobs
+from tenure.blobs.folders import Folders
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
+from tenure.cleanup.cleaner import Cleaner, Leavings
+from tenure.cleanup.leavings import leavings_of
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.term import EPOCH
+from tenure.coordination.term import EPOCH, check_term
 from tenure.errors import UsageError
 from tenure.events import Events, JsonLines, Subscriber
-from tenure.handles.store import HandleStore
+from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.pipelines.child import ChildProcess, Start
 from tenure.pipelines.driver_process import DriverProcess
 from tenure.pipelines.link import Begin
 from tenure.pipelines.member import Identity, Member
 from tenure.pipelines.submit import Submit, read_submit
+from tenure.results.store import RESULTS, ResultStore
 from tenure.settings import Settings
 
 if TYPE_CHECKING:
@@ -65,6 +69,27 @@ def storage_url(settings: Settings, scope: Scope) -> str:
     return f"{settings.required('storage').rstrip('/')}/{scope}"
 
 
+def checkpoint_handles(
+    store: CoordinationStore,
+    scope: Scope,
+    query: str,
+    *,
+    settings: Settings,
+    clock: Clock,
+    events: Events = Events.nobody,
+) -> HandleStore:
+    """The handles of the checkpoints of one query."""
+    return HandleStore(
+        store,
+        scope,
+        area=CHECKPOINTS.child(query),
+        blobs=FileBlobs(f"{storage_url(settings, scope)}/blobs"),
+        clock=clock,
+        events=events,
+        inline_limit=settings.inline_limit,
+    )
+
+
 def checkpoint_store(
     store: CoordinationStore,
     scope: Scope,
@@ -75,16 +100,58 @@ def checkpoint_store(
     events: Events = Events.nobody,
 ) -> CheckpointStore:
     """The checkpoints of one query."""
+    handles = checkpoint_handles(store, scope, query, settings=settings, clock=clock, events=events)
+    return CheckpointStore(handles, query=query, keep=settings.checkpoints_kept)
+
+
+def result_store(
+    store: CoordinationStore, scope: Scope, *, settings: Settings, clock: Clock, events: Events = Events.nobody
+) -> ResultStore:
+    """How the pipeline of a scope ended."""
     handles = HandleStore(
         store,
         scope,
-        area=CHECKPOINTS.child(query),
-        blobs=FileBlobs(f"{storage_url(settings, scope)}/blobs"),
+        area=RESULTS,
+        blobs=FileBlobs(f"{storage_url(settings, scope)}/blobs"),  # which stay empty
         clock=clock,
         events=events,
-        inline_limit=settings.inline_limit,
+        inline_limit=MOST_INLINE,
     )
-    return CheckpointStore(handles, query=query, keep=settings.checkpoints_kept)
+    return ResultStore(handles, scope)
+
+
+def scope_leavings(
+    store: CoordinationStore, scope: Scope, *, settings: Settings, clock: Clock, events: Events = Events.nobody
+) -> Mapping[str, Leavings]:
+    """What the pipeline of a scope leaves, by the rows of the plan."""
+    return leavings_of(
+        store,
+        scope,
+        storage=Folders(storage_url(settings, scope)),
+        handles=lambda query: checkpoint_handles(store, scope, query, settings=settings, clock=clock, events=events),
+        clock=clock,
+    )
+
+
+def scope_cleaner(
+    store: CoordinationStore,
+    scope: Scope,
+    *,
+    more: Mapping[str, Leavings],
+    settings: Settings,
+    clock: Clock,
+    events: Events,
+) -> Cleaner:
+    """What removes all that the pipeline of a scope left. `more`: the rows of the plan that need its sinks."""
+    leavings = scope_leavings(store, scope, settings=settings, clock=clock, events=events)
+    return Cleaner(
+        {**leavings, **more},
+        check=lambda term: check_term(store, term, clock=clock),
+        scope=scope,
+        policy=settings.cleanup_policy(),
+        clock=clock,
+        events=events,
+    )
 
 
 def assemble(
@@ -92,12 +159,14 @@ def assemble(
     *,
     pipeline_file: str,
     until_idle: bool,
+    final: bool = False,
     subscribers: tuple[Subscriber, ...] = (),
     wrap_store: Callable[[CoordinationStore], CoordinationStore] = lambda store: store,
     start_driver: Start = lambda: ChildProcess(DRIVER),
     clock: Clock | None = None,
 ) -> Assembled:
-    """A member for the pipeline file; its driver has loaded the file, and waits. `wrap_store` puts something around the
+    """A member for the pipeline file; its driver has loaded the file, and waits. `final`: when everything is in the
+    sinks, the pipeline has ended for good. `wrap_store` puts something around the
     store (faults, in tests).
 
     Raises UsageError, PipelineFileError, StoreUnavailable, StorageError: nothing is left running.
@@ -140,7 +209,9 @@ def assemble(
 
     try:
         scope = Scope(settings.scope or driver.load())
-        FileBlobs(storage_url(settings, scope)).check_writable()
+        # Where there is nothing of the scope, nothing is made either: it may have been cleaned up.
+        own = storage_url(settings, scope)
+        FileBlobs(own if Folders(own).entries() else settings.required("storage")).check_writable()
         store = wrap_store(scope_store(settings, clock=clock))
         store.read(scope, EPOCH)  # a store that cannot be used is told before Spark takes its seconds to start
         member = Member(
@@ -148,6 +219,8 @@ def assemble(
             scope,
             identity=identity,
             driver=driver,
+            results=result_store(store, scope, settings=settings, clock=clock, events=events),
+            final=final,
             ttl=settings.ttl,
             hold=settings.on_store_loss == "hold",
             cold=settings.standby == "cold",

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from tenure.assembly import checkpoint_store, member_events, scope_store, storage_url, submit_of
+from tenure.assembly import checkpoint_store, member_events, scope_cleaner, scope_store, storage_url, submit_of
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.election import newest_epoch
 from tenure.coordination.records import Scope
@@ -64,6 +64,7 @@ def load(
                 store, scope, query, settings=settings, clock=clock, events=events
             ),
             epoch=lambda: newest_epoch(store, scope),
+            cleaner=lambda more: scope_cleaner(store, scope, more=more, settings=settings, clock=clock, events=events),
             storage=storage_url(settings, scope),
             spark_log=spark_log,
             until_idle=begin.until_idle,

@@ -110,6 +110,16 @@ class TermLost(TenureError):
         self.write_is_unknown = write_is_unknown
 
 
+class CleanupIncomplete(TenureError):
+    """The pipeline has ended, and something that it left is still there. Its result stays dirty: the next member goes
+    on with the cleanup, and runs nothing."""
+
+    exit_code = 10
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, fix="see tenure cleanup status; mend that, and start a member again")
+
+
 class DriverDied(TenureError):
     """The driver (its process or its JVM) ended by itself, hung, or was killed. What it was about to write is
     judged by the fence like any other late write; a new one can be started."""

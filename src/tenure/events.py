@@ -167,6 +167,37 @@ class BlobLeft(Event):
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class PipelineEnded(Event):
+    """The pipeline has ended for good: its result is written, and nothing of it will be run again. `clean`: nothing is
+    left of it but that."""
+
+    ending: str
+    epoch: int
+    clean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupDelayed(Event):
+    """Something that a pipeline left could not be removed. It is tried again `again_s` seconds later. `first`: one of
+    the `left`, with its reason."""
+
+    left: int
+    first: str
+    again_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupEnded(Event):
+    """A cleanup went through, or the policy gave up. `first`: one of the `left`, with its reason; empty: none
+    is."""
+
+    removed: int
+    left: int
+    first: str
+    seconds: float
+
+
 def event_to_data(event: Event) -> dict[str, Any]:
     """The event as data: its kind under `event`, and its fields."""
     return {"event": type(event).__name__, **asdict(event)}

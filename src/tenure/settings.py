@@ -21,6 +21,7 @@ from pydantic_settings import (
 
 from tenure.durations import parse_duration
 from tenure.errors import UsageError
+from tenure.retry import RetryPolicy, exponential_delay, fixed_delay, no_retry
 
 
 def _at_least_half_a_second(value: object) -> timedelta:
@@ -30,6 +31,14 @@ def _at_least_half_a_second(value: object) -> timedelta:
     return found
 
 
+def _above_zero(value: object) -> timedelta:
+    found = parse_duration(value)
+    if found <= timedelta(0):
+        raise ValueError("it is more than 0s")
+    return found
+
+
+Delay = Annotated[timedelta, BeforeValidator(_above_zero)]
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
 Ttl = Annotated[timedelta, BeforeValidator(_at_least_half_a_second)]
 
@@ -65,6 +74,14 @@ class Settings(BaseSettings):
     """The member never leads; it can be looked at, and rehearses."""
     checkpoints_kept: int = Field(default=5, ge=1, le=1000)
     """How many checkpoints of a query are kept."""
+    cleanup_retry: Literal["exponential-delay", "fixed-delay", "none"] = "exponential-delay"
+    """How what cannot be removed is tried again: after delays that double, or are the same, or not at all."""
+    cleanup_delay: Delay = timedelta(seconds=1)
+    """The first delay of a cleanup; of `fixed-delay`, each."""
+    cleanup_delay_maximum: Delay = timedelta(hours=1)
+    """The longest delay of a cleanup."""
+    cleanup_attempts: int | None = Field(default=None, ge=1)
+    """How often a cleanup is tried before it is given up; without end when it is not set."""
     inline_limit: int = Field(default=4096, ge=0, le=65536)
     """Payloads up to this many bytes stay in the store's records."""
     master: str | None = None
@@ -111,6 +128,18 @@ class Settings(BaseSettings):
     def from_data(cls, data: Mapping[str, Any]) -> Settings:
         """The settings that `to_data` described: nothing of them is taken from the environment or a file."""
         return cls(**data)
+
+    def cleanup_policy(self) -> RetryPolicy:
+        """How a cleanup is tried again (after Flink's cleanup-strategy, FLIP-270)."""
+        match self.cleanup_retry:
+            case "none":
+                return no_retry()
+            case "fixed-delay":
+                return fixed_delay(delay=self.cleanup_delay, attempts=self.cleanup_attempts)
+            case "exponential-delay":
+                return exponential_delay(
+                    initial=self.cleanup_delay, maximum=self.cleanup_delay_maximum, attempts=self.cleanup_attempts
+                )
 
     def required(self, name: str) -> str:
         """The value of a setting that this command cannot do without. Raises UsageError."""

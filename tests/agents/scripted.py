@@ -22,7 +22,7 @@ from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
 from tenure.driver import end_group
 from tenure.errors import PipelineFileError, QueryFailed, StoreUnavailable
-from tenure.events import BatchCommitted, Events
+from tenure.events import BatchCommitted, CleanupEnded, Events
 from tenure.pipelines.child import become_child
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.link import Begin, Pulse
@@ -76,6 +76,14 @@ class Work:
             time.sleep(1)  # the batch
             self._events.emit(BatchCommitted(term.scope, term.epoch, "rows", self._led + 1, False, 0.0))
         return Ended.LOST if term.lost else Ended.STOPPED
+
+    def clean(self, term: Term, *, stop: threading.Event) -> Ended:
+        self._events.emit(CleanupEnded(term.scope, removed=term.epoch, left=0, first="", seconds=0.0))
+        if self._words["lead"] == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        while self._words["lead"] == "wait" and not (stop.is_set() or term.lost):
+            time.sleep(0.01)
+        return Ended.LOST if term.lost else Ended.STOPPED if stop.is_set() else Ended.CLEANED
 
     def pulse(self) -> Pulse:
         lag = {"batches": 2, "bytes": 70}

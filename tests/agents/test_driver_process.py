@@ -18,7 +18,7 @@ from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
 from tenure.errors import DriverDied, PipelineFileError, QueryFailed, StoreUnavailable
-from tenure.events import BatchCommitted, Event, Events
+from tenure.events import BatchCommitted, CleanupEnded, Event, Events
 from tenure.pipelines.child import ChildProcess
 from tenure.pipelines.driver_process import DriverProcess
 from tenure.pipelines.lifecycle import Ended
@@ -303,3 +303,47 @@ def test_an_orderly_end_leaves_nothing(scene: Scene) -> None:
     processes = scene.processes()
     driver.close()
     wait_until(lambda: all_gone(processes), SOON, what="the end of what was killed")
+
+
+# --- a pipeline that has ended ------------------------------------------------------------------------------------
+
+
+def cleanups(scene: Scene) -> list[int]:
+    """The epochs of the cleanups that were told of."""
+    return [event.removed for event in scene.told if isinstance(event, CleanupEnded)]
+
+
+def test_it_cleans_up_and_ends(scene: Scene) -> None:
+    driver = scene.ready()
+    processes = scene.processes()
+    assert driver.clean(scene.term(), stop=scene.stop) is Ended.CLEANED
+    assert cleanups(scene) == [1]
+    assert scene.batches() == []
+    wait_until(lambda: all_gone(processes), SOON)
+    assert driver.gone is not None
+    assert driver.prepare(scope="rows", stop=scene.stop)
+
+
+@pytest.mark.parametrize("ended", [Ended.STOPPED, Ended.LOST])
+def test_a_cleanup_obeys(scene: Scene, ended: Ended) -> None:
+    driver = scene.ready(lead="wait")
+    term = scene.term()
+
+    def act() -> None:
+        wait_until(lambda: cleanups(scene), SOON)
+        if ended is Ended.STOPPED:
+            scene.stop.set()
+        else:
+            term.liveness.end("it was paused")
+
+    in_background(act)
+    assert driver.clean(term, stop=scene.stop) is ended
+    assert driver.gone is not None
+
+
+def test_a_driver_that_dies_in_a_cleanup_is_noticed(scene: Scene) -> None:
+    driver = scene.ready(lead="die")
+    processes = scene.processes()
+    with pytest.raises(DriverDied, match="signal SIGKILL"):
+        driver.clean(scene.term(), stop=scene.stop)
+    wait_until(lambda: all_gone(processes), SOON)

@@ -123,12 +123,12 @@ class Cluster:
         hidden.rename(path)
         return path
 
-    def start(self, name: str, **faults: Any) -> MemberProcess:
-        """Start a member with these faults (see `tenure.testing.launch`)."""
+    def start(self, name: str, *, flags: Sequence[str] = (), **faults: Any) -> MemberProcess:
+        """Start a member with these further flags and these faults (see `tenure.testing.launch`)."""
         arguments = ["run", str(PIPELINE), "--store", self.store_url, "--storage", f"file://{self.folder}/storage"]
         arguments += ["--ttl", self.ttl, "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
         arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.folder}/output"]
-        arguments += ["--param", f"only={','.join(self.streams)}"]
+        arguments += ["--param", f"only={','.join(self.streams)}", *flags]
         files = {word: str(self.folder / f"{name}.{word}") for word in ("turn", "order")}
         described = json.dumps({"pause_when": str(self.pause_file), **files, **faults})
         environment = {"TESTING_FAULTS": described, "TENURE_DRIVER_SILENCE": "5s"}

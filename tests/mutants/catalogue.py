@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 from tests.mutants.of_commits import OF_DOUBT, OF_FENCE
 from tests.mutants.of_embedded import OF_EMBEDDED
+from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_stores import OF_STORES
 
-MUTANTS: tuple[Mutant, ...] = (*OF_FENCE, *OF_DOUBT, *OF_HANDLES, *OF_CHECKPOINTS, *OF_EMBEDDED, *OF_STORES)
+MUTANTS: tuple[Mutant, ...] = (*OF_FENCE, *OF_DOUBT, *OF_HANDLES, *OF_CHECKPOINTS, *OF_ENDS, *OF_EMBEDDED, *OF_STORES)

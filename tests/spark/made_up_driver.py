@@ -131,6 +131,7 @@ class Lead:
             start_spark=lambda: cast(Any, spark),
             checkpoints=lambda name: cast(Any, None),
             epoch=lambda: 1,
+            cleaner=cast(Any, None),
             storage="/none",
             spark_log="spark.log",
             until_idle=until_idle,

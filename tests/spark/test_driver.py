@@ -97,7 +97,46 @@ def test_it_is_idle_when_every_query_is(lead: Lead) -> None:
     streams["a"].query.idle.set()
     assert lead.goes_on()
     streams["b"].query.idle.set()
+    no_batch(streams)
     assert lead.end() is Ended.IDLE
+
+
+def test_a_batch_that_began_at_the_last_moment_is_waited_for(lead: Lead) -> None:
+    streams = lead.begin("a b", until_idle=True)
+    streams["a"].in_batch = False
+    for one in streams.values():
+        one.query.idle.set()
+    wait_until(lambda: all(one.finished for one in streams.values()), timedelta(seconds=10))
+    assert lead.goes_on()
+    assert not any(one.query.stopped for one in streams.values())
+    streams["b"].in_batch = False
+    assert lead.end() is Ended.IDLE
+
+
+def test_a_last_batch_that_is_not_in_the_sink_is_no_idle_end(lead: Lead) -> None:
+    streams = lead.begin("a", until_idle=True)
+    streams["a"].query.idle.set()
+    wait_until(lambda: streams["a"].finished, timedelta(seconds=10))
+    streams["a"].failure = StorageError("disk is full")
+    streams["a"].in_batch = False
+    assert lead.end() is streams["a"].failure
+
+
+@pytest.mark.parametrize("ended", [Ended.STOPPED, Ended.LOST])
+def test_a_last_batch_is_not_waited_for_without_a_reason(lead: Lead, ended: Ended) -> None:
+    streams = lead.begin("a", until_idle=True)
+    streams["a"].query.idle.set()
+    wait_until(lambda: streams["a"].finished, timedelta(seconds=10))
+    if ended is Ended.STOPPED:
+        lead.stop.set()
+    else:
+        lead.liveness.end("it was paused")
+    assert lead.end() is ended
+
+
+def no_batch(streams: dict[str, FakeStream]) -> None:
+    for one in streams.values():
+        one.in_batch = False
 
 
 def test_without_until_idle_it_goes_on(lead: Lead) -> None:
@@ -114,6 +153,7 @@ def test_a_query_that_ends_by_itself_is_waited_for_to_its_end(lead: Lead) -> Non
     streams["a"].query.idle.set()
     assert lead.goes_on()
     streams["a"].query.ended.set()
+    no_batch(streams)
     assert lead.end() is Ended.IDLE
 
 

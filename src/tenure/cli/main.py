@@ -21,6 +21,7 @@ import typer
 from tenure.assembly import assemble, checkpoint_store
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Narrator, Output, complain, print_json, show
+from tenure.cli.results import cleanup_app, result_app
 from tenure.cli.verbs import failover, list_members, pause, restart, resume, show_members, switchover
 from tenure.clock import SystemClock
 from tenure.errors import HandleNotFound, StorageError, TenureError, UsageError
@@ -32,6 +33,8 @@ app = typer.Typer(
 )
 checkpoints_app = typer.Typer(no_args_is_help=True, help="Look at the checkpoints of a pipeline.")
 app.add_typer(checkpoints_app, name="checkpoints")
+app.add_typer(result_app, name="result")
+app.add_typer(cleanup_app, name="cleanup")
 for verb in (list_members, switchover, failover, pause, resume, restart):
     app.command(verb.__name__.removesuffix("_members"))(verb)
 
@@ -55,6 +58,9 @@ def run(
     ttl: Annotated[str | None, typer.Option(help="How long a leader may be silent: 5s, 500ms.")] = None,
     member: Annotated[str | None, typer.Option(help="This member's name.")] = None,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when the sources have nothing more.")] = False,
+    final: Annotated[
+        bool, typer.Option("--final", help="When the sources have nothing more, the pipeline has ended for good.")
+    ] = False,
     stop_patience: Annotated[str | None, typer.Option(help="How long queries may take to stop.")] = None,
     priority: Annotated[int | None, typer.Option(help="Standbys with a higher one are elected first.")] = None,
     nofailover: Annotated[bool | None, typer.Option("--nofailover", help="Never lead.")] = None,
@@ -95,6 +101,7 @@ def run(
             settings,
             pipeline_file=pipeline_file,
             until_idle=until_idle,
+            final=final,
             subscribers=(Narrator(clock=clock, batches=not quiet),),
             clock=clock,
         )

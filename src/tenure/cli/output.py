@@ -16,11 +16,14 @@ from tenure.clock import Clock
 from tenure.events import (
     BatchCommitted,
     BlobLeft,
+    CleanupDelayed,
+    CleanupEnded,
     DriverEnded,
     Event,
     LocalFilesSlow,
     MemberReady,
     MirrorFailed,
+    PipelineEnded,
     QueryStarted,
     RehearsalFailed,
     RunDirectorySeeded,
@@ -79,6 +82,16 @@ def _seeded_line(event: RunDirectorySeeded) -> str:
     return f"query {event.query} goes on at batch {event.batch} ({brought}, {event.seconds:.2f} s)"
 
 
+def _cleanup_line(event: CleanupEnded) -> str:
+    left = f"; {event.left} left, the first: {event.first}" if event.left else ""
+    return f"cleaned up in {event.seconds:.1f} s: {event.removed} removed{left}"
+
+
+def _ended_line(event: PipelineEnded) -> str:
+    how_far = "nothing is left of it" if event.clean else "what it left is cleaned up now"
+    return f"the pipeline has {event.ending} for good, epoch {event.epoch}: {how_far}"
+
+
 _LINES: Mapping[type[Event], Callable[[Any], str]] = {
     DriverEnded: lambda e: f"driver of member {e.member} is replaced in {e.again_s:g} s: {e.why}",
     StoreAway: lambda e: f"member {e.member} tries the store again in {e.again_s:g} s: {e.why}",
@@ -93,6 +106,9 @@ _LINES: Mapping[type[Event], Callable[[Any], str]] = {
     QueryStarted: lambda e: f"query {e.query} started in {e.run_directory}",
     BatchCommitted: _batch_line,
     WriteRefused: lambda e: f"refused by the {e.by}: {e.what} (epoch {e.epoch} is over)",
+    PipelineEnded: _ended_line,
+    CleanupDelayed: lambda e: f"cleanup: {e.left} left, tried again in {e.again_s:g} s; the first: {e.first}",
+    CleanupEnded: _cleanup_line,
     BlobLeft: lambda e: f"blob {e.address} stays for the sweep: {e.why}",
 }
 """How each kind of event is told; the others are not."""

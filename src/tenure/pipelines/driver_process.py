@@ -134,10 +134,20 @@ class DriverProcess:
 
         Raises what the driver raises; DriverDied: it ended by itself, hung, or did not stop in time and was killed.
         """
+        return self._lead(term, stop=stop, finish=finish, cleans=False)
+
+    def clean(self, term: Term, *, stop: Flag) -> Ended:
+        """Let it remove what the pipeline left, and end. Raises like `lead`."""
+        try:
+            return self._lead(term, stop=stop, finish=threading.Event(), cleans=True)
+        finally:
+            self.close()
+
+    def _lead(self, term: Term, *, stop: Flag, finish: Flag, cleans: bool) -> Ended:
         running = self._running
         assert running is not None
         running.progress.clear()
-        said = _Said(running.child.link, term)
+        said = _Said(running.child.link, term, cleans=cleans)
         patience_end_s: float | None = None  # None: it need not stop yet
         while True:
             word = running.next(timeout_s=_LOOK_S)
@@ -204,12 +214,12 @@ class DriverProcess:
 class _Said:
     """What a driver was told of one leadership: each thing once, each new deadline."""
 
-    def __init__(self, link: Link, term: Term) -> None:
+    def __init__(self, link: Link, term: Term, *, cleans: bool) -> None:
         self._link = link
         self._term = term
         self._until_s = term.liveness.until_s
         self._words: set[type[Word]] = set()
-        link.send(Lead(term.to_json(), self._until_s))
+        link.send(Lead(term.to_json(), self._until_s, cleans))
 
     def say(self, *, stop: bool, finish: bool) -> bool:
         """Tell what is new; return whether the driver must stop its queries now."""

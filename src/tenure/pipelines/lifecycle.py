@@ -24,6 +24,12 @@ class Ended(Enum):
     """The same, and the driver is to be replaced."""
     DIED = "died"
     """The driver ended by itself, or hung and was killed."""
+    CLEANED = "cleaned"
+    """The pipeline had ended, and nothing is left of it."""
+    LEFT = "left"
+    """The pipeline had ended; something that it left cannot be removed, and the policy has given up."""
+    DONE = "done"
+    """The pipeline had ended and was cleaned up before: there is nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +48,7 @@ AFTER: Mapping[Ended, Next] = {
     Ended.SWITCHOVER: Next(resign="switchover", again=True),
     Ended.RESTART: Next(resign="restart", again=True),
     Ended.DIED: Next(resign="driver died", again=True),
+    Ended.CLEANED: Next(resign="cleaned up", again=False),
+    Ended.LEFT: Next(resign="cleanup gave up", again=False),
+    Ended.DONE: Next(resign="nothing to do", again=False),
 }

@@ -42,10 +42,12 @@ class Prepare(Word):
 
 @dataclass(frozen=True, slots=True)
 class Lead(Word):
-    """Lead under this term (`Term.to_json`), which may be believed in until `until_s` of the machine's clock."""
+    """Lead under this term (`Term.to_json`), which may be believed in until `until_s` of the machine's clock.
+    `cleans`: run nothing, the pipeline has ended; remove what it left."""
 
     term: str
     until_s: float
+    cleans: bool = False
 
 
 @dataclass(frozen=True, slots=True)

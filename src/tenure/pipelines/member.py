@@ -1,8 +1,9 @@
 """One member: holds a session, contends, and lets its driver lead under the term that it won.
 
 Promise: the driver gets a term only after it was granted; a term is resigned only after the driver has stopped or
-is dead; a member that lost its term, its driver or the store stands by again under a new session. Not promised:
-that a first start succeeds: what is wrong with it is raised.
+is dead; a member that lost its term, its driver or the store stands by again under a new session. (I7): how a pipeline
+ended is durable before anything of it is removed, and before the term is given up; what has ended is never run again.
+Not promised: that a first start succeeds: what is wrong with it is raised.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
@@ -23,6 +24,7 @@ from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.errors import (
+    CleanupIncomplete,
     DriverDied,
     GuardFailed,
     OutcomeUnknown,
@@ -32,10 +34,12 @@ from tenure.errors import (
     TermLost,
     UsageError,
 )
-from tenure.events import DriverEnded, Events, MemberReady, StoreAway, TermWon
+from tenure.events import DriverEnded, Events, MemberReady, PipelineEnded, StoreAway, TermWon
 from tenure.events import TermLost as TermLostEvent
 from tenure.pipelines.lifecycle import AFTER, Ended
 from tenure.pipelines.requests import Delays, Requests, StopOrStoreLost
+from tenure.results.result import Ending, Result, Stage
+from tenure.results.store import ResultStore
 from tenure.retry import exponential_delay
 
 DRIVER_RESTART = exponential_delay(initial=timedelta(seconds=3), maximum=timedelta(minutes=1))
@@ -74,6 +78,13 @@ class Driver(Protocol):
         `finish` is set, each one ends its batch and begins no other.
 
         Raises the error of a query that failed, TermLost when the store said so, DriverDied.
+        """
+        ...
+
+    def clean(self, term: Term, *, stop: Flag) -> Ended:
+        """Run nothing; remove what the pipeline left. It must be prepared again after that.
+
+        CLEANED: nothing is left; LEFT: the policy has given up; STOPPED, LOST. Raises DriverDied, and what it raises.
         """
         ...
 
@@ -117,18 +128,22 @@ class Member:
         *,
         identity: Identity,
         driver: Driver,
+        results: ResultStore,
         ttl: timedelta,
         clock: Clock,
         events: Events,
         hold: bool = True,
         cold: bool = False,
+        final: bool = False,
     ) -> None:
         """`cold`: it does not rehearse. `hold`: ride out the loss of a store that was there; else it is an error, at
-        the first failed renewal."""
+        the first failed renewal. `final`: the pipeline has ended for good when everything is in the sinks."""
         self._store = store
         self._scope = scope
         self._identity = identity
         self._driver = driver
+        self._results = results
+        self._final = final
         self._ttl = ttl
         self._clock = clock
         self._events = events
@@ -155,12 +170,16 @@ class Member:
         return Condition(name, State.READY, None, ready=self._cold or self._nothing_to_rehearse, lag=lag)
 
     def run(self, *, stop: threading.Event) -> Ended:
-        """Stand by and lead until the pipeline is done (IDLE) or `stop` is set (STOPPED).
+        """Stand by and lead until the pipeline is done (IDLE; CLEANED or DONE: for good) or `stop` is set (STOPPED).
 
         Raises what the driver raises; DriverDied when it dies before it was ready for the first time;
-        StoreUnavailable when no session can be had at the start; UsageError (member name).
+        StoreUnavailable when no session can be had at the start; UsageError (member name); CleanupIncomplete.
         """
         restarts, retries = Delays(DRIVER_RESTART), Delays(STORE_RETRY)
+        result = self._results.read()
+        if result is not None and result.stage is Stage.CLEAN:
+            self._say_ended(result)
+            return Ended.DONE
         while not stop.is_set():
             began_s = self._clock.monotonic_s()
             try:
@@ -212,6 +231,9 @@ class Member:
                 ended = self._attended(term, keeper, requests, stop=stop)
             elif stop.is_set():
                 ended = Ended.STOPPED
+            elif requests.done is not None:
+                self._say_ended(requests.done)
+                ended = Ended.DONE
             elif requests.restart is not None:
                 ended = Ended.RESTART
             else:
@@ -239,7 +261,7 @@ class Member:
         self._events.emit(TermWon(scope=self._scope, member=self._identity.member, epoch=term.epoch))
         halt: Flag = stop if self._hold else StopOrStoreLost(stop, term)
         try:
-            ended = self._driver.lead(term, stop=halt, finish=requests.finish)
+            ended = self._lead_or_clean(term, stop=halt, finish=requests.finish)
         except TermLost:
             ended = Ended.LOST
         except DriverDied:
@@ -255,7 +277,32 @@ class Member:
         if ended is Ended.STOPPED and not (self._hold or stop.is_set()):
             cause = term.liveness.cause
             raise StoreUnavailable(f"the store is away, and on_store_loss says stop: {cause}") from cause
+        if ended is Ended.LEFT:
+            raise CleanupIncomplete(f"the pipeline of scope {self._scope!r} has ended; not all that it left is gone")
         return ended
+
+    def _lead_or_clean(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
+        """Let the driver lead; a pipeline that has ended, before or now, is cleaned up instead."""
+        result = self._results.read()
+        if result is None:
+            ended = self._driver.lead(term, stop=stop, finish=finish)
+            if ended is not Ended.IDLE or not self._final:
+                return ended
+            now = self._clock.now().isoformat(timespec="milliseconds")
+            result = Result(Ending.FINISHED, Stage.DIRTY, term.epoch, self._identity.member, now)
+            result = self._results.write_dirty(term, result)
+        self._say_ended(result)
+        if result.stage is Stage.CLEAN:
+            return Ended.DONE
+        ended = self._driver.clean(term, stop=stop)
+        if ended is Ended.CLEANED:
+            self._results.mark_clean(term)
+            self._say_ended(replace(result, stage=Stage.CLEAN))
+        return ended
+
+    def _say_ended(self, result: Result) -> None:
+        clean = result.stage is Stage.CLEAN
+        self._events.emit(PipelineEnded(self._scope, ending=result.ending.value, epoch=result.epoch, clean=clean))
 
     def _obeyed(self, request: Record) -> None:
         """Remove a request that was obeyed; one that was made anew meanwhile stays."""

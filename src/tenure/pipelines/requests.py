@@ -10,6 +10,8 @@ from tenure.coordination.election import Flag
 from tenure.coordination.records import Key, Record
 from tenure.coordination.term import Term
 from tenure.pipelines.lifecycle import Ended
+from tenure.results.result import Result, Stage
+from tenure.results.store import result_in
 from tenure.retry import RetryPolicy
 
 
@@ -24,12 +26,16 @@ class Requests:
         self.finish = threading.Event()
         """Set when the leader shall finish its batch and give the term up."""
         self.finish_as: Ended | None = None  # None: it shall not
+        self.done: Result | None = None
+        """How the pipeline ended, once it was cleaned up. None: it was not."""
 
     def is_set(self) -> bool:
-        return self._stop.is_set() or self.restart is not None or self._gone() is not None
+        return self._stop.is_set() or self.done is not None or self.restart is not None or self._gone() is not None
 
     def look(self, records: Sequence[Record], *, epoch: int | None) -> None:
         """Note what the records ask. `epoch`: of the member's own term, None: it does not lead."""
+        result = result_in(records)
+        self.done = result if result is not None and result.stage is Stage.CLEAN else None
         for record in records:
             if record.key == self._restart_key:
                 self.restart = record
@@ -54,6 +60,17 @@ class StopOrStoreLost:
     def is_set(self) -> bool:
         self._lost = self._lost or self._term.liveness.cause is not None
         return self._lost or self._stop.is_set()
+
+
+class StopOrLost:
+    """Set when the member was asked to stop, or its term is over."""
+
+    def __init__(self, stop: Flag, term: Term) -> None:
+        self._stop = stop
+        self._term = term
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() or self._term.lost
 
 
 class Delays:

@@ -62,6 +62,11 @@ class Work(Protocol):
         """
         ...
 
+    def clean(self, term: Term, *, stop: threading.Event) -> Ended:
+        """Run nothing; remove what the pipeline left. It cannot lead after that. CLEANED: nothing is left; LEFT:
+        something is, and the policy has given up; STOPPED. Raises TermLost."""
+        ...
+
     def pulse(self) -> Pulse:
         """Ask the JVM for a sign of life, however long that takes. Raises DriverDied: the JVM is gone."""
         ...
@@ -84,6 +89,7 @@ class _Leadership:
     term: Term
     until_s: float
     """The deadline on the machine's clock. Of the reading thread."""
+    cleans: bool
     stop: threading.Event = field(default_factory=threading.Event)
     finish: threading.Event = field(default_factory=threading.Event)
 
@@ -152,6 +158,8 @@ class Served:
 
     def _lead(self, work: Work, order: _Leadership) -> Over:
         try:
+            if order.cleans:
+                return Over(work.clean(order.term, stop=order.stop).value)
             return Over(work.lead(order.term, stop=order.stop, finish=order.finish).value)
         except TermLost:
             return Over(Ended.LOST.value)
@@ -174,7 +182,7 @@ class Served:
             match word:
                 case Lead():
                     liveness = Liveness(clock=self._clock, until_s=float("inf"))
-                    self._current = _Leadership(Term.from_json(word.term, liveness=liveness), word.until_s)
+                    self._current = _Leadership(Term.from_json(word.term, liveness=liveness), word.until_s, word.cleans)
                     self._words.put(self._current)
                 case Renewed() if self._current is not None:
                     self._current.until_s = word.until_s

@@ -20,6 +20,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.checkpoints.store import CheckpointStore
+from tenure.cleanup.cleaner import Cleaner, Leavings
+from tenure.cleanup.plan import STAGED
+from tenure.cleanup.several import Several
 from tenure.clock import Clock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
@@ -38,11 +41,13 @@ from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.link import Pulse
 from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
+from tenure.pipelines.requests import StopOrLost
 from tenure.spark.local_files import use_own_local_files
 from tenure.spark.mirror import Mirrors
 from tenure.spark.queries import SPARK_ERRORS, RunningQueries, one_line
 from tenure.spark.rehearsal import Rehearsals
 from tenure.spark.session import end_session, jvm_exit_code, kill_jvm
+from tenure.spark.sinks.sink import Stages
 from tenure.spark.stream import FencedStream, with_trigger
 
 _FINISH_LOOK_S = 0.01
@@ -65,6 +70,7 @@ class SparkDriver:
         start_spark: Callable[[], SparkSession],
         checkpoints: Callable[[str], CheckpointStore],
         epoch: Callable[[], int],
+        cleaner: Callable[[Mapping[str, Leavings]], Cleaner],
         storage: str,
         spark_log: str,
         until_idle: bool,
@@ -76,8 +82,8 @@ class SparkDriver:
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         """`pipeline_file` is where the pipeline was loaded from. `checkpoints`: query name -> its store. `epoch` reads
-        the newest epoch. `warm`, `mirror`: rehearse, and mirror, while standing by. `stop_patience`: how long queries
-        may take to stop."""
+        the newest epoch. `cleaner`: rows that need the pipeline's sinks -> what removes all that it left. `warm`,
+        `mirror`: rehearse, and mirror, while standing by. `stop_patience`: how long queries may take to stop."""
         self._scope = scope
         self._member = member
         self._pipeline = pipeline
@@ -86,6 +92,7 @@ class SparkDriver:
         self._start_spark = start_spark
         self._checkpoints = checkpoints
         self._epoch = epoch
+        self._cleaner = cleaner
         self._storage = storage
         self._spark_log = spark_log
         self._until_idle = until_idle
@@ -100,6 +107,7 @@ class SparkDriver:
         self._mirrors: Mirrors | None = None  # None: not standing by
         self._limits: Mapping[str, float] = {}
         self._streams: Sequence[FencedStream] = ()
+        self._declared: Sequence[Stream] = ()
 
     def prepare(self) -> Mapping[str, float]:
         """Start Spark, and declare the streams once, so that what is wrong with them is said
@@ -120,6 +128,7 @@ class SparkDriver:
             clock=self._clock,
             events=self._events,
         )
+        self._declared = job.streams
         if self._warm:
             self._rehearsals.start()
         self._mirror(job)
@@ -156,6 +165,11 @@ class SparkDriver:
             self._end_mirrors()
             ended = running.wait(term, stop=stop, finish=finish)
             finished = finish.is_set() and not stop.is_set() and self._finish(streams, term, stop=stop)
+            # A batch of what came at the last moment may have begun: it is idle when that is in the sink.
+            if ended is Ended.IDLE and not self._finish(streams, term, stop=stop):
+                ended = Ended.LOST if term.lost else Ended.STOPPED
+            elif ended is Ended.IDLE and any(stream.failure is not None for stream in streams):
+                ended = Ended.FAILED
         finally:
             self._streams = ()
             self._stop(running)
@@ -168,6 +182,21 @@ class SparkDriver:
         if ended is Ended.FAILED:
             self._raise_failure(streams, running)
         return ended
+
+    def clean(self, term: Term, *, stop: threading.Event) -> Ended:
+        """Remove what the pipeline left. Spark ends before that, so that nothing here writes any more."""
+        self._end_spark()
+        staged = {
+            stream.name: stream.sink.staged(scope=self._scope, query=stream.name)
+            for stream in self._declared
+            if isinstance(stream.sink, Stages)
+        }
+        left = self._cleaner({STAGED: Several(staged)}).run(term, stop=StopOrLost(stop, term))
+        if term.lost:
+            return Ended.LOST
+        if stop.is_set():
+            return Ended.STOPPED
+        return Ended.LEFT if left else Ended.CLEANED
 
     def _mirror(self, job: Job) -> None:
         """Begin to mirror what the leader runs."""
@@ -212,11 +241,15 @@ class SparkDriver:
 
         Raises DriverDied: the JVM is gone.
         """
-        assert self._spark is not None
+        spark = self._spark
         try:
-            self._spark.sparkContext._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr] # it has one
+            if spark is None:
+                return Pulse({})  # it cleans up
+            spark.sparkContext._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr] # it has one
             marks = {stream.name: stream.progress() for stream in self._streams if stream.name in self._limits}
         except SPARK_ERRORS as error:
+            if self._spark is None:
+                return Pulse({})  # it was ended meanwhile
             raise DriverDied(self._how_jvm_ended() or f"Spark's JVM does not answer: {one_line(error)}") from error
         mirrors = self._mirrors  # another thread's
         lag = None if mirrors is None else mirrors.lag
@@ -224,18 +257,21 @@ class SparkDriver:
 
     def close(self) -> None:
         """Stop Spark and end its JVM."""
+        self._end_spark()
+        self._on_close()
+
+    def _end_spark(self) -> None:
         if self._mirrors is not None:
             self._mirrors.close(patience_s=self._stop_patience.total_seconds())
             self._mirrors = None
         if self._rehearsals is not None:
             self._rehearsals.abandon()
         if self._spark is not None:
-            end_session(self._spark, patience_s=self._stop_patience.total_seconds())
-            self._spark = None
+            spark, self._spark = self._spark, None
+            end_session(spark, patience_s=self._stop_patience.total_seconds())
         if self._rehearsals is not None:
             self._rehearsals.close(patience_s=self._stop_patience.total_seconds())
             self._rehearsals = None
-        self._on_close()
 
     def _declare(self, spark: SparkSession, pipeline: Pipeline) -> Job:
         job = Job(spark, self._params)

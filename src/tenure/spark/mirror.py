@@ -164,6 +164,8 @@ class Mirrors:
             self._say(one, error)
             return
         if newest is None:
+            one.newest = -1
+            self._discard(one)  # the pipeline has ended: nobody will run here
             return
         one.newest = newest.batch
         try:

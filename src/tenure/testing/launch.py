@@ -3,7 +3,8 @@
 The environment variable TESTING_FAULTS holds a JSON object:
 - `pause_when`: path of a file. When it exists at the moment at which a plan is about to be sent, it is removed
   and the member stops itself (SIGSTOP), between deciding and sending.
-- `die_at`: the name of a step (see STEPS); the member kills itself (SIGKILL) there, in the first batch after
+- `die_at`: the name of a step (BATCH_STEPS, TAKEOVER_STEPS; at the end of a pipeline `before` or `after` a row of the
+  cleanup's plan, `dirty`, `clean`); the member kills itself (SIGKILL) there, in the first batch after
   `die_after_batches` batches of this process.
 - `order`: path of a file with a JSON object: `step`, `part`, `signal` (KILL or STOP). At that step the file is removed
   and the part is struck: orders can be given while the member runs.
@@ -25,7 +26,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -34,11 +35,13 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from tenure import assembly
+from tenure.cleanup.cleaner import Cleaner, Leavings
 from tenure.cli import main as cli
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
-from tenure.coordination.records import SessionId
+from tenure.coordination.records import Put, SessionId
 from tenure.coordination.store import CoordinationStore, Session
+from tenure.coordination.term import Term
 from tenure.driver import load, serve
 from tenure.errors import SessionEnded
 from tenure.events import Event, Events, QueryStarted, RunDirectorySeeded, TermWon
@@ -121,7 +124,8 @@ class Faults:
             store = _NeverToldStore(store)
         faulty = FaultyStore(store)
         faulty.script(self._in_turn, times=None)
-        faulty.script(self._around_plan, when=writes_under("checkpoints"), times=None)
+        faulty.script(self._around_plan, when=_plans, times=None)
+        faulty.script(self._around_result, when=writes_under("results"), times=None)
         return faulty
 
     def wrap_sink(self, sink: Sink) -> Sink:
@@ -152,6 +156,39 @@ class Faults:
         answer = proceed()
         self.at("after plan")
         return answer
+
+    def _around_result(self, call: Call, proceed: Proceed) -> Any:
+        stage = "dirty" if any(isinstance(one, Put) and one.replaces is None for one in call.writes) else "clean"
+        self.at(f"before {stage}")
+        answer = proceed()
+        self.at(f"after {stage}")
+        return answer
+
+
+def _plans(call: Call) -> bool:
+    """Matches the plan of a batch, and no removal."""
+    return any(isinstance(one, Put) and one.key.is_under("checkpoints") for one in call.writes)
+
+
+class _SteppedLeavings:
+    """One row of the plan that dies at a step."""
+
+    def __init__(self, row: str, leavings: Leavings, faults: Faults) -> None:
+        self._row = row
+        self._leavings = leavings
+        self._faults = faults
+        self._last: str | None = None  # None: nothing was found
+
+    def find(self) -> Sequence[str]:
+        self._faults.at(f"before {self._row}")
+        found = self._leavings.find()
+        self._last = found[-1] if found else None
+        return found
+
+    def remove(self, term: Term, name: str) -> None:
+        self._leavings.remove(term, name)
+        if name == self._last:
+            self._faults.at(f"after {self._row}")
 
 
 class _SteppedSink:
@@ -271,10 +308,15 @@ def _drive(faults: Faults) -> None:
             super().__init__(replace(declared, sink=faults.wrap_sink(declared.sink)), **named)
 
     link = become_child(*(int(argument) for argument in sys.argv[-2:]))
+
+    def stepped_cleaner(leavings: Mapping[str, Leavings], **named: Any) -> Cleaner:
+        return Cleaner({row: _SteppedLeavings(row, one, faults) for row, one in leavings.items()}, **named)
+
     stepped_seed = functools.partial(seed_mirrored, on_part=faults.at)
     with (
         patch.object(driver_module, "FencedStream", SteppedStream),
         patch.object(stream_module, "seed_mirrored", stepped_seed),
+        patch.object(assembly, "Cleaner", stepped_cleaner),
     ):
         code = serve(
             link,

@@ -49,6 +49,19 @@ TOLD: dict[events.Event, str | None] = {
     events.WriteRefused(scope="rows", epoch=3, by="store", what="plan of batch 7"): (
         "refused by the store: plan of batch 7 (epoch 3 is over)"
     ),
+    events.PipelineEnded(scope="rows", ending="finished", epoch=3, clean=False): (
+        "the pipeline has finished for good, epoch 3: what it left is cleaned up now"
+    ),
+    events.PipelineEnded(scope="rows", ending="finished", epoch=3, clean=True): (
+        "the pipeline has finished for good, epoch 3: nothing is left of it"
+    ),
+    events.CleanupDelayed(scope="rows", left=2, first="runs: x (read-only)", again_s=4.0): (
+        "cleanup: 2 left, tried again in 4 s; the first: runs: x (read-only)"
+    ),
+    events.CleanupEnded(scope="rows", removed=7, left=0, first="", seconds=0.52): "cleaned up in 0.5 s: 7 removed",
+    events.CleanupEnded(scope="rows", removed=7, left=1, first="runs: x (read-only)", seconds=0.52): (
+        "cleaned up in 0.5 s: 7 removed; 1 left, the first: runs: x (read-only)"
+    ),
     events.BlobLeft(scope="rows", address="e3/x", why="read-only"): "blob e3/x stays for the sweep: read-only",
 }
 

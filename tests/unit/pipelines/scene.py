@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import pytest
 
 from tenure.backends.memory import MemoryServer, MemoryStore
+from tenure.blobs.filesystem import FileBlobs
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Lag
 from tenure.coordination.election import Flag
@@ -16,9 +17,11 @@ from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.events import Event, Events
+from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.pipelines import member as member_module
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.member import Identity, Member
+from tenure.results.store import RESULTS, ResultStore
 from tenure.retry import fixed_delay
 from tenure.status.snapshot import terms
 
@@ -27,10 +30,12 @@ Step = Callable[[Term], Ended]
 
 
 class Scripted:
-    """A driver that does one step for each term that it gets."""
+    """A driver that does one step for each term that it gets, and one of `cleans` for each that it cleans under."""
 
-    def __init__(self, *steps: Step) -> None:
+    def __init__(self, *steps: Step, cleans: Sequence[Step] = ()) -> None:
         self.steps = list(steps)
+        self.cleans = list(cleans)
+        self.cleaned = 0
         self.prepared = 0
         self.gone: str | None = "it was not started"
         self.epochs: list[int] = []
@@ -48,6 +53,12 @@ class Scripted:
         self.finish = finish
         self.epochs.append(term.epoch)
         return self.steps.pop(0)(term)
+
+    def clean(self, term: Term, *, stop: Flag) -> Ended:
+        self.cleaned += 1
+        self.epochs.append(term.epoch)
+        self.gone = "it was closed"
+        return self.cleans.pop(0)(term)
 
     def close(self) -> None:
         self.gone = "it was closed"
@@ -70,12 +81,18 @@ class Scene:
         store: CoordinationStore | None = None,
         hold: bool = True,
         cold: bool = False,
+        final: bool = False,
     ) -> Member:
+        store = store or self.store
+        blobs = FileBlobs("memory://nothing-is-written-there")
+        handles = HandleStore(store, SCOPE, area=RESULTS, blobs=blobs, clock=CLOCK, inline_limit=MOST_INLINE)
         return Member(
-            store or self.store,
+            store,
             SCOPE,
             identity=Identity(name, "here", 7),
             driver=driver,
+            results=ResultStore(handles, SCOPE),
+            final=final,
             ttl=timedelta(seconds=ttl),
             clock=CLOCK,
             events=Events(self.told.append),

@@ -84,6 +84,12 @@ def test_tables_of_the_file_are_read(tmp_path: Path) -> None:
         ({"ttl": "499ms"}, r"setting 'ttl' cannot be '499ms'; it is at least 500ms"),
         ({"stop_patience": "x"}, r"setting 'stop_patience' cannot be 'x'; a duration"),
         ({"ttl": "999999999999h"}, r"setting 'ttl' cannot be '999999999999h'; "),
+        (
+            {"cleanup_retry": "never"},
+            r"setting 'cleanup_retry' cannot be 'never'; Input should be 'exponential-delay', ",
+        ),
+        ({"cleanup_delay": "0s"}, r"setting 'cleanup_delay' cannot be '0s'; it is more than 0s"),
+        ({"cleanup_attempts": 0}, r"setting 'cleanup_attempts' cannot be 0; "),
         ({"checkpoints_kept": 0}, r"setting 'checkpoints_kept' cannot be 0; "),
         ({"colour": "red"}, r"setting 'colour' cannot be 'red'; "),
     ],
@@ -133,3 +139,19 @@ def test_an_environment_that_cannot_be_used_is_one_line(
 def test_what_a_command_needs_and_is_not_set(name: str) -> None:
     with pytest.raises(UsageError, match=rf"no {name} is set; give --{name}, set TENURE_{name.upper()}, or"):
         Settings().required(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "delays"),
+    [
+        ("", [1.0, 2.0, 4.0]),
+        ('cleanup_delay = "2s"\ncleanup_delay_maximum = "3s"', [2.0, 3.0, 3.0]),
+        ('cleanup_retry = "fixed-delay"\ncleanup_delay = "5s"\ncleanup_attempts = 3', [5.0, 5.0]),
+        ('cleanup_retry = "none"\ncleanup_attempts = 3', []),
+    ],
+    ids=["default", "exponential", "fixed", "none"],
+)
+def test_how_a_cleanup_is_tried_again(tmp_path: Path, text: str, delays: list[float]) -> None:
+    (tmp_path / "tenure.toml").write_text(text)
+    found = load_settings().cleanup_policy().delays_s(chance=lambda: 0.0)
+    assert [delay for delay, _ in zip(found, range(3), strict=False)] == delays

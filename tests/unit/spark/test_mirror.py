@@ -191,3 +191,11 @@ def test_a_takeover_does_not_wait_for_a_file_that_hangs(scene: Scene, monkeypatc
     monkeypatch.setattr(mirror_module, "TAKE_S", 0.1)
     with scene.mirrors._lock:
         assert scene.mirrors.take("rows", source=OLD, epoch=4) is None
+
+
+def test_when_the_pipeline_has_ended_nobody_will_run_there(scene: Scene) -> None:
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    scene.newest = None  # its checkpoints are cleaned up
+    wait_until(lambda: scene.folders() == [], SOON, what="the end of the mirror")
+    assert scene.mirrors.lag is None

@@ -17,6 +17,7 @@ from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
+from tenure.cleanup.cleaner import Leavings
 from tenure.clock import Clock, SystemClock
 from tenure.errors import QueryFailed, StorageError, UsageError
 from tenure.events import BlobLeft, Events, WriteRefused
@@ -123,6 +124,12 @@ class Delta:
 
         DeltaLog(self._location, app_id="", storage_options=self._options).refresh()
         staging.stage(rows, directory, partition_by=() if self._mode == "update" else self._partition_by)
+
+    def staged(self, *, scope: str, query: str) -> Leavings:
+        """What attempts have staged beside the table, and no log names."""
+        from tenure.spark.sinks.delta_leavings import DeltaLeavings
+
+        return DeltaLeavings(self._location, storage_options=self._options, scope=scope, query=query)
 
     def _log(self, batch: Batch) -> DeltaLog:
         from tenure.spark.sinks.delta_log import DeltaLog

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+from tenure.cleanup.cleaner import Leavings
 from tenure.events import Events
 
 if TYPE_CHECKING:
@@ -60,6 +61,16 @@ class Sink(Protocol):
         refused; nothing may be visible before it returned (I2). `rows` is evaluated exactly once, also when
         the sink has the batch already: a stateful query must move its state on.
         """
+        ...
+
+
+@runtime_checkable
+class Stages(Protocol):
+    """A sink that puts the output of a batch somewhere before it commits it."""
+
+    def staged(self, *, scope: str, query: str) -> Leavings:
+        """What attempts at batches of a query have put there and was never committed, once every batch that was
+        planned is in the sink."""
         ...
 
 

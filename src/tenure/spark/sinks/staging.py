@@ -71,8 +71,12 @@ class StagingPath:
         )
 
     def __str__(self) -> str:
-        names = f"{PREFIX}{quote(self.scope, safe='')}/{quote(self.query, safe='')}"
-        return f"{names}/e{self.epoch:08d}/b{self.batch:012d}/{self.attempt}"
+        return f"{folder_of(self.scope, self.query)}/e{self.epoch:08d}/b{self.batch:012d}/{self.attempt}"
+
+
+def folder_of(scope: str, query: str) -> str:
+    """Where the attempts of a query lie, relative to the table."""
+    return f"{PREFIX}{quote(scope, safe='')}/{quote(query, safe='')}"
 
 
 def stage(rows: DataFrame, directory: str, *, partition_by: Sequence[str]) -> None:

@@ -1,0 +1,1 @@
+"""Cleanup: what a pipeline leaves, and how all of it goes, whatever fails on the way."""

@@ -1,0 +1,143 @@
+"""Walks the plan until nothing is left, or the policy gives up. Each row may be walked again at any time.
+
+Promise (I9): whatever stops it, the next walk goes on, and one after the last changes nothing. What cannot be removed
+is told, and tried again by the policy; meanwhile the other rows go on. What is there is listed first, and then the
+store is asked whether the term stands: so whatever is removed was there while the term stood, however late that
+happens, and is nothing that a later leader made. Not promised: that somebody who is fenced does not put something there
+again; then the next walk finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tenure.cleanup.plan import PLAN, due
+from tenure.clock import Clock
+from tenure.coordination.election import Flag
+from tenure.coordination.term import Term
+from tenure.errors import HandleLocked, StorageError, StoreError
+from tenure.events import CleanupDelayed, CleanupEnded, Events
+from tenure.retry import RetryPolicy
+
+CANNOT = (HandleLocked, StorageError, StoreError)
+"""What may keep one thing from being removed; anything else ends the cleanup."""
+
+
+class Leavings(Protocol):
+    """What is left of one kind. Every call may be repeated."""
+
+    def find(self) -> Sequence[str]:
+        """The names of what is there now. Raises StorageError, StoreError."""
+        ...
+
+    def remove(self, term: Term, name: str) -> None:
+        """Remove one of them, under the term; one that is gone is fine.
+
+        Raises TermLost: nothing more may be removed. HandleLocked, StorageError, StoreError: it stays for now.
+        """
+        ...
+
+
+_LOOK_S = 0.2
+"""How often a cleanup that waits looks whether it shall stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that could not be removed."""
+
+    row: str
+    name: str
+    why: str
+
+
+class Cleaner:
+    """Walks `PLAN` over `leavings`, by the names of its rows. Used by one thread."""
+
+    def __init__(
+        self,
+        leavings: Mapping[str, Leavings],
+        *,
+        check: Callable[[Term], None],
+        scope: str,
+        policy: RetryPolicy,
+        clock: Clock,
+        events: Events,
+    ) -> None:
+        """`check` asks the store whether a term stands, and raises TermLost."""
+        unknown = set(leavings) - {row.name for row in PLAN}
+        assert not unknown, f"no row of the plan is called {unknown}"
+        self._leavings = leavings
+        self._check = check
+        self._scope = scope
+        self._policy = policy
+        self._clock = clock
+        self._events = events
+
+    def run(self, term: Term, *, stop: Flag) -> Sequence[Left]:
+        """Clean until nothing is left, `stop` is set, or the policy gives up; return what is left.
+
+        Raises TermLost: somebody else cleans, or nobody does.
+        """
+        began_s = self._clock.monotonic_s()
+        delays = self._policy.delays_s()
+        removed = 0
+        while True:
+            gone, left = self.walk(term, stop=stop)
+            removed += gone
+            again_s = next(delays, None) if left else None
+            if again_s is None or stop.is_set():
+                break
+            self._events.emit(CleanupDelayed(self._scope, left=len(left), first=_told(left), again_s=round(again_s, 1)))
+            end_s = self._clock.monotonic_s() + again_s
+            while not stop.is_set() and (rest_s := end_s - self._clock.monotonic_s()) > 0:
+                self._clock.sleep(min(rest_s, _LOOK_S))
+        if not stop.is_set():
+            seconds = self._clock.monotonic_s() - began_s
+            self._events.emit(
+                CleanupEnded(self._scope, removed=removed, left=len(left), first=_told(left), seconds=seconds)
+            )
+        return left
+
+    def walk(self, term: Term, *, stop: Flag) -> tuple[int, list[Left]]:
+        """One walk over all rows; return how much went, and what is left. Raises TermLost."""
+        removed = 0
+        left: list[Left] = []
+        for row in PLAN:
+            if row.name not in self._leavings:
+                continue
+            if not due(row, left={one.row for one in left}):
+                left.append(Left(row.name, row.what, f"it waits for {' and '.join(row.needs)}"))
+                continue
+            for step in self._walk_row(row.name, self._leavings[row.name], term):
+                if stop.is_set():
+                    left.append(Left(row.name, row.what, "the walk was stopped"))
+                    return removed, left
+                if step is None:
+                    removed += 1
+                else:
+                    left.append(step)
+        return removed, left
+
+    def _walk_row(self, row: str, leavings: Leavings, term: Term) -> Iterator[Left | None]:
+        """What becomes of each thing in a row: None, it is gone."""
+        try:
+            names = leavings.find()
+            if names:
+                self._check(term)
+        except CANNOT as failed:
+            yield Left(row, "what is there", str(failed))
+            return
+        for name in names:
+            try:
+                leavings.remove(term, name)
+            except CANNOT as failed:
+                yield Left(row, name, str(failed))
+            else:
+                yield None
+
+
+def _told(left: Sequence[Left]) -> str:
+    return f"{left[0].row}: {left[0].name} ({left[0].why})" if left else ""

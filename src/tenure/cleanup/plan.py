@@ -1,0 +1,55 @@
+"""Pure: the one table of all that a pipeline leaves when it has ended, and the order in which it goes.
+
+Promise (I6): what a record names goes after the record. A row waits for those that it `needs`; the others go on without
+it. Nothing of a row is named anywhere once it is empty, so a row may be walked again at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One kind of what is left. `what`, `owner`: for people. `needs`: rows that must be empty before."""
+
+    name: str
+    what: str
+    owner: str
+    needs: tuple[str, ...] = ()
+
+
+REQUESTS: Final = "requests"
+CHECKPOINTS: Final = "checkpoints"
+ANCHORS: Final = "anchors"
+STAGED: Final = "staged output"
+RUNS: Final = "run directories"
+REHEARSALS: Final = "rehearsals"
+BLOBS: Final = "blobs"
+STORAGE: Final = "storage"
+
+PLAN: Final = (
+    Row(REQUESTS, "what operators asked for: switchover, pause, restarts", owner="operators"),
+    Row(
+        CHECKPOINTS, "the pointers of checkpoints, then their blobs; a locked one waits for its reader", owner="leader"
+    ),
+    Row(ANCHORS, "the records that move with each removal of a checkpoint", owner="leader", needs=(CHECKPOINTS,)),
+    Row(STAGED, "files of output that no table names", owner="leaders, dead ones included"),
+    Row(RUNS, "run directories and mirrors", owner="leaders and standbys", needs=(CHECKPOINTS,)),
+    Row(REHEARSALS, "what standbys rehearsed in", owner="standbys"),
+    Row(BLOBS, "blobs without a pointer, and writes that did not end", owner="leaders", needs=(CHECKPOINTS,)),
+    Row(
+        STORAGE,
+        "the scope's folder in the storage, when nothing is in it",
+        owner="all",
+        needs=(RUNS, REHEARSALS, BLOBS),
+    ),
+)
+"""In this order. The result is not among it: it is dirty before the first row, and clean after the last."""
+
+
+def due(row: Row, *, left: Collection[str]) -> bool:
+    """Whether a row may go, when something is left in the rows `left`."""
+    return not set(row.needs) & set(left)

@@ -1,0 +1,76 @@
+"""The result of one scope: written dirty under the term, once; then clean, then forgotten.
+
+Promise (I7): when `write_dirty` returns, the result is durable, and no other one stands: the first writer wins. A scope
+with a result has ended, whoever asks, until it is forgotten (after Flink's JobResultStore, FLIP-194).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from tenure.coordination.records import Key, Record, Scope
+from tenure.coordination.term import Term
+from tenure.errors import HandleExists, HandleNotFound
+from tenure.handles.handle import Handle, decode_handle
+from tenure.handles.store import HandleStore
+from tenure.results.result import Result, Stage, decode_result, encode_result
+
+RESULTS: Final = Key("results")
+"""The area of its handle."""
+
+_NAME: Final = "result"
+
+
+class ResultStore:
+    """The result of `scope`, in a handle store of its own, which keeps every payload inline: a result outlives all
+    blobs."""
+
+    def __init__(self, handles: HandleStore, scope: Scope) -> None:
+        self._handles = handles
+        self._scope = scope
+
+    def read(self) -> Result | None:
+        """The result; None: the pipeline has not ended. Raises CorruptHandle, CorruptRecord, StoreUnavailable."""
+        return self._decode(self._handles.find(_NAME))
+
+    def write_dirty(self, term: Term, result: Result) -> Result:
+        """Write how the pipeline ended; return what stands now, which may be an earlier writer's.
+
+        Raises TermLost, StoreUnavailable, CorruptHandle, CorruptRecord.
+        """
+        try:
+            self._handles.add(term, _NAME, encode_result(replace(result, stage=Stage.DIRTY)))
+        except HandleExists:
+            standing = self.read()
+            assert standing is not None, "only a term forgets, and this one has not"
+            return standing
+        return replace(result, stage=Stage.DIRTY)
+
+    def mark_clean(self, term: Term) -> None:
+        """Say that nothing is left. Raises TermLost, StoreUnavailable, HandleNotFound (there is no result)."""
+        handle = self._handles.find(_NAME)
+        result = self._decode(handle)
+        if handle is None or result is None:
+            raise HandleNotFound(f"scope {self._scope!r} has no result")
+        if result.stage is Stage.DIRTY:
+            self._handles.replace(term, handle, encode_result(replace(result, stage=Stage.CLEAN)))
+
+    def forget(self, term: Term) -> None:
+        """Let the scope be run again, from the beginning; nothing when there is no result.
+
+        Raises TermLost, StoreUnavailable.
+        """
+        self._handles.remove(term, _NAME)
+
+    def _decode(self, handle: Handle | None) -> Result | None:
+        return None if handle is None else decode_result(self._handles.payload(handle))
+
+
+def result_in(records: Sequence[Record]) -> Result | None:
+    """The result among the records of a scope; None: there is none. Raises CorruptHandle, CorruptRecord."""
+    found = next((record for record in records if record.key == RESULTS.child(_NAME)), None)
+    if found is None:
+        return None
+    return decode_result(decode_handle(found).inline or b"")

@@ -1,0 +1,105 @@
+"""What is weak in how a pipeline ends for good: its result, and the cleanup after it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Change, Mutant, on
+
+MEMBER = "pipelines/member.py"
+CLEANER = "cleanup/cleaner.py"
+PLAN = "cleanup/plan.py"
+FOLDERS = "blobs/folders.py"
+ALL = ("memory", "sqlite", "zookeeper", "etcd")
+ENDS = "tests/unit/pipelines/test_member_results.py::"
+RESULTS = "tests/unit/results/test_store.py::"
+CLEANING = "tests/unit/cleanup/test_cleaner.py::"
+LEAVINGS = "tests/unit/cleanup/test_leavings.py::"
+
+OF_ENDS: Final = (
+    Mutant(
+        "cleanup-before-the-result",
+        "what the pipeline left is removed before it is written down that it has ended",
+        (
+            Change(
+                MEMBER,
+                "            result = self._results.write_dirty(term, result)\n",
+                "            self._driver.clean(term, stop=stop)\n"
+                "            result = self._results.write_dirty(term, result)\n",
+            ),
+        ),
+        (ENDS + "test_nothing_is_cleaned_up_while_the_result_is_not_durable",),
+    ),
+    Mutant(
+        "runs-what-has-ended",
+        "a leader does not look for a result before it leads",
+        (
+            Change(
+                MEMBER,
+                "        result = self._results.read()\n        if result is None:\n",
+                "        result = None\n        if result is None:\n",
+            ),
+        ),
+        on(ENDS + "test_a_dirty_result_is_cleaned_up_and_nothing_is_run", "True", "False"),
+    ),
+    Mutant(
+        "every-end-is-for-good",
+        "a query that failed, or a member that was stopped, ends the pipeline for good",
+        (Change(MEMBER, "if ended is not Ended.IDLE or not self._final:", "if not self._final:"),),
+        on(ENDS + "test_an_end_that_is_not_for_good_has_no_result", "Ended.STOPPED", "Ended.FAILED"),
+    ),
+    Mutant(
+        "last-result-wins",
+        "a result that stands is replaced",
+        (
+            Change(
+                "results/store.py",
+                "            return standing\n",
+                "            self._handles.remove(term, _NAME)\n            return self.write_dirty(term, result)\n",
+            ),
+        ),
+        on(RESULTS + "test_the_first_writer_wins", *ALL),
+    ),
+    Mutant(
+        "removes-without-asking",
+        "nobody asks whether the term stands after the storage was listed: what a later leader made is removed, too",
+        (
+            Change(
+                CLEANER,
+                "            names = leavings.find()\n            if names:\n                self._check(term)\n",
+                "            names = leavings.find()\n",
+            ),
+        ),
+        (
+            *on(
+                LEAVINGS + "test_a_leader_that_is_paused_in_its_cleanup_removes_nothing_of_a_later_run",
+                *(f"{store}-before it asks" for store in ALL),
+            ),
+            CLEANING + "test_nothing_goes_that_was_listed_after_the_term_was_over",
+        ),
+    ),
+    Mutant(
+        "blobs-under-a-lock",
+        "what a locked checkpoint names goes although the checkpoint stays",
+        (Change(PLAN, "    return not set(row.needs) & set(left)\n", "    return True\n"),),
+        on(LEAVINGS + "test_a_locked_checkpoint_keeps_its_blob_and_the_run_directories", *ALL),
+    ),
+    Mutant(
+        "follows-links",
+        "a symbolic link is listed as the folder that it points to",
+        (
+            Change(FOLDERS, "entry.is_dir(follow_symlinks=False)", "entry.is_dir()"),
+            Change(FOLDERS, "    if os.path.islink(full) and not linked:", "    if False:"),
+        ),
+        ("tests/unit/blobs/test_folders.py::test_a_link_is_removed_as_a_link",),
+    ),
+    Mutant(
+        "removes-what-is-filled",
+        "a folder that was empty is removed with what somebody has put there since",
+        (Change(FOLDERS, "            os.rmdir(full)\n", "            shutil.rmtree(full)\n"),),
+        (
+            "tests/unit/spark/sinks/test_delta_leavings.py::test_a_folder_that_a_later_leader_fills_meanwhile_stays",
+            "tests/unit/blobs/test_folders.py::test_only_an_empty_folder_goes_by_the_other_word[local]",
+        ),
+    ),
+)

@@ -1,0 +1,29 @@
+"""The table of what a pipeline leaves: in an order in which everything can go."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenure.cleanup.plan import BLOBS, CHECKPOINTS, PLAN, RUNS, Row, due
+
+
+def test_no_row_is_there_twice() -> None:
+    assert len({row.name for row in PLAN}) == len(PLAN)
+
+
+@pytest.mark.parametrize("row", PLAN, ids=lambda row: row.name)
+def test_a_row_needs_only_what_comes_before_it(row: Row) -> None:
+    assert set(row.needs) <= {one.name for one in PLAN[: PLAN.index(row)]}
+
+
+def test_a_row_that_names_something_goes_before_it() -> None:
+    by_name = {row.name: row for row in PLAN}
+    for named in (RUNS, BLOBS):
+        assert CHECKPOINTS in by_name[named].needs
+
+
+def test_a_row_is_due_when_nothing_is_left_that_it_needs() -> None:
+    runs = next(row for row in PLAN if row.name == RUNS)
+    assert due(runs, left=())
+    assert due(runs, left={BLOBS})
+    assert not due(runs, left={BLOBS, CHECKPOINTS})

@@ -1,0 +1,182 @@
+"""What attempts staged beside a table: named by its log, now or before, it stays; the rest goes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyarrow import parquet as pq
+
+from tenure.blobs.folders import Folders
+from tenure.errors import StorageError
+from tenure.spark.sinks.delta_leavings import DeltaLeavings
+from tenure.spark.sinks.delta_log import DeltaLog
+from tenure.spark.sinks.location import Location
+from tenure.spark.sinks.staged_files import staged_files
+from tenure.spark.sinks.staging import StagingPath
+
+TERM: Any = None
+COLUMNS: Any = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]}
+
+
+class Table:
+    """A table whose batches are committed as a leader does it, without Spark."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.location = Location.of(path)
+        self.log = DeltaLog(self.location, app_id="app", storage_options={})
+
+    def stage(self, batch: int, *, epoch: int = 1, scope: str = "rows", query: str = "copy") -> str:
+        """One more attempt at a batch; its directory."""
+        attempt = StagingPath(scope, query, epoch, batch, os.urandom(16).hex())
+        folder = self.path / str(attempt)
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"n": [batch]}), folder / "part-0.parquet")
+        return str(attempt)
+
+    def commit(self, attempt: str, *, mode: Any = "append") -> str:
+        """Name an attempt."""
+        if not self.log.exists:
+            self.log.refresh()
+        if not self.log.exists:
+            self.log.create(COLUMNS, partition_by=[], name=None)
+        self.log.refresh()
+        filesystem = self.location.filesystem({})
+        files = staged_files(filesystem, attempt, columns={"n": "long"}, partition_by=())
+        path = StagingPath.parse(attempt)
+        assert path is not None
+        self.log.add(files, mode=mode, batch=path.batch, attempt=attempt)
+        return attempt
+
+    def leavings(self, *, scope: str = "rows", query: str = "copy") -> DeltaLeavings:
+        return DeltaLeavings(self.location, storage_options={}, scope=scope, query=query)
+
+    def sweep(self) -> None:
+        leavings = self.leavings()
+        for name in leavings.find():
+            leavings.remove(TERM, name)
+
+    def rows(self) -> list[int]:
+        return sorted(DeltaTable(str(self.path)).to_pyarrow_table()["n"].to_pylist())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Blanks and signs in the path must not matter."""
+    return Table(tmp_path / "a table+1%")
+
+
+def test_what_the_log_names_stays_and_the_rest_goes(table: Table) -> None:
+    lost = [table.stage(0, epoch=1), table.stage(1, epoch=1)]
+    kept = [table.commit(table.stage(number, epoch=2)) for number in range(2)]
+    (table.path / lost[1] / "_temporary" / "0").mkdir(parents=True)
+    (table.path / lost[1] / "_temporary" / "0" / "part-1.parquet").write_bytes(b"half")
+    assert table.leavings().find() == lost
+    table.sweep()
+    assert table.leavings().find() == []
+    assert all((table.path / path).is_dir() for path in kept)
+    assert not (table.path / "tenure-rows" / "copy" / "e00000001").exists(), "empty folders go, too"
+    assert table.rows() == [0, 1]
+    table.sweep()
+    assert table.rows() == [0, 1]
+
+
+def test_what_the_table_had_before_stays_for_readers_of_older_versions(table: Table) -> None:
+    first = table.commit(table.stage(0))
+    table.commit(table.stage(1), mode="overwrite")
+    assert table.leavings().find() == []
+    DeltaTable(str(table.path)).create_checkpoint()
+    for file in (table.path / "_delta_log").glob("*.json"):
+        file.unlink()
+    assert table.leavings().find() == []
+    assert (table.path / first).is_dir()
+
+
+def test_folders_in_which_nothing_is_any_more_go(table: Table) -> None:
+    """A merge takes the rows out of what was staged, and removes that."""
+    kept = table.commit(table.stage(0))
+    for path in (table.stage(1), table.stage(2), table.stage(0, epoch=2)):
+        shutil.rmtree(table.path / path)
+    table.sweep()
+    assert [str(path.relative_to(table.path)) for path in (table.path / "tenure-rows").rglob("*/e*/b*/*/*")] == [
+        f"{kept}/part-0.parquet"
+    ]
+    staged = table.path / "tenure-rows" / "copy"
+    assert [path.relative_to(staged).as_posix() for path in staged.glob("*/*")] == ["e00000001/b000000000000"]
+    assert [path.name for path in staged.iterdir()] == ["e00000001"]
+    assert table.leavings().find() == []
+
+
+def test_without_a_table_everything_goes(table: Table) -> None:
+    table.stage(0)
+    table.stage(0, epoch=2)
+    table.sweep()
+    assert list(table.path.iterdir()) == []
+
+
+def test_what_is_not_there_is_fine(table: Table) -> None:
+    assert table.leavings().find() == []
+    name = table.stage(0)
+    for _ in range(2):
+        table.leavings().remove(TERM, name)
+
+
+def test_other_pipelines_and_other_files_are_not_touched(table: Table) -> None:
+    others = [table.stage(0, scope="other"), table.stage(0, query="counts")]
+    own = table.path / "tenure-rows" / "copy" / "e00000001"
+    table.stage(0)
+    (own / "notes.txt").write_text("x")
+    (own / "b000000000000" / "not-an-attempt").mkdir()
+    table.sweep()
+    assert all((table.path / path / "part-0.parquet").exists() for path in others)
+    assert (own / "notes.txt").exists()
+    assert (own / "b000000000000" / "not-an-attempt").exists()
+
+
+def test_a_link_goes_as_a_link(table: Table, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data").write_text("x")
+    name = table.stage(0)
+    (table.path / name / "link").symlink_to(precious)
+    link = StagingPath("rows", "copy", 1, 1, "0" * 32)
+    (table.path / str(link)).parent.mkdir(parents=True)
+    (table.path / str(link)).symlink_to(precious)
+    assert table.leavings().find() == [name, str(link)]
+    table.sweep()
+    assert list(table.path.iterdir()) == []
+    assert (precious / "data").read_text() == "x"
+
+
+def test_a_log_that_cannot_be_read_keeps_everything(table: Table) -> None:
+    table.commit(table.stage(0))
+    lost = table.stage(1)
+    for file in (table.path / "_delta_log").glob("*.json"):
+        file.write_text("no log")
+    with pytest.raises(StorageError, match="cannot look for staged files at"):
+        table.leavings().find()
+    assert (table.path / lost).exists()
+
+
+def test_a_folder_that_a_later_leader_fills_meanwhile_stays(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader was paused in its cleanup, and removes the folders above what it removed when it wakes up."""
+    lost = table.stage(0)
+    remove_empty = Folders.remove_empty
+    later: list[str] = []
+
+    def meanwhile(folders: Folders, path: str = "") -> None:
+        if path == "tenure-rows/copy":
+            later.append(table.stage(0, epoch=2))
+        remove_empty(folders, path)
+
+    monkeypatch.setattr(Folders, "remove_empty", meanwhile)
+    table.leavings().remove(TERM, lost)
+    assert later
+    assert (table.path / later[0] / "part-0.parquet").exists()
+    assert not (table.path / "tenure-rows/copy/e00000001").exists()
