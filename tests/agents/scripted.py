@@ -22,7 +22,7 @@ from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
 from tenure.driver import end_group
 from tenure.errors import PipelineFileError, QueryFailed, StoreUnavailable
-from tenure.events import BatchCommitted, CleanupEnded, Events
+from tenure.events import BatchCommitted, CleanupEnded, Events, MirrorFailed
 from tenure.pipelines.child import become_child
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.link import Begin, Pulse
@@ -47,6 +47,9 @@ class Work:
         workers = subprocess.Popen(["sleep", "1000"], process_group=0)
         Path(self._words["pids"]).write_text(f"{os.getpid()} {jvm.pid} {workers.pid}")
         return {"rows": 2.5} if "pulse" in self._words else {}
+
+    def stand_by(self) -> None:
+        self._events.emit(MirrorFailed("rows", query="rows", why=f"a new session after {self._led}"))
 
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
         self._led += 1

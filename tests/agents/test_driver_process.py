@@ -2,90 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
-from tenure.clock import SystemClock
 from tenure.coordination.candidates import Lag
-from tenure.coordination.records import Scope, Version
-from tenure.coordination.session import Liveness
-from tenure.coordination.term import Term
 from tenure.errors import DriverDied, PipelineFileError, QueryFailed, StoreUnavailable
-from tenure.events import BatchCommitted, CleanupEnded, Event, Events
-from tenure.pipelines.child import ChildProcess
-from tenure.pipelines.driver_process import DriverProcess
+from tenure.events import BatchCommitted, CleanupEnded, MirrorFailed
 from tenure.pipelines.lifecycle import Ended
-from tenure.pipelines.link import Begin
 from tenure.testing.waiting import Deadline, wait_until
-from tests.agents import scripted
-
-CLOCK = SystemClock()
-SCRIPTED = (sys.executable, scripted.__file__)
-FOREVER = float("inf")
-SOON = timedelta(seconds=20)
-
-
-class Scene:
-    """A driver, the terms that it gets, and the processes that it started."""
-
-    def __init__(self, folder: Path) -> None:
-        self.pids_file = folder / "pids"
-        self.told: list[Event] = []
-        self.stop, self.finish = threading.Event(), threading.Event()
-        self.drivers: list[DriverProcess] = []
-        self._epoch = 0
-
-    def driver(self, *, patience: float = 20, silence: float = 60, **words: Any) -> DriverProcess:
-        """A driver that is not started yet; its `words` are those of `scripted.py`."""
-        made = DriverProcess(
-            start=lambda: ChildProcess(SCRIPTED),
-            begin=Begin({"lead": "obey", "pids": str(self.pids_file), **words}, "rows.py", until_idle=False),
-            member="anna",
-            stop_patience=timedelta(seconds=patience),
-            silence=timedelta(seconds=silence),
-            clock=CLOCK,
-            events=Events(self.told.append),
-            told=Events(self.told.append),
-        )
-        self.drivers.append(made)
-        return made
-
-    def ready(self, **words: Any) -> DriverProcess:
-        """A driver that can lead."""
-        made = self.driver(**words)
-        assert made.prepare(scope="rows", stop=self.stop)
-        return made
-
-    def term(self, *, seconds: float = FOREVER) -> Term:
-        """A term that may be believed in for so long."""
-        self._epoch += 1
-        liveness = Liveness(clock=CLOCK, until_s=CLOCK.monotonic_s() + seconds)
-        return Term(Scope("rows"), self._epoch, "anna", Version("1"), Version("1"), liveness)
-
-    def processes(self) -> list[psutil.Process]:
-        """The driver's process, what stands for its JVM, and what stands for Spark's workers (another group)."""
-        wait_until(lambda: self.pids_file.exists() and self.pids_file.read_text().count(" ") == 2, SOON)
-        return [psutil.Process(int(pid)) for pid in self.pids_file.read_text().split()]
-
-    def at_the_first_batch(self, act: Callable[[], None]) -> None:
-        """Do something as soon as a batch was told of."""
-
-        def wait_and_act() -> None:
-            wait_until(self.batches, SOON)
-            act()
-
-        in_background(wait_and_act)
-
-    def batches(self) -> list[int]:
-        """The batches that were told of."""
-        return [event.batch for event in self.told if isinstance(event, BatchCommitted)]
+from tests.agents.scene import CLOCK, SOON, Scene, all_gone, in_background
 
 
 @pytest.fixture
@@ -97,24 +26,6 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         driver.close()
 
 
-def all_gone(processes: list[psutil.Process]) -> bool:
-    """Whether all have ended, reaped or not. A process that was killed runs on for a moment."""
-    return all(_gone(one) for one in processes)
-
-
-def _gone(one: psutil.Process) -> bool:
-    try:
-        return not one.is_running() or one.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
-def in_background(call: Callable[[], object]) -> threading.Thread:
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    return thread
-
-
 # --- a leadership -----------------------------------------------------------------------------------------------
 
 
@@ -124,6 +35,22 @@ def test_it_leads_until_it_is_told_to_stop_and_tells_what_happens(scene: Scene) 
     assert driver.lead(scene.term(), stop=scene.stop, finish=scene.finish) is Ended.STOPPED
     assert scene.batches() == [1]
     assert driver.gone is None
+
+
+def test_a_new_session_is_told_before_the_next_leadership(scene: Scene) -> None:
+    """What a driver made ready in an earlier session, a leader may have removed: it must not be used any more."""
+    driver = scene.ready(lead="sequence")
+    scene.at_the_first_batch(scene.stop.set)
+    driver.lead(scene.term(), stop=scene.stop, finish=scene.finish)
+    scene.stop.clear()
+    assert not driver.prepare(scope="rows", stop=scene.stop)
+    assert driver.lead(scene.term(), stop=scene.stop, finish=scene.finish) is Ended.IDLE
+    told = [event for event in scene.told if isinstance(event, BatchCommitted | MirrorFailed)]
+    assert told == [
+        BatchCommitted("rows", 1, "rows", 1, False, 0.0),
+        MirrorFailed("rows", query="rows", why="a new session after 1"),
+        BatchCommitted("rows", 2, "rows", 2, False, 0.0),
+    ]
 
 
 def test_it_is_told_to_finish_and_waited_for_without_a_limit(scene: Scene) -> None:

@@ -13,13 +13,13 @@ import pytest
 
 from tenure.testing.members import pause_process
 from tenure.testing.waiting import Deadline, wait_until
-from tests.agents.test_driver_process import SOON, Scene, all_gone
+from tests.agents.scene import SOON, Scene, all_gone
 
 AGENT = """
 import sys, threading
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from tests.agents.test_driver_process import Scene
+from tests.agents.scene import Scene
 scene = Scene(Path(sys.argv[2]))
 scene.ready(lead=sys.argv[3]).lead(scene.term(), stop=threading.Event(), finish=scene.finish)
 """
@@ -47,7 +47,7 @@ import sys, threading
 from datetime import timedelta
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from tests.agents.test_driver_process import Scene
+from tests.agents.scene import Scene
 scene = Scene(Path(sys.argv[2]))
 driver = scene.ready(silence=3, pulse="moving")
 print(driver.lead(scene.term(seconds=14), stop=threading.Event(), finish=scene.finish), flush=True)

@@ -33,6 +33,7 @@ from tenure.pipelines.link import (
     Prepared,
     Pulse,
     Renewed,
+    StandBy,
     Stop,
     Told,
     Word,
@@ -98,11 +99,11 @@ class DriverProcess:
         return running.silent(limit_s=self._silence_s)
 
     def prepare(self, *, scope: str, stop: Flag) -> bool:
-        """Make it able to lead, in a new process when the last one ended. False: it was able, or `stop` was set.
-
-        Raises what the driver raises, DriverDied.
+        """Make it able to lead in a new session, in a new process when the last one ended. False: it was able, or
+        `stop` was set. Raises what the driver raises, DriverDied.
         """
         if self._running is not None and self._running.prepared and self.gone is None:
+            self._running.child.link.send(StandBy())
             return False
         if self._running is not None and (self._running.prepared or self._running.gone.is_set()):
             self._discard()

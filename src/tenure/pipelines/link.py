@@ -41,6 +41,11 @@ class Prepare(Word):
 
 
 @dataclass(frozen=True, slots=True)
+class StandBy(Word):
+    """The member has a new session. What was made ready for a takeover in an earlier one must not be used any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lead(Word):
     """Lead under this term (`Term.to_json`), which may be believed in until `until_s` of the machine's clock.
     `cleans`: run nothing, the pipeline has ended; remove what it left."""
@@ -130,7 +135,10 @@ class Failed(Word):
 
 _WORDS: Mapping[str, type[Word]] = {
     kind.__name__: kind
-    for kind in (Begin, Prepare, Lead, Renewed, Lost, Stop, Finish, Close, Loaded, Prepared, Pulse, Told, Over, Failed)
+    for kind in (
+        *(Begin, Prepare, StandBy, Lead, Renewed, Lost, Stop, Finish, Close),
+        *(Loaded, Prepared, Pulse, Told, Over, Failed),
+    )
 }
 
 

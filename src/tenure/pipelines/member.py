@@ -52,7 +52,8 @@ class Driver(Protocol):
     """What runs the queries of a pipeline. Used by one thread."""
 
     def prepare(self, *, scope: str, stop: threading.Event) -> bool:
-        """Make it able to lead; return whether that had to be done (False also when `stop` was set meanwhile).
+        """Make it able to lead in a session that has just begun; return whether anything had to be started for that
+        (False also when `stop` was set meanwhile). What it made ready in an earlier session is not used any more.
 
         Raises TenureError: what is wrong with the pipeline; DriverDied.
         """

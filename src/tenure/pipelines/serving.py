@@ -36,6 +36,7 @@ from tenure.pipelines.link import (
     Prepared,
     Pulse,
     Renewed,
+    StandBy,
     Stop,
     Told,
     Word,
@@ -52,6 +53,11 @@ class Work(Protocol):
     def prepare(self) -> Mapping[str, float]:
         """Become able to lead: everything that needs no term. Return for how many seconds each query that declares a
         limit may show no progress. Raises TenureError."""
+        ...
+
+    def stand_by(self) -> None:
+        """The member has a new session: use nothing any more of what was made ready for a takeover in an earlier one.
+        Called before each leadership but perhaps the first."""
         ...
 
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
@@ -151,8 +157,11 @@ class Served:
         limits = work.prepare()
         threading.Thread(target=self._beat, args=(work,), name="tenure-pulse", daemon=True).start()
         self._said.put(Prepared(dict(limits)))
-        while isinstance(order := self._words.get(), _Leadership):
-            self._said.put(self._lead(work, order))
+        while isinstance(order := self._words.get(), _Leadership | StandBy):
+            if isinstance(order, StandBy):
+                work.stand_by()
+            else:
+                self._said.put(self._lead(work, order))
         if self._no_pulse is not None:
             raise self._no_pulse
 

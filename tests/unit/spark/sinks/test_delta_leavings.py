@@ -1,9 +1,10 @@
-"""What attempts staged beside a table: named by its log, now or before, it stays; the rest goes."""
+"""What attempts staged beside a table: named by its log, now or before, or still to be, it stays; the rest goes."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from pyarrow import parquet as pq
 from tenure.blobs.folders import Folders
 from tenure.errors import StorageError
 from tenure.spark.sinks.delta_leavings import DeltaLeavings
-from tenure.spark.sinks.delta_log import DeltaLog
+from tenure.spark.sinks.delta_log import DeltaLog, app_id_of
 from tenure.spark.sinks.location import Location
+from tenure.spark.sinks.sink import Attempts, Planned
 from tenure.spark.sinks.staged_files import staged_files
 from tenure.spark.sinks.staging import StagingPath
 
@@ -30,11 +32,13 @@ class Table:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.location = Location.of(path)
-        self.log = DeltaLog(self.location, app_id="app", storage_options={})
+        self.log = DeltaLog(self.location, app_id=app_id_of("rows", "copy", "id"), storage_options={})
 
-    def stage(self, batch: int, *, epoch: int = 1, scope: str = "rows", query: str = "copy") -> str:
+    def stage(
+        self, batch: int, *, epoch: int = 1, scope: str = "rows", query: str = "copy", query_id: str = "id"
+    ) -> str:
         """One more attempt at a batch; its directory."""
-        attempt = StagingPath(scope, query, epoch, batch, os.urandom(16).hex())
+        attempt = StagingPath(scope, query, query_id, epoch, batch, os.urandom(16).hex())
         folder = self.path / str(attempt)
         folder.mkdir(parents=True)
         pq.write_table(pa.table({"n": [batch]}), folder / "part-0.parquet")
@@ -54,11 +58,15 @@ class Table:
         self.log.add(files, mode=mode, batch=path.batch, attempt=attempt)
         return attempt
 
-    def leavings(self, *, scope: str = "rows", query: str = "copy") -> DeltaLeavings:
-        return DeltaLeavings(self.location, storage_options={}, scope=scope, query=query)
+    def leavings(
+        self, *, epoch: int | None = None, planned: int = -1, query_ids: Collection[str] = ("id",)
+    ) -> DeltaLeavings:
+        """`epoch` None: the pipeline has ended; else its batches are planned up to `planned`."""
+        attempts = Attempts("rows", "copy", lambda: query_ids, epoch, lambda: Planned("id", planned))
+        return DeltaLeavings(self.location, attempts, storage_options={})
 
-    def sweep(self) -> None:
-        leavings = self.leavings()
+    def sweep(self, *, epoch: int | None = None, planned: int = -1) -> None:
+        leavings = self.leavings(epoch=epoch, planned=planned)
         for name in leavings.find():
             leavings.remove(TERM, name)
 
@@ -81,7 +89,7 @@ def test_what_the_log_names_stays_and_the_rest_goes(table: Table) -> None:
     table.sweep()
     assert table.leavings().find() == []
     assert all((table.path / path).is_dir() for path in kept)
-    assert not (table.path / "tenure-rows" / "copy" / "e00000001").exists(), "empty folders go, too"
+    assert not (table.path / "tenure-rows" / "copy" / "id" / "e00000001").exists(), "empty folders go, too"
     assert table.rows() == [0, 1]
     table.sweep()
     assert table.rows() == [0, 1]
@@ -104,10 +112,10 @@ def test_folders_in_which_nothing_is_any_more_go(table: Table) -> None:
     for path in (table.stage(1), table.stage(2), table.stage(0, epoch=2)):
         shutil.rmtree(table.path / path)
     table.sweep()
-    assert [str(path.relative_to(table.path)) for path in (table.path / "tenure-rows").rglob("*/e*/b*/*/*")] == [
+    assert [str(path.relative_to(table.path)) for path in (table.path / "tenure-rows").rglob("*/*/e*/b*/*/*")] == [
         f"{kept}/part-0.parquet"
     ]
-    staged = table.path / "tenure-rows" / "copy"
+    staged = table.path / "tenure-rows" / "copy" / "id"
     assert [path.relative_to(staged).as_posix() for path in staged.glob("*/*")] == ["e00000001/b000000000000"]
     assert [path.name for path in staged.iterdir()] == ["e00000001"]
     assert table.leavings().find() == []
@@ -128,8 +136,12 @@ def test_what_is_not_there_is_fine(table: Table) -> None:
 
 
 def test_other_pipelines_and_other_files_are_not_touched(table: Table) -> None:
-    others = [table.stage(0, scope="other"), table.stage(0, query="counts")]
-    own = table.path / "tenure-rows" / "copy" / "e00000001"
+    others = [
+        table.stage(0, scope="other"),
+        table.stage(0, query="counts"),
+        table.stage(0, query_id="of-another-store"),
+    ]
+    own = table.path / "tenure-rows" / "copy" / "id" / "e00000001"
     table.stage(0)
     (own / "notes.txt").write_text("x")
     (own / "b000000000000" / "not-an-attempt").mkdir()
@@ -145,7 +157,7 @@ def test_a_link_goes_as_a_link(table: Table, tmp_path: Path) -> None:
     (precious / "data").write_text("x")
     name = table.stage(0)
     (table.path / name / "link").symlink_to(precious)
-    link = StagingPath("rows", "copy", 1, 1, "0" * 32)
+    link = StagingPath("rows", "copy", "id", 1, 1, "0" * 32)
     (table.path / str(link)).parent.mkdir(parents=True)
     (table.path / str(link)).symlink_to(precious)
     assert table.leavings().find() == [name, str(link)]
@@ -171,7 +183,7 @@ def test_a_folder_that_a_later_leader_fills_meanwhile_stays(table: Table, monkey
     later: list[str] = []
 
     def meanwhile(folders: Folders, path: str = "") -> None:
-        if path == "tenure-rows/copy":
+        if path == "tenure-rows/copy/id":
             later.append(table.stage(0, epoch=2))
         remove_empty(folders, path)
 
@@ -179,4 +191,64 @@ def test_a_folder_that_a_later_leader_fills_meanwhile_stays(table: Table, monkey
     table.leavings().remove(TERM, lost)
     assert later
     assert (table.path / later[0] / "part-0.parquet").exists()
-    assert not (table.path / "tenure-rows/copy/e00000001").exists()
+    assert not (table.path / "tenure-rows/copy/id/e00000001").exists()
+
+
+def test_the_folders_above_go_in_the_end_wherever_it_was_stopped(table: Table) -> None:
+    table.stage(0)
+    shutil.rmtree(table.path / "tenure-rows" / "copy" / "id")
+    table.sweep()
+    assert list(table.path.iterdir()) == []
+    (table.path / "tenure-rows").mkdir()
+    table.sweep()
+    assert list(table.path.iterdir()) == []
+
+
+# --- while the pipeline goes on ---------------------------------------------------------------------------------
+
+
+def test_a_planned_batch_that_the_table_has_not_may_still_be_committed(table: Table) -> None:
+    """I8: its leader is paused between staging and its commit, and wakes up after the sweep."""
+    table.commit(table.stage(0))
+    paused, lost = table.stage(1), table.stage(2)
+    table.sweep(epoch=2, planned=1)
+    assert not (table.path / lost).exists(), "nobody of an earlier epoch plans it any more"
+    table.commit(paused)
+    assert table.rows() == [0, 1]
+
+
+def test_once_the_table_has_the_batch_what_others_staged_of_it_goes(table: Table) -> None:
+    table.commit(table.stage(0))
+    paused = table.stage(1)
+    kept = table.commit(table.stage(1, epoch=2))
+    assert table.leavings(epoch=2, planned=1).find() == [paused]
+    table.sweep(epoch=2, planned=1)
+    assert (table.path / kept).is_dir()
+    assert table.leavings(epoch=2, planned=1).find() == []
+    assert table.rows() == [0, 1]
+
+
+def test_attempts_of_the_term_itself_and_its_empty_folders_stay(table: Table) -> None:
+    making = table.stage(1, epoch=2)
+    (table.path / "tenure-rows/copy/id/e00000002/b000000000002").mkdir()
+    old = table.path / "tenure-rows/copy/id/e00000001/b000000000002"
+    old.mkdir(parents=True)
+    table.sweep(epoch=2, planned=5)
+    assert (table.path / making).is_dir()
+    assert (table.path / "tenure-rows/copy/id/e00000002/b000000000002").is_dir()
+    assert not old.parent.exists()
+
+
+def test_what_was_staged_under_an_id_that_was_never_planned_goes(table: Table) -> None:
+    """The very first leader died before it planned its first batch: its successor's query has another id."""
+    lost = table.stage(0, query_id="first")
+    assert table.leavings(epoch=2, planned=0, query_ids=("first", "id")).find() == [lost]
+    assert table.leavings(epoch=2, planned=0).find() == [], "not known to be ours"
+
+
+def test_what_was_named_once_is_not_looked_up_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.commit(table.stage(0))
+    leavings = table.leavings(epoch=2, planned=0)
+    assert leavings.find() == []
+    monkeypatch.setattr("tenure.spark.sinks.delta_leavings.DeltaTable", None)
+    assert leavings.find() == []
