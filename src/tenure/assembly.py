@@ -17,14 +17,17 @@ from typing import TYPE_CHECKING, Final
 from tenure.backends.registry import open_store
 from tenure.blobs.filesystem import FileBlobs
 from tenure.blobs.folders import Folders
+from tenure.checkpoints.run_name import RUNS
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.cleanup.cleaner import Cleaner, Leavings
 from tenure.cleanup.leavings import leavings_of
+from tenure.cleanup.sweeper import Sweeper
+from tenure.cleanup.sweeping import Office, orphans_of
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.term import EPOCH, check_term
+from tenure.coordination.term import EPOCH, Term, check_term
 from tenure.errors import UsageError
 from tenure.events import Events, JsonLines, Subscriber
 from tenure.handles.store import MOST_INLINE, HandleStore
@@ -144,8 +147,49 @@ def scope_cleaner(
 ) -> Cleaner:
     """What removes all that the pipeline of a scope left. `more`: the rows of the plan that need its sinks."""
     leavings = scope_leavings(store, scope, settings=settings, clock=clock, events=events)
+    return _cleaner({**leavings, **more}, store, scope, settings=settings, clock=clock, events=events)
+
+
+def scope_orphans(
+    store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings, clock: Clock
+) -> Mapping[str, Leavings]:
+    """What nobody needs in the storage of a pipeline that goes on, by the rows of the plan."""
+    return orphans_of(
+        store,
+        scope,
+        office,
+        storage=Folders(storage_url(settings, scope)),
+        checkpoints=lambda query: checkpoint_store(store, scope, query, settings=settings, clock=clock),
+    )
+
+
+def scope_sweeper(
+    store: CoordinationStore,
+    scope: Scope,
+    term: Term,
+    *,
+    more: Mapping[str, Leavings],
+    settings: Settings,
+    clock: Clock,
+    events: Events,
+) -> Sweeper:
+    """What removes that which nobody needs, beside the batches of a term. `more`: as in `scope_cleaner`."""
+    orphans = scope_orphans(store, scope, Office(term.epoch, term.holder), settings=settings, clock=clock)
+    cleaner = _cleaner({**orphans, **more}, store, scope, settings=settings, clock=clock, events=events)
+    return Sweeper(cleaner, term, policy=settings.cleanup_policy(), clock=clock, events=events)
+
+
+def _cleaner(
+    leavings: Mapping[str, Leavings],
+    store: CoordinationStore,
+    scope: Scope,
+    *,
+    settings: Settings,
+    clock: Clock,
+    events: Events,
+) -> Cleaner:
     return Cleaner(
-        {**leavings, **more},
+        leavings,
         check=lambda term: check_term(store, term, clock=clock),
         scope=scope,
         policy=settings.cleanup_policy(),
@@ -212,8 +256,14 @@ def assemble(
         # Where there is nothing of the scope, nothing is made either: it may have been cleaned up.
         own = storage_url(settings, scope)
         FileBlobs(own if Folders(own).entries() else settings.required("storage")).check_writable()
+        used = bool(Folders(own).entries(RUNS))
         store = wrap_store(scope_store(settings, clock=clock))
-        store.read(scope, EPOCH)  # a store that cannot be used is told before Spark takes its seconds to start
+        # A store that cannot be used is told before Spark takes its seconds to start.
+        if store.read(scope, EPOCH) is None and used:
+            raise UsageError(
+                f"{own} has run directories of a pipeline that {settings.store} knows nothing of",
+                fix="name the store that it ran with, or another storage, or remove them to begin afresh",
+            )
         member = Member(
             store,
             scope,

@@ -11,7 +11,15 @@ import signal
 import sys
 from collections.abc import Callable
 
-from tenure.assembly import checkpoint_store, member_events, scope_cleaner, scope_store, storage_url, submit_of
+from tenure.assembly import (
+    checkpoint_store,
+    member_events,
+    scope_cleaner,
+    scope_store,
+    scope_sweeper,
+    storage_url,
+    submit_of,
+)
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.election import newest_epoch
 from tenure.coordination.records import Scope
@@ -65,6 +73,9 @@ def load(
             ),
             epoch=lambda: newest_epoch(store, scope),
             cleaner=lambda more: scope_cleaner(store, scope, more=more, settings=settings, clock=clock, events=events),
+            sweeper=lambda term, more: scope_sweeper(
+                store, scope, term, more=more, settings=settings, clock=clock, events=events
+            ),
             storage=storage_url(settings, scope),
             spark_log=spark_log,
             until_idle=begin.until_idle,

@@ -178,6 +178,28 @@ class PipelineEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OrphansFound(Event):
+    """A leader found so many things of one kind (a row of the cleanup's plan) that nobody needs, and removes them
+    now, beside its batches."""
+
+    epoch: int
+    row: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Swept(Event):
+    """A leader's sweep went through. `left`: what could not be removed, and is tried again; `first`: one of that, with
+    its reason; empty: nothing is."""
+
+    epoch: int
+    removed: int
+    left: int
+    first: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class CleanupDelayed(Event):
     """Something that a pipeline left could not be removed. It is tried again `again_s` seconds later. `first`: one of
     the `left`, with its reason."""

@@ -105,7 +105,54 @@ def test_what_did_not_end_says_so(place: Place, spark: SparkSession) -> None:
         tenure("result", "show", "--store", f"sqlite://{place.store}", "--scope", "rows").out
         == "rows has not ended: the next run goes on where it was\n"
     )
-    assert ask(place, "cleanup", "status").out == "rows has not ended, so nothing of it is left over\n"
+    assert ask(place, "cleanup", "status").out == "rows goes on: there is nothing that nobody needs\n"
     assert ask(place, "result", "forget").error.startswith("scope 'rows' has no result")
     assert place.ids() == [1]
     assert left(place)
+
+
+def test_what_nobody_needs_of_one_that_goes_on_is_listed_and_goes_with_the_next_run(
+    place: Place, spark: SparkSession
+) -> None:
+    place.feed(1)
+    file = place.pipeline(COPY)
+    place.run(file, spark=spark)
+    lost = [
+        "runs/copy/e00000001-dead-0123456789ab/offsets/0",
+        "rehearsals/dead/copy-0123456789ab/offsets/0",
+        "blobs/e00000001/checkpoints/copy/000000000009-lost",
+    ]
+    for path in (place.storage / "rows" / path for path in lost):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    listed = {row["left"]: row["names"] for row in ask(place, "cleanup", "status", "-o", "json").json}
+    assert listed == {
+        "run directories": ["runs/copy/e00000001-dead-0123456789ab"],
+        "rehearsals": ["rehearsals/dead/copy-0123456789ab"],
+        "blobs": [lost[2]],
+    }
+    assert ask(place, "cleanup", "status").out.startswith("rows goes on")
+    place.feed(2)
+    told = place.run(file, spark=spark)
+    assert told.code == 0, told.err
+    assert place.ids() == [1, 2]
+    assert ask(place, "cleanup", "status").out == "rows goes on: there is nothing that nobody needs\n"
+    assert "swept what nobody needs" in told.err
+    assert not any((place.storage / "rows" / path).exists() for path in lost)
+
+
+def test_a_store_that_does_not_know_the_pipeline_in_the_storage_is_refused(place: Place, spark: SparkSession) -> None:
+    """A slip of the pen, or a store that was lost: it would begin anew, and sweep away what the other one names."""
+    place.feed(1)
+    file = place.pipeline(COPY)
+    place.run(file, spark=spark)
+    before = left(place)
+    place.store.rename(place.store.with_suffix(".away"))
+    told = tenure("run", file, *place.flags(), "--until-idle")
+    assert told.code == 2
+    assert f"{place.storage}/rows has run directories of a pipeline that sqlite://{place.store} knows" in told.error
+    assert left(place) == before
+    place.store.unlink()
+    place.store.with_suffix(".away").rename(place.store)
+    assert place.run(file, spark=spark).code == 0
+    assert place.ids() == [1]

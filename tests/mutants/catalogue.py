@@ -8,5 +8,15 @@ from tests.mutants.of_embedded import OF_EMBEDDED
 from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_stores import OF_STORES
+from tests.mutants.of_sweeps import OF_SWEEPS
 
-MUTANTS: tuple[Mutant, ...] = (*OF_FENCE, *OF_DOUBT, *OF_HANDLES, *OF_CHECKPOINTS, *OF_ENDS, *OF_EMBEDDED, *OF_STORES)
+MUTANTS: tuple[Mutant, ...] = (
+    *OF_FENCE,
+    *OF_DOUBT,
+    *OF_HANDLES,
+    *OF_CHECKPOINTS,
+    *OF_ENDS,
+    *OF_SWEEPS,
+    *OF_EMBEDDED,
+    *OF_STORES,
+)

@@ -71,6 +71,7 @@ class FakeStream:
 
     made: dict[str, FakeStream]
     settled = staticmethod(lambda: True)
+    caught_up = False
 
     def __init__(self, declared: Any, **named: Any) -> None:
         self.name = declared.name
@@ -109,6 +110,9 @@ class Lead:
         self.stop, self.finish = threading.Event(), threading.Event()
         self.killed = 0
         self.mirror = False
+        self.sweeps: list[str] = []
+        self.driver: SparkDriver | None = None  # None: it did not begin
+        self.may_sweep: Callable[[], bool] = lambda: False
         self.events: list[Event] = []
         self.ended: Ended | BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -122,7 +126,7 @@ class Lead:
             sparkContext=SimpleNamespace(_gateway=None, master="made up"),
             streams=SimpleNamespace(active=[]),
         )
-        driver = SparkDriver(
+        driver = self.driver = SparkDriver(
             scope=Scope("rows"),
             member="anna",
             pipeline=load_pipeline(str(file)),
@@ -132,6 +136,7 @@ class Lead:
             checkpoints=lambda name: cast(Any, None),
             epoch=lambda: 1,
             cleaner=cast(Any, None),
+            sweeper=cast(Any, self._sweeper),
             storage="/none",
             spark_log="spark.log",
             until_idle=until_idle,
@@ -159,6 +164,17 @@ class Lead:
         """Whether it goes on for a while."""
         self._thread.join(timeout=0.4)  # type: ignore[union-attr] # it began
         return self._thread.is_alive()  # type: ignore[union-attr] # it began
+
+    def _sweeper(self, term: Term, leavings: object) -> Any:
+        return SimpleNamespace(
+            start=self._sweep_starts,
+            stop=lambda: self.sweeps.append("stopped"),
+            last=lambda stop: self.sweeps.append("swept"),
+        )
+
+    def _sweep_starts(self, *, ready: Callable[[], bool]) -> None:
+        self.sweeps.append("started")
+        self.may_sweep = ready
 
     def kill_jvm(self, spark: object) -> None:
         self.killed += 1

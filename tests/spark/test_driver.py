@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 from py4j.protocol import Py4JError
@@ -39,6 +39,46 @@ def test_a_member_that_never_leads_has_no_mirror(lead: Lead, wanted: bool) -> No
         lead.stop.set()
         lead.end()
     assert mirrors.called == wanted
+
+
+def test_it_sweeps_once_every_query_has_caught_up_and_as_long_as_it_leads(lead: Lead) -> None:
+    streams = lead.begin("a b")
+    wait_until(lambda: lead.sweeps == ["started"], timedelta(seconds=10))
+    streams["a"].caught_up = True
+    assert not lead.may_sweep()
+    streams["b"].caught_up = True
+    assert lead.may_sweep()
+    lead.stop.set()
+    lead.end()
+    assert lead.sweeps == ["started", "stopped"]
+
+
+def test_who_is_idle_sweeps_before_it_ends(lead: Lead) -> None:
+    """A pipeline that is run each night, and ends, would never be swept otherwise."""
+    streams = lead.begin("a", until_idle=True)
+    streams["a"].in_batch = False
+    streams["a"].query.idle.set()
+    assert lead.end() is Ended.IDLE
+    assert lead.sweeps == ["started", "stopped", "swept"]
+
+
+def test_a_new_session_begins_new_mirrors(lead: Lead) -> None:
+    """A leader may have removed those of the session before."""
+    lead.mirror = True
+    with patch.object(driver_module, "Mirrors") as mirrors:
+        mirrors.side_effect = made = [Mock(name=str(number)) for number in range(3)]
+        lead.begin("one")
+        lead.stop.set()
+        lead.end()
+        assert mirrors.call_count == 1, "who stops leading has no session yet"
+        assert lead.driver is not None
+        lead.driver.stand_by()
+        lead.driver.stand_by()
+    assert mirrors.call_count == 3
+    wait_until(lambda: made[1].close.called, timedelta(seconds=10))
+    assert made[1].stop.called
+    assert made[2].start.called
+    assert not made[2].stop.called
 
 
 def test_local_files_that_cost_a_process_each_are_told_and_hold_up_nothing(lead: Lead) -> None:

@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tenure.cleanup.plan import PLAN, due
+from tenure.cleanup.plan import PLAN, Row, awaited
 from tenure.clock import Clock
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
-from tenure.errors import HandleLocked, StorageError, StoreError
+from tenure.errors import Corrupt, HandleLocked, StorageError, StoreError
 from tenure.events import CleanupDelayed, CleanupEnded, Events
 from tenure.retry import RetryPolicy
 
-CANNOT = (HandleLocked, StorageError, StoreError)
+CANNOT = (Corrupt, HandleLocked, StorageError, StoreError)
 """What may keep one thing from being removed; anything else ends the cleanup."""
 
 
@@ -29,16 +29,19 @@ class Leavings(Protocol):
     """What is left of one kind. Every call may be repeated."""
 
     def find(self) -> Sequence[str]:
-        """The names of what is there now. Raises StorageError, StoreError."""
+        """The names of what is there now. Raises StorageError, StoreError, Corrupt."""
         ...
 
     def remove(self, term: Term, name: str) -> None:
         """Remove one of them, under the term; one that is gone is fine.
 
-        Raises TermLost: nothing more may be removed. HandleLocked, StorageError, StoreError: it stays for now.
+        Raises TermLost: nothing more may be removed. HandleLocked, StorageError, StoreError, Corrupt: it stays for now.
         """
         ...
 
+
+STOPPED = "the walk was stopped"
+"""Why something is left that nobody tried to remove."""
 
 _LOOK_S = 0.2
 """How often a cleanup that waits looks whether it shall stop."""
@@ -51,6 +54,17 @@ class Left:
     row: str
     name: str
     why: str
+
+
+class StopOrLost:
+    """Set when it was asked to stop, or the term is over."""
+
+    def __init__(self, stop: Flag, term: Term) -> None:
+        self._stop = stop
+        self._term = term
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() or self._term.lost
 
 
 class Cleaner:
@@ -90,54 +104,65 @@ class Cleaner:
             again_s = next(delays, None) if left else None
             if again_s is None or stop.is_set():
                 break
-            self._events.emit(CleanupDelayed(self._scope, left=len(left), first=_told(left), again_s=round(again_s, 1)))
+            self._events.emit(CleanupDelayed(self._scope, left=len(left), first=told(left), again_s=round(again_s, 1)))
             end_s = self._clock.monotonic_s() + again_s
             while not stop.is_set() and (rest_s := end_s - self._clock.monotonic_s()) > 0:
                 self._clock.sleep(min(rest_s, _LOOK_S))
         if not stop.is_set():
             seconds = self._clock.monotonic_s() - began_s
             self._events.emit(
-                CleanupEnded(self._scope, removed=removed, left=len(left), first=_told(left), seconds=seconds)
+                CleanupEnded(self._scope, removed=removed, left=len(left), first=told(left), seconds=seconds)
             )
         return left
 
-    def walk(self, term: Term, *, stop: Flag) -> tuple[int, list[Left]]:
-        """One walk over all rows; return how much went, and what is left. Raises TermLost."""
+    def walk(
+        self, term: Term, *, stop: Flag, on_found: Callable[[str, int], None] = lambda row, count: None
+    ) -> tuple[int, list[Left]]:
+        """One walk over all rows; return how much went, and what is left. `on_found` hears, before anything of a row is
+        removed, how much was found in it. Raises TermLost."""
         removed = 0
         left: list[Left] = []
         for row in PLAN:
             if row.name not in self._leavings:
                 continue
-            if not due(row, left={one.row for one in left}):
-                left.append(Left(row.name, row.what, f"it waits for {' and '.join(row.needs)}"))
+            waits_for = awaited(row, left={one.row for one in left})
+            if waits_for:
+                left.append(Left(row.name, row.what, f"it waits for {' and '.join(waits_for)}"))
                 continue
-            for step in self._walk_row(row.name, self._leavings[row.name], term):
-                if stop.is_set():
-                    left.append(Left(row.name, row.what, "the walk was stopped"))
-                    return removed, left
+            for step in self._walk_row(row, term, stop, on_found):
                 if step is None:
                     removed += 1
                 else:
                     left.append(step)
+            if stop.is_set():
+                break
         return removed, left
 
-    def _walk_row(self, row: str, leavings: Leavings, term: Term) -> Iterator[Left | None]:
+    def _walk_row(
+        self, row: Row, term: Term, stop: Flag, on_found: Callable[[str, int], None]
+    ) -> Iterator[Left | None]:
         """What becomes of each thing in a row: None, it is gone."""
+        leavings = self._leavings[row.name]
         try:
             names = leavings.find()
             if names:
                 self._check(term)
+                on_found(row.name, len(names))
         except CANNOT as failed:
-            yield Left(row, "what is there", str(failed))
+            yield Left(row.name, "what is there", str(failed))
             return
         for name in names:
+            if stop.is_set():
+                yield Left(row.name, row.what, STOPPED)
+                return
             try:
                 leavings.remove(term, name)
             except CANNOT as failed:
-                yield Left(row, name, str(failed))
+                yield Left(row.name, name, str(failed))
             else:
                 yield None
 
 
-def _told(left: Sequence[Left]) -> str:
+def told(left: Sequence[Left]) -> str:
+    """The first of what is left, for people; empty: nothing is."""
     return f"{left[0].row}: {left[0].name} ({left[0].why})" if left else ""

@@ -32,12 +32,13 @@ STORAGE: Final = "storage"
 
 PLAN: Final = (
     Row(REQUESTS, "what operators asked for: switchover, pause, restarts", owner="operators"),
+    Row(STAGED, "files of output that no table names", owner="leaders, dead ones included"),
     Row(
         CHECKPOINTS, "the pointers of checkpoints, then their blobs; a locked one waits for its reader", owner="leader"
     ),
     Row(ANCHORS, "the records that move with each removal of a checkpoint", owner="leader", needs=(CHECKPOINTS,)),
-    Row(STAGED, "files of output that no table names", owner="leaders, dead ones included"),
-    Row(RUNS, "run directories and mirrors", owner="leaders and standbys", needs=(CHECKPOINTS,)),
+    # What is staged is found by the ids of queries, which are in their run directories.
+    Row(RUNS, "run directories and mirrors", owner="leaders and standbys", needs=(CHECKPOINTS, STAGED)),
     Row(REHEARSALS, "what standbys rehearsed in", owner="standbys"),
     Row(BLOBS, "blobs without a pointer, and writes that did not end", owner="leaders", needs=(CHECKPOINTS,)),
     Row(
@@ -50,6 +51,6 @@ PLAN: Final = (
 """In this order. The result is not among it: it is dirty before the first row, and clean after the last."""
 
 
-def due(row: Row, *, left: Collection[str]) -> bool:
-    """Whether a row may go, when something is left in the rows `left`."""
-    return not set(row.needs) & set(left)
+def awaited(row: Row, *, left: Collection[str]) -> tuple[str, ...]:
+    """Which of the rows in `left`, in which something is left, a row has to wait for; none: it may go."""
+    return tuple(name for name in row.needs if name in left)

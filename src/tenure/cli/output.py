@@ -29,6 +29,7 @@ from tenure.events import (
     RunDirectorySeeded,
     StandbyWarm,
     StoreAway,
+    Swept,
     TermLost,
     TermWon,
     WriteRefused,
@@ -87,6 +88,11 @@ def _cleanup_line(event: CleanupEnded) -> str:
     return f"cleaned up in {event.seconds:.1f} s: {event.removed} removed{left}"
 
 
+def _swept_line(event: Swept) -> str:
+    left = f"; {event.left} left, the first: {event.first}" if event.left else ""
+    return f"swept what nobody needs in {event.seconds:.1f} s: {event.removed} removed{left}"
+
+
 def _ended_line(event: PipelineEnded) -> str:
     how_far = "nothing is left of it" if event.clean else "what it left is cleaned up now"
     return f"the pipeline has {event.ending} for good, epoch {event.epoch}: {how_far}"
@@ -107,6 +113,7 @@ _LINES: Mapping[type[Event], Callable[[Any], str]] = {
     BatchCommitted: _batch_line,
     WriteRefused: lambda e: f"refused by the {e.by}: {e.what} (epoch {e.epoch} is over)",
     PipelineEnded: _ended_line,
+    Swept: _swept_line,
     CleanupDelayed: lambda e: f"cleanup: {e.left} left, tried again in {e.again_s:g} s; the first: {e.first}",
     CleanupEnded: _cleanup_line,
     BlobLeft: lambda e: f"blob {e.address} stays for the sweep: {e.why}",

@@ -10,15 +10,17 @@ from typing import Any
 
 import typer
 
-from tenure.assembly import identify, result_store, scope_leavings
+from tenure.assembly import identify, result_store, scope_leavings, scope_orphans
 from tenure.cleanup.cleaner import CANNOT, Leavings
 from tenure.cleanup.plan import PLAN, Row
+from tenure.cleanup.sweeping import Office
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Output, print_json, show
 from tenure.clock import SystemClock
 from tenure.coordination.election import observe
 from tenure.coordination.holding import held
 from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
 from tenure.errors import UsageError
 from tenure.results.result import Result, Stage
 from tenure.results.store import RESULTS, result_in
@@ -30,7 +32,7 @@ _SHOWN = 3
 """How many names of a row a table shows."""
 
 result_app = typer.Typer(no_args_is_help=True, help="How a pipeline ended for good.")
-cleanup_app = typer.Typer(no_args_is_help=True, help="What is left of a pipeline that has ended.")
+cleanup_app = typer.Typer(no_args_is_help=True, help="What is left of a pipeline, and goes.")
 
 
 @result_app.command("show")
@@ -95,25 +97,34 @@ def cleanup_status(
     scope: ScopeOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """What is left of a pipeline that has ended, as it is now."""
+    """What is left of a pipeline that has ended; of one that goes on, what nobody needs. As it is now."""
     settings = load_settings(store=store, storage=storage, scope=scope)
     with open_scope(settings) as (opened, name):
         found = result_store(opened, name, settings=settings, clock=_CLOCK).read()
-        leavings = scope_leavings(opened, name, settings=settings, clock=_CLOCK)
-        rows = [] if found is None else [_left(row, leavings[row.name]) for row in PLAN if row.name in leavings]
+        if found is None:
+            leavings = scope_orphans(opened, name, _office(opened, name), settings=settings, clock=_CLOCK)
+        else:
+            leavings = scope_leavings(opened, name, settings=settings, clock=_CLOCK)
+        rows = [_left(row, leavings[row.name]) for row in PLAN if row.name in leavings]
     rows = [row for row in rows if row["names"] or row["trouble"]]
     if output is Output.JSON:
         print_json(rows)
         return
-    if found is None:
-        sys.stdout.write(f"{name} has not ended, so nothing of it is left over\n")
-        return
-    title = f"{name} has {found.ending.value}, and is {found.stage.value}"
+    title = f"{name} goes on" if found is None else f"{name} has {found.ending.value}, and is {found.stage.value}"
     if not rows:
-        sys.stdout.write(f"{title}: nothing is left of it\n")
+        what = "there is nothing that nobody needs" if found is None else "nothing is left of it"
+        sys.stdout.write(f"{title}: {what}\n")
         return
     shown = [{**row, "count": len(row["names"]), "names": _some(row["names"])} for row in rows]
     show(shown, output=output, title=title, columns=("left", "count", "names", "trouble"))
+
+
+def _office(store: CoordinationStore, scope: Scope) -> Office:
+    """As the leader looks at the storage, or the next one will."""
+    view = observe(store, scope)
+    if view.leader is not None:
+        return Office(view.epoch, view.leader)
+    return Office(1 if view.office is None else view.office.epoch + 1, "")
 
 
 def _left(row: Row, leavings: Leavings) -> dict[str, Any]:

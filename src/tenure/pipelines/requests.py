@@ -62,17 +62,6 @@ class StopOrStoreLost:
         return self._lost or self._stop.is_set()
 
 
-class StopOrLost:
-    """Set when the member was asked to stop, or its term is over."""
-
-    def __init__(self, stop: Flag, term: Term) -> None:
-        self._stop = stop
-        self._term = term
-
-    def is_set(self) -> bool:
-        return self._stop.is_set() or self._term.lost
-
-
 class Delays:
     """The delays of a policy, from the first one on again after things went well for a while."""
 

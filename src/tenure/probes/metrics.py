@@ -12,8 +12,10 @@ from tenure.events import (
     BatchCommitted,
     DriverEnded,
     Event,
+    OrphansFound,
     RunDirectorySeeded,
     StoreAway,
+    Swept,
     TermLost,
     TermWon,
     WriteRefused,
@@ -44,6 +46,10 @@ class Metrics:
         self._lag_bytes = Gauge(
             "tenure_mirror_lag_bytes", "Bytes that its mirrors miss", ("member",), registry=self._registry
         )
+        self._orphans = self._gauge(
+            "orphans", "Things of dead leaders and members that were found and are not gone yet"
+        )
+        self._removed = self._counter("orphans_removed", "Things of dead leaders and members that were removed")
         self._drivers = self._counter("drivers_replaced", "Drivers that ended by themselves")
         self._away = self._counter("store_failures", "Times that the store was away")
 
@@ -62,6 +68,12 @@ class Metrics:
                 self._epoch.labels(*who).set(event.epoch)
             case TermLost():
                 self._ended.labels(*who, event.why.split(":", 1)[0]).inc()
+                self._orphans.labels(*who).set(0)  # another's, from now on
+            case OrphansFound():
+                self._orphans.labels(*who).inc(event.count)
+            case Swept():
+                self._removed.labels(*who).inc(event.removed)
+                self._orphans.labels(*who).set(event.left)
             case BatchCommitted():
                 self._batches.labels(*who, event.query).inc()
                 self._last.labels(*who, event.query).set(event.batch)

@@ -20,35 +20,34 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.checkpoints.store import CheckpointStore
-from tenure.cleanup.cleaner import Cleaner, Leavings
+from tenure.cleanup.cleaner import Cleaner, Leavings, StopOrLost
 from tenure.cleanup.plan import STAGED
 from tenure.cleanup.several import Several
+from tenure.cleanup.sweeper import Sweeper
 from tenure.clock import Clock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
 from tenure.errors import (
     DriverDied,
     DriverStuck,
-    PipelineFileError,
     QueryFailed,
     StorageError,
     TenureError,
     TermLost,
-    UsageError,
 )
 from tenure.events import Events, LocalFilesSlow
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.link import Pulse
-from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
-from tenure.pipelines.requests import StopOrLost
+from tenure.spark.attempts import attempts_at
+from tenure.spark.declaring import declare
 from tenure.spark.local_files import use_own_local_files
 from tenure.spark.mirror import Mirrors
 from tenure.spark.queries import SPARK_ERRORS, RunningQueries, one_line
 from tenure.spark.rehearsal import Rehearsals
 from tenure.spark.session import end_session, jvm_exit_code, kill_jvm
 from tenure.spark.sinks.sink import Stages
-from tenure.spark.stream import FencedStream, with_trigger
+from tenure.spark.stream import FencedStream
 
 _FINISH_LOOK_S = 0.01
 
@@ -71,6 +70,7 @@ class SparkDriver:
         checkpoints: Callable[[str], CheckpointStore],
         epoch: Callable[[], int],
         cleaner: Callable[[Mapping[str, Leavings]], Cleaner],
+        sweeper: Callable[[Term, Mapping[str, Leavings]], Sweeper],
         storage: str,
         spark_log: str,
         until_idle: bool,
@@ -82,8 +82,9 @@ class SparkDriver:
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         """`pipeline_file` is where the pipeline was loaded from. `checkpoints`: query name -> its store. `epoch` reads
-        the newest epoch. `cleaner`: rows that need the pipeline's sinks -> what removes all that it left. `warm`,
-        `mirror`: rehearse, and mirror, while standing by. `stop_patience`: how long queries may take to stop."""
+        the newest epoch. `cleaner`: rows that need the pipeline's sinks -> what removes all that it left; `sweeper`:
+        under a term, what nobody needs. `warm`, `mirror`: rehearse, and mirror, while standing by. `stop_patience`:
+        how long queries may take to stop."""
         self._scope = scope
         self._member = member
         self._pipeline = pipeline
@@ -93,6 +94,7 @@ class SparkDriver:
         self._checkpoints = checkpoints
         self._epoch = epoch
         self._cleaner = cleaner
+        self._sweeper = sweeper
         self._storage = storage
         self._spark_log = spark_log
         self._until_idle = until_idle
@@ -118,7 +120,7 @@ class SparkDriver:
         slow = use_own_local_files(self._spark)
         if slow is not None:
             self._events.emit(LocalFilesSlow(self._scope, member=self._member, why=slow))
-        job = self._declare(self._spark, self._pipeline)
+        job = self._declare()
         self._rehearsals = Rehearsals(
             job.streams,
             scope=self._scope,
@@ -131,7 +133,7 @@ class SparkDriver:
         self._declared = job.streams
         if self._warm:
             self._rehearsals.start()
-        self._mirror(job)
+        self._mirror()
         self._limits = {one.name: one.limit.total_seconds() for one in job.streams if one.limit is not None}
         return self._limits
 
@@ -144,7 +146,7 @@ class SparkDriver:
         mirrors = self._mirrors
         if mirrors is not None:
             mirrors.stop()
-        job = self._declare(self._spark, self._pipeline)
+        job = self._declare()
         streams = [
             FencedStream(
                 declared,
@@ -158,11 +160,13 @@ class SparkDriver:
             for declared in job.streams
         ]
         running = RunningQueries(self._clock)
+        sweeper = self._sweeper(term, self._staged(job.streams, term))
         try:
             self._streams = streams
             for stream in streams:
                 running.watch(self._start(stream), until_idle=self._until_idle and not stream.ends_by_itself)
             self._end_mirrors()
+            sweeper.start(ready=lambda: all(stream.caught_up for stream in streams))
             ended = running.wait(term, stop=stop, finish=finish)
             finished = finish.is_set() and not stop.is_set() and self._finish(streams, term, stop=stop)
             # A batch of what came at the last moment may have begun: it is idle when that is in the sink.
@@ -171,14 +175,16 @@ class SparkDriver:
             elif ended is Ended.IDLE and any(stream.failure is not None for stream in streams):
                 ended = Ended.FAILED
         finally:
+            sweeper.stop()
             self._streams = ()
             self._stop(running)
             for stream in streams:
                 stream.close()
-            self._mirror(job)
         if finished:
             for stream in streams:
                 stream.close_batch()
+        if ended is Ended.IDLE:
+            sweeper.last(stop=stop)
         if ended is Ended.FAILED:
             self._raise_failure(streams, running)
         return ended
@@ -186,25 +192,41 @@ class SparkDriver:
     def clean(self, term: Term, *, stop: threading.Event) -> Ended:
         """Remove what the pipeline left. Spark ends before that, so that nothing here writes any more."""
         self._end_spark()
-        staged = {
-            stream.name: stream.sink.staged(scope=self._scope, query=stream.name)
-            for stream in self._declared
-            if isinstance(stream.sink, Stages)
-        }
-        left = self._cleaner({STAGED: Several(staged)}).run(term, stop=StopOrLost(stop, term))
+        left = self._cleaner(self._staged(self._declared, None)).run(term, stop=StopOrLost(stop, term))
         if term.lost:
             return Ended.LOST
         if stop.is_set():
             return Ended.STOPPED
         return Ended.LEFT if left else Ended.CLEANED
 
-    def _mirror(self, job: Job) -> None:
-        """Begin to mirror what the leader runs."""
+    def stand_by(self) -> None:
+        """Stand by in a new session: what was mirrored in an earlier one may be removed by any leader."""
         self._end_mirrors()
+        self._mirror()
+
+    def _staged(self, streams: Sequence[Stream], term: Term | None) -> Mapping[str, Leavings]:
+        """What is left beside the sinks. `term` None: the pipeline has ended."""
+        found = {
+            stream.name: stream.sink.staged(
+                attempts_at(
+                    stream.name,
+                    scope=self._scope,
+                    storage=self._storage,
+                    checkpoints=self._checkpoints,
+                    epoch=None if term is None else term.epoch,
+                )
+            )
+            for stream in streams
+            if isinstance(stream.sink, Stages)
+        }
+        return {STAGED: Several(found)}
+
+    def _mirror(self) -> None:
+        """Begin to mirror what the leader runs."""
         if not self._mirroring:
             return
         self._mirrors = Mirrors(
-            [stream.name for stream in job.streams],
+            [stream.name for stream in self._declared],
             scope=self._scope,
             member=self._member,
             checkpoints=self._checkpoints,
@@ -273,40 +295,9 @@ class SparkDriver:
             self._rehearsals.close(patience_s=self._stop_patience.total_seconds())
             self._rehearsals = None
 
-    def _declare(self, spark: SparkSession, pipeline: Pipeline) -> Job:
-        job = Job(spark, self._params)
-        before = {query.id for query in spark.streams.active}  # a rehearsal may still be stopping
-        try:
-            pipeline.declare(job)
-        except TenureError:
-            raise
-        except (Exception, SystemExit) as error:  # user code and Spark's analysis of it: told in one line
-            raise PipelineFileError(f"{where(error, self._pipeline_file)}: {one_line(error)}") from error
-        started = [query for query in spark.streams.active if query.id not in before]
-        if started:
-            running = [str(query.name or query.id) for query in started]
-            for query in started:
-                query.stop()
-            raise PipelineFileError(
-                f"pipeline {pipeline.name!r} starts {len(running)} queries by itself ({', '.join(running)}), "
-                "outside of the fence",
-                fix="declare them with job.stream(...) instead of writeStream.start()",
-            )
-        if not job.streams:
-            raise PipelineFileError(f"pipeline {pipeline.name!r} declares no stream", fix="call job.stream(...)")
-        for stream in job.streams:
-            self._check_trigger(stream)
-        return job
-
-    def _check_trigger(self, stream: Stream) -> None:
-        """Let Spark read the trigger's text before a term is spent on it. Nothing is started."""
-        try:
-            with_trigger(stream.rows.writeStream, stream.trigger)
-        except SPARK_ERRORS as error:
-            raise UsageError(
-                f"trigger {stream.trigger!r} of stream {stream.name!r} is refused by Spark: {one_line(error)}",
-                fix="use an interval such as '1 second', or 'available now'",
-            ) from error
+    def _declare(self) -> Job:
+        assert self._spark is not None
+        return declare(self._spark, self._pipeline, file=self._pipeline_file, params=self._params)
 
     def _start(self, stream: FencedStream) -> StreamingQuery:
         try:

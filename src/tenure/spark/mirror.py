@@ -8,13 +8,13 @@ when the mirror was last compared. Nobody waits for a mirror: one that cannot be
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.checkpoints.store import CheckpointStore
 from tenure.clock import Clock
 from tenure.coordination.candidates import Lag
@@ -22,7 +22,7 @@ from tenure.errors import StorageError, TenureError
 from tenure.events import BlobLeft, Events, MirrorFailed
 from tenure.retry import exponential_delay
 from tenure.spark.bringing import Goal, Mirrored, Stopped, bring
-from tenure.spark.run_directory import RunDirectory, new_run_directory, remove_tree
+from tenure.spark.run_directory import RunDirectory, remove_tree
 
 ROUND_S = 1.0
 """How often a mirror is compared with the leader's run directory."""
@@ -184,7 +184,7 @@ class Mirrors:
     def _fill(self, one: _Mirror, newest: Checkpoint, *, epoch: int) -> None:
         goal = Goal(newest.batch, newest.offsets, newest.closed)
         if one.mirrored is None:
-            one.path = new_run_directory(one.query, epoch=epoch, member=self._member)
+            one.path = str(RunName.new(one.query, epoch=epoch, member=self._member))
             one.epoch, one.source = epoch, newest.run_directory
             one.mirrored = Mirrored(
                 RunDirectory(f"{self._storage}/{one.source}"), RunDirectory(f"{self._storage}/{one.path}")
@@ -207,14 +207,14 @@ class Mirrors:
 
     def _sweep(self, query: str, newest_epoch: int) -> None:
         """Remove the mirrors of a member of this name that was killed: nobody has led in their epoch."""
-        mine = re.compile(rf"e(\d{{8}})-{re.escape(self._member)}-[0-9a-f]{{12}}\Z")
+        folder = f"{RUNS}/{query}"
         try:
-            for name in RunDirectory(f"{self._storage}/runs/{query}").list():
-                found = mine.match(name)
-                if found is not None and int(found[1]) > newest_epoch:
-                    remove_tree(f"{self._storage}/runs/{query}/{name}")
+            for name in RunDirectory(f"{self._storage}/{folder}").list():
+                found = RunName.parse(f"{folder}/{name}")
+                if found is not None and found.member == self._member and found.epoch > newest_epoch:
+                    remove_tree(f"{self._storage}/{folder}/{name}")
         except StorageError as error:
-            self._events.emit(BlobLeft(self._scope, address=f"runs/{query}", why=str(error)))
+            self._events.emit(BlobLeft(self._scope, address=folder, why=str(error)))
 
     def _discard(self, one: _Mirror) -> None:
         if one.mirrored is None:

@@ -21,7 +21,6 @@ from typing import Any
 
 import fsspec
 
-from tenure.coordination.encoding import new_uid
 from tenure.errors import StorageError, UsageError
 from tenure.spark.seed_plan import corrupt, decode_query_id, missing
 
@@ -243,12 +242,6 @@ def _sync_file(path: str) -> None:
 def remove_tree(url: str) -> None:
     """Remove a folder and all that is in it; one that is not there is fine. Raises StorageError."""
     RunDirectory(url).remove()
-
-
-def new_run_directory(query: str, *, epoch: int, member: str) -> str:
-    """The path below the storage of a new run directory of a query: for this member, in this epoch. A sweep tells by
-    the name whose it is."""
-    return f"runs/{query}/e{epoch:08d}-{member}-{new_uid()[:12]}"
 
 
 def read_offsets(run_directory: str, batch: int) -> str:

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.run_name import RunName
 from tenure.checkpoints.store import CheckpointStore
 from tenure.clock import Clock
 from tenure.coordination.term import Term
@@ -33,7 +34,7 @@ from tenure.pipelines.pipeline import Stream
 from tenure.spark.bringing import Goal, Mirrored, Seeded
 from tenure.spark.callbacks import CallerThread
 from tenure.spark.mirror import Mirrors
-from tenure.spark.run_directory import RunDirectory, latest_commit, new_run_directory, read_offsets, read_query_id
+from tenure.spark.run_directory import RunDirectory, latest_commit, read_offsets, read_query_id
 from tenure.spark.seeding import seed_mirrored
 from tenure.spark.sinks.sink import Batch
 
@@ -66,10 +67,11 @@ class FencedStream:
         self._events = events
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"tenure-plan-{declared.name}")
         self._mirrors = mirrors
-        self._run_directory = new_run_directory(declared.name, epoch=term.epoch, member=term.holder)
+        self._run_directory = str(RunName.new(declared.name, epoch=term.epoch, member=term.holder))
         self._query_id: str | None = None  # None: not read yet
         self._query: StreamingQuery | None = None  # None: not started
         self._batches = 0
+        self._nothing_planned = False
         self._last: int | None = None  # the batch that the sink took last; None: none yet
         self._caller = CallerThread()
         self._turn = threading.Lock()  # guards the two below
@@ -96,6 +98,7 @@ class FencedStream:
         newest = self._checkpoints.newest()
         if newest is not None:
             self._seed(newest)
+        self._nothing_planned = newest is None or newest.closed
         directory = f"{self._storage}/{self._run_directory}"
         writer = (
             self._declared.rows.writeStream.queryName(self.name)
@@ -110,6 +113,11 @@ class FencedStream:
             )
         )
         return query
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether the batch that was planned when it started, if one was, is in the sink."""
+        return self._batches > 0 or self._nothing_planned
 
     def finish(self) -> None:
         """Begin no batch any more; one that has begun goes on."""

@@ -22,9 +22,9 @@ def test_batches_are_added(spark: SparkSession, table: Path) -> None:
     assert visible(table) == [1, 2, 3]
 
 
-def test_staging_carries_scope_query_epoch_and_batch(spark: SparkSession, table: Path) -> None:
+def test_staging_carries_scope_query_id_epoch_and_batch(spark: SparkSession, table: Path) -> None:
     write(a_sink(table), numbers(spark, [1, 2]), a_batch(12, epoch=5))
-    assert all(path.startswith("tenure-flights/hourly/e00000005/b000000000012/") for path in named(table))
+    assert all(path.startswith("tenure-flights/hourly/q-1/e00000005/b000000000012/") for path in named(table))
     assert {str(path.relative_to(table)) for path in staged(table)} == named(table)
     assert not [path for path in table.rglob("_*") if path.name != "_delta_log" and "_delta_log" not in path.parts]
 

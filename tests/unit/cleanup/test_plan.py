@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.cleanup.plan import BLOBS, CHECKPOINTS, PLAN, RUNS, Row, due
+from tenure.cleanup.plan import BLOBS, CHECKPOINTS, PLAN, RUNS, STAGED, Row, awaited
 
 
 def test_no_row_is_there_twice() -> None:
@@ -22,8 +22,9 @@ def test_a_row_that_names_something_goes_before_it() -> None:
         assert CHECKPOINTS in by_name[named].needs
 
 
-def test_a_row_is_due_when_nothing_is_left_that_it_needs() -> None:
+def test_a_row_waits_for_those_that_it_needs_and_no_others() -> None:
     runs = next(row for row in PLAN if row.name == RUNS)
-    assert due(runs, left=())
-    assert due(runs, left={BLOBS})
-    assert not due(runs, left={BLOBS, CHECKPOINTS})
+    assert awaited(runs, left=()) == ()
+    assert awaited(runs, left={BLOBS}) == ()
+    assert awaited(runs, left={BLOBS, CHECKPOINTS}) == (CHECKPOINTS,)
+    assert set(awaited(runs, left={STAGED, CHECKPOINTS})) == {STAGED, CHECKPOINTS}

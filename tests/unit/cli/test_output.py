@@ -55,6 +55,13 @@ TOLD: dict[events.Event, str | None] = {
     events.PipelineEnded(scope="rows", ending="finished", epoch=3, clean=True): (
         "the pipeline has finished for good, epoch 3: nothing is left of it"
     ),
+    events.OrphansFound(scope="rows", epoch=3, row="runs", count=7): None,
+    events.Swept(scope="rows", epoch=3, removed=7, left=0, first="", seconds=0.52): (
+        "swept what nobody needs in 0.5 s: 7 removed"
+    ),
+    events.Swept(scope="rows", epoch=3, removed=7, left=1, first="runs: x (read-only)", seconds=0.52): (
+        "swept what nobody needs in 0.5 s: 7 removed; 1 left, the first: runs: x (read-only)"
+    ),
     events.CleanupDelayed(scope="rows", left=2, first="runs: x (read-only)", again_s=4.0): (
         "cleanup: 2 left, tried again in 4 s; the first: runs: x (read-only)"
     ),

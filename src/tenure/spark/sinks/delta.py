@@ -24,7 +24,7 @@ from tenure.events import BlobLeft, Events, WriteRefused
 from tenure.retry import RetryPolicy, exponential_delay, retry
 from tenure.spark.sinks import delta_schema
 from tenure.spark.sinks.location import Location
-from tenure.spark.sinks.sink import Batch, OutputMode, Written
+from tenure.spark.sinks.sink import Attempts, Batch, OutputMode, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -125,16 +125,16 @@ class Delta:
         DeltaLog(self._location, app_id="", storage_options=self._options).refresh()
         staging.stage(rows, directory, partition_by=() if self._mode == "update" else self._partition_by)
 
-    def staged(self, *, scope: str, query: str) -> Leavings:
-        """What attempts have staged beside the table, and no log names."""
+    def staged(self, attempts: Attempts) -> Leavings:
+        """What attempts have staged beside the table, and no log names, nor ever will."""
         from tenure.spark.sinks.delta_leavings import DeltaLeavings
 
-        return DeltaLeavings(self._location, storage_options=self._options, scope=scope, query=query)
+        return DeltaLeavings(self._location, attempts, storage_options=self._options)
 
     def _log(self, batch: Batch) -> DeltaLog:
-        from tenure.spark.sinks.delta_log import DeltaLog
+        from tenure.spark.sinks.delta_log import DeltaLog, app_id_of
 
-        app_id = f"tenure/{batch.scope}/{batch.query}/{batch.query_id}"
+        app_id = app_id_of(batch.scope, batch.query, batch.query_id)
         if app_id not in self._logs:
             self._logs[app_id] = DeltaLog(self._location, app_id=app_id, storage_options=self._options)
         return self._logs[app_id]

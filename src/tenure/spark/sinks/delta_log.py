@@ -32,6 +32,11 @@ _CLEAN_EVERY = 100
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|↳")
 
 
+def app_id_of(scope: str, query: str, query_id: str) -> str:
+    """Under which name the table's log keeps the newest batch of a query."""
+    return f"tenure/{scope}/{query}/{query_id}"
+
+
 class DeltaLog:
     """A snapshot of the table and the commits made against it. Used by one thread at a time."""
 

@@ -6,7 +6,7 @@ It does not ask who leads: a batch is named by (query id, batch id), and the sin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -64,13 +64,35 @@ class Sink(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is planned of a query. `batch`: the newest one; -1: none."""
+
+    query_id: str
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The attempts at batches of one query, for whoever looks for what is left of them."""
+
+    scope: str
+    query: str
+    query_ids: Callable[[], Collection[str]]
+    """Spark's ids of the query in all its run directories. Raises StorageError."""
+    epoch: int | None = None
+    """Those of this epoch and later ones are in the making. None: the pipeline has ended, and every batch that was
+    planned is in the sink."""
+    planned: Callable[[], Planned] = lambda: Planned("", -1)
+    """Reads what is planned, while it goes on. Raises StoreError, StorageError, Corrupt."""
+
+
 @runtime_checkable
 class Stages(Protocol):
     """A sink that puts the output of a batch somewhere before it commits it."""
 
-    def staged(self, *, scope: str, query: str) -> Leavings:
-        """What attempts at batches of a query have put there and was never committed, once every batch that was
-        planned is in the sink."""
+    def staged(self, attempts: Attempts) -> Leavings:
+        """What attempts have put there and can never be committed any more."""
         ...
 
 

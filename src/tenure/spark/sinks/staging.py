@@ -1,7 +1,8 @@
 """Output in the making: where a batch's Parquet files lie before a table's log names them.
 
-Promise: every path carries scope, query, epoch and batch, and a part that is unique to the attempt, so that no two
-attempts ever share a directory, not even `_temporary`; nothing here makes a file visible in a table. The files are
+Promise: every path carries scope, query, Spark's id of the query, epoch and batch, and a part that is unique to the
+attempt, so that no two attempts ever share a directory, not even `_temporary`, and a pipeline of the same name that
+another store knows is never taken for this one; nothing here makes a file visible in a table. The files are
 such as Delta reads them: timestamps in microseconds, no marker files, only the output of tasks that succeeded.
 It does not promise that what a failed attempt left goes away: that is the sweep's business.
 """
@@ -29,7 +30,8 @@ PREFIX = "tenure-"
 """Names of staging directories start with it, directly below a table."""
 
 _PATH = re.compile(
-    rf"{PREFIX}(?P<scope>[^/]+)/(?P<query>[^/]+)/e(?P<epoch>\d{{8,}})/b(?P<batch>\d{{12,}})/(?P<attempt>[0-9a-f]{{32}})"
+    rf"{PREFIX}(?P<scope>[^/]+)/(?P<query>[^/]+)/(?P<query_id>[^/]+)"
+    r"/e(?P<epoch>\d{8,})/b(?P<batch>\d{12,})/(?P<attempt>[0-9a-f]{32})"
 )
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 _WRITER_OPTIONS = {
@@ -51,6 +53,7 @@ class StagingPath:
 
     scope: str
     query: str
+    query_id: str
     epoch: int
     batch: int
     attempt: str
@@ -58,7 +61,7 @@ class StagingPath:
     @classmethod
     def of(cls, batch: Batch) -> StagingPath:
         """A path that no other attempt has, for this batch under this epoch."""
-        return cls(batch.scope, batch.query, batch.epoch, batch.id, uuid.uuid4().hex)
+        return cls(batch.scope, batch.query, batch.query_id, batch.epoch, batch.id, uuid.uuid4().hex)
 
     @classmethod
     def parse(cls, relative: str) -> StagingPath | None:
@@ -66,17 +69,16 @@ class StagingPath:
         match = _PATH.match(relative)
         if match is None or relative[match.end() : match.end() + 1] not in ("", "/"):
             return None
-        return cls(
-            unquote(match["scope"]), unquote(match["query"]), int(match["epoch"]), int(match["batch"]), match["attempt"]
-        )
+        scope, query, query_id = (unquote(match[name]) for name in ("scope", "query", "query_id"))
+        return cls(scope, query, query_id, int(match["epoch"]), int(match["batch"]), match["attempt"])
 
     def __str__(self) -> str:
-        return f"{folder_of(self.scope, self.query)}/e{self.epoch:08d}/b{self.batch:012d}/{self.attempt}"
+        return f"{folder_of(self.scope, self.query, self.query_id)}/e{self.epoch:08d}/b{self.batch:012d}/{self.attempt}"
 
 
-def folder_of(scope: str, query: str) -> str:
+def folder_of(scope: str, query: str, query_id: str) -> str:
     """Where the attempts of a query lie, relative to the table."""
-    return f"{PREFIX}{quote(scope, safe='')}/{quote(query, safe='')}"
+    return "/".join([f"{PREFIX}{quote(scope, safe='')}", quote(query, safe=""), quote(query_id, safe="")])
 
 
 def stage(rows: DataFrame, directory: str, *, partition_by: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ NAMES = st.text(min_size=1).filter(lambda text: text.isprintable())
 @given(scope=NAMES, query=NAMES, epoch=st.integers(0, 10**12), batch=st.integers(0, 10**15))
 def test_a_path_names_its_attempt(scope: str, query: str, epoch: int, batch: int) -> None:
     path = StagingPath.of(Batch(scope=scope, query=query, query_id="q", id=batch, epoch=epoch))
-    assert str(path).count("/") == 4
+    assert str(path).count("/") == 5
     for below in ("", "/", "/part-0.parquet", "/p=1/part-0.parquet", "/_temporary/0"):
         assert StagingPath.parse(f"{path}{below}") == path
     assert StagingPath.parse(f"{path}0") is None
@@ -31,11 +31,11 @@ def test_no_two_attempts_share_a_path() -> None:
 
 
 def test_a_path_reads_well() -> None:
-    path = StagingPath("flights", "hourly", 5, 12, "0" * 32)
-    assert str(path) == f"tenure-flights/hourly/e00000005/b000000000012/{'0' * 32}"
+    path = StagingPath("flights", "hourly", "id", 5, 12, "0" * 32)
+    assert str(path) == f"tenure-flights/hourly/id/e00000005/b000000000012/{'0' * 32}"
 
 
-@pytest.mark.parametrize("path", ["", "_delta_log/0.json", "part-0.parquet", "tenure-s/q/e00000001/b000000000001"])
+@pytest.mark.parametrize("path", ["", "_delta_log/0.json", "part-0.parquet", "tenure-s/q/id/e00000001/b000000000001"])
 def test_what_is_no_staging(path: str) -> None:
     assert StagingPath.parse(path) is None
 

@@ -1,0 +1,58 @@
+"""Pure: what in the storage belongs to nobody while a pipeline goes on (FLIP-270's second proposal, by epochs).
+
+Promise: what is called an orphan was there before `Seen` was read, is named by nothing in it, and can be named by
+nothing ever after, since no record of an earlier epoch is written any more (I5). So there are no marks, no further
+records and no age. A mirror may only be run in the session in which it was filled, so it belongs to nobody once its
+member's record is gone. Whatever does not look as Tenure names things is never an orphan.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from tenure.checkpoints.run_name import RunName
+
+BLOBS: Final = "blobs"
+REHEARSALS: Final = "rehearsals"
+
+_BLOB = re.compile(rf"{BLOBS}/e(?P<epoch>\d{{8,}})/.*")
+_REHEARSAL = re.compile(rf"{REHEARSALS}/(?P<member>[^/]+)/[^/]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the records of a scope said, after the storage was listed."""
+
+    epoch: int
+    """Of the term under which is swept."""
+    holder: str
+    """The member that holds it."""
+    members: frozenset[str]
+    """Whose sessions live."""
+    named: frozenset[str]
+    """The paths below the storage that a record names: blobs, locked ones included, and run directories."""
+
+
+def nothing_seen(*, epoch: int, holder: str) -> Seen:
+    """The records at their least: what is no orphan then is none, whatever they say."""
+    return Seen(epoch, holder, frozenset(), frozenset())
+
+
+def is_orphan(path: str, seen: Seen) -> bool:
+    """Whether a path below the storage belongs to nobody. One that ends with `/` is a folder with nothing in it."""
+    if path in seen.named:
+        return False
+    run = RunName.parse(path)
+    if run is not None:
+        return run.epoch < seen.epoch or _is_gone(run.member, seen)
+    blob = _BLOB.fullmatch(path)
+    if blob is not None:
+        return int(blob["epoch"]) < seen.epoch
+    rehearsal = _REHEARSAL.fullmatch(path)
+    return rehearsal is not None and _is_gone(rehearsal["member"], seen)
+
+
+def _is_gone(member: str, seen: Seen) -> bool:
+    return member != seen.holder and member not in seen.members

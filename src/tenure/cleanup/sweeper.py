@@ -1,0 +1,99 @@
+"""Sweeps beside the batches of a leader: what dead leaders and members left goes, as long as the term is held.
+
+Promise: nothing of it is in the way of a batch: it has a thread of its own, begins when `ready` says so, and an error
+of it is an event. It looks again by the policy, failed or not, since a run directory is named until its checkpoints are
+dropped, and a fenced leader may leave something at any time. Not promised: that `stop` waits for a removal that has
+begun; that is harmless at any time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from tenure.cleanup.cleaner import STOPPED, Cleaner, StopOrLost, told
+from tenure.clock import Clock
+from tenure.coordination.election import Flag
+from tenure.coordination.term import Term
+from tenure.errors import TermLost
+from tenure.events import Events, OrphansFound, Swept
+from tenure.retry import RetryPolicy
+
+_LOOK_S = 0.2
+"""How often it looks whether it may begin, or shall stop."""
+
+
+class Sweeper:
+    """The sweeps of one term. Used by one thread, and has one."""
+
+    def __init__(self, cleaner: Cleaner, term: Term, *, policy: RetryPolicy, clock: Clock, events: Events) -> None:
+        """`policy`: how long after each sweep the next one is; without delays there is one."""
+        self._cleaner = cleaner
+        self._term = term
+        self._policy = policy
+        self._clock = clock
+        self._events = events
+        self._stopped = threading.Event()
+        self._turn = threading.Lock()  # held by the one sweep that goes on
+
+    def start(self, *, ready: Callable[[], bool]) -> None:
+        """Begin once `ready()` is true, in a thread that ends with `stop` or with the term."""
+        threading.Thread(target=self._run, args=(ready,), name="tenure-sweep", daemon=True).start()
+
+    def stop(self) -> None:
+        """Begin no further removal."""
+        self._stopped.set()
+
+    def last(self, *, stop: Flag) -> None:
+        """After `stop()`: sweep once more, in this thread, until `stop` is set or the term is over. A pipeline that is
+        run now and then, and ends each time, would never be swept otherwise."""
+        with suppress(TermLost):
+            self._sweep(StopOrLost(stop, self._term))
+
+    def _run(self, ready: Callable[[], bool]) -> None:
+        while not ready():
+            if not self._wait(_LOOK_S):
+                return
+        delays = self._policy.delays_s()
+        over = StopOrLost(self._stopped, self._term)
+        while not over.is_set():
+            try:
+                self._sweep(over)
+            except TermLost:
+                return
+            pause_s = next(delays, None)
+            if pause_s is None or not self._wait(pause_s):
+                return
+
+    def _wait(self, seconds: float) -> bool:
+        """Whether it shall go on, after that time."""
+        end_s = self._clock.monotonic_s() + seconds
+        while not (self._stopped.is_set() or self._term.lost):
+            rest_s = end_s - self._clock.monotonic_s()
+            if rest_s <= 0:
+                return True
+            self._clock.wait(self._stopped, timeout_s=min(rest_s, _LOOK_S))
+        return False
+
+    def _sweep(self, over: Flag) -> None:
+        """One sweep. Raises TermLost."""
+        scope, epoch = self._term.scope, self._term.epoch
+        began_s = self._clock.monotonic_s()
+
+        def found(row: str, count: int) -> None:
+            self._events.emit(OrphansFound(scope, epoch=epoch, row=row, count=count))
+
+        with self._turn:
+            try:
+                removed, left = self._cleaner.walk(self._term, stop=over, on_found=found)
+                left = [one for one in left if one.why != STOPPED]
+                count, first = len(left), told(left)
+            except TermLost:
+                raise
+            except Exception as error:  # noqa: BLE001 - a storage's client raises what it likes; no batch depends on it
+                removed, count, first = 0, 1, str(error).split("\n", 1)[0] or type(error).__name__
+        if not (removed or count):
+            return
+        seconds = self._clock.monotonic_s() - began_s
+        self._events.emit(Swept(scope, epoch=epoch, removed=removed, left=count, first=first, seconds=seconds))

@@ -1,0 +1,145 @@
+"""What belongs to nobody in the storage of a pipeline that goes on, for whoever holds the term.
+
+Promise: the storage is listed first, and then the records are read; what is an orphan is said by `orphans.py` alone.
+Only what Tenure names is touched, links are never followed, and no record is written. A checkpoint that cannot be read
+keeps everything. Not promised: that one walk finds all: what a fenced leader puts there later is found by the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenure.blobs.folders import Folders
+from tenure.checkpoints.run_name import RUNS as RUNS_FOLDER
+from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
+from tenure.cleanup.cleaner import Leavings
+from tenure.cleanup.orphans import BLOBS as BLOBS_FOLDER
+from tenure.cleanup.orphans import REHEARSALS as REHEARSALS_FOLDER
+from tenure.cleanup.orphans import Seen, is_orphan, nothing_seen
+from tenure.cleanup.plan import BLOBS, REHEARSALS, RUNS
+from tenure.coordination.candidates import candidates_in
+from tenure.coordination.encoding import decode
+from tenure.coordination.records import Record, Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.coordination.term import Term
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """Under which term it is looked for what nobody needs."""
+
+    epoch: int
+    holder: str
+
+
+def orphans_of(
+    store: CoordinationStore,
+    scope: Scope,
+    office: Office,
+    *,
+    storage: Folders,
+    checkpoints: Callable[[str], CheckpointStore],
+) -> dict[str, Leavings]:
+    """The rows of the plan that may be walked while the pipeline goes on, and need no sink. `checkpoints`: query ->
+    its store."""
+    named = _Named(store, scope, office, checkpoints)
+    return {
+        # The folder of a query stays: a leader that starts would have to make it again in that very moment.
+        RUNS: _Orphans(storage, RUNS_FOLDER, office, named, depth=3, stays=2),
+        REHEARSALS: _Orphans(storage, REHEARSALS_FOLDER, office, named, depth=3, stays=1),
+        BLOBS: _Orphans(storage, BLOBS_FOLDER, office, named, depth=None, stays=1),
+    }
+
+
+class _Named:
+    """What the records of the scope name."""
+
+    def __init__(
+        self,
+        store: CoordinationStore,
+        scope: Scope,
+        office: Office,
+        checkpoints: Callable[[str], CheckpointStore],
+    ) -> None:
+        self._store = store
+        self._scope = scope
+        self._office = office
+        self._checkpoints = checkpoints
+
+    def read(self) -> Seen:
+        """Raises StoreError, StorageError, Corrupt."""
+        # A listing that is not one instant can miss a blob that passes from its handle to a reader's lock: made while
+        # the handle stood, the lock is there when the scope is listed again.
+        listings = 1 if self._store.guarantees.list_is_one_instant else 2
+        records = [record for _ in range(listings) for record in self._store.list(self._scope, "").records]
+        queries = {record.key.split("/")[1] for record in records if record.key.is_under(CHECKPOINTS)}
+        kept = [one for query in sorted(queries) for one in self._checkpoints(query).list()]
+        return Seen(
+            epoch=self._office.epoch,
+            holder=self._office.holder,
+            members=frozenset(one.member for one in candidates_in(records)),
+            named=frozenset([*_blobs_in(records), *(one.run_directory for one in kept)]),
+        )
+
+
+def _blobs_in(records: Sequence[Record]) -> Iterator[str]:
+    """The blobs that handles and locks name, as paths below the storage. Raises CorruptRecord."""
+    for record in records:
+        blob: Any = decode(record, fields={}).get("blob")
+        address = blob.get("address") if isinstance(blob, dict) else blob
+        if isinstance(address, str) and address:
+            yield f"{BLOBS_FOLDER}/{address}"
+
+
+class _Orphans:
+    """The orphans in one folder of the storage. Names of folders with nothing in them end with `/`."""
+
+    def __init__(
+        self,
+        storage: Folders,
+        folder: str,
+        office: Office,
+        named: _Named,
+        *,
+        depth: int | None,
+        stays: int,
+    ) -> None:
+        """`depth`: how deep below the storage lies what is removed as a whole; None: files. `stays`: folders up to this
+        depth stay, also when nothing is in them."""
+        self._storage = storage
+        self._folder = folder
+        self._named = named
+        self._depth = depth
+        self._stays = stays
+        self._least = nothing_seen(epoch=office.epoch, holder=office.holder)
+
+    def find(self) -> Sequence[str]:
+        """Raises StorageError, StoreError, Corrupt."""
+        found = sorted(path for path in self._listed(self._folder, depth=1) if is_orphan(path, self._least))
+        if not found:
+            return ()
+        seen = self._named.read()
+        return [path for path in found if is_orphan(path, seen)]
+
+    def remove(self, term: Term, name: str) -> None:
+        """Remove it, and the folders above it in which nothing is any more."""
+        parts = name.rstrip("/").split("/")
+        folders = len(parts)
+        if not name.endswith("/"):
+            self._storage.remove(name)
+            folders -= 1
+        for depth in range(folders, self._stays, -1):
+            self._storage.remove_empty("/".join(parts[:depth]))
+
+    def _listed(self, folder: str, *, depth: int) -> Iterator[str]:
+        entries = self._storage.entries(folder)
+        if not entries and depth > 1:
+            yield f"{folder}/"
+        for entry in entries:
+            path = f"{folder}/{entry.name}"
+            if entry.folder and depth + 1 != self._depth:
+                yield from self._listed(path, depth=depth + 1)
+            else:
+                yield path

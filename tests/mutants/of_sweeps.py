@@ -1,0 +1,96 @@
+"""What is weak in a sweep beside the batches of a leader: it removes what somebody still needs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Change, Mutant, on
+
+ORPHANS = "cleanup/orphans.py"
+SWEEPING = "cleanup/sweeping.py"
+STAGED = "spark/sinks/delta_leavings.py"
+DRIVER = "spark/driver.py"
+ALL = ("memory", "sqlite", "zookeeper", "etcd")
+SWEEPS = "tests/unit/cleanup/test_sweeping.py::"
+DELTA = "tests/unit/spark/sinks/test_delta_leavings.py::"
+
+OF_SWEEPS: Final = (
+    Mutant(
+        "sweeps-what-is-named",
+        "whatever is of an earlier epoch goes, also what a checkpoint names",
+        (Change(ORPHANS, "    if path in seen.named:\n        return False\n", ""),),
+        on(SWEEPS + "test_a_dead_leader_s_run_directory_goes_when_no_checkpoint_names_it", *ALL),
+    ),
+    Mutant(
+        "sweeps-what-is-locked",
+        "a blob that only a reader's lock names goes",
+        (Change(SWEEPING, "if isinstance(blob, dict) else blob\n", "if isinstance(blob, dict) else None\n"),),
+        on(SWEEPS + "test_a_replaced_blob_that_a_reader_holds_stays_until_he_goes", *ALL),
+    ),
+    Mutant(
+        "sweeps-its-own-term",
+        "what the leader itself is writing goes",
+        (Change(ORPHANS, 'return int(blob["epoch"]) < seen.epoch', 'return int(blob["epoch"]) <= seen.epoch'),),
+        on(SWEEPS + "test_blobs_of_earlier_epochs_without_a_pointer_go", *ALL),
+    ),
+    Mutant(
+        "sweeps-mirrors-of-the-living",
+        "a mirror goes although the session of its member lives",
+        (
+            Change(
+                ORPHANS, "return member != seen.holder and member not in seen.members", "return member != seen.holder"
+            ),
+        ),
+        on(SWEEPS + "test_mirrors_and_rehearsals_stay_while_their_member_s_session_lives", *ALL),
+    ),
+    Mutant(
+        "records-before-the-storage",
+        "the records are read before the storage is listed: what came between the two is taken for an orphan",
+        (
+            Change(
+                SWEEPING,
+                "        found = sorted(path for path in self._listed(self._folder, depth=1)",
+                "        seen = self._named.read()\n"
+                "        found = sorted(path for path in self._listed(self._folder, depth=1)",
+            ),
+            Change(SWEEPING, "            return ()\n        seen = self._named.read()\n", "            return ()\n"),
+        ),
+        on(SWEEPS + "test_the_storage_is_listed_before_the_records_are_read", *ALL),
+    ),
+    Mutant(
+        "staged-before-it-is-in-the-sink",
+        "staged output of a planned batch goes before the table has the batch (I8)",
+        (Change(STAGED, " or path.batch <= newest\n", " or path.batch <= planned.batch\n"),),
+        (DELTA + "test_a_planned_batch_that_the_table_has_not_may_still_be_committed",),
+    ),
+    Mutant(
+        "staged-of-its-own-term",
+        "attempts that the leader itself is making go",
+        (Change(STAGED, "epoch < self._attempts.epoch", "epoch <= self._attempts.epoch"),),
+        (DELTA + "test_attempts_of_the_term_itself_and_its_empty_folders_stay",),
+    ),
+    Mutant(
+        "mirrors-outlive-their-session",
+        "a member takes over with a mirror of an earlier session, which a leader may have removed",
+        (
+            Change(
+                DRIVER,
+                "        self._end_mirrors()\n        self._mirror()\n\n    def _staged",
+                "        return\n\n    def _staged",
+            ),
+        ),
+        ("tests/spark/test_driver.py::test_a_new_session_begins_new_mirrors",),
+    ),
+    Mutant(
+        "a-new-session-is-not-told",
+        "a driver is not told that its member has a new session",
+        (Change("pipelines/driver_process.py", "            self._running.child.link.send(StandBy())\n", ""),),
+        ("tests/agents/test_driver_process.py::test_a_new_session_is_told_before_the_next_leadership",),
+    ),
+    Mutant(
+        "begins-beside-another-store",
+        "a store that knows nothing of the pipeline in the storage begins anew, and sweeps away what another one names",
+        (Change("assembly.py", "is None and used:", "is None and False:"),),
+        ("tests/cli/test_results.py::test_a_store_that_does_not_know_the_pipeline_in_the_storage_is_refused",),
+    ),
+)

@@ -1,0 +1,130 @@
+"""A pipeline that goes on from leader to leader, and what each leaves in its storage."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tenure.blobs.folders import Folders
+from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.run_name import RunName
+from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
+from tenure.cleanup.cleaner import Cleaner, Leavings
+from tenure.cleanup.sweeping import Office, orphans_of
+from tenure.coordination.term import Term, check_term
+from tenure.events import Events
+from tenure.handles.store import HandleStore
+from tenure.retry import no_retry
+from tests.faults.lab import SCOPE, Crasher, Lab, Member
+
+QUERY = "counts"
+KEEP = 3
+
+
+class CrashingFolders(Folders):
+    """Folders whose removals are effects."""
+
+    crasher = Crasher()
+
+    def remove(self, path: str) -> None:
+        self.crasher.effect(f"before {path}")
+        super().remove(path)
+        self.crasher.effect(f"after {path}")
+
+    def remove_empty(self, path: str = "") -> None:
+        self.crasher.effect(f"before the folder {path}")
+        super().remove_empty(path)
+
+
+class Pipeline:
+    """A pipeline that goes on from leader to leader."""
+
+    def __init__(self, lab: Lab, root: Path) -> None:
+        self.lab = lab
+        self.root = root
+        self.leaders: list[tuple[Member, Term]] = []
+        self.run = ""
+
+    def next_leader(self, name: str) -> tuple[Member, Term]:
+        """Somebody takes over, after the last one's session has ended, and plans in a run directory of his own."""
+        if self.leaders:
+            self.leaders[-1][0].dies()
+        member = self.lab.member(name)
+        member.election.join(member.keeper, host="h", pid=1)
+        term = member.lead()
+        self.leaders.append((member, term))
+        self.run = self.directory(name, epoch=term.epoch)
+        return member, term
+
+    def standby(self, name: str) -> Member:
+        member = self.lab.member(name)
+        member.election.join(member.keeper, host="h", pid=1)
+        return member
+
+    def directory(self, member: str, *, epoch: int, query: str = QUERY) -> str:
+        return self.put(f"{RunName.new(query, epoch=epoch, member=member)}/offsets/0").removesuffix("/offsets/0")
+
+    def put(self, path: str) -> str:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text("x")
+        return path
+
+    def has(self, path: str) -> bool:
+        return (self.root / path).exists()
+
+    def handles(self, member: Member) -> HandleStore:
+        return HandleStore(
+            member.store,
+            SCOPE,
+            area=CHECKPOINTS.child(QUERY),
+            blobs=self.lab.files,
+            clock=self.lab.clock,
+            inline_limit=64,
+        )
+
+    def plan(self, batch: int) -> None:
+        """The leader plans a batch."""
+        member, term = self.leaders[-1]
+        store = CheckpointStore(self.handles(member), query=QUERY, keep=KEEP)
+        store.plan(term, Checkpoint(QUERY, "id", batch, "x" * 500, self.run, term.epoch, "now"))
+
+    def found(self, *, crasher: Crasher | None = None) -> Mapping[str, Leavings]:
+        member, term = self.leaders[-1]
+        storage = CrashingFolders(str(self.root))
+        storage.crasher = crasher or Crasher()
+        return orphans_of(
+            member.store,
+            SCOPE,
+            Office(term.epoch, term.holder),
+            storage=storage,
+            checkpoints=lambda query: CheckpointStore(self.handles(member), query=query),
+        )
+
+    def orphans(self) -> list[str]:
+        return [name for leavings in self.found().values() for name in leavings.find()]
+
+    def sweep(
+        self,
+        *,
+        crasher: Crasher | None = None,
+        check: Callable[[Term], None] | None = None,
+        found: Mapping[str, Leavings] | None = None,
+    ) -> Sequence[str]:
+        """The leader sweeps once; what could not go."""
+        member, term = self.leaders[-1]
+        cleaner = Cleaner(
+            found or self.found(crasher=crasher),
+            check=check or (lambda term: check_term(member.store, term, clock=self.lab.clock)),
+            scope=SCOPE,
+            policy=no_retry(),
+            clock=self.lab.clock,
+            events=Events.nobody,
+        )
+        return [f"{one.name}: {one.why}" for one in cleaner.walk(term, stop=threading.Event())[1]]
+
+    def check_pointers(self) -> None:
+        """I4, and that each checkpoint's run directory is there."""
+        member, _ = self.leaders[-1]
+        for one in CheckpointStore(self.handles(member), query=QUERY).list():
+            assert self.has(one.run_directory)

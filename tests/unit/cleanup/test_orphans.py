@@ -1,0 +1,69 @@
+"""Which paths belong to nobody: by epoch, by session, by what is named; never by age."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenure.checkpoints.run_name import RunName
+from tenure.cleanup.orphans import Seen, is_orphan, nothing_seen
+
+UID = "0123456789ab"
+SEEN = Seen(
+    epoch=5,
+    holder="anna",
+    members=frozenset({"anna", "ben"}),
+    named=frozenset({f"runs/q/e00000003-dead-{UID}", "blobs/e00000002/checkpoints/q/7-x"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "orphan"),
+    [
+        (f"runs/q/e00000004-anna-{UID}", True),
+        (f"runs/q/e00000004-ben-{UID}", True),
+        (f"runs/q/e00000003-dead-{UID}", False),  # a checkpoint names it
+        (f"runs/q/e00000005-anna-{UID}", False),  # it is run in now
+        (f"runs/q/e00000006-ben-{UID}", False),  # a standby's mirror
+        (f"runs/q/e00000006-carl-{UID}", True),  # whose session is gone
+        (f"runs/q/e00000005-carl-{UID}", True),
+        (f"runs/q/e00000006-anna-{UID}", False),
+        (f"runs/q/e00000003-two-words-{UID}", True),
+        ("runs/q/notes.txt", False),
+        ("runs/q/", False),
+        (f"runs/q/e00000004-anna-{UID}/offsets", False),
+        ("blobs/e00000004/checkpoints/q/8-y", True),
+        ("blobs/e00000004/checkpoints/q/8-y.part-00", True),
+        ("blobs/e00000004/checkpoints/q/", True),
+        ("blobs/e00000004/", True),
+        ("blobs/e00000002/checkpoints/q/7-x", False),
+        ("blobs/e00000005/checkpoints/q/9-z", False),
+        ("blobs/e00000005/", False),
+        ("blobs/notes.txt", False),
+        ("blobs/e4", False),
+        ("rehearsals/ben/q-0", False),
+        ("rehearsals/carl/q-0", True),
+        ("rehearsals/carl/", True),
+        ("rehearsals/carl", False),
+        ("notes.txt", False),
+        ("", False),
+    ],
+)
+def test_by_epoch_session_and_name(path: str, orphan: bool) -> None:
+    assert is_orphan(path, SEEN) is orphan
+    assert not orphan or is_orphan(path, nothing_seen(epoch=5, holder="anna")), "what is none at least is none"
+
+
+MEMBERS = st.sampled_from(["anna", "ben", "carl", "e00000001-x", f"a-{UID}"])
+
+
+@given(st.integers(1, 10), MEMBERS, st.integers(1, 10), st.sets(MEMBERS), st.booleans())
+def test_what_may_still_be_run_never_is(epoch: int, member: str, term: int, members: set[str], named: bool) -> None:
+    path = str(RunName.new("q", epoch=epoch, member=member))
+    found = RunName.parse(path)
+    assert found is not None
+    assert (found.query, found.epoch, found.member) == ("q", epoch, member)
+    seen = Seen(term, "anna", frozenset(members), frozenset({path}) if named else frozenset())
+    may_be_run = named or (epoch >= term and member in {"anna", *members})
+    assert is_orphan(path, seen) is not may_be_run
