@@ -1,8 +1,8 @@
 """Mirrors: while somebody else leads, a standby fills the run directories that it will take over with.
 
 Promise: a mirror is named for the next epoch and its member, and nobody but that member in that very epoch runs on it.
-It is removed when the epoch became another's, or the standby ends in good order; what a killed member left, by the next
-one of its name. Not promised: that it is complete; a takeover brings what is missing, and `lag` says how much that was
+It is removed when the epoch became another's, or the standby ends in good order; what a killed member left, by a
+leader's sweep. Not promised: that it is complete; a takeover brings what is missing, and `lag` says how much that was
 when the mirror was last compared. Nobody waits for a mirror: one that cannot be had in time is done without.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from tenure.checkpoints.checkpoint import Checkpoint
-from tenure.checkpoints.run_name import RUNS, RunName
+from tenure.checkpoints.run_name import RunName
 from tenure.checkpoints.store import CheckpointStore
 from tenure.clock import Clock
 from tenure.coordination.candidates import Lag
@@ -139,7 +139,6 @@ class Mirrors:
                 self._lock.release()
 
     def _run(self) -> None:
-        swept = False
         while not self._clock.wait(self._stopped, timeout_s=ROUND_S):
             try:
                 newest_epoch = self._epoch()
@@ -151,11 +150,8 @@ class Mirrors:
                 with self._lock:
                     if self._stopped.is_set():
                         return
-                    if not swept:
-                        self._sweep(one.query, newest_epoch)
                     if self._clock.monotonic_s() >= one.again_s:
                         self._round(one, epoch=newest_epoch + 1)
-            swept = True
 
     def _round(self, one: _Mirror, *, epoch: int) -> None:
         try:
@@ -204,17 +200,6 @@ class Mirrors:
         if why != one.failed:
             one.failed = why
             self._events.emit(MirrorFailed(self._scope, query=one.query, why=why))
-
-    def _sweep(self, query: str, newest_epoch: int) -> None:
-        """Remove the mirrors of a member of this name that was killed: nobody has led in their epoch."""
-        folder = f"{RUNS}/{query}"
-        try:
-            for name in RunDirectory(f"{self._storage}/{folder}").list():
-                found = RunName.parse(f"{folder}/{name}")
-                if found is not None and found.member == self._member and found.epoch > newest_epoch:
-                    remove_tree(f"{self._storage}/{folder}/{name}")
-        except StorageError as error:
-            self._events.emit(BlobLeft(self._scope, address=folder, why=str(error)))
 
     def _discard(self, one: _Mirror) -> None:
         if one.mirrored is None:
