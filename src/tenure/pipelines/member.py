@@ -270,8 +270,10 @@ class Member:
             self._give_up(term, Ended.LOST if term.lost else asked or Ended.DIED)
             raise
         except Exception:
-            self._give_up(term, Ended.FAILED)
-            raise
+            if not term.lost:
+                self._give_up(term, Ended.FAILED)
+                raise
+            ended = Ended.LOST  # what it needed may have gone since, as nobody needs it any more
         if ended is Ended.STOPPED and not stop.is_set() and requests.finish_as is not None:
             ended = requests.finish_as
         self._give_up(term, ended)

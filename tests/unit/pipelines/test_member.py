@@ -9,7 +9,7 @@ import pytest
 
 from tenure.coordination.election import Flag
 from tenure.coordination.term import EPOCH, LEADER, Term
-from tenure.errors import DriverDied, QueryFailed, StoreUnavailable, TermLost, UsageError
+from tenure.errors import CorruptRunDirectory, DriverDied, QueryFailed, StoreUnavailable, TermLost, UsageError
 from tenure.pipelines.lifecycle import Ended
 from tenure.status.snapshot import take_snapshot
 from tenure.testing.faulty import FaultyStore, operation, writes_under
@@ -67,6 +67,18 @@ def test_a_lost_term_is_followed_by_another_one_under_a_new_session(scene: Scene
     assert driver.prepared == 1
     assert len(set(sessions)) == 2
     assert scene.words() == ["session ended", "finished"]
+
+
+def test_an_error_after_the_term_was_lost_is_none_of_the_member(scene: Scene) -> None:
+    """A leader that was paused wakes up, and finds that what it was reading was swept meanwhile."""
+
+    def late(term: Term) -> Ended:
+        term.liveness.end("the deadline passed without a renewal")
+        raise CorruptRunDirectory("runs/rows/e1-anna/offsets/0 is missing")
+
+    driver = Scripted(late, lambda term: Ended.IDLE)
+    assert scene.member(driver).run(stop=threading.Event()) is Ended.IDLE
+    assert driver.epochs == [1, 2]
 
 
 def test_a_driver_that_cannot_be_prepared_costs_no_term(scene: Scene) -> None:
