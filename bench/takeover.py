@@ -4,6 +4,8 @@ Two members run `bench/takeover_pipeline.py` on the embedded store, or on that o
 time. Each round does one of each, in turn, and waits until the standby is warm again:
 
 - `driver_killed`: SIGKILL of the leader's driver and its JVM; the agent lives.
+- `among_orphans`: the same, with `--orphans` files in the storage that dead leaders left; `sweep` is how long after its
+  first batch the successor has removed them, beside its batches.
 - `leader_killed`: SIGKILL of agent, driver and JVM, as a host that loses its power.
 - `paused`: SIGSTOP of all of them (the ttl is in the figure); woken afterwards.
 - `terminated`: SIGTERM to the agent.
@@ -38,19 +40,17 @@ from typing import Any
 from rich.console import Console
 
 from bench.harness import RESULTS, describe_machine
-from bench.takeover_figures import PHASES, Feeder, Takeover, medians, now, show
+from bench.takeover_figures import PHASES, SCOPE, Feeder, Takeover, medians, now, put_orphans, show
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.orders import Orders
-from tenure.coordination.records import Scope
 from tenure.status.snapshot import take_snapshot
 from tenure.testing.members import MemberProcess, read_events
 from tenure.testing.servers import STORES, NotInstalled, started
 from tenure.testing.waiting import wait_until
 
 PIPELINE = Path(__file__).with_name("takeover_pipeline.py")
-SCOPE = Scope("takeover")
 TTL_S = 4
 
 
@@ -62,11 +62,12 @@ def at(event: dict[str, Any]) -> datetime:
 class Bench:
     """Two members, their feeder, and a plain Spark beside them, for one size of the state."""
 
-    def __init__(self, folder: Path, store: str, keys: int, console: Console) -> None:
-        """`store`: its URL."""
+    def __init__(self, folder: Path, store: str, keys: int, orphans: int, console: Console) -> None:
+        """`store`: its URL. `orphans`: how many files dead leaders left in a round of `among_orphans`."""
         self.folder = folder
         self.store = store
         self.keys = keys
+        self.orphans = orphans
         self.console = console
         self.patience_s = 120 + keys / 10_000
         self.members: list[MemberProcess] = []
@@ -116,17 +117,22 @@ class Bench:
         self.wait(lambda: len(leader.events("BatchCommitted")) > batches + 3, "batches of the leader")
         faults: dict[str, Callable[[], None]] = {
             "driver_killed": lambda: os.killpg(leader.driver() or 0, signal.SIGKILL),
+            "among_orphans": lambda: os.killpg(leader.driver() or 0, signal.SIGKILL),
             "leader_killed": leader.kill,
             "paused": lambda: self.pause(leader),
             "terminated": leader.terminate,
             "switchover": self.switchover,
         }
+        orphans = put_orphans(self.folder, self.orphans) if name == "among_orphans" else []
         began = now()
         faults[name]()
         self.wait(
             lambda: [e for e in standby.events()[before:] if e["event"] == "BatchCommitted"], f"the successor: {name}"
         )
         took = self.measure(name, leader, standby, before=before, began=began)
+        if orphans:
+            self.wait(lambda: not any(path.exists() for path in orphans), "the sweep")
+            took.sweep_s = (now() - began).total_seconds() - took.seconds
         if name == "paused":
             leader.wake()
         if name in ("leader_killed", "terminated"):
@@ -246,10 +252,11 @@ class Bench:
 
 def main() -> int:
     """Run and print."""
-    scenarios = ["driver_killed", "leader_killed", "paused", "terminated", "switchover", "cold_spark"]
+    scenarios = ["driver_killed", "among_orphans", "leader_killed", "paused", "terminated", "switchover", "cold_spark"]
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--keys", type=int, nargs="+", default=[10, 5_000_000])
+    parser.add_argument("--orphans", type=int, default=100_000)
     parser.add_argument("--store", choices=STORES, default="sqlite")
     parser.add_argument("--scenarios", nargs="+", choices=scenarios, default=scenarios)
     arguments = parser.parse_args()
@@ -260,7 +267,10 @@ def main() -> int:
     for keys in arguments.keys:
         folder = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
         try:
-            with started(arguments.store, folder) as url, closing(Bench(folder, url, keys, console)) as bench:
+            with (
+                started(arguments.store, folder) as url,
+                closing(Bench(folder, url, keys, arguments.orphans, console)) as bench,
+            ):
                 found = bench.run(arguments.rounds, arguments.scenarios)
         except NotInstalled as missing:
             console.print(f"bench: {missing}")

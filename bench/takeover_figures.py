@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import threading
 from dataclasses import dataclass, field
@@ -16,11 +17,15 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.harness import describe_machine
+from tenure.coordination.encoding import new_uid
+from tenure.coordination.records import Scope
 
 FEED_S = 0.25
 KEEP = 240
 """How many files stay in the members' folder, which is listed for each batch, and when a query is declared; more where
 a batch of all keys takes longer than they last."""
+SCOPE = Scope("takeover")
+_IN_A_FOLDER = 1000
 PHASES = ("notice", "elect", "seed", "start", "first_batch")
 
 
@@ -36,6 +41,8 @@ class Takeover:
     seconds: float
     after_grant: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
+    sweep_s: float | None = None
+    """From the first batch until all orphans were gone; None: there were none."""
 
 
 class Feeder:
@@ -77,6 +84,24 @@ class Feeder:
         self._number += 1
 
 
+def put_orphans(folder: Path, count: int) -> list[Path]:
+    """What dead leaders left in the storage: half of the files in run directories, half of them blobs; all at once.
+    Returns the folders with all of them."""
+    made, storage = folder / "orphans", folder / "storage" / SCOPE
+    names = [f"runs/keys/e00000000-gone-{new_uid()[:12]}/state" for _ in range(0, count // 2, _IN_A_FOLDER)]
+    names += [f"blobs/e00000000/checkpoints/{number:04d}" for number in range(0, count // 2, _IN_A_FOLDER)]
+    for name in names:
+        (made / name).mkdir(parents=True)
+        for number in range(_IN_A_FOLDER):
+            (made / name / f"{number:04d}").touch()
+    (storage / "blobs").mkdir(exist_ok=True)
+    tops = sorted({"/".join(name.split("/")[: 3 if name.startswith("runs") else 2]) for name in names})
+    for top in tops:
+        (made / top).rename(storage / top)
+    shutil.rmtree(made)
+    return [storage / top for top in tops]
+
+
 def medians(found: dict[str, list[Takeover]]) -> dict[str, Any]:
     """The figures of one size of the state."""
     figures: dict[str, Any] = {}
@@ -86,9 +111,15 @@ def medians(found: dict[str, list[Takeover]]) -> dict[str, Any]:
         figures[name] = {key: round(seconds, 3), "worst_s": round(max(one.seconds for one in takeovers), 3)}
         if name != "cold_spark":
             figures[name]["median_after_grant_s"] = round(statistics.median(one.after_grant for one in takeovers), 3)
+            swept = [one.sweep_s for one in takeovers if one.sweep_s is not None]
+            if swept:
+                figures[name]["median_sweep_s"] = round(statistics.median(swept), 3)
             figures[name]["phases_s"] = {
                 phase: round(statistics.median(one.phases[phase] for one in takeovers), 3) for phase in PHASES
             }
+    if {"driver_killed", "among_orphans"} <= figures.keys():
+        among, none = (figures[name]["median_after_grant_s"] for name in ("among_orphans", "driver_killed"))
+        figures["ratios"] = {"after_grant_among_orphans": round(among / none, 3)}
     return figures
 
 
@@ -99,6 +130,8 @@ def show(figures: dict[str, dict[str, Any]], rounds: int, console: Console) -> N
         table.add_column(heading, justify="left" if heading == "scenario" else "right")
     for keys, found in figures.items():
         for name, one in found.items():
+            if name == "ratios":
+                continue
             median = one.get("median_s", one.get("median_gap_s"))
             phases = [f"{one['phases_s'][phase]:.2f}" if "phases_s" in one else "" for phase in PHASES]
             table.add_row(
