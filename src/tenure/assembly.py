@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -17,18 +17,14 @@ from typing import TYPE_CHECKING, Final
 from tenure.backends.registry import open_store
 from tenure.blobs.filesystem import FileBlobs
 from tenure.blobs.folders import Folders
-from tenure.checkpoints.run_name import RUNS
+from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
-from tenure.cleanup.cleaner import Cleaner, Leavings
-from tenure.cleanup.leavings import leavings_of
-from tenure.cleanup.sweeper import Sweeper
-from tenure.cleanup.sweeping import Office, orphans_of
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.term import EPOCH, Term, check_term
-from tenure.errors import UsageError
+from tenure.coordination.term import EPOCH
+from tenure.errors import StorageError, UsageError
 from tenure.events import Events, JsonLines, Subscriber
 from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.pipelines.child import ChildProcess, Start
@@ -123,81 +119,6 @@ def result_store(
     return ResultStore(handles, scope)
 
 
-def scope_leavings(
-    store: CoordinationStore, scope: Scope, *, settings: Settings, clock: Clock, events: Events = Events.nobody
-) -> Mapping[str, Leavings]:
-    """What the pipeline of a scope leaves, by the rows of the plan."""
-    return leavings_of(
-        store,
-        scope,
-        storage=Folders(storage_url(settings, scope)),
-        handles=lambda query: checkpoint_handles(store, scope, query, settings=settings, clock=clock, events=events),
-        clock=clock,
-    )
-
-
-def scope_cleaner(
-    store: CoordinationStore,
-    scope: Scope,
-    *,
-    more: Mapping[str, Leavings],
-    settings: Settings,
-    clock: Clock,
-    events: Events,
-) -> Cleaner:
-    """What removes all that the pipeline of a scope left. `more`: the rows of the plan that need its sinks."""
-    leavings = scope_leavings(store, scope, settings=settings, clock=clock, events=events)
-    return _cleaner({**leavings, **more}, store, scope, settings=settings, clock=clock, events=events)
-
-
-def scope_orphans(
-    store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings, clock: Clock
-) -> Mapping[str, Leavings]:
-    """What nobody needs in the storage of a pipeline that goes on, by the rows of the plan."""
-    return orphans_of(
-        store,
-        scope,
-        office,
-        storage=Folders(storage_url(settings, scope)),
-        checkpoints=lambda query: checkpoint_store(store, scope, query, settings=settings, clock=clock),
-    )
-
-
-def scope_sweeper(
-    store: CoordinationStore,
-    scope: Scope,
-    term: Term,
-    *,
-    more: Mapping[str, Leavings],
-    settings: Settings,
-    clock: Clock,
-    events: Events,
-) -> Sweeper:
-    """What removes that which nobody needs, beside the batches of a term. `more`: as in `scope_cleaner`."""
-    orphans = scope_orphans(store, scope, Office(term.epoch, term.holder), settings=settings, clock=clock)
-    cleaner = _cleaner({**orphans, **more}, store, scope, settings=settings, clock=clock, events=events)
-    return Sweeper(cleaner, term, policy=settings.cleanup_policy(), clock=clock, events=events)
-
-
-def _cleaner(
-    leavings: Mapping[str, Leavings],
-    store: CoordinationStore,
-    scope: Scope,
-    *,
-    settings: Settings,
-    clock: Clock,
-    events: Events,
-) -> Cleaner:
-    return Cleaner(
-        leavings,
-        check=lambda term: check_term(store, term, clock=clock),
-        scope=scope,
-        policy=settings.cleanup_policy(),
-        clock=clock,
-        events=events,
-    )
-
-
 def assemble(
     settings: Settings,
     *,
@@ -256,7 +177,7 @@ def assemble(
         # Where there is nothing of the scope, nothing is made either: it may have been cleaned up.
         own = storage_url(settings, scope)
         FileBlobs(own if Folders(own).entries() else settings.required("storage")).check_writable()
-        used = bool(Folders(own).entries(RUNS))
+        used = _is_used(own)
         store = wrap_store(scope_store(settings, clock=clock))
         # A store that cannot be used is told before Spark takes its seconds to start.
         if store.read(scope, EPOCH) is None and used:
@@ -291,6 +212,16 @@ def assemble(
         kill=driver.kill,
         close=close,
     )
+
+
+def _is_used(own: str) -> bool:
+    """Whether a pipeline has run with this part of the storage."""
+    storage = Folders(own)
+    try:
+        found = [f"{RUNS}/{query.name}" for query in storage.entries(RUNS)]
+        return any(RunName.parse(f"{path}/{run.name}") for path in found for run in storage.entries(path))
+    except StorageError:
+        return False  # a link, say: what cannot be looked at will not be swept either
 
 
 def _metrics(member: str) -> Metrics:

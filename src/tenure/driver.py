@@ -14,9 +14,7 @@ from collections.abc import Callable
 from tenure.assembly import (
     checkpoint_store,
     member_events,
-    scope_cleaner,
     scope_store,
-    scope_sweeper,
     storage_url,
     submit_of,
 )
@@ -26,6 +24,7 @@ from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import UsageError
 from tenure.events import Events, Subscriber
+from tenure.housekeeping import scope_cleaner, scope_sweeper
 from tenure.pipelines.child import become_child
 from tenure.pipelines.link import Begin, Link
 from tenure.pipelines.loading import load_pipeline

@@ -46,12 +46,17 @@ def is_orphan(path: str, seen: Seen) -> bool:
         return False
     run = RunName.parse(path)
     if run is not None:
+        if run.epoch > seen.epoch + 1:
+            return False  # nobody of this store can have made it
+        if run.epoch == seen.epoch:
+            return run.member != seen.holder  # a mirror of somebody who was not elected
         return run.epoch < seen.epoch or _is_gone(run.member, seen)
     blob = _BLOB.fullmatch(path)
     if blob is not None:
         return int(blob["epoch"]) < seen.epoch
     rehearsal = _REHEARSAL.fullmatch(path)
-    return rehearsal is not None and _is_gone(rehearsal["member"], seen)
+    # Whoever leads does not rehearse; to whom it happens that a rehearsal is removed, tries again.
+    return rehearsal is not None and (rehearsal["member"] == seen.holder or _is_gone(rehearsal["member"], seen))
 
 
 def _is_gone(member: str, seen: Seen) -> bool:

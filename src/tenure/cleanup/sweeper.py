@@ -1,8 +1,8 @@
 """Sweeps beside the batches of a leader: what dead leaders and members left goes, as long as the term is held.
 
-Promise: nothing of it is in the way of a batch: it has a thread of its own, begins when `ready` says so, and an error
-of it is an event. It looks again by the policy, failed or not, since a run directory is named until its checkpoints are
-dropped, and a fenced leader may leave something at any time. Not promised: that `stop` waits for a removal that has
+Promise: no batch waits for it: it has a thread of its own, begins when `ready` says so, and an error of it is an event.
+It looks again by the policy, failed or not, since a run directory is named until its checkpoints are dropped, and a
+fenced leader may leave something at any time. Not promised: that `stop` waits for a removal that has
 begun; that is harmless at any time.
 """
 
@@ -11,14 +11,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 
-from tenure.cleanup.cleaner import STOPPED, Cleaner, StopOrLost, told
+from tenure.cleanup.cleaner import STOPPED, Cleaner, Left, StopOrLost, told
 from tenure.clock import Clock
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
 from tenure.errors import TermLost
 from tenure.events import Events, OrphansFound, Swept
-from tenure.retry import RetryPolicy
+from tenure.retry import RetryPolicy, exponential_delay
+
+LOOKS = exponential_delay(initial=timedelta(seconds=1), maximum=timedelta(hours=1))
+"""How long after each sweep the next one is."""
 
 _LOOK_S = 0.2
 """How often it looks whether it may begin, or shall stop."""
@@ -27,15 +31,26 @@ _LOOK_S = 0.2
 class Sweeper:
     """The sweeps of one term. Used by one thread, and has one."""
 
-    def __init__(self, cleaner: Cleaner, term: Term, *, policy: RetryPolicy, clock: Clock, events: Events) -> None:
-        """`policy`: how long after each sweep the next one is; without delays there is one."""
+    def __init__(
+        self,
+        cleaner: Cleaner,
+        term: Term,
+        *,
+        look_first: Callable[[], None] = lambda: None,
+        policy: RetryPolicy = LOOKS,
+        clock: Clock,
+        events: Events,
+    ) -> None:
+        """`look_first` raises what speaks against any sweep. `policy`: without delays there is one."""
         self._cleaner = cleaner
         self._term = term
+        self._look_first = look_first
         self._policy = policy
         self._clock = clock
         self._events = events
         self._stopped = threading.Event()
-        self._turn = threading.Lock()  # held by the one sweep that goes on
+        self._turn = threading.Lock()  # held by the one sweep that goes on, guards the next one
+        self._left = 0  # how much the last sweep left
 
     def start(self, *, ready: Callable[[], bool]) -> None:
         """Begin once `ready()` is true, in a thread that ends with `stop` or with the term."""
@@ -84,16 +99,26 @@ class Sweeper:
         def found(row: str, count: int) -> None:
             self._events.emit(OrphansFound(scope, epoch=epoch, row=row, count=count))
 
-        with self._turn:
-            try:
-                removed, left = self._cleaner.walk(self._term, stop=over, on_found=found)
-                left = [one for one in left if one.why != STOPPED]
-                count, first = len(left), told(left)
-            except TermLost:
-                raise
-            except Exception as error:  # noqa: BLE001 - a storage's client raises what it likes; no batch depends on it
-                removed, count, first = 0, 1, str(error).split("\n", 1)[0] or type(error).__name__
-        if not (removed or count):
-            return
-        seconds = self._clock.monotonic_s() - began_s
-        self._events.emit(Swept(scope, epoch=epoch, removed=removed, left=count, first=first, seconds=seconds))
+        while not self._turn.acquire(timeout=_LOOK_S):
+            if over.is_set():
+                return
+        try:
+            removed, left = self._walk(over, found)
+            before, self._left = self._left, len(left)
+        finally:
+            self._turn.release()
+        if removed or left or before:
+            seconds = self._clock.monotonic_s() - began_s
+            swept = Swept(scope, epoch=epoch, removed=removed, left=len(left), first=told(left), seconds=seconds)
+            self._events.emit(swept)
+
+    def _walk(self, over: Flag, found: Callable[[str, int], None]) -> tuple[int, list[Left]]:
+        """How much went, and what is left; what nobody tried to remove is neither. Raises TermLost."""
+        try:
+            self._look_first()
+            removed, left = self._cleaner.walk(self._term, stop=over, on_found=found)
+        except TermLost:
+            raise
+        except Exception as error:  # noqa: BLE001 - a storage's client raises what it likes, and no batch depends on it
+            return 0, [Left("storage", "what is there", str(error).split("\n", 1)[0] or type(error).__name__)]
+        return removed, [one for one in left if one.why != STOPPED]

@@ -22,6 +22,7 @@ from tenure.assembly import assemble, checkpoint_store
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Narrator, Output, complain, print_json, show
 from tenure.cli.results import cleanup_app, result_app
+from tenure.cli.sweep import sweep_app
 from tenure.cli.verbs import failover, list_members, pause, restart, resume, show_members, switchover
 from tenure.clock import SystemClock
 from tenure.errors import HandleNotFound, StorageError, TenureError, UsageError
@@ -35,6 +36,7 @@ checkpoints_app = typer.Typer(no_args_is_help=True, help="Look at the checkpoint
 app.add_typer(checkpoints_app, name="checkpoints")
 app.add_typer(result_app, name="result")
 app.add_typer(cleanup_app, name="cleanup")
+app.add_typer(sweep_app, name="sweep")
 for verb in (list_members, switchover, failover, pause, resume, restart):
     app.command(verb.__name__.removesuffix("_members"))(verb)
 

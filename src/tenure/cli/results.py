@@ -10,18 +10,17 @@ from typing import Any
 
 import typer
 
-from tenure.assembly import identify, result_store, scope_leavings, scope_orphans
+from tenure.assembly import identify, result_store
 from tenure.cleanup.cleaner import CANNOT, Leavings
 from tenure.cleanup.plan import PLAN, Row
-from tenure.cleanup.sweeping import Office
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Output, print_json, show
 from tenure.clock import SystemClock
 from tenure.coordination.election import observe
 from tenure.coordination.holding import held
 from tenure.coordination.records import Scope
-from tenure.coordination.store import CoordinationStore
 from tenure.errors import UsageError
+from tenure.housekeeping import office_now, scope_is_ours, scope_leavings, scope_orphans
 from tenure.results.result import Result, Stage
 from tenure.results.store import RESULTS, result_in
 from tenure.settings import load_settings
@@ -102,7 +101,9 @@ def cleanup_status(
     with open_scope(settings) as (opened, name):
         found = result_store(opened, name, settings=settings, clock=_CLOCK).read()
         if found is None:
-            leavings = scope_orphans(opened, name, _office(opened, name), settings=settings, clock=_CLOCK)
+            office = office_now(opened, name)
+            scope_is_ours(opened, name, office, settings=settings)
+            leavings = scope_orphans(opened, name, office, settings=settings, clock=_CLOCK)
         else:
             leavings = scope_leavings(opened, name, settings=settings, clock=_CLOCK)
         rows = [_left(row, leavings[row.name]) for row in PLAN if row.name in leavings]
@@ -117,14 +118,6 @@ def cleanup_status(
         return
     shown = [{**row, "count": len(row["names"]), "names": _some(row["names"])} for row in rows]
     show(shown, output=output, title=title, columns=("left", "count", "names", "trouble"))
-
-
-def _office(store: CoordinationStore, scope: Scope) -> Office:
-    """As the leader looks at the storage, or the next one will."""
-    view = observe(store, scope)
-    if view.leader is not None:
-        return Office(view.epoch, view.leader)
-    return Office(1 if view.office is None else view.office.epoch + 1, "")
 
 
 def _left(row: Row, leavings: Leavings) -> dict[str, Any]:

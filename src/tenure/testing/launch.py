@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from tenure import assembly
+from tenure import assembly, housekeeping
 from tenure.cleanup.cleaner import Cleaner, Leavings
 from tenure.cli import main as cli
 from tenure.clock import SystemClock
@@ -316,7 +316,7 @@ def _drive(faults: Faults) -> None:
     with (
         patch.object(driver_module, "FencedStream", SteppedStream),
         patch.object(stream_module, "seed_mirrored", stepped_seed),
-        patch.object(assembly, "Cleaner", stepped_cleaner),
+        patch.object(housekeeping, "Cleaner", stepped_cleaner),
     ):
         code = serve(
             link,

@@ -11,7 +11,7 @@ from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RunName
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.cleanup.cleaner import Cleaner, Leavings
-from tenure.cleanup.sweeping import Office, orphans_of
+from tenure.cleanup.sweeping import Office, check_ours, orphans_of
 from tenure.coordination.term import Term, check_term
 from tenure.events import Events
 from tenure.handles.store import HandleStore
@@ -100,6 +100,11 @@ class Pipeline:
             storage=storage,
             checkpoints=lambda query: CheckpointStore(self.handles(member), query=query),
         )
+
+    def check_ours(self) -> None:
+        """Raises StorageError: the storage is another store's."""
+        member, term = self.leaders[-1]
+        check_ours(member.store, SCOPE, Office(term.epoch, term.holder), storage=Folders(str(self.root)))
 
     def orphans(self) -> list[str]:
         return [name for leavings in self.found().values() for name in leavings.find()]

@@ -28,7 +28,9 @@ SEEN = Seen(
         (f"runs/q/e00000006-ben-{UID}", False),  # a standby's mirror
         (f"runs/q/e00000006-carl-{UID}", True),  # whose session is gone
         (f"runs/q/e00000005-carl-{UID}", True),
+        (f"runs/q/e00000005-ben-{UID}", True),  # he was not elected: nobody can run in it
         (f"runs/q/e00000006-anna-{UID}", False),
+        (f"runs/q/e00000007-carl-{UID}", False),  # of another store: here nobody mirrors for an epoch so far ahead
         (f"runs/q/e00000003-two-words-{UID}", True),
         ("runs/q/notes.txt", False),
         ("runs/q/", False),
@@ -44,6 +46,7 @@ SEEN = Seen(
         ("blobs/e4", False),
         ("rehearsals/ben/q-0", False),
         ("rehearsals/carl/q-0", True),
+        ("rehearsals/anna/q-0", True),  # she leads
         ("rehearsals/carl/", True),
         ("rehearsals/carl", False),
         ("notes.txt", False),
@@ -65,5 +68,6 @@ def test_what_may_still_be_run_never_is(epoch: int, member: str, term: int, memb
     assert found is not None
     assert (found.query, found.epoch, found.member) == ("q", epoch, member)
     seen = Seen(term, "anna", frozenset(members), frozenset({path}) if named else frozenset())
-    may_be_run = named or (epoch >= term and member in {"anna", *members})
+    mirrored = epoch == term + 1 and member in {"anna", *members}
+    may_be_run = named or mirrored or (epoch == term and member == "anna") or epoch > term + 1
     assert is_orphan(path, seen) is not may_be_run

@@ -65,11 +65,14 @@ class Scene:
             events=Events.nobody,
         )
         self.cleaner = cleaner
+        self.look_first: Callable[[], None] = lambda: None
 
     def run(self, policy: RetryPolicy = POLICY, *, ready: Callable[[], bool] = lambda: True) -> None:
         """Sweep until it ends by itself."""
         events = Events(self.told.append)
-        self.sweeper = Sweeper(self.cleaner, self.term, policy=policy, clock=self.clock, events=events)
+        self.sweeper = Sweeper(
+            self.cleaner, self.term, look_first=self.look_first, policy=policy, clock=self.clock, events=events
+        )
         self.sweeper.start(ready=ready)
         wait_until(lambda: all(thread.name != "tenure-sweep" for thread in threading.enumerate()), SOON)
 
@@ -126,6 +129,44 @@ def test_what_cannot_go_is_tried_again_and_keeps_nothing_else(scene: Scene) -> N
     assert scene.runs.names == scene.blobs.names == []
 
 
+def test_what_went_by_itself_is_told_too(scene: Scene) -> None:
+    """Else the gauge would say for ever that something is left."""
+    scene.runs.names = ["a"]
+
+    def refuse(name: str) -> None:
+        scene.runs.names = []  # somebody else removes it
+        raise StorageError("it is busy")
+
+    scene.runs.refuse = refuse
+    scene.run()
+    swept = [event for event in scene.told if isinstance(event, Swept)]
+    assert [(event.removed, event.left) for event in swept] == [(0, 1), (0, 0)]
+
+
+def test_what_speaks_against_any_sweep_keeps_everything(scene: Scene) -> None:
+    def refuse() -> None:
+        raise StorageError("another store's")
+
+    scene.runs.names, scene.look_first = ["a"], refuse
+    scene.run()
+    assert scene.runs.names == ["a"]
+    assert scene.runs.looked_s == []
+    assert {event.first for event in scene.told if isinstance(event, Swept)} == {
+        "storage: what is there (another store's)"
+    }
+
+
+def test_the_last_one_does_not_wait_for_one_that_hangs(scene: Scene) -> None:
+    scene.run(no_retry())
+    scene.runs.names = ["a"]
+    scene.runs.looked_s.clear()
+    stop = threading.Event()
+    with scene.sweeper._turn:
+        threading.Timer(0.3, stop.set).start()
+        scene.sweeper.last(stop=stop)
+    assert scene.runs.looked_s == []
+
+
 @pytest.mark.parametrize("error", [OSError("the client is confused"), ValueError("x")], ids=lambda e: type(e).__name__)
 def test_whatever_a_storage_raises_ends_one_sweep_only(scene: Scene, error: Exception) -> None:
     scene.runs.names = ["a"]
@@ -138,7 +179,7 @@ def test_whatever_a_storage_raises_ends_one_sweep_only(scene: Scene, error: Exce
     scene.runs.refuse = refuse
     scene.run()
     assert [event for event in scene.told if isinstance(event, Swept)] == [
-        Swept("rows", epoch=3, removed=0, left=1, first=str(error), seconds=0.0),
+        Swept("rows", epoch=3, removed=0, left=1, first=f"storage: what is there ({error})", seconds=0.0),
         Swept("rows", epoch=3, removed=1, left=0, first="", seconds=0.0),
     ]
 

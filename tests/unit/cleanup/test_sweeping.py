@@ -12,7 +12,7 @@ from tenure.checkpoints.checkpoint import checkpoint_name
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.coordination.records import Put
 from tenure.coordination.term import Term, check_term
-from tenure.errors import CorruptCheckpoint, TermLost
+from tenure.errors import CorruptCheckpoint, StorageError, TermLost
 from tests.faults.lab import SCOPE, Crash, Crasher, Lab
 from tests.unit.cleanup.going_on import KEEP, QUERY, Pipeline
 
@@ -114,7 +114,13 @@ def test_mirrors_and_rehearsals_stay_while_their_member_s_session_lives(pipeline
     assert not pipeline.has(mirror)
     assert not pipeline.has("rehearsals/ben")
     assert pipeline.has(own)
-    assert pipeline.has(f"runs/{QUERY}")
+
+
+def test_the_folder_of_a_query_stays(pipeline: Pipeline) -> None:
+    """A leader that starts would have to make it again in that very moment."""
+    pipeline.directory("gone", epoch=2, query="other")
+    assert pipeline.sweep() == []
+    assert not list((pipeline.root / "runs" / "other").iterdir())
 
 
 def test_what_others_put_there_stays_and_links_are_not_followed(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -170,10 +176,11 @@ def test_the_storage_is_listed_before_the_records_are_read(pipeline: Pipeline) -
     made: list[str] = []
 
     def appear(call: object, proceed: Callable[[], object]) -> object:
+        found = proceed()
         if not made:
             made.append(pipeline.directory("carl", epoch=2))
             pipeline.standby("carl")
-        return proceed()
+        return found
 
     member.store.script(appear, when=lambda call: call.operation == "list")
     assert pipeline.sweep() == []
@@ -275,3 +282,35 @@ def test_corrupt_is_no_reason_to_stop(pipeline: Pipeline) -> None:
         "run directories and mirrors: it waits for staged output",
     ]
     assert not pipeline.has(lost)
+
+
+# --- whose storage it is ----------------------------------------------------------------------------------------
+
+
+def test_the_storage_is_that_of_the_store(pipeline: Pipeline) -> None:
+    pipeline.put(f"{pipeline.run}/commits/0")
+    pipeline.put(f"{pipeline.directory('ben', epoch=2)}/state/0/0/1.zip")
+    pipeline.check_ours()
+    pipeline.next_leader("ben")
+    pipeline.check_ours()
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        (f"runs/{QUERY}/e00000003-x-0123456789ab/offsets/0", "the newest epoch in the store is 1"),
+        (f"runs/{QUERY}/e00000002-x-0123456789ab/metadata", "the newest epoch in the store is 1"),
+        ("runs/other/e00000001-x-0123456789ab/commits/0", "the store has no checkpoint of query 'other'"),
+    ],
+    ids=["far ahead", "somebody runs ahead", "planned elsewhere"],
+)
+def test_two_stores_with_one_storage_are_told(pipeline: Pipeline, path: str, why: str) -> None:
+    """Each would sweep away what the other one names."""
+    pipeline.put(path)
+    with pytest.raises(StorageError, match=why):
+        pipeline.check_ours()
+
+
+def test_a_first_batch_that_was_never_planned_is_nobody_else_s(pipeline: Pipeline) -> None:
+    pipeline.put("runs/other/e00000001-x-0123456789ab/offsets/0")
+    pipeline.check_ours()

@@ -1,0 +1,135 @@
+"""Builds what cleans up and sweeps, from settings: for drivers and for commands.
+
+Promise: like `assembly`, it wires, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tenure.assembly import checkpoint_handles, checkpoint_store, storage_url
+from tenure.blobs.folders import Folders
+from tenure.cleanup.cleaner import Cleaner, Leavings
+from tenure.cleanup.leavings import leavings_of
+from tenure.cleanup.orphans import Seen
+from tenure.cleanup.sweeper import Sweeper
+from tenure.cleanup.sweeping import Office, check_ours, orphans_of, seen_now
+from tenure.clock import Clock
+from tenure.coordination.election import observe
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.coordination.term import Term, check_term
+from tenure.errors import UsageError
+from tenure.events import Events
+from tenure.settings import Settings
+
+
+def scope_leavings(
+    store: CoordinationStore, scope: Scope, *, settings: Settings, clock: Clock, events: Events = Events.nobody
+) -> Mapping[str, Leavings]:
+    """What the pipeline of a scope leaves, by the rows of the plan."""
+    return leavings_of(
+        store,
+        scope,
+        storage=Folders(storage_url(settings, scope)),
+        handles=lambda query: checkpoint_handles(store, scope, query, settings=settings, clock=clock, events=events),
+        clock=clock,
+    )
+
+
+def scope_cleaner(
+    store: CoordinationStore,
+    scope: Scope,
+    *,
+    more: Mapping[str, Leavings],
+    settings: Settings,
+    clock: Clock,
+    events: Events,
+) -> Cleaner:
+    """What removes all that the pipeline of a scope left. `more`: the rows of the plan that need its sinks."""
+    leavings = scope_leavings(store, scope, settings=settings, clock=clock, events=events)
+    return _cleaner({**leavings, **more}, store, scope, settings=settings, clock=clock, events=events)
+
+
+def scope_orphans(
+    store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings, clock: Clock
+) -> Mapping[str, Leavings]:
+    """What nobody needs in the storage of a pipeline that goes on, by the rows of the plan; once `scope_is_ours`."""
+    return orphans_of(
+        store,
+        scope,
+        office,
+        storage=Folders(storage_url(settings, scope)),
+        checkpoints=lambda query: checkpoint_store(store, scope, query, settings=settings, clock=clock),
+    )
+
+
+def office_now(store: CoordinationStore, scope: Scope) -> Office:
+    """As whom the leader looks at the storage, or the next one will.
+
+    Raises StoreUnavailable, CorruptRecord; UsageError: nobody ever led there, so it may be another store that names
+    what is in the storage.
+    """
+    view = observe(store, scope)
+    if view.office is None:
+        raise UsageError(f"nobody ever led scope {scope!r} in this store", fix="name the store that it runs with")
+    return Office(view.office.epoch + 1, "") if view.leader is None else Office(view.epoch, view.leader)
+
+
+def scope_seen(store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings, clock: Clock) -> Seen:
+    """What the records of a scope say now, for who has listed its storage before. Raises StorageError, StoreError,
+    Corrupt."""
+    scope_is_ours(store, scope, office, settings=settings)
+    return seen_now(
+        store,
+        scope,
+        office,
+        checkpoints=lambda query: checkpoint_store(store, scope, query, settings=settings, clock=clock),
+    )
+
+
+def scope_is_ours(store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings) -> None:
+    """Raise StorageError when the storage has what cannot be of this store; StoreError."""
+    check_ours(store, scope, office, storage=Folders(storage_url(settings, scope)))
+
+
+def scope_sweeper(
+    store: CoordinationStore,
+    scope: Scope,
+    term: Term,
+    *,
+    more: Mapping[str, Leavings],
+    settings: Settings,
+    clock: Clock,
+    events: Events,
+) -> Sweeper:
+    """What removes that which nobody needs, beside the batches of a term. `more`: as in `scope_cleaner`."""
+    office = Office(term.epoch, term.holder)
+    orphans = scope_orphans(store, scope, office, settings=settings, clock=clock)
+    cleaner = _cleaner({**orphans, **more}, store, scope, settings=settings, clock=clock, events=events)
+    return Sweeper(
+        cleaner,
+        term,
+        look_first=lambda: scope_is_ours(store, scope, office, settings=settings),
+        clock=clock,
+        events=events,
+    )
+
+
+def _cleaner(
+    leavings: Mapping[str, Leavings],
+    store: CoordinationStore,
+    scope: Scope,
+    *,
+    settings: Settings,
+    clock: Clock,
+    events: Events,
+) -> Cleaner:
+    return Cleaner(
+        leavings,
+        check=lambda term: check_term(store, term, clock=clock),
+        scope=scope,
+        policy=settings.cleanup_policy(),
+        clock=clock,
+        events=events,
+    )

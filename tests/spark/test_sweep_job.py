@@ -1,0 +1,99 @@
+"""The sweep of a large tree by Spark: deep, flat and skewed, each file once, nothing that is needed, and on after a
+crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tenure.cleanup.orphans import Seen
+from tenure.clock import SystemClock
+from tenure.spark.sweep import planning
+from tenure.spark.sweep.applying import Applied, apply_plan
+from tenure.spark.sweep.plan import Plan
+from tenure.spark.sweep.planning import Progress
+
+pytestmark = pytest.mark.spark
+
+KEPT = "runs/q/e00000002-anna-0123456789ab"
+SEEN = Seen(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
+
+DEEP = [
+    f"runs/q/e00000001-anna-{number:012x}/{'/'.join('state' for _ in range(number))}/1.zip" for number in range(1, 60)
+]
+FLAT = [f"blobs/e00000001/checkpoints/q/{number:012d}-lost" for number in range(700)]
+SKEWED = [f"runs/q/e00000001-dead-{0:012x}/state/0/{number % 3}/{number}.zip" for number in range(400)]
+NEEDED = [f"{KEPT}/offsets/{number}" for number in range(50)] + ["blobs/e00000003/checkpoints/q/new"]
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("sweep") / "storage"
+    for path in (*DEEP, *FLAT, *SKEWED, *NEEDED):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("xyz")
+    return root
+
+
+def files(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+def make(storage: Path, folder: Path, start: Callable[[], SparkSession], told: list[Progress]) -> Plan:
+    plan = Plan(str(folder))
+    planning.make_plan(
+        plan,
+        scope="rows",
+        storage=f"file://{storage}",
+        see=lambda: SEEN,
+        now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
+        start_spark=start,
+        on_progress=told.append,
+        small=100,
+        budget=40,
+    )
+    return plan
+
+
+def test_a_large_tree_is_planned_and_removed_and_goes_on_after_a_crash(
+    spark: SparkSession, storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Progress] = []
+    monkeypatch.setattr(planning, "PART", 200)
+    plan = make(storage, tmp_path / "plan", lambda: spark, told)
+    orphans = {*DEEP, *FLAT, *SKEWED}
+    about = plan.about()
+    assert (about.listed, about.files, about.bytes) == (len(orphans) + len(NEEDED), len(orphans), 3 * len(orphans))
+    assert len(told) > 2, "several rounds"
+    assert told[-1] == Progress(len(told), about.listed, 0)
+    planned = [path for part in plan.parts() for path in plan.read_files(part)["path"].to_pylist()]
+    assert sorted(planned) == sorted(orphans), "each once"
+    assert len(plan.parts()) > 3
+    assert files(storage) == {*orphans, *NEEDED}, "nothing is removed by a plan"
+    assert not (tmp_path / "plan" / "listing").exists()
+
+    seen: list[Applied] = []
+
+    class Killed(BaseException): ...
+
+    def die(applied: Applied) -> None:
+        seen.append(applied)
+        if applied.parts:
+            raise Killed
+
+    def go_on(**named: Any) -> Applied:
+        return apply_plan(plan, storage=str(storage), start_spark=lambda: spark, clock=SystemClock(), **named)
+
+    with pytest.raises(Killed):
+        go_on(on_progress=die)
+    assert 0 < seen[-1].parts < seen[-1].of
+    done = go_on()
+    assert (done.parts, done.removed, done.gone, done.failed) == (len(plan.parts()), len(orphans), 0, 0)
+    assert files(storage) == set(NEEDED)
+    assert [path.name for path in (storage / "runs" / "q").iterdir()] == [KEPT.rsplit("/", 1)[-1]]
+    assert [path.name for path in (storage / "blobs").iterdir()] == ["e00000003"]
