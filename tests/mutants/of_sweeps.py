@@ -58,6 +58,12 @@ OF_SWEEPS: Final = (
         on(SWEEPS + "test_the_storage_is_listed_before_the_records_are_read", *ALL),
     ),
     Mutant(
+        "sweeps-another-store-s-storage",
+        "nobody looks whether the storage is that of the store",
+        (Change("cleanup/sweeper.py", "            self._look_first()\n", ""),),
+        ("tests/unit/cleanup/test_sweeper.py::test_what_speaks_against_any_sweep_keeps_everything",),
+    ),
+    Mutant(
         "staged-before-it-is-in-the-sink",
         "staged output of a planned batch goes before the table has the batch (I8)",
         (Change(STAGED, " or path.batch <= newest\n", " or path.batch <= planned.batch\n"),),

@@ -60,7 +60,7 @@ class Folders:
         full = self._path(path)
         try:
             if not self._local:
-                self._fs.rm(full, recursive=True)
+                self._remove_remote(full)
             elif os.path.isdir(full) and not os.path.islink(full):
                 shutil.rmtree(full)
             else:
@@ -70,6 +70,13 @@ class Folders:
                 raise StorageError(f"cannot remove {full}: it changes meanwhile") from None
         except OSError as error:
             raise _failed("remove", full, error) from error
+
+    def _remove_remote(self, full: str) -> None:
+        self._fs.rm(full, recursive=True)
+        self._fs.invalidate_cache()
+        left = self._fs.find(full)  # s3fs is silent about keys that it was not allowed to delete
+        if left:
+            raise StorageError(f"cannot remove {full}: {len(left)} objects in it stay", fix="check the permissions")
 
     def is_empty(self, path: str = "") -> bool:
         """Whether there is such a folder, with nothing in it. An object store has none."""

@@ -1,15 +1,16 @@
 """What is known of the attempts at batches of one query, for whoever looks for what is left of them.
 
-Promise: an id of a query is in the run directory before the first file of an attempt under it, and the run directory
-outlives what was staged (`cleanup/plan.py`), so no attempt of this pipeline is overlooked, and none of another one that
-writes to the same table is ever touched. Nothing is kept in mind but ids that were read.
+Promise: none of another pipeline that writes to the same table is ever touched. An id of a query is in the run
+directory before the first file of an attempt under it, and what was staged goes first (`cleanup/plan.py`). Not
+promised: that every attempt is found: a leader may be paused before its first file, have its run directory swept, wake
+up and stage under an id of its own, if nothing was ever planned under that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from tenure.checkpoints.run_name import RUNS
+from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.checkpoints.store import CheckpointStore
 from tenure.errors import CorruptRunDirectory
 from tenure.spark.run_directory import RunDirectory, read_query_id
@@ -30,7 +31,7 @@ def attempts_at(
     def query_ids() -> Collection[str]:
         folder = f"{storage}/{RUNS}/{query}"
         for name in RunDirectory(folder).list():
-            if name not in known:
+            if name not in known and RunName.parse(f"{RUNS}/{query}/{name}") is not None:
                 try:
                     known[name] = read_query_id(f"{folder}/{name}")
                 except CorruptRunDirectory:  # Spark did not get to it: nothing was staged from there

@@ -152,6 +152,7 @@ class Rehearsals:
     def _run(self) -> None:
         if self._clock.wait(self._abandoned, timeout_s=_LOOK_S):
             return  # the member leads already: nobody was there before it
+        self._remove(self._folder)  # what a process of this name left that was killed
         began_s = self._clock.monotonic_s()
         rounds = {stream.name: Rounds() for stream in self._streams}
         while not self._abandoned.is_set():

@@ -128,3 +128,16 @@ def test_what_fails_is_an_error_of_the_storage(tmp_path: Path, monkeypatch: pyte
 def test_a_storage_that_nobody_knows() -> None:
     with pytest.raises(UsageError, match="storage 'nothing://x' cannot be used"):
         Folders("nothing://x")
+
+
+def test_objects_that_a_client_leaves_without_a_word_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """s3fs is silent about keys that it was not allowed to delete."""
+    url = f"memory://folders-{os.urandom(6).hex()}"
+    fs, root = fsspec.core.url_to_fs(url)
+    fs.pipe_file(f"{root}/a/b", b"x")
+    monkeypatch.setattr(type(fs), "rm", lambda self, path, recursive=False: None)
+    with pytest.raises(StorageError, match="1 objects in it stay"):
+        Folders(url).remove("a")
+    monkeypatch.undo()
+    Folders(url).remove("a")
+    assert not Folders(url).entries("")

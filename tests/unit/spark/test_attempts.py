@@ -34,20 +34,21 @@ def run(storage: Path, name: str, metadata: str | None) -> Path:
 def test_the_ids_of_all_run_directories_count_also_of_such_that_no_checkpoint_names(tmp_path: Path) -> None:
     attempts = at(tmp_path)
     assert set(attempts.query_ids()) == set()
-    run(tmp_path, "e00000001-anna-0", json.dumps({"id": "first"}))
-    run(tmp_path, "e00000002-ben-0", json.dumps({"id": "second"}))
-    run(tmp_path, "e00000003-carl-0", None)  # a mirror
-    run(tmp_path, "e00000003-dora-0", "half wri")
+    run(tmp_path, "e00000001-anna-0123456789ab", json.dumps({"id": "first"}))
+    run(tmp_path, "e00000002-ben-0123456789ab", json.dumps({"id": "second"}))
+    run(tmp_path, "e00000003-carl-0123456789ab", None)  # a mirror
+    (tmp_path / "runs" / "copy" / ".DS_Store").write_text("not ours")
+    run(tmp_path, "e00000003-dora-0123456789ab", "half wri")
     assert set(attempts.query_ids()) == {"first", "second"}
 
 
 def test_an_id_that_was_read_once_is_kept_and_one_that_comes_later_is_found(tmp_path: Path) -> None:
     attempts = at(tmp_path)
-    folder = run(tmp_path, "e00000001-anna-0", json.dumps({"id": "first"}))
+    folder = run(tmp_path, "e00000001-anna-0123456789ab", json.dumps({"id": "first"}))
     assert set(attempts.query_ids()) == {"first"}
     (folder / "metadata").unlink()
     folder.rmdir()
-    run(tmp_path, "e00000002-ben-0", json.dumps({"id": "second"}))
+    run(tmp_path, "e00000002-ben-0123456789ab", json.dumps({"id": "second"}))
     assert set(attempts.query_ids()) == {"first", "second"}
 
 

@@ -5,16 +5,19 @@ those that it had. A batch that the table has is taken from nobody else any more
 be; of a pipeline that has ended, the table has every batch. While one goes on, an attempt of an earlier epoch goes when
 the table has its batch, or the batch was never planned under this id of the query: nobody of that epoch can plan it any
 more. What is between the two stays: its leader may be paused before its commit, and wake up. Only directories that
-Tenure itself named are touched. Not promised: anything about what delta-rs wrote by itself (a refused merge): the
-table's VACUUM removes that.
+Tenure itself named are touched. Not promised: anything about what delta-rs wrote by itself (a refused merge), nor
+about what is older than the log remembers the files that a table had: the table's VACUUM removes both.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow import fs
@@ -27,7 +30,8 @@ from tenure.spark.sinks.location import Location
 from tenure.spark.sinks.sink import Attempts
 from tenure.spark.sinks.staging import PREFIX, StagingPath, folder_of
 
-_FOLDER = re.compile(rf"{PREFIX}[^/]+/[^/]+/[^/]+(/e(?P<epoch>\d{{8,}})(/b\d{{12,}})?)?")
+_FOLDER = re.compile(rf"{PREFIX}[^/]+/[^/]+/[^/]+(/e(?P<epoch>\d{{8,}})(?P<batch>/b\d{{12,}})?)?")
+_ATTEMPT = r"/b\d{12,}/(?P<attempt>[0-9a-f]{32})/"
 
 
 class DeltaLeavings:
@@ -38,42 +42,86 @@ class DeltaLeavings:
         self._location = location
         self._attempts = attempts
         self._options = dict(storage_options)
-        self._committed: set[str] = set()  # the log has named these attempts: they need no second look
+        self._settled: dict[str, int] = {}
+        """For each epoch's folder: in those of batches up to this one there is nothing but what the log names."""
+        self._committed: set[StagingPath] = set()  # the log names these of the others, and will not forget them soon
 
     def find(self) -> Sequence[str]:
         """The attempts that no log names, nor ever will, and empty folders. Raises StorageError, StoreError,
         Corrupt."""
         try:
             found = self._listed()
-            attempts = {path for path in map(StagingPath.parse, found) if path is not None and self._is_old(path.epoch)}
-            lost = self._lost({path for path in attempts if path.attempt not in self._committed})
+            attempts = {path for path in map(StagingPath.parse, found) if path is not None}
+            committed, lost = self._judged(attempts)
         except (DeltaError, OSError) as error:
             raise StorageError(f"cannot look for staged files at {self._location}: {error}") from error
+        self._settle(found, committed)
         filled = {path.rpartition("/")[0] for path in found}
         empty = [path for path in sorted(found - filled) if self._is_own(path)]
         if self._attempts.epoch is None and not found:
             empty = self._above()
         return [*sorted(map(str, lost)), *(f"{path}/" for path in empty)]
 
-    def _lost(self, attempts: set[StagingPath]) -> set[StagingPath]:
-        """Those of the attempts that nobody can commit any more."""
-        if not attempts:
-            return set()
+    def _judged(self, attempts: set[StagingPath]) -> tuple[set[StagingPath], set[StagingPath]]:
+        """Those that the table's log names, and those that nobody can commit any more."""
+        known = attempts & self._committed
+        if known == attempts:
+            return known, set()
         planned = self._attempts.planned()
         table = self._table()
-        if table is not None:
-            self._committed |= _named(table)
-        lost = {path for path in attempts if path.attempt not in self._committed}
-        if self._attempts.epoch is None:
-            return lost
+        named = frozenset() if table is None else _named(table, among={path.attempt for path in attempts - known})
+        committed = self._committed = known | {path for path in attempts if path.attempt in named}
+        going_on = self._attempts.epoch is not None
         app_id = app_id_of(self._attempts.scope, self._attempts.query, planned.query_id)
-        taken = None if table is None else table.transaction_version(app_id)
+        taken = None if table is None or not going_on else table.transaction_version(app_id)
         newest = -1 if taken is None else taken
-        return {
+        never = {
             path
-            for path in lost
-            if path.query_id != planned.query_id or path.batch > planned.batch or path.batch <= newest
+            for path in attempts - committed
+            if going_on and path.query_id == planned.query_id and path.batch > planned.batch
         }
+        over = {
+            path
+            for path in attempts - committed - never
+            if not going_on or path.query_id != planned.query_id or path.batch <= newest
+        }
+        return committed, never | (over if table is None else self._young(over, table))
+
+    def _young(self, attempts: set[StagingPath], table: DeltaTable) -> set[StagingPath]:
+        """Those that were staged so lately that the log would name them if the table had ever had them. It forgets a
+        file some time after the table has lost it, and who reads an older version may still need it."""
+        if not attempts:
+            return set()
+        filesystem = self._location.filesystem(self._options)
+        log = filesystem.get_file_info(fs.FileSelector("_delta_log", allow_not_found=True))
+        now_s = max((info.mtime_ns or 0 for info in log), default=0) / 1e9  # of the clock that the files have
+        kept_s = _kept(table.metadata().configuration).total_seconds()
+        young = set()
+        for path in attempts:
+            inside = filesystem.get_file_info(fs.FileSelector(str(path), recursive=True, allow_not_found=True))
+            oldest_s = min((info.mtime_ns or 0 for info in inside if info.is_file), default=now_s * 1e9) / 1e9
+            if now_s - oldest_s < kept_s / 2:
+                young.add(path)
+        return young
+
+    def _settle(self, found: set[str], committed: set[StagingPath]) -> None:
+        """Remember which folders of batches need no second look; the newest two of an epoch do: a leader that is
+        fenced may have an attempt at them in the making."""
+        if self._attempts.epoch is None or not self._location.is_local:
+            return
+        named = set(map(str, committed))
+        inside: dict[str, list[str]] = {}
+        for path in found:
+            inside.setdefault(path.rpartition("/")[0], []).append(path)
+        for path in found:
+            epoch = _FOLDER.fullmatch(path)
+            if epoch is None or epoch["epoch"] is None or epoch["batch"] is not None:
+                continue
+            batches = sorted(folder for folder in inside.get(path, ()) if _FOLDER.fullmatch(folder))
+            for folder in batches[:-2]:
+                if not inside.get(folder) or not named.issuperset(inside[folder]):
+                    break
+                self._settled[path] = int(folder.rpartition("/b")[2])
 
     def _is_old(self, epoch: int) -> bool:
         return self._attempts.epoch is None or epoch < self._attempts.epoch
@@ -101,14 +149,37 @@ class DeltaLeavings:
                     Folders(self._location.table).remove_empty(folder)
 
     def _listed(self) -> set[str]:
-        """The folders of the query and all that is in them, by paths; empty: there is no such folder."""
+        """The folders of the query and what is in them, down to the attempts of earlier epochs, by paths; without those
+        that need no second look. Empty: there is no such folder."""
         filesystem = self._location.filesystem(self._options)
-        found = []
+        found: set[str] = set()
         for query_id in self._attempts.query_ids():
             folder = folder_of(self._attempts.scope, self._attempts.query, query_id)
-            found += filesystem.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
-            found += filesystem.get_file_info([folder])
-        return {info.path for info in found if info.type is not fs.FileType.NotFound}
+            if filesystem.get_file_info([folder])[0].type is fs.FileType.NotFound:
+                continue
+            found.add(folder)
+            if self._location.is_local:
+                found.update(self._below(filesystem, folder))
+            else:  # a page of a thousand objects costs as much as one folder
+                inside = filesystem.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
+                found.update(info.path for info in inside if self._concerns(info.path))
+        return found
+
+    def _below(self, filesystem: Any, folder: str) -> Iterator[str]:
+        for info in filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
+            if not self._concerns(info.path) or self._is_settled(info.path):
+                continue
+            yield info.path
+            if _FOLDER.fullmatch(info.path) and info.type is fs.FileType.Directory:
+                yield from self._below(filesystem, info.path)
+
+    def _concerns(self, path: str) -> bool:
+        found = _FOLDER.match(path)
+        return found is None or found["epoch"] is None or self._is_old(int(found["epoch"]))
+
+    def _is_settled(self, path: str) -> bool:
+        folder, _, batch = path.rpartition("/b")
+        return folder in self._settled and batch.isdigit() and int(batch) <= self._settled[folder]
 
     def _above(self) -> list[str]:
         """The folder above those of the query, or the one above that, if it was left with nothing in it."""
@@ -122,13 +193,26 @@ class DeltaLeavings:
             return None
 
 
-def _named(table: DeltaTable) -> set[str]:
-    """The attempts of which the table's log names a file, also one that is no longer in the table: who reads an older
-    version needs it, until the table's VACUUM."""
-    paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
-    paths += table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True)  # those that it had
-    attempts = {StagingPath.parse(path) for path in paths}
-    return {path.attempt for path in attempts if path is not None}
+def _named(table: DeltaTable, *, among: Collection[str]) -> frozenset[str]:
+    """Which of these attempts the table's log names a file of, also one that is no longer in the table: who reads an
+    older version needs it, until the table's VACUUM."""
+    had = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True)
+    wanted = pa.array(sorted(among), pa.string())
+    named: set[str] = set()
+    for paths in (
+        pa.table(table.get_add_actions(flatten=True))["path"],
+        pa.chunked_array([pa.array(had, pa.string())]),
+    ):
+        attempts = pc.struct_field(pc.extract_regex(paths.cast(pa.string()), _ATTEMPT), "attempt")
+        named.update(attempts.filter(pc.is_in(attempts, value_set=wanted)).to_pylist())
+    return frozenset(named)
+
+
+def _kept(configuration: Mapping[str, str | None]) -> timedelta:
+    """For how long the log names a file that the table has no more. What cannot be read counts as no time at all."""
+    text = configuration.get("delta.deletedFileRetentionDuration") or "interval 1 week"
+    parts = re.findall(r"(\d+)\s+(second|minute|hour|day|week)s?\b", text.lower())
+    return sum((int(number) * timedelta(**{f"{unit}s": 1}) for number, unit in parts), timedelta())
 
 
 def _parents(name: str) -> list[str]:

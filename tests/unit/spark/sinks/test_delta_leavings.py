@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Collection
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pyarrow import parquet as pq
 
 from tenure.blobs.folders import Folders
 from tenure.errors import StorageError
-from tenure.spark.sinks.delta_leavings import DeltaLeavings
+from tenure.spark.sinks.delta_leavings import DeltaLeavings, _kept
 from tenure.spark.sinks.delta_log import DeltaLog, app_id_of
 from tenure.spark.sinks.location import Location
 from tenure.spark.sinks.sink import Attempts, Planned
@@ -252,3 +253,54 @@ def test_what_was_named_once_is_not_looked_up_again(table: Table, monkeypatch: p
     assert leavings.find() == []
     monkeypatch.setattr("tenure.spark.sinks.delta_leavings.DeltaTable", None)
     assert leavings.find() == []
+
+
+def test_folders_of_batches_that_are_settled_are_not_listed_again(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But the newest two of an epoch are: a leader that is fenced may have an attempt at them in the making."""
+    for batch in range(6):
+        table.commit(table.stage(batch))
+    leavings = table.leavings(epoch=2, planned=5)
+    assert leavings.find() == []
+    hidden, late = table.stage(1), [table.stage(4), table.stage(5), table.stage(6)]
+    assert leavings.find() == late
+    assert table.leavings(epoch=2, planned=5).find() == [hidden, *late], "the next leader looks at all"
+
+
+def test_what_a_table_had_long_ago_stays_until_its_vacuum(table: Table) -> None:
+    """Its log forgets the files that it had, in time; who reads an older version may still need them."""
+    old = table.commit(table.stage(0))
+    table.commit(table.stage(1), mode="overwrite")
+    forgotten = table.stage(0)  # as one that the log has forgotten
+    for path in (old, forgotten):
+        for file in (table.path / path).iterdir():
+            os.utime(file, (1e9, 1e9))
+    lately = table.stage(0)
+    assert table.leavings(epoch=2, planned=1).find() == [lately]
+    assert table.leavings().find() == [lately]
+    assert table.leavings(epoch=2, planned=-1).find() == sorted([lately, forgotten]), (
+        "never planned: never in the table"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (None, timedelta(days=7)),
+        ("interval 7 days", timedelta(days=7)),
+        ("interval 12 hours 30 minutes", timedelta(hours=12.5)),
+        ("INTERVAL 1 WEEK", timedelta(days=7)),
+        ("for ever", timedelta()),
+    ],
+)
+def test_for_how_long_a_log_remembers(text: str | None, kept: timedelta) -> None:
+    assert _kept({"delta.deletedFileRetentionDuration": text}) == kept
+
+
+def test_only_empty_folders_of_earlier_epochs_are_removed_with_an_attempt(table: Table) -> None:
+    lost = table.stage(0)
+    leavings = table.leavings(epoch=2, planned=-1)
+    leavings.remove(TERM, lost)
+    assert (table.path / "tenure-rows" / "copy" / "id").is_dir(), "its leader is about to stage there"
+    assert not (table.path / "tenure-rows" / "copy" / "id" / "e00000001").exists()
