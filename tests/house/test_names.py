@@ -1,4 +1,5 @@
-"""Tests have the same names in each process: pytest-xdist refuses a run whose workers collected different ones."""
+"""Tests have the same names in each process: pytest-xdist refuses a run whose workers collected different ones. And
+those that mutants name are there."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from tests.house import tree
+from tests.mutants.catalogue import MUTANTS
 
 
 def test_another_process_finds_the_same_names(request: pytest.FixtureRequest) -> None:
@@ -25,3 +27,5 @@ def test_another_process_finds_the_same_names(request: pytest.FixtureRequest) ->
     assert other.returncode == 0, other.stdout[-2000:] + other.stderr[-2000:]
     names = set(other.stdout.splitlines())
     assert [item.nodeid for item in request.session.items if item.nodeid not in names] == []
+    named = {test for mutant in MUTANTS for test in mutant.tests}
+    assert not {test for test in named if test not in names and not any(name.startswith(f"{test}[") for name in names)}

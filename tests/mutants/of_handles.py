@@ -17,6 +17,11 @@ LOCKS = "tests/unit/handles/test_locks.py::"
 ORDER = "tests/faults/test_write_order.py::"
 DISK = "tests/unit/blobs/test_filesystem.py::"
 LATE = "tests/regressions/test_late_requests_after_a_removal.py::"
+LATE_ADDS = tuple(
+    f"{store}-{payload}-False"
+    for store in ("memory", "sqlite", "zookeeper", "etcd")
+    for payload in ("inline", "payload1")
+)
 
 OF_HANDLES: Final = (
     Mutant(
@@ -143,13 +148,13 @@ OF_HANDLES: Final = (
                 "held = (seen,) if isinstance(seen, Exact) else ()",
             ),
         ),
-        on(LATE + "test_a_late_add_does_not_resurrect_what_was_removed", "inline-False", "payload1-False"),
+        on(LATE + "test_a_late_add_does_not_resurrect_what_was_removed", *LATE_ADDS),
     ),
     Mutant(
         "anchor-is-not-presented",
         "an add does not say which anchor it saw",
         (Change(ANCHOR, "guards=(*guards, *held)", "guards=(*guards,)"),),
-        on(LATE + "test_a_late_add_does_not_resurrect_what_was_removed", "inline-False", "payload1-False"),
+        on(LATE + "test_a_late_add_does_not_resurrect_what_was_removed", *LATE_ADDS),
     ),
 )
 
