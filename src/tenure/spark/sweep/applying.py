@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -37,6 +38,9 @@ RETRY: Final = exponential_delay(initial=timedelta(milliseconds=200), maximum=ti
 """How often one call is tried against a storage that is busy."""
 
 REMOVED, GONE, FAILED = "removed", "gone", "failed"
+_CLIMBS = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
+"""A part of a path that is empty, or `.`, or `..`."""
+
 _NOT_EMPTY: Final = {errno.ENOTEMPTY, errno.EEXIST}
 _BUSY: Final = {errno.EBUSY, errno.EAGAIN, errno.EIO, errno.ETIMEDOUT, errno.EINTR}
 
@@ -120,29 +124,42 @@ def apply_part(url: str, name: str, *, per_second: float | None, clock: Clock) -
     plan = Plan(url)
     about = plan.about()
     paths = plan.read_files(name)["path"].to_pylist()
+    ours = _ours(about)
     remover = _remover(about.storage, retry=RETRY, clock=clock)
     began_s = clock.monotonic_s()
     outcomes: list[tuple[str, str]] = []
+    removable: list[str] = []
     for first in range(0, len(paths), AT_ONCE):
-        some = paths[first : first + AT_ONCE]
-        strange = {path for path in some if not _is_ours(path, about)}
-        tried = iter(remover.remove([path for path in some if path not in strange]))
-        outcomes += [(FAILED, "Tenure does not name files so") if path in strange else next(tried) for path in some]
+        some = [(path, ours(path)) for path in paths[first : first + AT_ONCE]]
+        may = [path for path, is_ours in some if is_ours]
+        removable += may
+        tried = iter(remover.remove(may))
+        outcomes += [next(tried) if is_ours else (FAILED, "Tenure does not name files so") for _, is_ours in some]
         if per_second is not None:
             ahead_s = len(outcomes) / per_second - (clock.monotonic_s() - began_s)
             if ahead_s > 0:
                 clock.sleep(ahead_s)
-    remover.remove_folders([path for path in paths if _is_ours(path, about)])
+    remover.remove_folders(removable)
     columns = [paths, [outcome for outcome, _ in outcomes], [why for _, why in outcomes]]
     plan.write_report(name, pa.table([pa.array(column, pa.string()) for column in columns], schema=REPORT))
 
 
-def _is_ours(path: str, about: About) -> bool:
-    """Whether the path is one that could be an orphan at all."""
-    parts = path.rstrip("/").split("/")
-    if any(part in ("", ".", "..") for part in parts):
-        return False
-    return is_orphan(unit_of(path), nothing_seen(epoch=about.epoch, holder=about.holder))
+def _ours(about: About) -> Callable[[str], bool]:
+    """What tells whether a path is one that could be an orphan at all."""
+    least = nothing_seen(epoch=about.epoch, holder=about.holder)
+    units: dict[str, bool] = {}
+
+    def is_ours(path: str) -> bool:
+        if _CLIMBS.search(path.removesuffix("/")):
+            return False
+        unit = unit_of(path)
+        if unit == path:
+            return is_orphan(path, least)
+        if unit not in units:
+            units[unit] = is_orphan(unit, least)
+        return units[unit]
+
+    return is_ours
 
 
 class _Local:
