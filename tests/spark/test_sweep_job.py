@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from tenure.cleanup.orphans import Seen
 from tenure.clock import SystemClock
+from tenure.errors import QueryFailed
 from tenure.spark.sweep import planning
 from tenure.spark.sweep.applying import Applied, apply_plan
 from tenure.spark.sweep.plan import Plan
@@ -97,3 +98,19 @@ def test_a_large_tree_is_planned_and_removed_and_goes_on_after_a_crash(
     assert files(storage) == set(NEEDED)
     assert [path.name for path in (storage / "runs" / "q").iterdir()] == [KEPT.rsplit("/", 1)[-1]]
     assert [path.name for path in (storage / "blobs").iterdir()] == ["e00000003"]
+
+
+def test_a_job_that_fails_is_one_line(
+    spark: SparkSession, storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (storage / "runs" / "q" / "e00000001-more-0123456789ab").mkdir()
+    for number in range(150):
+        (storage / "runs" / "q" / "e00000001-more-0123456789ab" / str(number)).touch()
+
+    def fail(batches: object) -> object:
+        raise ValueError("the disk\nis gone")
+
+    monkeypatch.setattr(planning, "_lister", lambda storage, budget: fail)
+    with pytest.raises(QueryFailed, match=r"the sweep's listing failed: .*the disk") as failed:
+        make(storage, tmp_path / "plan", lambda: spark, [])
+    assert "\n" not in str(failed.value)

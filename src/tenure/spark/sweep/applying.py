@@ -26,6 +26,7 @@ from tenure.cleanup.orphans import is_orphan, nothing_seen
 from tenure.clock import Clock, SystemClock
 from tenure.errors import UsageError
 from tenure.retry import RetryPolicy, exponential_delay
+from tenure.spark.sweep.jobs import job_errors
 from tenure.spark.sweep.plan import REPORT, About, Plan, unit_of
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def apply_plan(
     # One partition a part: what is reported is what the next run need not do again.
     for first in range(0, len(todo), _WAVE * tasks):
         wave = todo[first : first + _WAVE * tasks]
-        spark.sparkContext.parallelize(wave, len(wave)).map(work).collect()
+        with job_errors("deleting"):
+            spark.sparkContext.parallelize(wave, len(wave)).map(work).collect()
         on_progress(progress(plan))
     return progress(plan)
 

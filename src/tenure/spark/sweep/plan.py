@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import fsspec
 import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
 from pyarrow import parquet as pq
 
 from tenure.blobs.trees import File
@@ -86,11 +87,25 @@ class Plan:
         self._root: str = found.rstrip("/")
         self.url = url.rstrip("/")
 
+    @property
+    def for_spark(self) -> str:
+        """The folder in Hadoop's spelling."""
+        if isinstance(self._fs, LocalFileSystem):
+            return f"file://{self._root}"
+        return f"s3a://{self.url.removeprefix('s3://')}" if self.url.startswith("s3://") else self.url
+
     def begin(self) -> None:
-        """Make the folder, which must be new or empty. Raises UsageError, StorageError."""
+        """Make the folder, which must be new, or empty, or have a plan that did not become whole.
+
+        Raises UsageError, StorageError.
+        """
         with _told(self.url):
-            if self._fs.exists(self._root) and self._fs.ls(self._root):
+            found = self._fs.ls(self._root, detail=False) if self._fs.exists(self._root) else []
+            names = {path.rstrip("/").rsplit("/", 1)[-1] for path in found}
+            if not names <= {"files", "report", "listing"}:
                 raise UsageError(f"{self.url} is not empty", fix="name a new folder for the plan")
+            for name in names:
+                self.remove(name)
             self._fs.makedirs(f"{self._root}/files", exist_ok=True)
             self._fs.makedirs(f"{self._root}/report", exist_ok=True)
 

@@ -20,6 +20,7 @@ from tenure.blobs.trees import File, Rest, Tree
 from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.cleanup.orphans import Seen
 from tenure.errors import UsageError
+from tenure.spark.sweep.jobs import job_errors
 from tenure.spark.sweep.plan import FILES, FOLDERS, About, Plan, orphans_among
 
 if TYPE_CHECKING:
@@ -78,9 +79,11 @@ def make_plan(
     else:
         del found, files
         listing = _List(start_spark(), storage, plan, budget=budget, on_progress=on_progress)
-        listed = listing.run(pieces)
+        with job_errors("listing"):
+            listed = listing.run(pieces)
         seen = _checked(see(), storage)
-        counted = listing.write_plan(seen)
+        with job_errors("planning"):
+            counted = listing.write_plan(seen)
         listing.discard()
     about = About(
         scope=scope,
@@ -138,7 +141,7 @@ class _List:
         self._plan = plan
         self._budget = budget
         self._on_progress = on_progress
-        self._folder = f"{plan.url}/listing"
+        self._folder = f"{plan.for_spark}/listing"
         self._tasks = 4 * spark.sparkContext.defaultParallelism
 
     def run(self, pieces: Sequence[Rest]) -> int:
@@ -165,7 +168,7 @@ class _List:
         """Write what goes; return how many files that are, and their bytes."""
         listed = self._spark.read.schema(_LISTED_DDL).parquet(f"{self._folder}/round=*").where("not rest")
         rows = listed.select("path", "size").mapInArrow(_judge(seen), _FILES_DDL)
-        out = f"{self._plan.url}/files"
+        out = f"{self._plan.for_spark}/files"
         rows.write.mode("append").option("maxRecordsPerFile", PART).parquet(out)
         total = (
             self._spark.read.schema(_FILES_DDL)

@@ -267,6 +267,24 @@ def test_a_plan_folder_that_cannot_be_written_is_told(place: Place, monkeypatch:
         plan.begin()
 
 
+def test_a_plan_that_did_not_become_whole_is_made_anew(place: Place) -> None:
+    def die() -> Seen:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        place.make(see=die)
+    (place.plans / "one" / "files" / "old.parquet").write_text("half a plan")
+    assert place.make().parts() == ["000000"]
+
+
+@pytest.mark.parametrize(
+    ("url", "spark"),
+    [("/a/plan", "file:///a/plan"), ("file:///a/plan", "file:///a/plan"), ("memory://plan", "memory://plan")],
+)
+def test_spark_is_told_the_same_place(url: str, spark: str) -> None:
+    assert Plan(url).for_spark == spark
+
+
 def test_s3a_and_s3_are_one_storage(place: Place) -> None:
     plan = place.make()
     about = plan.about()
