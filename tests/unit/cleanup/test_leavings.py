@@ -25,6 +25,7 @@ from tenure.handles.store import HandleStore
 from tenure.retry import no_retry
 from tenure.testing.faulty import Call, Proceed, commits
 from tests.faults.lab import SCOPE, Crash, Crasher, Lab, Member
+from tests.unit.cleanup.going_on import CrashingFolders
 
 QUERIES = ("counts", "gone-from-the-pipeline")
 FILES = (
@@ -38,17 +39,6 @@ FILES = (
 REQUESTS = (SWITCHOVER, PAUSED, RESTARTS.child("ben"))
 OTHERS = "notes.txt"
 """A file that somebody put into the scope's folder."""
-
-
-class CrashingFolders(Folders):
-    """Folders whose removals are effects."""
-
-    crasher = Crasher()
-
-    def remove(self, path: str) -> None:
-        self.crasher.effect(f"before {path}")
-        super().remove(path)
-        self.crasher.effect(f"after {path}")
 
 
 class Leaving:
