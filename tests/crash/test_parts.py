@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tenure.checkpoints.store import KEPT
 from tenure.testing.launch import TAKEOVER_STEPS
 from tenure.testing.strike import Turn
 from tests.crash.cluster import SCOPE, Cluster
@@ -143,10 +144,15 @@ def _switch(folder: Path, times: int, *, store: str | None = None) -> None:
         seeded = [event for member in cluster.members for event in member.events("RunDirectorySeeded")]
         assert any(event["mirrored"] for event in seeded), "at least one standby had the time"
         assert not [event for member in cluster.members for event in member.events("MirrorFailed")]
-        names = [one.name for one in (cluster.folder / "storage" / SCOPE / "runs" / "windows").iterdir()]
-        ran_in = [name for name in names if name < f"e{times + 2:08d}"]
-        assert len(ran_in) == times + 1, f"one run directory a term: {names}"
-        assert len(names) <= len(ran_in) + 1, f"one mirror for the next term: {names}"
+        runs = cluster.folder / "storage" / SCOPE / "runs" / "windows"
+
+        def ran_in() -> list[str]:
+            return sorted(one.name[:9] for one in runs.iterdir() if one.name < f"e{times + 2:08d}")
+
+        cluster.wait(lambda: len(ran_in()) <= KEPT + 1, seconds=60, what="the old run directories to go")
+        assert len(ran_in()) == len(set(ran_in())), f"one run directory a term: {ran_in()}"
+        names = [one.name for one in runs.iterdir()]
+        assert len(names) <= len(ran_in()) + 1, f"one mirror for the next term: {names}"
         assert not list((cluster.folder / "storage" / SCOPE / "rehearsals").glob("*/*"))
         first, last = counts[0], counts[-1]
         grown = {what: (first[what], last[what]) for what in first if last[what] > first[what]}

@@ -124,6 +124,7 @@ def test_a_leader_that_wakes_after_its_staged_batch_was_swept_changes_nothing(
         assert staged(cluster, before_epoch=2) == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_leader_that_wakes_before_its_successor_s_commit_may_still_commit(tmp_path: Path) -> None:
     """Both stand before the commit of the same batch. What the first one staged must be there when it wakes up: until
