@@ -111,13 +111,15 @@ class TermLost(TenureError):
 
 
 class CleanupIncomplete(TenureError):
-    """The pipeline has ended, and something that it left is still there. Its result stays dirty: the next member goes
-    on with the cleanup, and runs nothing."""
+    """Something that should go is still there. Of a pipeline that has ended: its result stays dirty, and the next
+    member goes on with the cleanup, and runs nothing. Of a plan of a sweep: the next `apply` tries it again."""
 
     exit_code = 10
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what, fix="see tenure cleanup status; mend that, and start a member again")
+    def __init__(
+        self, what: str, *, fix: str = "see tenure cleanup status; mend that, and start a member again"
+    ) -> None:
+        super().__init__(what, fix=fix)
 
 
 class DriverDied(TenureError):

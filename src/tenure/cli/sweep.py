@@ -97,6 +97,10 @@ def apply_(
         raise UsageError(f"a rate of {rate:g} files a second removes nothing", fix="give a positive one, or none")
     found = _plan(plan)
     about = found.about()
+    if settings.scope not in (None, about.scope):
+        raise UsageError(
+            f"the plan in {found.url} is of scope {about.scope!r}, not of {settings.scope!r}", fix="name its own"
+        )
     meant = about.storage if settings.storage is None else f"{settings.storage.rstrip('/')}/{about.scope}"
     with _spark(master, conf) as start, _bar() as bar:
         task = bar.add_task("files removed", total=about.files)
@@ -107,7 +111,10 @@ def apply_(
         done = apply_plan(found, storage=meant, start_spark=start, per_second=rate, on_progress=moved, clock=_CLOCK)
     _tell(found, output=output)
     if done.failed:
-        raise CleanupIncomplete(f"{done.failed} of {about.files} files of the plan {found.url} could not be removed")
+        raise CleanupIncomplete(
+            f"{done.failed} of {about.files} files of the plan {found.url} could not be removed",
+            fix="see tenure sweep report; mend that, and apply the plan again",
+        )
 
 
 @sweep_app.command("report")
