@@ -27,7 +27,7 @@ from tenure.coordination.term import Term
 from tenure.errors import StorageError
 from tenure.spark.sinks.delta_log import app_id_of
 from tenure.spark.sinks.location import Location
-from tenure.spark.sinks.sink import Attempts
+from tenure.spark.sinks.sink import Attempts, Planned
 from tenure.spark.sinks.staging import PREFIX, StagingPath, folder_of
 
 _FOLDER = re.compile(rf"{PREFIX}[^/]+/[^/]+/[^/]+(/e(?P<epoch>\d{{8,}})(?P<batch>/b\d{{12,}})?)?")
@@ -67,11 +67,11 @@ class DeltaLeavings:
         known = attempts & self._committed
         if known == attempts:
             return known, set()
-        planned = self._attempts.planned()
+        going_on = self._attempts.epoch is not None
+        planned = self._attempts.planned() if going_on else Planned("", -1)
         table = self._table()
         named = frozenset() if table is None else _named(table, among={path.attempt for path in attempts - known})
         committed = self._committed = known | {path for path in attempts if path.attempt in named}
-        going_on = self._attempts.epoch is not None
         app_id = app_id_of(self._attempts.scope, self._attempts.query, planned.query_id)
         taken = None if table is None or not going_on else table.transaction_version(app_id)
         newest = -1 if taken is None else taken
