@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +186,7 @@ def main() -> int:
             for shape in arguments.shapes:
                 place = Path(folder) / shape
                 place.mkdir()
-                names = SHAPES[shape]
-                bench = Bench(place, spark, lambda names=names: names(arguments.files))  # type: ignore[misc] # bound at once
+                bench = Bench(place, spark, partial(SHAPES[shape], arguments.files))
                 found[shape] = bench.run()
                 console.print(f"{shape}: {found[shape]} {ratios(found[shape])}")
         finally:

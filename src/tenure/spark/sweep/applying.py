@@ -1,7 +1,7 @@
 """Applies a plan: removes its files, part by part, and reports what became of each.
 
-Promise: only paths of the plan go, and of these only such as Tenure itself names, of an epoch before the plan's or of
-one of its kinds that belongs to a member; links are removed as what they are. Folders in which nothing is any more go
+Promise: only paths of the plan go, and of these only such as could be an orphan by their names, in the plan's epoch;
+links are removed as what they are. Folders in which nothing is any more go
 with their last file. A part is reported when all of it was tried, so a run that was killed goes on with the others;
 what was removed already is gone, which is fine. What failed is tried again by the next run.
 """
@@ -12,20 +12,23 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import fsspec
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
+from tenure.blobs.folders import Folders
 from tenure.blobs.trees import normal_url
 from tenure.checkpoints.run_name import RUNS
 from tenure.cleanup.orphans import is_orphan, nothing_seen
 from tenure.clock import Clock, SystemClock
-from tenure.errors import UsageError
-from tenure.retry import RetryPolicy, exponential_delay
+from tenure.errors import StorageError, UsageError
+from tenure.retry import RetryPolicy, exponential_delay, retry
 from tenure.spark.sweep.jobs import job_errors
 from tenure.spark.sweep.plan import REPORT, About, Plan, unit_of
 
@@ -42,7 +45,6 @@ REMOVED, GONE, FAILED = "removed", "gone", "failed"
 _CLIMBS = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 """A part of a path that is empty, or `.`, or `..`."""
 
-_NOT_EMPTY: Final = {errno.ENOTEMPTY, errno.EEXIST}
 _BUSY: Final = {errno.EBUSY, errno.EAGAIN, errno.EIO, errno.ETIMEDOUT, errno.EINTR}
 
 
@@ -183,19 +185,10 @@ class _Local:
             return FAILED, "a symbolic link is on the way to it"
         if path.endswith("/"):
             return REMOVED, ""  # a folder: with the others, below
-        delays = self._retry.delays_s()
-        while True:
-            try:
-                os.unlink(f"{self._root}/{path}")
-            except FileNotFoundError:
-                return GONE, ""
-            except OSError as error:
-                delay_s = next(delays, None) if error.errno in _BUSY else None
-                if delay_s is None:
-                    return FAILED, error.strerror or str(error)
-                self._clock.sleep(delay_s)
-            else:
-                return REMOVED, ""
+        try:
+            return retry(partial(_unlink, f"{self._root}/{path}"), policy=self._retry, on=OSError, clock=self._clock)
+        except OSError as error:
+            return FAILED, error.strerror or str(error)
 
     def remove_folders(self, paths: Sequence[str]) -> None:
         """The folders of these files in which nothing is any more. That of a query stays, as in the leader's sweep."""
@@ -208,13 +201,8 @@ class _Local:
         for folder in sorted(folders, key=lambda folder: folder.count("/"), reverse=True):
             if not self._is_real(folder):
                 continue
-            try:
-                os.rmdir(f"{self._root}/{folder}")
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                if error.errno not in _NOT_EMPTY:
-                    continue  # it is listed again by the next plan
+            with suppress(StorageError):  # it is listed again by the next plan
+                Folders(self._root).remove_empty(folder)
 
     def _is_real(self, folder: str) -> bool:
         """Whether no link is on the way to a folder."""
@@ -242,13 +230,9 @@ class _Remote:
             return
         for path in paths:
             try:
-                self._again(lambda path=path: self._fs.rm_file(f"{self._root}/{path}"))  # type: ignore[misc] # bound at once
-            except FileNotFoundError:
-                yield GONE, ""
+                yield retry(partial(self._remove_one, path), policy=self._retry, on=OSError, clock=self._clock)
             except OSError as error:
                 yield FAILED, str(error)
-            else:
-                yield REMOVED, ""
 
     def remove_folders(self, paths: Sequence[str]) -> None:
         """There are none."""
@@ -260,26 +244,33 @@ class _Remote:
         keys = [f"{prefix}/{path}" for path in paths]
         wanted = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
         try:
-            answer = self._again(lambda: self._fs.call_s3("delete_objects", Bucket=bucket, Delete=wanted))
+            call = partial(self._fs.call_s3, "delete_objects", Bucket=bucket, Delete=wanted)
+            answer = retry(call, policy=self._retry, on=OSError, clock=self._clock)
         except OSError as error:
             yield from ((FAILED, str(error)) for _ in paths)
             return
         failed = {one["Key"]: f"{one.get('Code', '')}: {one.get('Message', '')}" for one in answer.get("Errors", ())}
         yield from ((FAILED, failed[key]) if key in failed else (REMOVED, "") for key in keys)
 
-    def _again(self, call: Callable[[], Any]) -> Any:
-        """Call until it answers; what is not there is an answer."""
-        delays = self._retry.delays_s()
-        while True:
-            try:
-                return call()
-            except FileNotFoundError:
-                raise
-            except OSError:
-                delay_s = next(delays, None)
-                if delay_s is None:
-                    raise
-                self._clock.sleep(delay_s)
+    def _remove_one(self, path: str) -> tuple[str, str]:
+        try:
+            self._fs.rm_file(f"{self._root}/{path}")
+        except FileNotFoundError:
+            return GONE, ""
+        return REMOVED, ""
+
+
+def _unlink(full: str) -> tuple[str, str]:
+    """Raises OSError: the disk is busy, and may answer otherwise a little later."""
+    try:
+        os.unlink(full)
+    except FileNotFoundError:
+        return GONE, ""
+    except OSError as error:
+        if error.errno in _BUSY:
+            raise
+        return FAILED, error.strerror or str(error)
+    return REMOVED, ""
 
 
 def _remover(storage: str, *, retry: RetryPolicy, clock: Clock) -> _Local | _Remote:

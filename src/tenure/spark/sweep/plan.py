@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -177,14 +177,12 @@ class Plan:
             return pq.read_table(file)
 
 
-class _told:  # noqa: N801 - it reads as a word of a `with` line
-    """Turns what a file system raises into ours."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-            raise StorageError(f"plan {self._url}: {error}", fix="check that folder and its permissions") from error
+@contextmanager
+def _told(url: str) -> Iterator[None]:
+    """Turn what a file system raises into ours; a missing file stays what it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageError(f"plan {url}: {error}", fix="check that folder and its permissions") from error
