@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble, installed
+from tenure.testing.servers import EtcdCluster, SeaweedFs, ZooKeeperEnsemble, installed
 from tests import leftovers
 
 # The contract's cases are rewritten by pytest, so that a failure says what differs.
@@ -70,3 +70,9 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEns
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
     with installed(), EtcdCluster(tmp_path_factory.mktemp("etcd")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFs]:
+    with installed(), SeaweedFs(tmp_path_factory.mktemp("seaweedfs")) as server:
+        yield server

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from tenure.cleanup.orphans import Seen
 from tenure.clock import SystemClock
 from tenure.errors import QueryFailed
-from tenure.spark.sweep import planning
+from tenure.spark.sweep import listing, planning
 from tenure.spark.sweep.applying import Applied, apply_plan
+from tenure.spark.sweep.listing import Progress
 from tenure.spark.sweep.plan import Plan
-from tenure.spark.sweep.planning import Progress
 
 pytestmark = pytest.mark.spark
 
@@ -72,7 +72,7 @@ def test_a_large_tree_is_planned_and_removed_and_goes_on_after_a_crash(
     assert (about.listed, about.files, about.bytes) == (len(orphans) + len(NEEDED), len(orphans), 3 * len(orphans))
     assert len(told) > 2, "several rounds"
     assert told[-1] == Progress(len(told), about.listed, 0)
-    planned = [path for part in plan.parts() for path in plan.read_files(part)["path"].to_pylist()]
+    planned = [path for part in plan.parts() for path in plan.read("files", part)["path"].to_pylist()]
     assert sorted(planned) == sorted(orphans), "each once"
     assert len(plan.parts()) > 3
     assert files(storage) == {*orphans, *NEEDED}, "nothing is removed by a plan"
@@ -107,10 +107,10 @@ def test_a_job_that_fails_is_one_line(
     for number in range(150):
         (storage / "runs" / "q" / "e00000001-more-0123456789ab" / str(number)).touch()
 
-    def fail(batches: object) -> object:
+    def fail(*positional: object, **named: object) -> object:
         raise ValueError("the disk\nis gone")
 
-    monkeypatch.setattr(planning, "_lister", lambda storage, budget: fail)
+    monkeypatch.setattr(listing, "_list", fail)
     with pytest.raises(QueryFailed, match=r"the sweep's listing failed: .*the disk") as failed:
         make(storage, tmp_path / "plan", lambda: spark, [])
     assert "\n" not in str(failed.value)

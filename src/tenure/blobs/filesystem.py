@@ -14,35 +14,37 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
-
+from tenure.blobs.objects import Objects
+from tenure.blobs.place import number_of, reach, told
 from tenure.blobs.store import Blob
-from tenure.errors import BlobExists, BlobNotFound, CorruptBlob, StorageError, UsageError
+from tenure.errors import BlobExists, BlobNotFound, CorruptBlob, StorageError
 
 _PART = ".part-"
+_WRITE = "tenure-write"
 
 
 class FileBlobs:
     """Blobs below a root URL (`file:///srv/tenure`, `s3://bucket/tenure`) or local path."""
 
     def __init__(self, root: str, *, storage_options: dict[str, Any] | None = None) -> None:
-        try:
-            self._fs, self._root = fsspec.core.url_to_fs(root, **(storage_options or {}))
-        except (ValueError, ImportError) as error:
-            raise UsageError(f"storage {root!r} cannot be used: {error}", fix="use file:///path or s3://...") from error
-        self._local = isinstance(self._fs, LocalFileSystem)
+        self._place = reach(root, options=storage_options)
+        self._fs = self._place.fs
+        self._root = self._place.root
+        self._local = self._place.is_local
 
     def write(self, address: str, data: bytes) -> Blob:
         path = self._path(address)
-        with _storage_errors("write", path):
-            self._write(path, data)
+        with self._storage_errors("write", path):
+            try:
+                self._write(path, data)
+            except FileNotFoundError as error:
+                raise StorageError(f"cannot write {path}: {error}", fix="make that folder or bucket") from error
         return Blob(address, len(data), hashlib.sha256(data).hexdigest())
 
     def read(self, blob: Blob) -> bytes:
         path = self._path(blob.address)
         try:
-            with _storage_errors("read", path):
+            with self._storage_errors("read", path):
                 data: bytes = self._fs.cat_file(path)
         except FileNotFoundError:
             raise BlobNotFound(f"blob {path} is not there") from None
@@ -52,30 +54,33 @@ class FileBlobs:
 
     def delete(self, address: str) -> None:
         path = self._path(address)
-        with contextlib.suppress(FileNotFoundError), _storage_errors("delete", path):
+        with contextlib.suppress(FileNotFoundError), self._storage_errors("delete", path):
             self._fs.rm_file(path)
 
     def list(self, prefix: str = "") -> Iterable[str]:
         base = self._path(prefix) if prefix else self._root
         try:
-            with _storage_errors("list", base):
-                found = self._fs.find(base)
+            with self._storage_errors("list", base):
+                found = self._find(prefix, base)
         except FileNotFoundError:
             return []
-        names = (path.removeprefix(self._root).lstrip("/") for path in found)
-        return sorted(name for name in names if _PART not in name)
+        return sorted(name for name in found if _PART not in name and not name.endswith("/"))
 
     def check_writable(self) -> None:
         """Write and delete one small blob. Raises StorageError, which says why nothing can be written there."""
         address = f".probe-{os.urandom(8).hex()}"
-        with _storage_errors("write", self._root):
-            self._write(self._path(address), b"tenure")
+        self.write(address, b"tenure")
         self.delete(address)
 
     def _path(self, address: str) -> str:
         if any(part in {"", ".", ".."} or _PART in part for part in address.split("/")):
             raise ValueError(f"blob address {address!r} is not a relative path of names")
         return f"{self._root}/{address}"
+
+    def _find(self, prefix: str, base: str) -> Iterable[str]:
+        if self._place.is_s3:
+            return [name for page in Objects(self._place).pages(prefix) for name, _ in page]
+        return [path.removeprefix(self._root).lstrip("/") for path in self._fs.find(base)]
 
     def _write(self, path: str, data: bytes) -> None:
         if self._local:
@@ -99,7 +104,37 @@ class FileBlobs:
                 os.unlink(part)
 
     def _write_remote(self, path: str, data: bytes) -> None:
-        self._fs.pipe_file(path, data, mode="create")  # s3, gs and abfs: refused by the server when it exists
+        # s3, gs and abfs: refused by the server when it exists.
+        if not self._place.is_s3:
+            self._fs.pipe_file(path, data, mode="create")
+            return
+        # A put whose answer was lost is sent again by the client, and refused then: the blob says whose it is.
+        write = os.urandom(16).hex()
+        try:
+            self._fs.pipe_file(path, data, mode="create", Metadata={_WRITE: write})
+        except self._place.errors as error:
+            if not _is_refused(error):
+                raise
+            if self._fs.metadata(path, refresh=True).get(_WRITE) != write:
+                raise FileExistsError(errno.EEXIST, "it exists", path) from error
+
+    @contextlib.contextmanager
+    def _storage_errors(self, verb: str, path: str) -> Iterator[None]:
+        """Turn the errors of the file system into ours; a missing file stays what it is."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except FileExistsError:
+            raise BlobExists(f"blob {path} exists already") from None
+        except self._place.errors as error:
+            raise StorageError(f"cannot {verb} {path}: {told(error)}", fix=_FIX.get(number_of(error))) from error
+
+
+def _is_refused(error: Exception) -> bool:
+    """Whether S3 refused to write over an object."""
+    answer = getattr(error.__cause__, "response", {})
+    return isinstance(error, FileExistsError) or answer.get("Error", {}).get("Code") == "PreconditionFailed"
 
 
 def _make_directories(directory: str) -> None:
@@ -119,19 +154,6 @@ def _sync_directory(directory: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-@contextlib.contextmanager
-def _storage_errors(verb: str, path: str) -> Iterator[None]:
-    """Turn the errors of the file system into ours; a missing file stays what it is."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except FileExistsError:
-        raise BlobExists(f"blob {path} exists already") from None
-    except OSError as error:
-        raise StorageError(f"cannot {verb} {path}: {error.strerror or error}", fix=_FIX.get(error.errno)) from error
 
 
 _FIX: dict[int | None, str] = {

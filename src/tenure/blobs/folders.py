@@ -13,12 +13,11 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
-
-from tenure.errors import StorageError, UsageError
+from tenure.blobs.objects import Objects
+from tenure.blobs.place import reach, told
+from tenure.errors import StorageError
 
 _NOT_EMPTY: Final = {errno.ENOTEMPTY, errno.EEXIST}
 
@@ -36,13 +35,11 @@ class Folders:
     I/O."""
 
     def __init__(self, root: str) -> None:
-        try:
-            fs, found = fsspec.core.url_to_fs(root)
-        except (ValueError, ImportError) as error:
-            raise UsageError(f"storage {root!r} cannot be used: {error}", fix="use file:///path or s3://...") from error
-        self._fs: Any = fs
-        self._root: str = found.rstrip("/")
-        self._local = isinstance(self._fs, LocalFileSystem)
+        self._place = reach(root)
+        self._fs = self._place.fs
+        self._root = self._place.root
+        self._local = self._place.is_local
+        self._objects = Objects(self._place) if self._place.is_s3 else None
 
     def entries(self, path: str = "") -> Sequence[Entry]:
         """What lies directly in a folder, by name; nothing when there is no such folder."""
@@ -51,7 +48,7 @@ class Folders:
             found = _list_local(full, linked=not path) if self._local else self._list_remote(full)
         except (FileNotFoundError, NotADirectoryError):
             return ()
-        except OSError as error:
+        except self._place.errors as error:
             raise _failed("list", full, error) from error
         return sorted(found, key=lambda entry: entry.name)
 
@@ -59,7 +56,9 @@ class Folders:
         """Remove a file, a link, or a folder with all that is in it."""
         full = self._path(path)
         try:
-            if not self._local:
+            if self._objects is not None:
+                self._remove_objects(self._objects, path, full)
+            elif not self._local:
                 self._remove_remote(full)
             elif os.path.isdir(full) and not os.path.islink(full):
                 shutil.rmtree(full)
@@ -68,41 +67,49 @@ class Folders:
         except FileNotFoundError:
             if os.path.lexists(full) and self._local:  # somebody else removes in there as well
                 raise StorageError(f"cannot remove {full}: it changes meanwhile") from None
-        except OSError as error:
+        except self._place.errors as error:
             raise _failed("remove", full, error) from error
+
+    def _remove_objects(self, objects: Objects, path: str, full: str) -> None:
+        failed = {**objects.delete_below(path), **(objects.delete([path]) if path else {})}
+        if failed:
+            name, (code, why) = next(iter(failed.items()))
+            raise StorageError(
+                f"cannot remove {full}: {len(failed)} objects in it stay; {name}: {code or 'refused'} {why}".rstrip(),
+                fix="check the storage and its permissions",
+            )
 
     def _remove_remote(self, full: str) -> None:
         self._fs.rm(full, recursive=True)
-        self._fs.invalidate_cache()
-        left = self._fs.find(full)  # s3fs is silent about keys that it was not allowed to delete
+        left = self._fs.find(full)  # clients can be silent about what they were not allowed to delete
         if left:
             raise StorageError(f"cannot remove {full}: {len(left)} objects in it stay", fix="check the permissions")
 
     def is_empty(self, path: str = "") -> bool:
-        """Whether there is such a folder, with nothing in it. An object store has none."""
+        """Whether there is such a folder, with nothing in it, on a local disk; an object store has none."""
         full = self._path(path)
         try:
             return self._local and os.path.isdir(full) and not os.listdir(full)
         except FileNotFoundError:
             return False
-        except OSError as error:
+        except self._place.errors as error:
             raise _failed("list", full, error) from error
 
     def remove_empty(self, path: str = "") -> None:
-        """Remove a folder that has nothing in it in that instant; any other stays."""
+        """Remove a folder that has nothing in it in that instant; any other stays. In S3: what stands for one."""
         full = self._path(path)
-        if not self._local:
-            return
         try:
-            os.rmdir(full)
+            if self._local:
+                os.rmdir(full)
+            elif self._objects is not None and path and self._objects.is_bare(path):
+                self._objects.delete_markers([path])
         except (FileNotFoundError, NotADirectoryError):
             return
-        except OSError as error:
-            if error.errno not in _NOT_EMPTY:
+        except self._place.errors as error:
+            if not isinstance(error, OSError) or error.errno not in _NOT_EMPTY:
                 raise _failed("remove", full, error) from error
 
     def _list_remote(self, full: str) -> list[Entry]:
-        self._fs.invalidate_cache(full)
         found = {entry["name"].rstrip("/"): entry["type"] == "directory" for entry in self._fs.ls(full, detail=True)}
         found.pop(full, None)  # object stores list a file, or the marker of a folder, as its own entry
         return [Entry(name.rsplit("/", 1)[-1], folder) for name, folder in found.items()]
@@ -120,5 +127,5 @@ def _list_local(full: str, *, linked: bool) -> list[Entry]:
         return [Entry(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
 
 
-def _failed(verb: str, full: str, error: OSError) -> StorageError:
-    return StorageError(f"cannot {verb} {full}: {error.strerror or error}", fix="check the storage and its permissions")
+def _failed(verb: str, full: str, error: Exception) -> StorageError:
+    return StorageError(f"cannot {verb} {full}: {told(error)}", fix="check the storage and its permissions")

@@ -24,8 +24,8 @@ class BlobStore(Protocol):
     """A blob store. Thread-safe; constructors do no I/O."""
 
     def write(self, address: str, data: bytes) -> Blob:
-        """Write a new blob. Raises BlobExists, StorageError: nothing stands under the address that was not
-        there before."""
+        """Write a new blob. Raises BlobExists: nothing was written; StorageError: nothing reads what may have been
+        written, as no pointer names it."""
         ...
 
     def read(self, blob: Blob) -> bytes:

@@ -3,36 +3,47 @@
 Promise: symbolic links are listed as files and never followed, and a path with `..` in it is refused. Memory does not
 grow with the number of files on a local disk and on S3; elsewhere it does with the files of one folder. Folders go in
 the order of their names within one piece. What is gone meanwhile is passed over; whatever else fails is StorageError.
+Not promised: files whose names are no UTF-8; Tenure makes none.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import groupby, islice
+from typing import Final
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
-
+from tenure.blobs.objects import Objects
+from tenure.blobs.place import reach, told
 from tenure.errors import StorageError, UsageError
 
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
 """Schemes that mean the same place."""
 
+_AT_ONCE: Final = 10_000
+
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """A file, by its path below the root. On a local disk a folder with nothing in it is one whose path ends with
-    `/`, and a link has the size 0."""
+class Listed:
+    """Some of the files directly in a folder. On a local disk a folder with nothing in it has one with an empty
+    name; elsewhere such a name is the object that stands for the folder."""
 
-    path: str
-    size: int
+    folder: str
+    names: Sequence[str]
+    sizes: Sequence[int] | None
+    """In bytes; None: the listing does not tell, ask `Tree.sizes`."""
+
+    @property
+    def paths(self) -> list[str]:
+        """Below the root."""
+        return [f"{self.folder}/{name}" if self.folder else name for name in self.names]
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A folder that the budget did not reach; `after`: all names up to this one were listed, empty: none."""
+    """A folder that the budget did not reach; `after`: all paths up to this one were listed, empty: none."""
 
     folder: str
     after: str = ""
@@ -60,18 +71,14 @@ class Tree:
     """The files below one root URL or local path. The constructor does no I/O."""
 
     def __init__(self, root: str) -> None:
-        try:
-            fs, found = fsspec.core.url_to_fs(normal_url(root))
-        except (ValueError, ImportError) as error:
-            raise UsageError(f"storage {root!r} cannot be used: {error}", fix="use file:///path or s3://...") from error
-        self._fs: Any = fs
-        self._root: str = found.rstrip("/")
-        self.is_local = isinstance(fs, LocalFileSystem)
-        self._is_s3 = "s3" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
+        self._place = reach(normal_url(root))
+        self._fs = self._place.fs
+        self._root = self._place.root
+        self._objects = Objects(self._place) if self._place.is_s3 else None
 
-    def walk(self, pieces: Sequence[Rest], *, budget: int) -> Iterator[File | Rest]:
+    def walk(self, pieces: Sequence[Rest], *, budget: int) -> Iterator[Listed | Rest]:
         """The files below these folders. After `budget` files what is left comes as folders, each of which is a piece
-        for somebody else. A folder that has no folders in it is not divided on a local disk."""
+        for somebody else. What is directly in a folder is not divided, but on S3."""
         left = budget
         todo = list(reversed(pieces))
         while todo:
@@ -84,70 +91,87 @@ class Tree:
                     if isinstance(found, Rest):
                         todo.append(found)
                     else:
-                        left -= 1
+                        left -= len(found.names)
                         yield found
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            except OSError as error:
+            except self._place.errors as error:
+                where = self._full(piece.folder)
                 raise StorageError(
-                    f"cannot list {self._full(piece.folder)}: {error}", fix="check the storage and its permissions"
+                    f"cannot list {where}: {told(error)}", fix="check the storage and its permissions"
                 ) from error
 
-    def _list(self, piece: Rest, most: int) -> Iterator[File | Rest]:
+    def sizes(self, paths: Sequence[str]) -> list[int]:
+        """The bytes of files on a local disk; 0: it is a link, a folder, or gone. Raises StorageError."""
+        return [self._size(f"{self._root}/{path}") for path in paths]
+
+    @staticmethod
+    def _size(full: str) -> int:
+        try:
+            found = os.lstat(full)
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+        except OSError as error:
+            raise StorageError(f"cannot look at {full}: {told(error)}") from error
+        return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+    def _list(self, piece: Rest, most: int) -> Iterator[Listed | Rest]:
         """What is directly in a folder."""
-        if self.is_local:
+        if self._place.is_local:
             return self._list_local(piece.folder)
-        if self._is_s3:
-            return self._list_s3(piece, most)
+        if self._objects is not None:
+            return self._list_s3(self._objects, piece, most)
         return self._list_remote(piece.folder)
 
-    def _list_local(self, folder: str) -> Iterator[File | Rest]:
+    def _list_local(self, folder: str) -> Iterator[Listed | Rest]:
         full = self._full(folder)
         if folder and os.path.islink(full):
             return
-        folders = []
+        folders: list[str] = []
         empty = True
         with os.scandir(full) as entries:
-            for entry in entries:
+            while some := list(islice(entries, _AT_ONCE)):
                 empty = False
-                path = f"{folder}/{entry.name}" if folder else entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(path)
-                else:
-                    yield File(path, 0 if entry.is_symlink() else _size(entry))
+                names: list[str] = []
+                for entry in some:
+                    (folders if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
+                yield from _listed(folder, names)
         if empty and folder:
-            yield File(f"{folder}/", 0)
-        yield from (Rest(path) for path in sorted(folders, reverse=True))
+            yield Listed(folder, [""], None)
+        folders.sort(reverse=True)
+        yield from (Rest(f"{folder}/{name}" if folder else name) for name in _readable(folders))
 
-    def _list_s3(self, piece: Rest, most: int) -> Iterator[File | Rest]:
+    def _list_s3(self, objects: Objects, piece: Rest, most: int) -> Iterator[Listed | Rest]:
         """A page of a thousand keys a call, whatever the folders are; `most` of them, and then the rest as it is."""
-        bucket, _, prefix = self._full(piece.folder).partition("/")
-        asked = {"Bucket": bucket, "Prefix": f"{prefix}/"}
-        after = f"{prefix}/{piece.after}" if piece.after else ""
         left = most
-        while left > 0:
-            page = self._fs.call_s3("list_objects_v2", **asked, **({"StartAfter": after} if after else {}))
-            for entry in page.get("Contents", ()):
-                below = entry["Key"].removeprefix(f"{prefix}/")
-                after = entry["Key"]
-                left -= 1
-                if below:
-                    path = f"{piece.folder}/{below}" if piece.folder else below
-                    yield File(path, 0 if below.endswith("/") else int(entry["Size"]))
-            if not page.get("IsTruncated"):
+        after = piece.after
+        for page in objects.pages(piece.folder, after=after):
+            if left <= 0:
+                yield Rest(piece.folder, after)
                 return
-        yield Rest(piece.folder, after.removeprefix(f"{prefix}/"))
+            left -= len(page)
+            below = [key for key in page if key[0] not in ("", f"{piece.folder}/")]
+            for folder, keys in groupby(below, key=lambda key: key[0].rpartition("/")[0]):
+                found = list(keys)
+                yield Listed(folder, [path.rpartition("/")[2] for path, _ in found], [size for _, size in found])
+            after = page[-1][0] if page else after
 
-    def _list_remote(self, folder: str) -> Iterator[File | Rest]:
+    def _list_remote(self, folder: str) -> Iterator[Listed | Rest]:
         full = self._full(folder)
-        self._fs.invalidate_cache(full)
+        names: list[str] = []
+        sizes: list[int] = []
         for entry in self._fs.ls(full, detail=True):
             name = entry["name"].rstrip("/")
             if name == full:
                 continue
             below = name.rsplit("/", 1)[-1]
-            path = f"{folder}/{below}" if folder else below
-            yield Rest(path) if entry["type"] == "directory" else File(path, int(entry["size"] or 0))
+            if entry["type"] == "directory":
+                yield Rest(f"{folder}/{below}" if folder else below)
+            else:
+                names.append(below)
+                sizes.append(int(entry["size"] or 0))
+        if names:
+            yield Listed(folder, names, sizes)
 
     def _full(self, path: str) -> str:
         if path and any(part in {"", ".", ".."} for part in path.split("/")):
@@ -155,8 +179,16 @@ class Tree:
         return f"{self._root}/{path}" if path else self._root
 
 
-def _size(entry: os.DirEntry[str]) -> int:
+def _listed(folder: str, names: list[str]) -> Iterator[Listed]:
+    found = _readable(names)
+    if found:
+        yield Listed(folder, found, None)
+
+
+def _readable(names: list[str]) -> list[str]:
+    """Those that are UTF-8."""
     try:
-        return entry.stat(follow_symlinks=False).st_size
-    except FileNotFoundError:  # removed meanwhile
-        return 0
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        return [name for name in names if not any("\ud800" <= one <= "\udfff" for one in name)]
+    return names

@@ -59,5 +59,14 @@ def is_orphan(path: str, seen: Seen) -> bool:
     return rehearsal is not None and (rehearsal["member"] == seen.holder or _is_gone(rehearsal["member"], seen))
 
 
+def orphans_in(folder: str, seen: Seen) -> bool | None:
+    """Whether everything that lies directly in a folder, and is named by no record itself, belongs to nobody. None: its
+    names decide, so each has to be asked for."""
+    parts = folder.split("/")
+    if parts[0] == BLOBS:
+        return is_orphan(f"{folder}/", seen)
+    return is_orphan("/".join(parts[:3]), seen) if len(parts) > 2 else None
+
+
 def _is_gone(member: str, seen: Seen) -> bool:
     return member != seen.holder and member not in seen.members

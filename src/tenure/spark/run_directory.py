@@ -17,11 +17,9 @@ import os
 import shutil
 import threading
 from contextlib import suppress
-from typing import Any
 
-import fsspec
-
-from tenure.errors import StorageError, UsageError
+from tenure.blobs.place import reach
+from tenure.errors import StorageError
 from tenure.spark.seed_plan import corrupt, decode_query_id, missing
 
 _NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES}
@@ -31,16 +29,11 @@ class RunDirectory:
     """Files of one run directory by their path below it. Thread-safe. The constructor does no I/O."""
 
     def __init__(self, url: str) -> None:
-        try:
-            filesystem, root = fsspec.core.url_to_fs(url)
-        except (ImportError, ValueError) as error:
-            raise UsageError(
-                f"run directory {url!r} cannot be reached: {error}", fix="check the URL and its package"
-            ) from error
-        self._filesystem: Any = filesystem
-        self._root: str = root.rstrip("/")
-        protocol = filesystem.protocol
-        self.is_local = "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+        place = reach(url, what="run directory")
+        self._filesystem = place.fs
+        self._root = place.root
+        self._errors = place.errors
+        self.is_local = place.is_local
         self.url = self._root if self.is_local else url.rstrip("/")
         self._lock = threading.Lock()
         self._made: set[str] = set()  # folders made or written to since the last sync; guarded by _lock
@@ -66,11 +59,10 @@ class RunDirectory:
         try:
             if self.is_local:
                 return frozenset(os.listdir(self._path(path)))
-            self._filesystem.invalidate_cache(self._path(path))
             found = self._filesystem.ls(self._path(path), detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return frozenset()
-        except OSError as error:
+        except self._errors as error:
             raise self._failed("list", path, error) from error
         # Object stores list a file, or the marker of a folder, as its own and only entry.
         names = {name.rstrip("/") for name in found} - {self._path(path)}
@@ -81,11 +73,10 @@ class RunDirectory:
         try:
             if self.is_local:
                 return _local_sizes(self._path(path))
-            self._filesystem.invalidate_cache(self._path(path))
             found = self._filesystem.ls(self._path(path), detail=True)
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        except OSError as error:
+        except self._errors as error:
             raise self._failed("list", path, error) from error
         sizes = {entry["name"].rstrip("/"): int(entry["size"] or 0) for entry in found}
         sizes.pop(self._path(path), None)  # as in `list`
@@ -101,7 +92,7 @@ class RunDirectory:
             return data
         except (FileNotFoundError, IsADirectoryError) as error:
             raise missing(self.where(path)) from error
-        except OSError as error:
+        except self._errors as error:
             raise self._failed("read", path, error) from error
 
     def read_text(self, path: str) -> str:
@@ -122,7 +113,7 @@ class RunDirectory:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-        except OSError as error:
+        except self._errors as error:
             raise self._failed("write", path, error) from error
 
     def take(self, source: RunDirectory, path: str, *, size: int | None = None) -> tuple[int, bool]:
@@ -135,7 +126,7 @@ class RunDirectory:
             actual = self._size(path)
         except (FileNotFoundError, IsADirectoryError) as error:
             raise missing(source.where(path)) from error
-        except OSError as error:
+        except self._errors as error:
             raise self._failed("take over", path, error) from error
         if actual == 0 or (size is not None and actual != size):
             raise corrupt(source.where(path), f"has {actual} bytes instead of {size or 'at least one'}")
@@ -149,7 +140,7 @@ class RunDirectory:
         try:
             for folder in folders:
                 _sync_file(folder)
-        except OSError as error:
+        except self._errors as error:
             raise self._failed("sync", "", error) from error
 
     def drop(self, path: str) -> None:
@@ -161,7 +152,7 @@ class RunDirectory:
                 self._filesystem.rm_file(self._path(path))
         except FileNotFoundError:
             return
-        except OSError as error:
+        except self._errors as error:
             raise self._failed("remove", path, error) from error
 
     def remove(self) -> None:
@@ -170,7 +161,7 @@ class RunDirectory:
             self._filesystem.rm(self._root, recursive=True)
         except FileNotFoundError:
             return
-        except OSError as error:
+        except self._errors as error:
             raise self._failed("remove", "", error) from error
 
     def _take_local(self, source: RunDirectory, path: str) -> bool:
@@ -202,7 +193,6 @@ class RunDirectory:
     def _size(self, path: str) -> int:
         if self.is_local:
             return os.stat(self._path(path)).st_size
-        self._filesystem.invalidate_cache(self._path(path))
         return int(self._filesystem.info(self._path(path))["size"])
 
     def _make_folder(self, folder: str) -> None:
@@ -218,7 +208,7 @@ class RunDirectory:
     def _path(self, path: str) -> str:
         return f"{self._root}/{path}" if path else self._root
 
-    def _failed(self, what: str, path: str, error: OSError) -> StorageError:
+    def _failed(self, what: str, path: str, error: Exception) -> StorageError:
         return StorageError(f"cannot {what} {self.where(path)}: {error}", fix="check the storage and its permissions")
 
 

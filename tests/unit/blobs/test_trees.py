@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenure.blobs.trees import File, Rest, Tree, normal_url
+from tenure.blobs import trees
+from tenure.blobs.trees import Listed, Rest, Tree, normal_url
 from tenure.errors import StorageError, UsageError
 
 ROOTS = ("local", "memory")
@@ -34,14 +35,18 @@ def put(root: str, *paths: str) -> None:
         fs.pipe_file(f"{found}/{path}", b"xyz")
 
 
-def everything(tree: Tree, pieces: list[Rest], *, budget: int) -> tuple[list[File], int]:
-    """All files, piece by piece, and how many rounds that took."""
-    files: list[File] = []
+def everything(tree: Tree, pieces: list[Rest], *, budget: int) -> tuple[dict[str, int], int]:
+    """The size of each file, piece by piece, and how many rounds that took."""
+    files: dict[str, int] = {}
     rounds = 0
     while pieces:
         rounds += 1
         found = [one for piece in pieces for one in tree.walk([piece], budget=budget)]
-        files += [one for one in found if isinstance(one, File)]
+        for one in found:
+            if isinstance(one, Listed):
+                sizes = tree.sizes(one.paths) if one.sizes is None else one.sizes
+                assert not files.keys() & set(one.paths), "each once"
+                files.update(zip(one.paths, sizes, strict=True))
         pieces = [one for one in found if isinstance(one, Rest)]
     return files, rounds
 
@@ -53,15 +58,14 @@ PATHS = ("a/b/c/1", "a/b/2", "a/3", "d/4", "d/5", "d/e/6", "7")
 def test_every_file_comes_once(root: str, budget: int) -> None:
     put(root, *PATHS)
     files, rounds = everything(Tree(root), [Rest("")], budget=budget)
-    assert sorted(file.path for file in files) == sorted(PATHS)
-    assert {file.size for file in files} == {3}
+    assert files == dict.fromkeys(PATHS, 3)
     assert (rounds == 1) is (budget == 100)
 
 
 def test_only_what_is_below_the_pieces(root: str) -> None:
     put(root, *PATHS)
     files, _ = everything(Tree(root), [Rest("a/b"), Rest("not-there")], budget=100)
-    assert sorted(file.path for file in files) == ["a/b/2", "a/b/c/1"]
+    assert sorted(files) == ["a/b/2", "a/b/c/1"]
 
 
 def test_a_link_is_a_file_and_nothing_behind_it_is_listed(tmp_path: Path) -> None:
@@ -71,22 +75,47 @@ def test_a_link_is_a_file_and_nothing_behind_it_is_listed(tmp_path: Path) -> Non
     (tmp_path / "root/linked").symlink_to(tmp_path / "precious")
     tree = Tree(str(tmp_path / "root"))
     files, _ = everything(tree, [Rest("")], budget=100)
-    assert sorted(files, key=lambda file: file.path) == [File("a/1", 3), File("a/link", 0), File("linked", 0)]
-    assert everything(tree, [Rest("linked")], budget=100) == ([], 1)
+    assert files == {"a/1": 3, "a/link": 0, "linked": 0}
+    assert everything(tree, [Rest("linked")], budget=100) == ({}, 1)
 
 
 def test_a_folder_with_nothing_in_it_is_told(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
-    assert everything(Tree(str(tmp_path)), [Rest("")], budget=100)[0] == [File("a/b/", 0)]
+    assert everything(Tree(str(tmp_path)), [Rest("")], budget=100)[0] == {"a/b/": 0}
 
 
 def test_what_goes_meanwhile_is_passed_over(tmp_path: Path) -> None:
     put(str(tmp_path), "a/1", "b/2")
     walk = Tree(str(tmp_path)).walk([Rest("a"), Rest("b")], budget=100)
-    assert next(walk) == File("a/1", 3)
+    assert next(walk) == Listed("a", ["1"], None)
     (tmp_path / "b/2").unlink()
     (tmp_path / "b").rmdir()
     assert list(walk) == []
+    assert Tree(str(tmp_path)).sizes(["b/2"]) == [0]
+
+
+def test_a_folder_of_very_many_files_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "_AT_ONCE", 2)
+    put(str(tmp_path), *(f"a/{number}" for number in range(5)))
+    found = list(Tree(str(tmp_path)).walk([Rest("a")], budget=100))
+    assert [len(one.names) for one in found if isinstance(one, Listed)] == [2, 2, 1]
+
+
+def test_names_that_are_no_text_are_left_out(tmp_path: Path) -> None:
+    put(str(tmp_path), "a/1")
+    for name in (b"a/\xff", b"\xff"):
+        (tmp_path / os.fsdecode(name)).mkdir()
+    (tmp_path / os.fsdecode(b"a/\xfe")).touch()
+    assert everything(Tree(str(tmp_path)), [Rest("")], budget=100)[0] == {"a/1": 3}
+
+
+def test_what_cannot_be_looked_at_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "lstat", refuse)
+    with pytest.raises(StorageError, match=r"cannot look at .*a/1: Permission denied"):
+        Tree(str(tmp_path)).sizes(["a/1"])
 
 
 def test_what_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,4 +160,4 @@ def test_however_it_is_divided(folders: list[list[str]], budget: int) -> None:
         files, _ = everything(Tree(url), [Rest("")], budget=budget)
     finally:
         fsspec.filesystem("memory").rm(url, recursive=True)
-    assert sorted(file.path for file in files) == sorted([*paths, "last"])
+    assert sorted(files) == sorted([*paths, "last"])

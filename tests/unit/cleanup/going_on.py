@@ -46,6 +46,11 @@ class Pipeline:
         self.leaders: list[tuple[Member, Term]] = []
         self.run = ""
 
+    @property
+    def storage(self) -> str:
+        """Path or URL of the scope's storage."""
+        return str(self.root)
+
     def next_leader(self, name: str) -> tuple[Member, Term]:
         """Somebody takes over, after the last one's session has ended, and plans in a run directory of his own."""
         if self.leaders:
@@ -91,7 +96,7 @@ class Pipeline:
 
     def found(self, *, crasher: Crasher | None = None) -> Mapping[str, Leavings]:
         member, term = self.leaders[-1]
-        storage = CrashingFolders(str(self.root))
+        storage = CrashingFolders(self.storage)
         storage.crasher = crasher or Crasher()
         return orphans_of(
             member.store,
@@ -104,7 +109,7 @@ class Pipeline:
     def check_ours(self) -> None:
         """Raises StorageError: the storage is another store's."""
         member, term = self.leaders[-1]
-        check_ours(member.store, SCOPE, Office(term.epoch, term.holder), storage=Folders(str(self.root)))
+        check_ours(member.store, SCOPE, Office(term.epoch, term.holder), storage=Folders(self.storage))
 
     def orphans(self) -> list[str]:
         return [name for leavings in self.found().values() for name in leavings.find()]

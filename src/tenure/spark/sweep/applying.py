@@ -16,27 +16,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import fsspec
 import pyarrow as pa
-from fsspec.implementations.local import LocalFileSystem
 
 from tenure.blobs.folders import Folders
+from tenure.blobs.objects import AT_ONCE, Objects, above
+from tenure.blobs.place import Place, reach, told
 from tenure.blobs.trees import normal_url
 from tenure.checkpoints.run_name import RUNS
-from tenure.cleanup.orphans import is_orphan, nothing_seen
+from tenure.cleanup.orphans import is_orphan, nothing_seen, orphans_in
 from tenure.clock import Clock, SystemClock
 from tenure.errors import StorageError, UsageError
-from tenure.retry import RetryPolicy, exponential_delay, retry
+from tenure.retry import exponential_delay, retry
 from tenure.spark.sweep.jobs import job_errors
-from tenure.spark.sweep.plan import REPORT, About, Plan, unit_of
+from tenure.spark.sweep.plan import FOLDERS, REPORT, About, Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-AT_ONCE: Final = 1000
-"""Keys that S3 deletes in one call."""
 
 RETRY: Final = exponential_delay(initial=timedelta(milliseconds=200), maximum=timedelta(seconds=20), attempts=6)
 """How often one call is tried against a storage that is busy."""
@@ -44,6 +41,9 @@ RETRY: Final = exponential_delay(initial=timedelta(milliseconds=200), maximum=ti
 REMOVED, GONE, FAILED = "removed", "gone", "failed"
 _CLIMBS = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 """A part of a path that is empty, or `.`, or `..`."""
+
+_S3_BUSY: Final = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "OperationAborted"}
+"""S3's answers for one key of many that may be another one a little later."""
 
 _BUSY: Final = {errno.EBUSY, errno.EAGAIN, errno.EIO, errno.ETIMEDOUT, errno.EINTR}
 
@@ -113,96 +113,88 @@ def progress(plan: Plan) -> Applied:
     counts: dict[str, int] = {REMOVED: 0, GONE: 0, FAILED: 0}
     reported = plan.reported()
     for name in reported:
-        for row in plan.read_report(name).group_by("outcome").aggregate([([], "count_all")]).to_pylist():
+        for row in plan.read("report", name).group_by("outcome").aggregate([([], "count_all")]).to_pylist():
             counts[row["outcome"]] += row["count_all"]
     return Applied(len(reported), len(plan.parts()), counts[REMOVED], counts[GONE], counts[FAILED])
 
 
 def _whole(plan: Plan) -> set[str]:
     """The parts of which nothing failed."""
-    return {name for name in plan.reported() if FAILED not in plan.read_report(name)["outcome"].unique().to_pylist()}
+    return {name for name in plan.reported() if FAILED not in plan.read("report", name)["outcome"].unique().to_pylist()}
 
 
 def apply_part(url: str, name: str, *, per_second: float | None, clock: Clock) -> None:
     """Remove the files of one part, and report. Runs in a task. Raises StorageError: the plan's own folder."""
     plan = Plan(url)
     about = plan.about()
-    paths = plan.read_files(name)["path"].to_pylist()
-    ours = _ours(about)
-    remover = _remover(about.storage, retry=RETRY, clock=clock)
+    paths: list[str] = plan.read("files", name)["path"].to_pylist()
+    remover = _remover(about.storage, clock=clock)
     began_s = clock.monotonic_s()
     outcomes: list[tuple[str, str]] = []
     removable: list[str] = []
     for first in range(0, len(paths), AT_ONCE):
-        some = [(path, ours(path)) for path in paths[first : first + AT_ONCE]]
-        may = [path for path, is_ours in some if is_ours]
-        removable += may
-        tried = iter(remover.remove(may))
-        outcomes += [next(tried) if is_ours else (FAILED, "Tenure does not name files so") for _, is_ours in some]
+        some = paths[first : first + AT_ONCE]
+        may = _ours(some, about)
+        ours = some if all(may) else [path for path, is_ours in zip(some, may, strict=True) if is_ours]
+        removable += ours
+        tried = iter(remover.remove(ours))
+        outcomes += [next(tried) if is_ours else (FAILED, "Tenure does not name files so") for is_ours in may]
         if per_second is not None:
             ahead_s = len(outcomes) / per_second - (clock.monotonic_s() - began_s)
             if ahead_s > 0:
                 clock.sleep(ahead_s)
     remover.remove_folders(removable)
     columns = [paths, [outcome for outcome, _ in outcomes], [why for _, why in outcomes]]
-    plan.write_report(name, pa.table([pa.array(column, pa.string()) for column in columns], schema=REPORT))
+    plan.write("report", name, pa.table([pa.array(column, pa.string()) for column in columns], schema=REPORT))
 
 
-def _ours(about: About) -> Callable[[str], bool]:
-    """What tells whether a path is one that could be an orphan at all."""
+def _ours(paths: Sequence[str], about: About) -> list[bool]:
+    """For each whether it is one that could be an orphan at all."""
     least = nothing_seen(epoch=about.epoch, holder=about.holder)
-    units: dict[str, bool] = {}
-
-    def is_ours(path: str) -> bool:
-        if _CLIMBS.search(path.removesuffix("/")):
-            return False
-        unit = unit_of(path)
-        if unit == path:
-            return is_orphan(path, least)
-        if unit not in units:
-            units[unit] = is_orphan(unit, least)
-        return units[unit]
-
-    return is_ours
+    folder: str | None = None
+    ruling: bool | None = False
+    found = []
+    for path in paths:
+        above = path.rpartition("/")[0]
+        if above != folder:
+            folder = above
+            ruling = False if _CLIMBS.search(folder) else orphans_in(folder, least)
+        plain = path[len(above) + 1 :] not in {".", ".."}
+        found.append(plain and (is_orphan(path, least) if ruling is None else ruling))
+    return found
 
 
 class _Local:
     """Files on a local disk."""
 
-    def __init__(self, root: str, *, retry: RetryPolicy, clock: Clock) -> None:
+    def __init__(self, root: str, *, clock: Clock) -> None:
         self._root = os.path.realpath(root)  # the root is where the user says it is; below it no link is followed
-        self._retry = retry
         self._clock = clock
         self._real: dict[str, bool] = {}
 
     def remove(self, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
         for path in paths:
-            yield self._remove(path)
+            if not self._is_real(path.rpartition("/")[0]):
+                yield FAILED, "a symbolic link is on the way to it"
+            elif path.endswith("/"):
+                yield REMOVED, ""  # a folder: with the others, below
+            else:
+                yield self._remove(f"{self._root}/{path}")
 
-    def _remove(self, path: str) -> tuple[str, str]:
-        folder = path.rstrip("/").rpartition("/")[0]
-        if not self._is_real(folder):
-            return FAILED, "a symbolic link is on the way to it"
-        if path.endswith("/"):
-            return REMOVED, ""  # a folder: with the others, below
+    def _remove(self, full: str) -> tuple[str, str]:
         try:
-            return retry(partial(_unlink, f"{self._root}/{path}"), policy=self._retry, on=OSError, clock=self._clock)
+            return retry(partial(_unlink, full), policy=RETRY, on=OSError, clock=self._clock)
         except OSError as error:
-            return FAILED, error.strerror or str(error)
+            return FAILED, told(error)
 
     def remove_folders(self, paths: Sequence[str]) -> None:
         """The folders of these files in which nothing is any more. That of a query stays, as in the leader's sweep."""
-        folders: set[str] = set()
-        for path in paths:
-            parts = path.rstrip("/").split("/")
-            folders.update("/".join(parts[:depth]) for depth in range(3 if parts[0] == RUNS else 2, len(parts)))
-            if path.endswith("/"):
-                folders.add(path.rstrip("/"))
-        for folder in sorted(folders, key=lambda folder: folder.count("/"), reverse=True):
+        folders = Folders(self._root)
+        for folder in _folders_of(paths):
             if not self._is_real(folder):
                 continue
             with suppress(StorageError):  # it is listed again by the next plan
-                Folders(self._root).remove_empty(folder)
+                folders.remove_empty(folder)
 
     def _is_real(self, folder: str) -> bool:
         """Whether no link is on the way to a folder."""
@@ -214,50 +206,71 @@ class _Local:
         return self._real[folder]
 
 
-class _Remote:
-    """Objects; on S3 a thousand a call."""
+class _S3:
+    """Objects, a thousand a call."""
 
-    def __init__(self, fs: Any, root: str, *, retry: RetryPolicy, clock: Clock) -> None:
-        self._fs = fs
-        self._root = root
-        self._retry = retry
+    def __init__(self, place: Place, *, clock: Clock) -> None:
+        self._objects = Objects(place)
+        self._errors = place.errors
         self._clock = clock
-        self._bulk = hasattr(fs, "call_s3")
 
     def remove(self, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-        if self._bulk:
-            yield from self._remove_bulk(paths)
-            return
+        left = list(paths)
+        refused: dict[str, str] = {}
+
+        def once() -> None:
+            """Raises OSError: some of them are to be tried again."""
+            nonlocal left
+            answer = self._objects.delete(left)
+            why = {path: f"{code}: {message}" for path, (code, message) in answer.items()}
+            left = [path for path, (code, _) in answer.items() if code in _S3_BUSY]
+            refused.update({path: why[path] for path in why.keys() - set(left)})
+            if left:
+                raise OSError(errno.EBUSY, why[left[0]])
+
+        try:
+            retry(once, policy=RETRY, on=self._errors, clock=self._clock)
+        except self._errors as error:
+            refused.update(dict.fromkeys(left, told(error)))
+        yield from ((FAILED, refused[path]) if path in refused else (REMOVED, "") for path in paths)
+
+    def remove_folders(self, paths: Sequence[str]) -> None:
+        """What stands for the folders; it is only an empty object, whatever else has its prefix."""
+        with suppress(*self._errors):  # it is listed again by the next plan
+            self._objects.delete_markers(_folders_of(paths))
+
+
+class _Remote:
+    """Files on what else fsspec reaches."""
+
+    def __init__(self, place: Place, *, clock: Clock) -> None:
+        self._place = place
+        self._clock = clock
+
+    def remove(self, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
         for path in paths:
+            remove = partial(self._remove, f"{self._place.root}/{path}")
             try:
-                yield retry(partial(self._remove_one, path), policy=self._retry, on=OSError, clock=self._clock)
-            except OSError as error:
-                yield FAILED, str(error)
+                yield retry(remove, policy=RETRY, on=self._place.errors, clock=self._clock)
+            except self._place.errors as error:
+                yield FAILED, told(error)
 
     def remove_folders(self, paths: Sequence[str]) -> None:
         """There are none."""
 
-    def _remove_bulk(self, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-        if not paths:
-            return
-        bucket, _, prefix = self._root.partition("/")
-        keys = [f"{prefix}/{path}" for path in paths]
-        wanted = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+    def _remove(self, full: str) -> tuple[str, str]:
         try:
-            call = partial(self._fs.call_s3, "delete_objects", Bucket=bucket, Delete=wanted)
-            answer = retry(call, policy=self._retry, on=OSError, clock=self._clock)
-        except OSError as error:
-            yield from ((FAILED, str(error)) for _ in paths)
-            return
-        failed = {one["Key"]: f"{one.get('Code', '')}: {one.get('Message', '')}" for one in answer.get("Errors", ())}
-        yield from ((FAILED, failed[key]) if key in failed else (REMOVED, "") for key in keys)
-
-    def _remove_one(self, path: str) -> tuple[str, str]:
-        try:
-            self._fs.rm_file(f"{self._root}/{path}")
+            self._place.fs.rm_file(full)
         except FileNotFoundError:
             return GONE, ""
         return REMOVED, ""
+
+
+def _folders_of(paths: Sequence[str]) -> list[str]:
+    """The folders of these files which need not be there without them, the deepest first."""
+    stays = {one: 2 if one == RUNS else 1 for one in FOLDERS}
+    found = [one for one in above(paths) if one.count("/") >= stays.get(one.split("/", 1)[0], 1)]
+    return sorted(found, key=lambda folder: -folder.count("/"))
 
 
 def _unlink(full: str) -> tuple[str, str]:
@@ -269,12 +282,12 @@ def _unlink(full: str) -> tuple[str, str]:
     except OSError as error:
         if error.errno in _BUSY:
             raise
-        return FAILED, error.strerror or str(error)
+        return FAILED, told(error)
     return REMOVED, ""
 
 
-def _remover(storage: str, *, retry: RetryPolicy, clock: Clock) -> _Local | _Remote:
-    fs, root = fsspec.core.url_to_fs(normal_url(storage))
-    if isinstance(fs, LocalFileSystem):
-        return _Local(root, retry=retry, clock=clock)
-    return _Remote(fs, root.rstrip("/"), retry=retry, clock=clock)
+def _remover(storage: str, *, clock: Clock) -> _Local | _S3 | _Remote:
+    place = reach(normal_url(storage))
+    if place.is_local:
+        return _Local(place.root, clock=clock)
+    return (_S3 if place.is_s3 else _Remote)(place, clock=clock)

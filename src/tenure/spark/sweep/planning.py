@@ -1,30 +1,27 @@
 """Makes a plan: lists the storage, then reads the records, and writes down what nobody needs.
 
-Promise: the records are read after the last file was listed. A tree of up to `SMALL` files is listed here; a larger one
-by Spark, in rounds: each task lists up to a budget of files and gives back the folders that it did not get to, which
-are the pieces of the next round, so deep, flat and skewed trees are divided as they turn out. The driver holds neither
-files nor folders: both are Parquet between the rounds.
+Promise: the records are read after the last file was listed. A tree of up to `SMALL` files is listed here, a larger one
+by Spark (`listing.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 from tenure.blobs.folders import Folders
-from tenure.blobs.trees import File, Rest, Tree
+from tenure.blobs.trees import Listed, Rest, Tree
 from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.cleanup.orphans import Seen
 from tenure.errors import UsageError
 from tenure.spark.sweep.jobs import job_errors
-from tenure.spark.sweep.plan import FILES, FOLDERS, About, Plan, orphans_among
+from tenure.spark.sweep.judging import orphans_among, table_of
+from tenure.spark.sweep.listing import FOLDER, Listing, Progress, write_orphans
+from tenure.spark.sweep.plan import FOLDERS, About, Plan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 SMALL: Final = 50_000
 """Trees of up to so many files are not worth a JVM."""
@@ -34,20 +31,6 @@ PART: Final = 50_000
 
 BUDGET: Final = 100_000
 """Files that a task lists before it gives the rest back."""
-
-_ROWS: Final = 10_000
-_LISTED = pa.schema([("path", pa.string()), ("size", pa.int64()), ("rest", pa.bool_()), ("after", pa.string())])
-_LISTED_DDL = "path string, size long, rest boolean, after string"
-_FILES_DDL = "path string, size long, kind string, unit string"
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a listing is."""
-
-    round: int
-    files: int
-    folders_left: int
 
 
 def make_plan(
@@ -70,21 +53,26 @@ def make_plan(
     """
     plan.begin()
     pieces = [Rest(folder) for folder in FOLDERS]
-    found = list(Tree(storage).walk(pieces, budget=small))
-    files = [one for one in found if isinstance(one, File)]
-    if len(files) == len(found):
-        on_progress(Progress(1, len(files), 0))
+    tree = Tree(storage)
+    found = _list_small(tree, pieces, most=small)
+    if found is not None:
+        listed = sum(len(one.names) for one in found)
+        on_progress(Progress(1, listed, 0))
         seen = _checked(see(), storage)
-        listed, counted = len(files), _write_small(plan, files, seen)
+        orphans = orphans_among(table_of(found), seen, sizes=tree.sizes)
+        written = [
+            write_orphans(plan, f"{number:06d}", orphans.slice(first, PART))
+            for number, first in enumerate(range(0, orphans.num_rows, PART))
+        ]
+        files, size = sum(one[0] for one in written), sum(one[1] for one in written)
     else:
-        del found, files
-        listing = _List(start_spark(), storage, plan, budget=budget, on_progress=on_progress)
+        listing = Listing(start_spark(), plan, storage, budget=budget, part=PART, on_progress=on_progress)
         with job_errors("listing"):
             listed = listing.run(pieces)
         seen = _checked(see(), storage)
         with job_errors("planning"):
-            counted = listing.write_plan(seen)
-        listing.discard()
+            files, size = listing.write_plan(seen)
+    plan.remove(FOLDER)
     about = About(
         scope=scope,
         storage=storage,
@@ -92,8 +80,8 @@ def make_plan(
         holder=seen.holder,
         made_at=now().isoformat(timespec="seconds"),
         listed=listed,
-        files=counted[0],
-        bytes=counted[1],
+        files=files,
+        bytes=size,
     )
     plan.end(about)
     return about
@@ -113,127 +101,15 @@ def _checked(seen: Seen, storage: str) -> Seen:
     return seen
 
 
-def _write_small(plan: Plan, files: Sequence[File], seen: Seen) -> tuple[int, int]:
-    rows = list(orphans_among(files, seen))
-    for number, first in enumerate(range(0, len(rows), PART)):
-        plan.write_files(f"{number:06d}", _table(rows[first : first + PART]))
-    return len(rows), sum(row[1] for row in rows)
-
-
-def _table(rows: Sequence[tuple[str, int, str, str]]) -> pa.Table:
-    return pa.Table.from_batches([_batch(rows, FILES)])
-
-
-class _List:
-    """The listing of one tree by Spark."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        storage: str,
-        plan: Plan,
-        *,
-        budget: int,
-        on_progress: Callable[[Progress], None],
-    ) -> None:
-        self._spark = spark
-        self._storage = storage
-        self._plan = plan
-        self._budget = budget
-        self._on_progress = on_progress
-        self._folder = f"{plan.for_spark}/listing"
-        self._tasks = 4 * spark.sparkContext.defaultParallelism
-
-    def run(self, pieces: Sequence[Rest]) -> int:
-        """List everything; return how many files there are."""
-        todo: DataFrame = self._spark.createDataFrame(
-            [(one.folder, one.after) for one in pieces], "path string, after string"
-        )
-        files, number = 0, 0
-        while True:
-            number += 1
-            out = f"{self._folder}/round={number:04d}"
-            todo.repartition(self._tasks).mapInArrow(_lister(self._storage, self._budget), _LISTED_DDL).write.parquet(
-                out
-            )
-            listed = self._spark.read.schema(_LISTED_DDL).parquet(out)
-            counts: dict[bool, int] = {row["rest"]: row["count"] for row in listed.groupBy("rest").count().collect()}
-            files += counts.get(False, 0)
-            self._on_progress(Progress(number, files, counts.get(True, 0)))
-            if not counts.get(True):
-                return files
-            todo = listed.where("rest").select("path", "after")
-
-    def write_plan(self, seen: Seen) -> tuple[int, int]:
-        """Write what goes; return how many files that are, and their bytes."""
-        listed = self._spark.read.schema(_LISTED_DDL).parquet(f"{self._folder}/round=*").where("not rest")
-        rows = listed.select("path", "size").mapInArrow(_judge(seen), _FILES_DDL)
-        out = f"{self._plan.for_spark}/files"
-        rows.write.mode("append").option("maxRecordsPerFile", PART).parquet(out)
-        total = (
-            self._spark.read.schema(_FILES_DDL)
-            .parquet(out)
-            .selectExpr("count(*) n", "coalesce(sum(size), 0) b")
-            .first()
-        )
-        assert total is not None
-        return int(total["n"]), int(total["b"])
-
-    def discard(self) -> None:
-        """Remove what was only needed on the way."""
-        self._plan.remove("listing")
-
-
-def _lister(storage: str, budget: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does: list the pieces that it gets."""
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pieces = [
-            Rest(folder, after)
-            for batch in batches
-            for folder, after in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
-        ]
-        found = Tree(storage).walk(pieces, budget=budget)
-        rows = (
-            (one.path, one.size, False, "") if isinstance(one, File) else (one.folder, 0, True, one.after)
-            for one in found
-        )
-        yield from _in_batches(rows, _LISTED)
-
-    return work
-
-
-def _as_row(found: File | Rest) -> tuple[str, int, bool, str]:
-    if isinstance(found, File):
-        return found.path, found.size, False, ""
-    return found.folder, 0, True, found.after
-
-
-def _judge(seen: Seen) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does: keep what nobody needs."""
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = (
-            File(path, size)
-            for batch in batches
-            for path, size in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
-        )
-        yield from _in_batches(orphans_among(files, seen), FILES)
-
-    return work
-
-
-def _in_batches(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    some: list[tuple[object, ...]] = []
-    for row in rows:
-        some.append(row)
-        if len(some) == _ROWS:
-            yield _batch(some, schema)
-            some = []
-    if some:
-        yield _batch(some, schema)
-
-
-def _batch(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), schema, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+def _list_small(tree: Tree, pieces: Sequence[Rest], *, most: int) -> list[Listed] | None:
+    """All files below these folders; None: they are more than `most`."""
+    found: list[Listed] = []
+    files = 0
+    for one in tree.walk(pieces, budget=most):
+        if isinstance(one, Rest):
+            return None
+        found.append(one)
+        files += len(one.names)
+        if files > most:
+            return None
+    return found

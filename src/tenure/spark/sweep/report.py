@@ -18,7 +18,7 @@ def summary(plan: Plan, *, shown: int) -> dict[str, Any]:
     failures: list[dict[str, str]] = []
     reported = set(plan.reported())
     for name in plan.parts():
-        files = plan.read_files(name)
+        files = plan.read("files", name)
         for row in files.group_by("kind").aggregate([("path", "count"), ("size", "sum")]).to_pylist():
             kind = kinds.setdefault(
                 row["kind"], {"kind": row["kind"], "files": 0, "bytes": 0, REMOVED: 0, GONE: 0, FAILED: 0}
@@ -27,7 +27,7 @@ def summary(plan: Plan, *, shown: int) -> dict[str, Any]:
             kind["bytes"] += row["size_sum"]
         if name not in reported:
             continue
-        outcomes = plan.read_report(name).append_column("kind", files["kind"])
+        outcomes = plan.read("report", name).append_column("kind", files["kind"])
         for row in outcomes.group_by(["kind", "outcome"]).aggregate([("path", "count")]).to_pylist():
             kinds[row["kind"]][row["outcome"]] += row["path_count"]
         if len(failures) < shown:

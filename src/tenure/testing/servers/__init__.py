@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from tenure.testing.servers.etcd import EtcdCluster
 from tenure.testing.servers.process import NotInstalled, ServerProcess, Servers, TlsFiles, free_ports, installed, need
+from tenure.testing.servers.seaweedfs import BUCKET, SeaweedFs
 from tenure.testing.servers.spark import SparkStandalone
 from tenure.testing.servers.stores import STORES, started
 from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
 
 __all__ = [
+    "BUCKET",
     "STORES",
     "EtcdCluster",
     "NotInstalled",
+    "SeaweedFs",
     "ServerProcess",
     "Servers",
     "SparkStandalone",

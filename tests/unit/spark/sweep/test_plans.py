@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from tenure.blobs.trees import File
 from tenure.cleanup.orphans import Seen
 from tenure.clock import SystemClock
 from tenure.errors import StorageError, UsageError
 from tenure.spark.sweep import applying, planning
 from tenure.spark.sweep.applying import Applied, apply_plan, progress
-from tenure.spark.sweep.plan import About, Plan, orphans_among
+from tenure.spark.sweep.plan import About, Plan
 from tenure.spark.sweep.report import summary
 from tenure.testing.clock import ManualClock
 
@@ -225,6 +224,8 @@ def test_links_go_as_links_and_nothing_goes_through_one(place: Place, tmp_path: 
     [
         "../outside",
         f"{LOST}/../../../notes.txt",
+        f"{LOST}/offsets/..",
+        f"{LOST}/./0",
         "/etc/passwd",
         "notes.txt",
         f"{KEPT.replace('e00000002', 'e00000003')}/offsets/0",  # of the term itself
@@ -234,9 +235,9 @@ def test_links_go_as_links_and_nothing_goes_through_one(place: Place, tmp_path: 
 def test_a_plan_that_somebody_wrote_cannot_remove_anything_else(place: Place, path: str) -> None:
     plan = place.make()
     (part,) = plan.parts()
-    rows = plan.read_files(part).to_pylist()
+    rows = plan.read("files", part).to_pylist()
     rows[0]["path"] = path
-    plan.write_files(part, type(plan.read_files(part)).from_pylist(rows, schema=plan.read_files(part).schema))
+    plan.write("files", part, type(plan.read("files", part)).from_pylist(rows, schema=plan.read("files", part).schema))
     place.put(KEPT.replace("e00000002", "e00000003") + "/offsets/0")
     before = place.files()
     done = place.apply(plan)
@@ -277,22 +278,9 @@ def test_a_plan_that_did_not_become_whole_is_made_anew(place: Place) -> None:
     assert place.make().parts() == ["000000"]
 
 
-@pytest.mark.parametrize(
-    ("url", "spark"),
-    [("/a/plan", "file:///a/plan"), ("file:///a/plan", "file:///a/plan"), ("memory://plan", "memory://plan")],
-)
-def test_spark_is_told_the_same_place(url: str, spark: str) -> None:
-    assert Plan(url).for_spark == spark
-
-
 def test_s3a_and_s3_are_one_storage(place: Place) -> None:
     plan = place.make()
     about = plan.about()
     plan.end(About(**{**{name: getattr(about, name) for name in about.__slots__}, "storage": "s3a://bucket/rows"}))
     with pytest.raises(UsageError, match="not of s3://other/rows"):
         place.apply(plan, storage="s3://other/rows")
-
-
-def test_files_of_one_unit_are_judged_together() -> None:
-    files = [File(path, 1) for path in sorted((*ORPHANS, *NEEDED))]
-    assert {row[0] for row in orphans_among(files, SEEN)} == set(ORPHANS)

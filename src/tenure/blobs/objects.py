@@ -1,0 +1,86 @@
+"""Objects in S3, as s3fs does not offer them: many at once, in pages, and the empty ones that stand for folders.
+
+Promise: what `delete` was not told to be failed is gone. Keys come in their order, each once. An object whose key ends
+with `/` is a folder to Hadoop, and to servers that keep folders: it goes when nothing else has its prefix. Errors are
+those of the place (`Place.errors`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from tenure.blobs.place import Place
+
+AT_ONCE: Final = 1000
+"""Keys of one call: S3's limit of a page, and of a deletion."""
+
+Page = Sequence[tuple[str, int]]
+"""Paths below the root and sizes in bytes."""
+
+
+class Objects:
+    """The objects below the root of a place in S3."""
+
+    def __init__(self, place: Place) -> None:
+        assert place.is_s3
+        self._fs = place.fs
+        self._bucket, _, prefix = place.root.partition("/")
+        self._prefix = f"{prefix}/" if prefix else ""
+
+    def pages(self, folder: str, *, after: str = "") -> Iterator[Page]:
+        """All objects below a folder (empty: the root), a page at a time; `after`: those behind this path only."""
+        prefix = f"{self._prefix}{folder}/" if folder else self._prefix
+        start = {"StartAfter": f"{self._prefix}{after}"} if after else {}
+        while True:
+            page = self._fs.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=prefix, MaxKeys=AT_ONCE, **start)
+            found = [(one["Key"].removeprefix(self._prefix), int(one["Size"])) for one in page.get("Contents", ())]
+            yield found
+            if not page.get("IsTruncated"):
+                return
+            start = {"StartAfter": page["Contents"][-1]["Key"]}
+
+    def delete(self, paths: Sequence[str]) -> Mapping[str, tuple[str, str]]:
+        """Delete at most `AT_ONCE` of them; return those that could not be: S3's code and message. One that is not
+        there is fine."""
+        if not paths:
+            return {}
+        wanted = {"Objects": [{"Key": f"{self._prefix}{path}"} for path in paths], "Quiet": True}
+        answer = self._fs.call_s3("delete_objects", Bucket=self._bucket, Delete=wanted)
+        return {
+            error["Key"].removeprefix(self._prefix): (error.get("Code", ""), error.get("Message", ""))
+            for error in answer.get("Errors", ())
+        }
+
+    def delete_below(self, folder: str) -> Mapping[str, tuple[str, str]]:
+        """Delete all below a folder, and what stands for the folder; return those that could not be."""
+        failed: dict[str, tuple[str, str]] = {}
+        folders = {folder}
+        for page in self.pages(folder):
+            failed.update(self.delete([path for path, _ in page]))
+            folders.update(above(path for path, _ in page))
+        self.delete_markers([one for one in folders if one == folder or one.startswith(f"{folder}/")])
+        return failed
+
+    def delete_markers(self, folders: Collection[str]) -> None:
+        """Delete what stands for these folders, the deepest first; none of them may have anything else in it."""
+        ordered = sorted(folders, key=lambda folder: (-folder.count("/"), folder))
+        for first in range(0, len(ordered), AT_ONCE):
+            self.delete([f"{folder}/" for folder in ordered[first : first + AT_ONCE]])
+
+    def is_bare(self, folder: str) -> bool:
+        """Whether nothing has its prefix but what stands for the folder itself."""
+        prefix = f"{self._prefix}{folder}/"
+        page = self._fs.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=prefix, MaxKeys=2)
+        return all(one["Key"] == prefix for one in page.get("Contents", ()))
+
+
+def above(paths: Iterable[str]) -> set[str]:
+    """The folders that these paths are in, directly or not."""
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return found

@@ -1,0 +1,65 @@
+"""A place of the storage, reached: the file system behind a URL, and what fails there.
+
+Promise: `errors` are all that the file system raises for a storage that does not do what it is asked to, whatever its
+client is built on: s3fs lets botocore's errors through when a server cannot be reached. Listings are never taken from a
+client's cache, which would hide what another process has written since. No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from tenure.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a URL points to."""
+
+    fs: Any
+    """fsspec's."""
+    root: str
+    """The path that `fs` knows it by, without a `/` at its end."""
+    is_local: bool
+    is_s3: bool
+    """Whether `fs` is s3fs."""
+    errors: tuple[type[Exception], ...]
+    """What fails there; FileNotFoundError and its like among them."""
+
+
+def reach(url: str, *, options: Mapping[str, Any] | None = None, what: str = "storage") -> Place:
+    """The place behind a URL or a local path. `options`: fsspec's. `what`: how the error names it.
+
+    Raises UsageError: a scheme that nobody knows, or whose package is not installed.
+    """
+    try:
+        fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False, **(options or {}))
+    except ImportError as error:
+        fix = "pip install 'tenure[s3]'" if url.startswith("s3") else "install the package that it names"
+        raise UsageError(f"{what} {url!r} cannot be used: {error}", fix=fix) from error
+    except ValueError as error:
+        raise UsageError(f"{what} {url!r} cannot be used: {error}", fix="use file:///path or s3://...") from error
+    is_s3 = hasattr(fs, "call_s3")
+    return Place(fs, root.rstrip("/"), isinstance(fs, LocalFileSystem), is_s3, _s3_errors() if is_s3 else (OSError,))
+
+
+def _s3_errors() -> tuple[type[Exception], ...]:
+    """s3fs makes an OSError of what the server answers, and nothing of what keeps it from answering."""
+    from botocore.exceptions import BotoCoreError
+
+    return (OSError, BotoCoreError)
+
+
+def told(error: Exception) -> str:
+    """What an error of a place says, without Python's numbers."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def number_of(error: Exception) -> int | None:
+    """Its errno, if it has one."""
+    return error.errno if isinstance(error, OSError) else None

@@ -1,0 +1,188 @@
+"""Lists a large tree by Spark, in rounds: each task lists up to a budget of files and gives back the folders that it
+did not get to, which are the pieces of the next round, so deep, flat and skewed trees are divided as they turn out.
+
+Promise: what is listed, and what is left, are Parquet files in the plan's folder; the driver holds their names only. Of
+a task that ran twice only what it returned counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tenure.blobs.trees import Listed, Rest, Tree
+from tenure.cleanup.orphans import Seen
+from tenure.spark.sweep.judging import orphans_among, table_of
+from tenure.spark.sweep.plan import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER: Final = "listing"
+_REST: Final = pa.schema([("folder", pa.string()), ("after", pa.string())])
+_FIRST: Final = 10
+"""The first round, in which little is known to be divided, has a budget that is so many times smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a listing is."""
+
+    round: int
+    files: int
+    folders_left: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file in the plan's folder `listing`."""
+
+    name: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Some rows of a part that has folders."""
+
+    part: str
+    first: int
+    rows: int
+
+
+class Listing:
+    """The listing of one tree."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: Plan,
+        storage: str,
+        *,
+        budget: int,
+        part: int,
+        on_progress: Callable[[Progress], None],
+    ) -> None:
+        """`budget`: files that a task lists before it gives the rest back. `part`: rows of a file."""
+        self._context = spark.sparkContext
+        self._plan = plan
+        self._storage = storage
+        self._budget = budget
+        self._part = part
+        self._on_progress = on_progress
+        self._parts: list[Part] = []
+
+    def run(self, pieces: Sequence[Rest]) -> int:
+        """List everything below these folders; return how many files that are."""
+        tasks = 4 * self._context.defaultParallelism
+        left = [_write_rests(self._plan, pieces)]
+        number = 0
+        url, storage, part = self._plan.url, self._storage, self._part
+        while left:
+            number += 1
+            budget = self._budget if number > 1 else max(1, self._budget // _FIRST)
+
+            def work(slices: Sequence[_Slice], budget: int = budget) -> tuple[list[Part], Part | None]:
+                return _list(url, storage, slices, budget=budget, part=part)
+
+            shares = _shares(left, tasks)
+            done = self._context.parallelize(shares, len(shares)).map(work).collect()
+            self._parts += chain.from_iterable(parts for parts, _ in done)
+            left = [rest for _, rest in done if rest is not None]
+            files = sum(one.rows for one in self._parts)
+            self._on_progress(Progress(number, files, sum(one.rows for one in left)))
+        return sum(one.rows for one in self._parts)
+
+    def write_plan(self, seen: Seen) -> tuple[int, int]:
+        """Write what goes; return how many files that are, and their bytes."""
+        if not self._parts:
+            return 0, 0
+        url, storage = self._plan.url, self._storage
+
+        def work(name: str) -> tuple[int, int]:
+            return _judge(url, storage, name, seen)
+
+        names = [one.name for one in self._parts]
+        counts = self._context.parallelize(names, len(names)).map(work).collect()
+        return sum(files for files, _ in counts), sum(size for _, size in counts)
+
+
+def write_orphans(plan: Plan, name: str, rows: pa.Table) -> tuple[int, int]:
+    """One part of the plan, unless it is empty; return how many files go, and their bytes."""
+    if not rows.num_rows:
+        return 0, 0
+    plan.write("files", name, rows)
+    return rows.num_rows, pc.sum(rows["size"]).as_py()
+
+
+def _shares(left: Sequence[Part], tasks: int) -> list[list[_Slice]]:
+    """The folders that are left, in about equal shares for the tasks."""
+    rows = sum(one.rows for one in left)
+    most = -(-rows // tasks)
+    shares: list[list[_Slice]] = [[]]
+    room = most
+    for one in left:
+        first = 0
+        while first < one.rows:
+            if not room:
+                shares.append([])
+                room = most
+            taken = min(room, one.rows - first)
+            shares[-1].append(_Slice(one.name, first, taken))
+            first += taken
+            room -= taken
+    return shares
+
+
+def _list(
+    url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part: int
+) -> tuple[list[Part], Part | None]:
+    """What a task does: list its folders; return the parts that it wrote, and that of the folders that are left."""
+    plan = Plan(url)
+    pieces = [
+        Rest(row["folder"], row["after"])
+        for one in slices
+        for row in plan.read(FOLDER, one.part).slice(one.first, one.rows).to_pylist()
+    ]
+    rests: list[Rest] = []
+    parts = list(_write_listed(plan, Tree(storage).walk(pieces, budget=budget), rests, part=part))
+    return parts, _write_rests(plan, rests) if rests else None
+
+
+def _write_listed(plan: Plan, found: Iterator[Listed | Rest], rests: list[Rest], *, part: int) -> Iterator[Part]:
+    some: list[Listed] = []
+    rows = 0
+    for one in found:
+        if isinstance(one, Rest):
+            rests.append(one)
+            continue
+        some.append(one)
+        rows += len(one.names)
+        if rows >= part:
+            yield _write(plan, table_of(some))
+            some, rows = [], 0
+    if some:
+        yield _write(plan, table_of(some))
+
+
+def _write_rests(plan: Plan, rests: Sequence[Rest]) -> Part:
+    columns = [pa.array([one.folder for one in rests]), pa.array([one.after for one in rests])]
+    return _write(plan, pa.table(columns, schema=_REST))
+
+
+def _write(plan: Plan, rows: pa.Table) -> Part:
+    name = os.urandom(8).hex()
+    plan.write(FOLDER, name, rows)
+    return Part(name, rows.num_rows)
+
+
+def _judge(url: str, storage: str, name: str, seen: Seen) -> tuple[int, int]:
+    """What a task does: keep what nobody needs."""
+    plan = Plan(url)
+    return write_orphans(plan, name, orphans_among(plan.read(FOLDER, name), seen, sizes=Tree(storage).sizes))

