@@ -52,7 +52,7 @@ format: setup ## rewrite the sources as `make lint` wants them
 	$(BIN)/ruff format .
 
 bench: setup $(if $(filter handles,$(NAME))$(findstring etcd,$(ARGS)),servers) ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
-	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vE '^(harness|handles_.*|takeover_.*)$$' | tr '\n' ' ')"; exit 2; }
+	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vE '^(harness|handles_.*|takeover_.*|sweep_.*)$$' | tr '\n' ' ')"; exit 2; }
 	@$(RUN) $(BIN)/python -m bench.$(NAME) $(ARGS)
 
 clean: ## remove what was built and installed here

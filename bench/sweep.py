@@ -1,14 +1,17 @@
-"""How fast a storage is swept, on a local disk: planning (listing everything and comparing) and deleting.
+"""How fast a storage is swept: planning (listing everything and comparing) and deleting.
 
-For each shape of tree the same number of files, all of which nobody needs, beside some that are needed:
+Side by side, on local disk, for each shape of tree (`bench.sweep_trees`): Tenure's sweep (Spark, local[2]; its plan and
+its report are files), `find` and a loop of unlinks (what the disk can do), and delta-rs' `vacuum` on a table that has
+the same tree beside its one file (full listing; a dry run, and then not). Trees are made anew for each that deletes;
+each contender is run once, the listings twice, of which the second counts: the first one fills the kernel's caches for
+all. Further:
 
-- `flat`: blobs, all in one folder. `deep`: run directories of which each is one chain of folders. `skewed`: one run
-  directory with nearly all files, and many with a few.
+- `--peers`: Iceberg's `remove_orphan_files` and Delta's `VACUUM` in Spark on the same trees. They need an older Spark,
+  which is installed in `build/bench/peers`, and packages from Maven Central.
+- `--s3 N`: N objects in a real S3 server, against delta-rs.
+- `--synthetic N ...`: the most memory that the driver has for a plan of N files that are only listed.
 
-Side by side: Tenure's sweep (Spark, local[2]; its plan and its report are files), `find` and a loop of unlinks (what
-the disk can do), and delta-rs' `vacuum` on a table that has the same tree beside its one file (full listing; a dry run,
-and then not). Trees are made anew for each that deletes; each contender is run once, the listings twice, of which the
-second counts: the first one fills the kernel's caches for all. Figures go to `build/bench/sweep.json`.
+Figures go to `build/bench/sweep.json`.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -35,7 +38,10 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
+from bench import sweep_s3
 from bench.harness import RESULTS, describe_machine
+from bench.sweep_synthetic import for_workers, register
+from bench.sweep_trees import KEPT, SHAPES, make_tree
 from tenure.cleanup.orphans import Seen
 from tenure.clock import SystemClock
 from tenure.spark.session import end_session, start_session
@@ -43,45 +49,8 @@ from tenure.spark.sweep.applying import apply_plan
 from tenure.spark.sweep.plan import Plan
 from tenure.spark.sweep.planning import make_plan
 
-KEPT = "runs/q/e00000002-anna-0123456789ab"
 SEEN = Seen(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
-_IN_A_CHAIN = 1000
-_DEPTH = 50
-
-
-def flat(count: int) -> Iterator[str]:
-    """Names of files."""
-    return (f"blobs/e00000001/checkpoints/q/{number:012d}-lost" for number in range(count))
-
-
-def deep(count: int) -> Iterator[str]:
-    for number in range(count):
-        chain, place = divmod(number, _IN_A_CHAIN)
-        below = "/".join(f"{level:02d}" for level in range(place % _DEPTH + 1))
-        yield f"runs/q/e00000001-anna-{chain:012x}/state/{below}/{place}.zip"
-
-
-def skewed(count: int) -> Iterator[str]:
-    few = min(count // 100, 10_000)
-    for number in range(count - few):
-        yield f"runs/q/e00000001-anna-{0:012x}/state/0/{number % 4}/{number}.zip"
-    for number in range(few):
-        yield f"runs/q/e00000001-anna-{number // 10 + 1:012x}/offsets/{number % 10}"
-
-
-SHAPES: dict[str, Callable[[int], Iterator[str]]] = {"flat": flat, "deep": deep, "skewed": skewed}
-
-
-def make_tree(root: Path, names: Iterator[str]) -> None:
-    """Small files, and a few that are needed."""
-    made: set[str] = set()
-    for name in (*(f"{KEPT}/offsets/{number}" for number in range(100)), *names):
-        path = f"{root}/{name}"
-        folder = path.rpartition("/")[0]
-        if folder not in made:
-            os.makedirs(folder, exist_ok=True)
-            made.add(folder)
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+PEERS = RESULTS / "peers"
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -97,118 +66,203 @@ def peak_memory(found: dict[str, Any], name: str) -> Iterator[None]:
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")
     yield
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    found[name] = round(int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024)
+    found[name] = _peak_mib("self")
 
 
-class Bench:
-    """One shape of tree."""
+def _peak_mib(pid: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return round(int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024)
 
-    def __init__(self, folder: Path, spark: SparkSession, names: Callable[[], Iterator[str]]) -> None:
-        self.folder = folder
-        self.spark = spark
-        self.names = names
-        self.plans = 0
 
-    def tree(self, root: Path) -> Path:
-        make_tree(root, self.names())
-        return root
+class Sweeps:
+    """Tenure's, with plans below one folder."""
 
-    def plan(self, storage: Path) -> Plan:
-        self.plans += 1
-        plan = Plan(str(self.folder / f"plan-{self.plans}"))
+    def __init__(self, folder: Path, spark: SparkSession) -> None:
+        self._folder = folder
+        self._spark = spark
+        self._plans = 0
+
+    def plan(self, storage: str) -> None:
+        """Make a plan."""
+        self._plans += 1
         make_plan(
-            plan,
+            self.newest,
             scope="rows",
-            storage=str(storage),
+            storage=storage,
             see=lambda: SEEN,
             now=SystemClock().now,
-            start_spark=lambda: self.spark,
+            start_spark=lambda: self._spark,
         )
-        return plan
 
-    def run(self) -> dict[str, Any]:
-        """All figures, in seconds."""
-        found: dict[str, Any] = {}
-        storage = self.tree(self.folder / "storage")
-        find = ["find", str(storage), "-type", "f", "-printf", "%p %s\n"]
-        for _ in range(2):
-            found["find"] = seconds(lambda: subprocess.run(find, stdout=subprocess.DEVNULL, check=True))
-            with peak_memory(found, "driver_mib_plan"):
-                found["plan"] = seconds(lambda: self.plan(storage))
-        plan = Plan(str(self.folder / f"plan-{self.plans}"))
-        found["files"] = plan.about().files
-        with peak_memory(found, "driver_mib_apply"):
-            found["delete"] = seconds(
-                lambda: apply_plan(plan, storage=str(storage), start_spark=lambda: self.spark, clock=SystemClock())
-            )
-        shutil.rmtree(storage)
+    @property
+    def newest(self) -> Plan:
+        """The newest plan."""
+        return Plan(str(self._folder / f"plan-{self._plans}"))
 
-        table = self.folder / "table"
-        write_deltalake(str(table), pa.table({"n": [1]}))
-        self.tree(table)
-        for _ in range(2):
-            found["delta_rs_plan"] = seconds(lambda: self.vacuum(table, dry_run=True))
-        found["delta_rs_delete"] = seconds(lambda: self.vacuum(table, dry_run=False))
-        shutil.rmtree(table)
+    def apply(self, storage: str) -> None:
+        """Apply it."""
+        done = apply_plan(self.newest, storage=storage, start_spark=lambda: self._spark, clock=SystemClock())
+        assert done.failed == 0
+        assert done.removed == self.newest.about().files
 
-        bare = self.tree(self.folder / "bare")
-        found["unlink"] = seconds(lambda: shutil.rmtree(bare))
-        return found
 
-    @staticmethod
-    def vacuum(table: Path, *, dry_run: bool) -> None:
-        """What delta-rs finds, or removes: what is no file of the table."""
-        DeltaTable(str(table)).vacuum(retention_hours=0, dry_run=dry_run, enforce_retention_duration=False, full=True)
+def on_disk(folder: Path, spark: SparkSession, shape: str, count: int) -> dict[str, Any]:
+    """All figures of a shape, in seconds."""
+    found: dict[str, Any] = {}
+    storage = str(folder / "storage")
+    make_tree(storage, shape, count)
+    find = ["find", storage, "-type", "f", "-printf", "%p %s\n"]
+    sweeps = Sweeps(folder, spark)
+    for _ in range(2):
+        found["find"] = seconds(lambda: subprocess.run(find, stdout=subprocess.DEVNULL, check=True))
+        with peak_memory(found, "driver_mib_plan"):
+            found["plan"] = seconds(lambda: sweeps.plan(storage))
+    found["files"] = sweeps.newest.about().files
+    with peak_memory(found, "driver_mib_apply"):
+        found["delete"] = seconds(lambda: sweeps.apply(storage))
+    shutil.rmtree(storage)
+
+    table = str(folder / "table")
+    write_deltalake(table, pa.table({"n": [1]}))
+    make_tree(table, shape, count)
+    for _ in range(2):
+        found["delta_rs_plan"] = seconds(lambda: vacuum(table, dry_run=True))
+    found["delta_rs_delete"] = seconds(lambda: vacuum(table, dry_run=False))
+    shutil.rmtree(table)
+
+    bare = str(folder / "bare")
+    make_tree(bare, shape, count)
+    found["unlink"] = seconds(lambda: shutil.rmtree(bare))
+    return found
+
+
+def vacuum(table: str, *, dry_run: bool) -> None:
+    """What delta-rs finds, or removes: what is no file of the table."""
+    DeltaTable(table).vacuum(retention_hours=0, dry_run=dry_run, enforce_retention_duration=False, full=True)
+
+
+def by_peers(folder: Path, shape: str, count: int) -> dict[str, Any]:
+    """The figures of the peers in Spark, in seconds."""
+    python = PEERS / "bin" / "python"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    run = partial(subprocess.run, check=True, env=environment)
+    if not python.exists():
+        run([sys.executable, "-m", "venv", str(PEERS)])
+        run([str(python), "-m", "pip", "install", "--quiet", "pyspark==4.1.4"])
+    found: dict[str, Any] = {}
+    for peer in ("iceberg", "delta"):
+        place = folder / peer
+        place.mkdir()
+        command = [str(python), "-m", "bench.sweep_peers", peer, str(place), shape, str(count)]
+        with (folder / f"{peer}.log").open("wb") as log:
+            told = run(command, stdout=subprocess.PIPE, stderr=log)
+        figures = json.loads(told.stdout.splitlines()[-1])
+        found[f"{peer}_plan"], found[f"{peer}_delete"] = figures["plan"], figures["delete"]
+        shutil.rmtree(place)
+    return found
+
+
+def in_memory(folder: Path, spark: SparkSession, counts: list[int]) -> dict[str, Any]:
+    """The driver's memory, Python's and the JVM's, for plans of files that are only listed."""
+    found: dict[str, Any] = {}
+    sweeps = Sweeps(folder, spark)
+    for count in counts:
+        one: dict[str, Any] = {}
+        with peak_memory(one, "python_mib"):
+            one["seconds"] = seconds(lambda count=count: sweeps.plan(f"synthetic://{count}"))  # type: ignore[misc] # bound at once
+        one["files"] = sweeps.newest.about().files
+        one["jvm_mib"] = max(_peak_mib(str(pid)) for pid in _jvms())
+        found[str(count)] = one
+        shutil.rmtree(sweeps.newest.url)
+    return found
+
+
+def _jvms() -> list[int]:
+    return [one.pid for one in psutil.Process().children() if one.name() == "java"]
 
 
 def ratios(found: dict[str, Any]) -> dict[str, float]:
-    """Above 1: Tenure is faster."""
-    return {
-        "plan_vs_delta_rs": round(found["delta_rs_plan"] / found["plan"], 2),
-        "plan_vs_find": round(found["find"] / found["plan"], 2),
-        "delete_vs_delta_rs": round((found["delta_rs_delete"] - found["delta_rs_plan"]) / found["delete"], 2),
-        "delete_vs_unlink": round(found["unlink"] / found["delete"], 2),
-    }
+    """Above 1: Tenure is faster. A peer's deleting is without its listing."""
+    compared = {}
+    for peer in ("delta_rs", "iceberg", "delta"):
+        if f"{peer}_plan" in found:
+            compared[f"plan_vs_{peer}"] = found[f"{peer}_plan"] / found["plan"]
+            compared[f"delete_vs_{peer}"] = (found[f"{peer}_delete"] - found[f"{peer}_plan"]) / found["delete"]
+    if "find" in found:
+        compared["plan_vs_find"] = found["find"] / found["plan"]
+        compared["delete_vs_unlink"] = found["unlink"] / found["delete"]
+    return {name: round(ratio, 2) for name, ratio in compared.items()}
 
 
 def main() -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--files", type=int, default=1_000_000)
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--shapes", nargs="*", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--peers", nargs="*", choices=SHAPES, default=[], help="shapes for the peers in Spark")
+    parser.add_argument("--s3", type=int, default=0, help="objects in a real S3 server; 0: none")
+    parser.add_argument("--s3-shapes", nargs="*", choices=SHAPES, default=["flat"], help="their shapes")
+    parser.add_argument("--synthetic", nargs="*", type=int, default=[], help="files that are only listed")
     arguments = parser.parse_args()
     console = Console(width=150)
     found: dict[str, dict[str, Any]] = {}
-    with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
+    memory: dict[str, Any] = {}
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-bench-"))
+        place = Path(folder)
+        if arguments.s3:
+            stack.enter_context(sweep_s3.started(place / "s3"))
+        register()
+        root = str(Path(__file__).resolve().parents[1])
+        os.environ["PYTHONPATH"] = os.pathsep.join([for_workers(place / "site"), root])
         spark = start_session(name="bench", master="local[2]", conf={}, log=f"{folder}/spark.log")
         try:
+            memory = in_memory(place, spark, arguments.synthetic)
             for shape in arguments.shapes:
-                place = Path(folder) / shape
-                place.mkdir()
-                bench = Bench(place, spark, partial(SHAPES[shape], arguments.files))
-                found[shape] = bench.run()
+                (place / shape).mkdir()
+                found[shape] = on_disk(place / shape, spark, shape, arguments.files)
+                if shape in arguments.peers:
+                    found[shape] |= by_peers(place / shape, shape, arguments.files)
                 console.print(f"{shape}: {found[shape]} {ratios(found[shape])}")
+                if arguments.s3 and shape in arguments.s3_shapes:
+                    (place / f"{shape}-s3").mkdir()
+                    sweeps = Sweeps(place / f"{shape}-s3", spark)
+                    one = sweep_s3.run(
+                        shape,
+                        arguments.s3,
+                        plan=sweeps.plan,
+                        delete=sweeps.apply,
+                        seconds=seconds,
+                    )
+                    found[f"{shape}, s3"] = one
+                    console.print(f"{shape}, {arguments.s3:,} objects: {one} {ratios(one)}")
         finally:
             end_session(spark, patience_s=20)
-    table = Table(title=f"{arguments.files:,} files: seconds", caption=str(describe_machine()))
-    columns = ("plan", "find", "delta_rs_plan", "delete", "unlink", "delta_rs_delete", "driver_mib_plan")
-    for heading in ("shape", *columns):
-        table.add_column(heading, justify="left" if heading == "shape" else "right")
-    for shape, one in found.items():
-        table.add_row(shape, *(f"{one[column]:g}" for column in columns))
-    console.print(table)
+    console.print(memory)
+    show(console, found)
     RESULTS.mkdir(parents=True, exist_ok=True)
     content = {
         "ratios": {shape: ratios(one) for shape, one in found.items()},
-        "direction": "above 1, Tenure is faster; delta-rs' deleting without its listing",
+        "direction": "above 1, Tenure is faster; a peer's deleting without its listing",
         "files": arguments.files,
+        "objects": arguments.s3,
         "seconds": found,
+        "memory": memory,
         "machine": asdict(describe_machine()),
-        "memory_of_the_machine_mib": round(psutil.virtual_memory().total / 2**20),
     }
     (RESULTS / "sweep.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0
+
+
+def show(console: Console, found: dict[str, dict[str, Any]]) -> None:
+    """The seconds, as a table."""
+    table = Table(title="seconds", caption=str(describe_machine()))
+    columns = [name for name in dict.fromkeys(name for one in found.values() for name in one) if name != "files"]
+    for heading in ("shape", *columns):
+        table.add_column(heading, justify="left" if heading == "shape" else "right")
+    for shape, one in found.items():
+        table.add_row(shape, *(f"{one[column]:g}" if column in one else "" for column in columns))
+    console.print(table)
 
 
 if __name__ == "__main__":
