@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -83,14 +84,16 @@ def test_of_two_who_write_one_wins(root: str) -> None:
 def test_what_another_process_wrote_is_seen_though_it_was_not_there_before(root: str, seaweedfs: SeaweedFs) -> None:
     """A client that keeps listings would say of a new checkpoint that it is lost."""
     blobs = FileBlobs(root)
-    assert Folders(root).entries("a") == ()
-    assert list(blobs.list()) == []
-    assert list(Tree(root).walk([Rest("a")], budget=9)) == []
+    blobs.write("a/first", b"x")
+    assert Folders(root).entries("a") == [Entry("first", False)]
+    assert Folders(root).entries("b") == ()
     other = fsspec.filesystem("s3", endpoint_url=seaweedfs.url, skip_instance_cache=True)
-    other.pipe_file(f"{reach(root).root}/a/b", b"x")
-    assert Folders(root).entries("a") == [Entry("b", False)]
-    assert blobs.read(Blob("a/b", 1, "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881")) == b"x"
-    assert list(blobs.list()) == ["a/b"]
+    for path in ("a/second", "b/third"):
+        other.pipe_file(f"{reach(root).root}/{path}", b"x")
+    assert Folders(root).entries("a") == [Entry("first", False), Entry("second", False)]
+    assert Folders(root).entries("b") == [Entry("third", False)]
+    assert blobs.read(Blob("a/second", 1, hashlib.sha256(b"x").hexdigest())) == b"x"
+    assert list(blobs.list()) == ["a/first", "a/second", "b/third"]
 
 
 def test_a_write_whose_answer_is_lost_is_written_once_and_known_as_one_s_own(root: str, gate: Gate) -> None:

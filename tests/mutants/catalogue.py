@@ -7,6 +7,7 @@ from tests.mutants.of_commits import OF_DOUBT, OF_FENCE
 from tests.mutants.of_embedded import OF_EMBEDDED
 from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
+from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
 from tests.mutants.of_sweeps import OF_SWEEPS
 
@@ -17,6 +18,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_CHECKPOINTS,
     *OF_ENDS,
     *OF_SWEEPS,
+    *OF_STORAGE,
     *OF_EMBEDDED,
     *OF_STORES,
 )

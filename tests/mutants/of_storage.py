@@ -1,0 +1,77 @@
+"""What is weak in a storage in S3, and in a sweep by a plan."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Change, Mutant
+
+S3 = "tests/contract/test_s3.py::"
+S3_SWEEPS = "tests/contract/test_s3_sweeps.py::"
+JUDGING = "tests/unit/spark/sweep/test_judging.py::"
+
+OF_STORAGE: Final = (
+    Mutant(
+        "listings-of-a-client",
+        "what another process has written is not seen, as the client remembers that it was not there",
+        (Change("blobs/place.py", "url_to_fs(url, use_listings_cache=False, ", "url_to_fs(url, "),),
+        (S3 + "test_what_another_process_wrote_is_seen_though_it_was_not_there_before",),
+    ),
+    Mutant(
+        "a-lost-answer-is-somebody-else-s-blob",
+        "a put that is sent again, as its answer was lost, is taken for a blob of somebody else",
+        (Change("blobs/filesystem.py", "get(_WRITE) != write:", 'get(_WRITE) != "":'),),
+        (S3 + "test_a_write_whose_answer_is_lost_is_written_once_and_known_as_one_s_own",),
+    ),
+    Mutant(
+        "any-blob-is-one-s-own",
+        "a put that is refused is taken for one's own, whoever wrote what is there",
+        (Change("blobs/filesystem.py", "get(_WRITE) != write:", "get(_WRITE) is None:"),),
+        (S3 + "test_a_blob_is_written_once_and_read_and_deleted",),
+    ),
+    Mutant(
+        "a-server-that-is-away-is-no-error-of-the-storage",
+        "what s3fs does not turn into an OSError goes through",
+        (Change("blobs/place.py", "return (OSError, BotoCoreError)", "return (OSError,)"),),
+        (S3 + "test_a_server_that_does_not_do_it_is_an_error_of_the_storage[lose-closed]",),
+    ),
+    Mutant(
+        "folders-of-objects-stay",
+        "what stands for a folder stays when the folder goes, and is listed as an orphan ever after",
+        (
+            Change(
+                "blobs/objects.py",
+                "        self.delete_markers([one for one in folders",
+                "        list([one for one in folders",
+            ),
+        ),
+        (S3 + "test_a_folder_goes_with_all_that_is_in_it_and_with_what_stands_for_it",),
+    ),
+    Mutant(
+        "the-last-page-only",
+        "what comes after the first page of a listing is not seen",
+        (Change("blobs/objects.py", 'if not page.get("IsTruncated"):', "if True:"),),
+        (S3 + "test_more_objects_than_a_call_takes_go", S3 + "test_every_object_is_listed_once_page_by_page[10000]"),
+    ),
+    Mutant(
+        "busy-keys-are-given-up",
+        "of a call that went well, the keys for which the server was too busy are not tried again",
+        (Change("spark/sweep/applying.py", "if code in _S3_BUSY]", "if code in ()]"),),
+        (S3_SWEEPS + "test_of_many_keys_those_that_the_server_is_too_busy_for_are_tried_again",),
+    ),
+    Mutant(
+        "a-plan-takes-what-is-named",
+        "a blob that a record names goes with the others in its folder",
+        (Change("spark/sweep/judging.py", "pc.and_(pc.invert(named), ruling)", "ruling"),),
+        (JUDGING + "test_files_go_as_each_would_by_itself",),
+    ),
+    Mutant(
+        "a-folder-is-judged-by-its-own-name",
+        "whatever is deep in a run directory is judged by its folder's name, which is nobody's",
+        (Change("cleanup/orphans.py", 'is_orphan("/".join(parts[:3]), seen)', "is_orphan(folder, seen)"),),
+        (
+            JUDGING + "test_files_go_as_each_would_by_itself",
+            JUDGING + "test_a_folder_s_ruling_is_that_of_each_file_in_it",
+        ),
+    ),
+)
