@@ -9,6 +9,8 @@ all. Further:
 - `--peers`: Iceberg's `remove_orphan_files` and Delta's `VACUUM` in Spark on the same trees. They need an older Spark,
   which is installed in `build/bench/peers`, and packages from Maven Central.
 - `--s3 N`: N objects in a real S3 server, against delta-rs.
+- `--switch-over N ...`: a plan of N files (flat) and its application in one process, and by Spark with the start of its
+  session.
 - `--synthetic N ...`: the most memory that the driver has for a plan of N files that are only listed.
 
 Figures go to `build/bench/sweep.json`.
@@ -177,6 +179,42 @@ def in_memory(folder: Path, spark: SparkSession, counts: list[int]) -> dict[str,
     return found
 
 
+def switch_over(folder: Path, counts: list[int]) -> dict[str, Any]:
+    """Seconds for a plan and its application, here and by a Spark that has to be started."""
+    found: dict[str, Any] = {}
+    for count in counts:
+        one: dict[str, Any] = {}
+        for where, here in (("here", True), ("spark", False)):
+            storage, plan = str(folder / f"{where}-{count}"), Plan(str(folder / f"{where}-{count}-plan"))
+            make_tree(storage, "flat", count)
+            one[where] = seconds(partial(_plan_and_apply, storage, plan, log=f"{folder}/spark.log", here=here))
+            shutil.rmtree(storage)
+        found[str(count)] = one
+    return found
+
+
+def _plan_and_apply(storage: str, plan: Plan, *, log: str, here: bool) -> None:
+    started: list[SparkSession] = []
+
+    def start() -> SparkSession:
+        if not started:
+            started.append(start_session(name="bench", master="local[2]", conf={}, log=log))
+        return started[0]
+
+    make_plan(
+        plan,
+        scope="rows",
+        storage=storage,
+        see=lambda: SEEN,
+        now=SystemClock().now,
+        start_spark=start,
+        small=sys.maxsize if here else 0,
+    )
+    apply_plan(plan, storage=storage, start_spark=start, clock=SystemClock(), here=sys.maxsize if here else 0)
+    for session in started:
+        end_session(session, patience_s=20)
+
+
 def _jvms() -> list[int]:
     return [one.pid for one in psutil.Process().children() if one.name() == "java"]
 
@@ -202,6 +240,7 @@ def main() -> int:
     parser.add_argument("--peers", nargs="*", choices=SHAPES, default=[], help="shapes for the peers in Spark")
     parser.add_argument("--s3", type=int, default=0, help="objects in a real S3 server; 0: none")
     parser.add_argument("--s3-shapes", nargs="*", choices=SHAPES, default=["flat"], help="their shapes")
+    parser.add_argument("--switch-over", nargs="*", type=int, default=[], help="files, here and by Spark")
     parser.add_argument("--synthetic", nargs="*", type=int, default=[], help="files that are only listed")
     arguments = parser.parse_args()
     console = Console(width=150)
@@ -215,6 +254,7 @@ def main() -> int:
         register()
         root = str(Path(__file__).resolve().parents[1])
         os.environ["PYTHONPATH"] = os.pathsep.join([for_workers(place / "site"), root])
+        switched = switch_over(place, arguments.switch_over)
         spark = start_session(name="bench", master="local[2]", conf={}, log=f"{folder}/spark.log")
         try:
             memory = in_memory(place, spark, arguments.synthetic)
@@ -238,7 +278,7 @@ def main() -> int:
                     console.print(f"{shape}, {arguments.s3:,} objects: {one} {ratios(one)}")
         finally:
             end_session(spark, patience_s=20)
-    console.print(memory)
+    console.print(memory, switched)
     show(console, found)
     RESULTS.mkdir(parents=True, exist_ok=True)
     content = {
@@ -248,6 +288,7 @@ def main() -> int:
         "objects": arguments.s3,
         "seconds": found,
         "memory": memory,
+        "switch_over": switched,
         "machine": asdict(describe_machine()),
     }
     (RESULTS / "sweep.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -16,9 +16,9 @@ import s3fs
 from tenure.testing.servers import SeaweedFs
 from tenure.testing.servers.seaweedfs import environment
 
-PASS, SLOW_DOWN, DENY, MISSING, LOSE, HANG = "pass", "slow down", "deny", "missing", "lose", "hang"
+PASS, SLOW_DOWN, DENY, MISSING, LOSE, CUT, HANG = "pass", "slow down", "deny", "missing", "lose", "cut", "hang"
 """What the gate does with a request: let it through; answer 503, 403 or 404 in the server's stead; let it through and
-lose the answer; let the client wait."""
+lose the answer, or its second half; let the client wait."""
 
 _INSTEAD: Final = {SLOW_DOWN: (503, "SlowDown"), DENY: (403, "AccessDenied"), MISSING: (404, "NoSuchBucket")}
 _CLIENT: Final = {"config_kwargs": {"connect_timeout": 20, "read_timeout": 2, "retries": {"total_max_attempts": 1}}}
@@ -112,6 +112,10 @@ class Gate:
         kept = {name: value for name, value in answer.getheaders() if name.lower() not in _OF_THE_LINE}
         if request.command == "HEAD":
             kept["Content-Length"] = answer.getheader("Content-Length") or "0"
+        if what == CUT:
+            kept["Content-Length"] = str(len(content))
+            content = content[: len(content) // 2]
+            request.close_connection = True
         _answer(request, answer.status, content, kept)
 
 

@@ -15,12 +15,12 @@ from tenure.blobs import objects
 from tenure.blobs.filesystem import FileBlobs
 from tenure.blobs.folders import Entry, Folders
 from tenure.blobs.objects import Objects
-from tenure.blobs.place import reach
+from tenure.blobs.place import Place, reach
 from tenure.blobs.store import Blob
 from tenure.blobs.trees import Listed, Rest, Tree
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.testing.servers import BUCKET, SeaweedFs
-from tests.s3 import DENY, HANG, LOSE, MISSING, PASS, SLOW_DOWN, Gate, reached
+from tests.s3 import CUT, DENY, HANG, LOSE, MISSING, PASS, SLOW_DOWN, Gate, reached
 
 DATA = b"data" * 100
 
@@ -122,6 +122,7 @@ def test_a_server_that_is_busy_for_a_moment_is_asked_again(root: str, gate: Gate
         (DENY, "of the gate|Forbidden"),
         (SLOW_DOWN, "of the gate|Service Unavailable|reduce"),
         (LOSE, "closed"),
+        (CUT, "payload|closed"),
         (HANG, "timeout"),
     ],
 )
@@ -140,7 +141,7 @@ def test_a_server_that_does_not_do_it_is_an_error_of_the_storage(
         lambda: folders.entries("a"),
         lambda: list(Tree(root).walk([Rest("")], budget=9)),
     )
-    for call in calls[: 2 if what == HANG else None]:
+    for call in calls if what in (DENY, SLOW_DOWN, LOSE) else calls[:2]:
         with pytest.raises(StorageError, match=rf"(?i)^cannot \w+ .*({says})"):
             call()
     gate.rule = lambda method, path: PASS
@@ -162,6 +163,18 @@ def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(fsspec.core, "url_to_fs", refuse)
     with pytest.raises(UsageError, match=r"storage 's3://bucket/x' .*Install s3fs.*pip install 'tenure\[s3\]'"):
         FileBlobs("s3://bucket/x")
+
+
+def test_other_file_systems_are_not_asked_for_what_they_do_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, object]] = []
+
+    def url_to_fs(url: str, **named: object) -> tuple[object, str]:
+        asked.append(named)
+        return object(), "/x"
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", url_to_fs)
+    assert reach("sftp://host/x", options={"username": "me"}).errors == (OSError,)
+    assert asked == [{"username": "me"}]
 
 
 # --- folders --------------------------------------------------------------------------------------------------------
@@ -205,6 +218,34 @@ def test_objects_that_may_not_be_deleted_are_told(root: str, monkeypatch: pytest
     monkeypatch.setattr(Objects, "delete", lambda self, paths: dict.fromkeys(paths, ("AccessDenied", "not yours")))
     with pytest.raises(StorageError, match=r"objects in it stay; a/1: AccessDenied not yours"):
         Folders(root).remove("a")
+
+
+@pytest.mark.parametrize("name", ["a b", "a%20b", "a+b", "a&b<c>", "ä", "a\nb", "a\x01b", "a\ufffeb"])
+def test_objects_with_odd_names_are_listed_and_go(root: str, name: str) -> None:
+    """One of them may not keep the others: what XML cannot carry is deleted by itself."""
+    put(root, f"a/{name}", "a/plain")
+    assert sorted(keys(root)) == sorted([f"a/{name}", "a/plain"])
+    Folders(root).remove("a")
+    assert keys(root) == []
+
+
+def test_a_page_with_nothing_in_it_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 may answer so after many deletions."""
+    pages = [
+        {"IsTruncated": True, "NextContinuationToken": "more"},
+        {"IsTruncated": False, "Contents": [{"Key": "x/a", "Size": 3}]},
+    ]
+    asked: list[dict[str, object]] = []
+
+    class Fs:
+        def call_s3(self, method: str, **named: object) -> dict[str, object]:
+            asked.append(named)
+            return pages[len(asked) - 1]
+
+    found = list(Objects(Place(Fs(), "bucket/x", is_local=False, is_s3=True, errors=())).pages("", after="0"))
+    assert found == [[], [("a", 3)]]
+    assert (asked[0]["StartAfter"], asked[1]["ContinuationToken"]) == ("x/0", "more")
+    assert "StartAfter" not in asked[1]
 
 
 # --- trees ----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import s3fs
+from pyarrow import parquet as pq
 
 from tenure.blobs.filesystem import FileBlobs
 from tenure.blobs.objects import Objects
@@ -21,6 +22,7 @@ from tenure.cleanup.cleaner import Cleaner
 from tenure.cleanup.orphans import Seen
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.term import check_term
+from tenure.errors import StorageError
 from tenure.events import CleanupDelayed, Event, Events
 from tenure.retry import exponential_delay
 from tenure.spark.sweep.applying import Applied, apply_plan
@@ -252,6 +254,25 @@ def test_a_plan_of_a_bucket_removes_what_nobody_needs(bucket: Bucket, tmp_path: 
     assert apply(plan, bucket).removed == len(ORPHANS), "a second run changes nothing"
     assert make(bucket, f"{folder}-2").about().files == 0
     assert sum(row["removed"] for row in summary(plan, shown=5)["kinds"]) == len(ORPHANS)
+
+
+def test_a_report_whose_writing_was_interrupted_is_not_there(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = f"s3://{BUCKET}/{os.urandom(6).hex()}/plan"
+    plan = make(bucket, folder)
+
+    def interrupt(*positional: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pq, "write_table", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            apply(plan, bucket)
+    assert plan.reported() == []
+    plan._fs.pipe_file(f"{plan._root}/report/{plan.parts()[0]}.parquet", b"half")
+    with pytest.raises(StorageError, match=r"report/000000\.parquet is damaged: .*make a new plan"):
+        apply(plan, bucket)
 
 
 def test_s3a_is_the_same_place(bucket: Bucket, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ OF_STORAGE: Final = (
     Mutant(
         "listings-of-a-client",
         "what another process has written is not seen, as the client remembers that it was not there",
-        (Change("blobs/place.py", "url_to_fs(url, use_listings_cache=False, ", "url_to_fs(url, "),),
+        (Change("blobs/place.py", '{"use_listings_cache": False} if', "{} if"),),
         (S3 + "test_what_another_process_wrote_is_seen_though_it_was_not_there_before",),
     ),
     Mutant(
@@ -32,7 +32,7 @@ OF_STORAGE: Final = (
     Mutant(
         "a-server-that-is-away-is-no-error-of-the-storage",
         "what s3fs does not turn into an OSError goes through",
-        (Change("blobs/place.py", "return (OSError, BotoCoreError)", "return (OSError,)"),),
+        (Change("blobs/place.py", "return (OSError, BotoCoreError, *S3_RETRYABLE_ERRORS)", "return (OSError,)"),),
         (S3 + "test_a_server_that_does_not_do_it_is_an_error_of_the_storage[lose-closed]",),
     ),
     Mutant(
@@ -52,6 +52,12 @@ OF_STORAGE: Final = (
         "what comes after the first page of a listing is not seen",
         (Change("blobs/objects.py", 'if not page.get("IsTruncated"):', "if True:"),),
         (S3 + "test_more_objects_than_a_call_takes_go", S3 + "test_every_object_is_listed_once_page_by_page[10000]"),
+    ),
+    Mutant(
+        "a-part-has-one-hidden-name",
+        "two tasks that write the same part of a plan write into one file",
+        (Change("spark/sweep/plan.py", 'f"{folder}/.{os.urandom(8).hex()}-{name}"', 'f"{folder}/.{name}"'),),
+        ("tests/unit/spark/sweep/test_plans.py::test_two_tasks_may_write_the_same_part_at_a_time",),
     ),
     Mutant(
         "busy-keys-are-given-up",

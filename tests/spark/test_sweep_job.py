@@ -88,7 +88,7 @@ def test_a_large_tree_is_planned_and_removed_and_goes_on_after_a_crash(
             raise Killed
 
     def go_on(**named: Any) -> Applied:
-        return apply_plan(plan, storage=str(storage), start_spark=lambda: spark, clock=SystemClock(), **named)
+        return apply_plan(plan, storage=str(storage), start_spark=lambda: spark, clock=SystemClock(), here=0, **named)
 
     with pytest.raises(Killed):
         go_on(on_progress=die)

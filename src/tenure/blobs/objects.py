@@ -1,19 +1,23 @@
 """Objects in S3, as s3fs does not offer them: many at once, in pages, and the empty ones that stand for folders.
 
-Promise: what `delete` was not told to be failed is gone. Keys come in their order, each once. An object whose key ends
-with `/` is a folder to Hadoop, and to servers that keep folders: it goes when nothing else has its prefix. Errors are
-those of the place (`Place.errors`).
+Promise: what `delete` was not told to be failed is gone. Each key comes once, in the server's order. An object whose
+key ends with `/` is a folder to Hadoop, and to servers that keep folders: it goes when nothing else has its prefix.
+Errors are those of the place (`Place.errors`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from tenure.blobs.place import Place
 
 AT_ONCE: Final = 1000
 """Keys of one call: S3's limit of a page, and of a deletion."""
+
+_UNSPEAKABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 cannot carry."""
 
 Page = Sequence[tuple[str, int]]
 """Paths below the root and sizes in bytes."""
@@ -31,22 +35,28 @@ class Objects:
     def pages(self, folder: str, *, after: str = "") -> Iterator[Page]:
         """All objects below a folder (empty: the root), a page at a time; `after`: those behind this path only."""
         prefix = f"{self._prefix}{folder}/" if folder else self._prefix
-        start = {"StartAfter": f"{self._prefix}{after}"} if after else {}
+        start: Mapping[str, str] = {"StartAfter": f"{self._prefix}{after}"} if after else {}
         while True:
             page = self._fs.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=prefix, MaxKeys=AT_ONCE, **start)
             found = [(one["Key"].removeprefix(self._prefix), int(one["Size"])) for one in page.get("Contents", ())]
             yield found
             if not page.get("IsTruncated"):
                 return
-            start = {"StartAfter": page["Contents"][-1]["Key"]}
+            start = {"ContinuationToken": page["NextContinuationToken"]}  # a page may have nothing in it
 
     def delete(self, paths: Sequence[str]) -> Mapping[str, tuple[str, str]]:
         """Delete at most `AT_ONCE` of them; return those that could not be: S3's code and message. One that is not
         there is fine."""
         if not paths:
             return {}
-        wanted = {"Objects": [{"Key": f"{self._prefix}{path}"} for path in paths], "Quiet": True}
-        answer = self._fs.call_s3("delete_objects", Bucket=self._bucket, Delete=wanted)
+        told = [path for path in paths if not _UNSPEAKABLE.search(path)]
+        answer: Mapping[str, Any] = {}
+        if told:
+            wanted = {"Objects": [{"Key": f"{self._prefix}{path}"} for path in told], "Quiet": True}
+            answer = self._fs.call_s3("delete_objects", Bucket=self._bucket, Delete=wanted)
+        for path in paths:
+            if _UNSPEAKABLE.search(path):  # one of them would spoil the call for all
+                self._fs.call_s3("delete_object", Bucket=self._bucket, Key=f"{self._prefix}{path}")
         return {
             error["Key"].removeprefix(self._prefix): (error.get("Code", ""), error.get("Message", ""))
             for error in answer.get("Errors", ())

@@ -1,20 +1,22 @@
 """A place of the storage, reached: the file system behind a URL, and what fails there.
 
-Promise: `errors` are all that the file system raises for a storage that does not do what it is asked to, whatever its
-client is built on: s3fs lets botocore's errors through when a server cannot be reached. Listings are never taken from a
-client's cache, which would hide what another process has written since. No I/O.
+Promise: on a local disk and on S3 `errors` are all that the file system raises for a storage that does not do what it
+is asked to: s3fs lets botocore's and aiohttp's errors through when a server cannot be reached, or breaks off. There
+listings are never taken from a client's cache, which would hide what another process has written since. No I/O.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from tenure.errors import UsageError
+
+_OBJECT_STORES: Final = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "memory"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,10 @@ def reach(url: str, *, options: Mapping[str, Any] | None = None, what: str = "st
 
     Raises UsageError: a scheme that nobody knows, or whose package is not installed.
     """
+    # Those file systems that would keep listings; to others the option may be none.
+    uncached = {"use_listings_cache": False} if url.split(":", 1)[0] in _OBJECT_STORES else {}
     try:
-        fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False, **(options or {}))
+        fs, root = fsspec.core.url_to_fs(url, **{**uncached, **(options or {})})
     except ImportError as error:
         fix = "pip install 'tenure[s3]'" if url.startswith("s3") else "install the package that it names"
         raise UsageError(f"{what} {url!r} cannot be used: {error}", fix=fix) from error
@@ -51,8 +55,9 @@ def reach(url: str, *, options: Mapping[str, Any] | None = None, what: str = "st
 def _s3_errors() -> tuple[type[Exception], ...]:
     """s3fs makes an OSError of what the server answers, and nothing of what keeps it from answering."""
     from botocore.exceptions import BotoCoreError
+    from s3fs.core import S3_RETRYABLE_ERRORS
 
-    return (OSError, BotoCoreError)
+    return (OSError, BotoCoreError, *S3_RETRYABLE_ERRORS)
 
 
 def told(error: Exception) -> str:

@@ -17,7 +17,7 @@ from tenure.checkpoints.run_name import RunName
 BLOBS: Final = "blobs"
 REHEARSALS: Final = "rehearsals"
 
-_BLOB = re.compile(rf"{BLOBS}/e(?P<epoch>\d{{8,}})/.*")
+_BLOB = re.compile(rf"{BLOBS}/e(?P<epoch>\d{{8,}})/.*", re.DOTALL)
 _REHEARSAL = re.compile(rf"{REHEARSALS}/(?P<member>[^/]+)/[^/]*")
 
 
@@ -63,6 +63,8 @@ def orphans_in(folder: str, seen: Seen) -> bool | None:
     """Whether everything that lies directly in a folder, and is named by no record itself, belongs to nobody. None: its
     names decide, so each has to be asked for."""
     parts = folder.split("/")
+    if "" in parts:
+        return False
     if parts[0] == BLOBS:
         return is_orphan(f"{folder}/", seen)
     return is_orphan("/".join(parts[:3]), seen) if len(parts) > 2 else None

@@ -18,6 +18,7 @@ import shutil
 import threading
 from contextlib import suppress
 
+from tenure.blobs.folders import Folders
 from tenure.blobs.place import reach
 from tenure.errors import StorageError
 from tenure.spark.seed_plan import corrupt, decode_query_id, missing
@@ -157,12 +158,8 @@ class RunDirectory:
 
     def remove(self) -> None:
         """Remove the directory with all that is in it; one that is not there is fine."""
-        try:
-            self._filesystem.rm(self._root, recursive=True)
-        except FileNotFoundError:
-            return
-        except self._errors as error:
-            raise self._failed("remove", "", error) from error
+        parent, _, name = self.url.rpartition("/")
+        Folders(parent).remove(name)
 
     def _take_local(self, source: RunDirectory, path: str) -> bool:
         """Link, or copy where the file system cannot link; whether it was linked."""

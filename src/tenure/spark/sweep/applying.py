@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 RETRY: Final = exponential_delay(initial=timedelta(milliseconds=200), maximum=timedelta(seconds=20), attempts=6)
 """How often one call is tried against a storage that is busy."""
 
+HERE: Final = 4
+"""Parts of up to so many are not worth a JVM."""
+
 REMOVED, GONE, FAILED = "removed", "gone", "failed"
 _CLIMBS = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 """A part of a path that is empty, or `.`, or `..`."""
@@ -67,9 +70,11 @@ def apply_plan(
     per_second: float | None = None,
     on_progress: Callable[[Applied], None] = lambda applied: None,
     clock: Clock,
+    here: int = HERE,
 ) -> Applied:
     """Remove what is in the plan, and was not removed by an earlier run. `storage`: the one that the caller means,
     which has to be the plan's. `per_second`: how many files at most, of all tasks together; None: as fast as it goes.
+    `start_spark` is called when more than `here` parts are left.
 
     Raises UsageError, StorageError (the plan's own folder), QueryFailed.
     """
@@ -81,11 +86,11 @@ def apply_plan(
     begun = progress(plan)
     todo = sorted(set(plan.parts()) - _whole(plan))
     on_progress(begun)
-    if len(todo) <= 1:
+    if len(todo) <= here:
         for name in todo:
             apply_part(plan.url, name, per_second=per_second, clock=clock)
-        on_progress(found := progress(plan))
-        return found
+            on_progress(progress(plan))
+        return progress(plan)
     spark = start_spark()
     tasks = min(len(todo), spark.sparkContext.defaultParallelism)
     share = None if per_second is None else per_second / tasks

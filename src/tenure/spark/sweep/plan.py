@@ -75,7 +75,8 @@ class Plan:
         """
         with self._told():
             found = self._fs.ls(self._root, detail=False) if self._fs.exists(self._root) else []
-            names = {path.rstrip("/").rsplit("/", 1)[-1] for path in found}
+            paths = {path.rstrip("/") for path in found} - {self._root}  # object stores list a folder's own marker
+            names = {path.rsplit("/", 1)[-1] for path in paths}
             if not names <= {"files", "report", "listing"}:
                 raise UsageError(f"{self.url} is not empty", fix="name a new folder for the plan")
             for name in names:
@@ -104,19 +105,37 @@ class Plan:
     def write(self, folder: str, name: str, rows: pa.Table) -> None:
         """One part of `files` or of `listing`, or what became of one (`report`); whole, or not there."""
         path = f"{self._root}/{folder}/{name}.parquet"
+        buffer = pa.BufferOutputStream()
+        pq.write_table(rows, buffer)
         with self._told():
-            if not self._place.is_local:
-                with self._fs.open(path, "wb") as file:  # it is there when it is closed
-                    pq.write_table(rows, file)
-                return
-            hidden = f"{self._root}/{folder}/.{name}.parquet"
-            pq.write_table(rows, hidden)
+            try:
+                self._put(path, buffer.getvalue())
+            except FileNotFoundError as error:
+                raise StorageError(f"plan {self.url}: {error}", fix="make the plan anew, its folder is gone") from error
+
+    def _put(self, path: str, data: pa.Buffer) -> None:
+        if not self._place.is_local:
+            self._fs.pipe_file(path, data.to_pybytes())  # it is there as a whole
+            return
+        folder, _, name = path.rpartition("/")
+        hidden = f"{folder}/.{os.urandom(8).hex()}-{name}"  # its own: a task may run twice at a time
+        try:
+            with open(hidden, "xb") as file:
+                file.write(data)
             os.replace(hidden, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(hidden)
+            raise
 
     def read(self, folder: str, name: str) -> pa.Table:
-        """Raises FileNotFoundError, StorageError."""
-        with self._told(), self._fs.open(f"{self._root}/{folder}/{name}.parquet", "rb") as file:
-            return pq.read_table(file)
+        """Raises StorageError: it cannot be read, or not as what it should be."""
+        path = f"{folder}/{name}.parquet"
+        try:
+            with self._told(), self._fs.open(f"{self._root}/{path}", "rb") as file:
+                return pq.read_table(file)
+        except (FileNotFoundError, pa.ArrowInvalid) as error:
+            raise StorageError(f"plan {self.url}: {path} is damaged: {error}", fix="make a new plan") from error
 
     def remove(self, folder: str) -> None:
         """Remove one of its folders; one that is not there is fine."""

@@ -268,6 +268,37 @@ def test_a_plan_folder_that_cannot_be_written_is_told(place: Place, monkeypatch:
         plan.begin()
 
 
+def test_two_tasks_may_write_the_same_part_at_a_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each writes a file of its own: who is killed in the middle of it damages nothing."""
+    plan = place.make()
+    (name,) = plan.parts()
+    rows = plan.read("files", name)
+    replace = os.replace
+    seen: list[str] = []
+
+    def other_one_writes(hidden: str, path: str) -> None:
+        seen.append(hidden)
+        if len(seen) == 1:
+            plan.write("report", name, rows.slice(0, 1))
+        replace(hidden, path)
+
+    monkeypatch.setattr(os, "replace", other_one_writes)
+    plan.write("report", name, rows)
+    assert len(set(seen)) == 2
+    assert plan.read("report", name) == rows
+    assert plan.reported() == [name]
+    assert [path.name for path in (place.plans / "one" / "report").iterdir()] == [f"{name}.parquet"]
+
+
+def test_a_damaged_plan_is_told(place: Place) -> None:
+    plan = place.make()
+    (part,) = (place.plans / "one" / "files").iterdir()
+    for text in ("", "no parquet"):
+        part.write_text(text)
+        with pytest.raises(StorageError, match=r"files/000000.parquet is damaged: .*; make a new plan"):
+            place.apply(plan)
+
+
 def test_a_plan_that_did_not_become_whole_is_made_anew(place: Place) -> None:
     def die() -> Seen:
         raise KeyboardInterrupt
