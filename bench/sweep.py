@@ -255,9 +255,11 @@ def main() -> int:
         root = str(Path(__file__).resolve().parents[1])
         os.environ["PYTHONPATH"] = os.pathsep.join([for_workers(place / "site"), root])
         switched = switch_over(place, arguments.switch_over)
+        console.print(f"here and by Spark: {switched}")
         spark = start_session(name="bench", master="local[2]", conf={}, log=f"{folder}/spark.log")
         try:
             memory = in_memory(place, spark, arguments.synthetic)
+            console.print(f"memory: {memory}")
             for shape in arguments.shapes:
                 (place / shape).mkdir()
                 found[shape] = on_disk(place / shape, spark, shape, arguments.files)
@@ -278,7 +280,6 @@ def main() -> int:
                     console.print(f"{shape}, {arguments.s3:,} objects: {one} {ratios(one)}")
         finally:
             end_session(spark, patience_s=20)
-    console.print(memory, switched)
     show(console, found)
     RESULTS.mkdir(parents=True, exist_ok=True)
     content = {
