@@ -146,6 +146,7 @@ def test_a_zombie_s_leavings_go_with_the_next_sweep(pipeline: S3Pipeline) -> Non
     assert pipeline.orphans() == []
 
 
+@pytest.mark.long  # on a local disk it is in every run
 def test_a_crash_at_any_effect_is_mended_by_the_next_sweep(pipeline: S3Pipeline) -> None:
     take_over(pipeline)
     effects = 0
