@@ -35,10 +35,7 @@ class FileBlobs:
     def write(self, address: str, data: bytes) -> Blob:
         path = self._path(address)
         with self._storage_errors("write", path):
-            try:
-                self._write(path, data)
-            except FileNotFoundError as error:
-                raise StorageError(f"cannot write {path}: {error}", fix="make that folder or bucket") from error
+            self._write(path, data)
         return Blob(address, len(data), hashlib.sha256(data).hexdigest())
 
     def read(self, blob: Blob) -> bytes:
@@ -69,7 +66,8 @@ class FileBlobs:
     def check_writable(self) -> None:
         """Write and delete one small blob. Raises StorageError, which says why nothing can be written there."""
         address = f".probe-{os.urandom(8).hex()}"
-        self.write(address, b"tenure")
+        with self._storage_errors("write", self._root):
+            self._write(self._path(address), b"tenure")
         self.delete(address)
 
     def _path(self, address: str) -> str:
@@ -120,11 +118,13 @@ class FileBlobs:
 
     @contextlib.contextmanager
     def _storage_errors(self, verb: str, path: str) -> Iterator[None]:
-        """Turn the errors of the file system into ours; a missing file stays what it is."""
+        """Turn the errors of the file system into ours; a file that is missing where one is read stays what it is."""
         try:
             yield
-        except FileNotFoundError:
-            raise
+        except FileNotFoundError as error:
+            if verb != "write":
+                raise
+            raise StorageError(f"cannot write {path}: {told(error)}", fix="make that folder or bucket") from error
         except FileExistsError:
             raise BlobExists(f"blob {path} exists already") from None
         except self._place.errors as error:
