@@ -1,7 +1,7 @@
 """How fast a storage is swept: planning (listing everything and comparing) and deleting.
 
 Side by side, on local disk, for each shape of tree (`bench.sweep_trees`): Tenure's sweep (Spark, local[2]; its plan and
-its report are files), `find` and a loop of unlinks (what the disk can do), and delta-rs' `vacuum` on a table that has
+its report are files), `find` and Python's `rmtree` (what the disk can do), and delta-rs' `vacuum` on a table that has
 the same tree beside its one file (full listing; a dry run, and then not). Trees are made anew for each that deletes;
 each contender is run once, the listings twice, of which the second counts: the first one fills the kernel's caches for
 all. Further:
@@ -25,8 +25,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -43,7 +42,7 @@ from rich.table import Table
 from bench import sweep_s3
 from bench.harness import RESULTS, describe_machine
 from bench.sweep_synthetic import for_workers, register
-from bench.sweep_trees import KEPT, SHAPES, make_tree
+from bench.sweep_trees import KEPT, SHAPES, make_tree, seconds
 from tenure.cleanup.orphans import Seen
 from tenure.clock import SystemClock
 from tenure.spark.session import end_session, start_session
@@ -53,13 +52,6 @@ from tenure.spark.sweep.planning import make_plan
 
 SEEN = Seen(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
 PEERS = RESULTS / "peers"
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """How long it takes."""
-    began = time.perf_counter()
-    work()
-    return round(time.perf_counter() - began, 3)
 
 
 @contextmanager
@@ -134,7 +126,7 @@ def on_disk(folder: Path, spark: SparkSession, shape: str, count: int) -> dict[s
 
     bare = str(folder / "bare")
     make_tree(bare, shape, count)
-    found["unlink"] = seconds(lambda: shutil.rmtree(bare))
+    found["rmtree"] = seconds(lambda: shutil.rmtree(bare))
     return found
 
 
@@ -171,7 +163,7 @@ def in_memory(folder: Path, spark: SparkSession, counts: list[int]) -> dict[str,
     for count in counts:
         one: dict[str, Any] = {}
         with peak_memory(one, "python_mib"):
-            one["seconds"] = seconds(lambda count=count: sweeps.plan(f"synthetic://{count}"))  # type: ignore[misc] # bound at once
+            one["seconds"] = seconds(partial(sweeps.plan, f"synthetic://{count}"))
         one["files"] = sweeps.newest.about().files
         one["jvm_mib"] = max(_peak_mib(str(pid)) for pid in _jvms())
         found[str(count)] = one
@@ -228,7 +220,7 @@ def ratios(found: dict[str, Any]) -> dict[str, float]:
             compared[f"delete_vs_{peer}"] = (found[f"{peer}_delete"] - found[f"{peer}_plan"]) / found["delete"]
     if "find" in found:
         compared["plan_vs_find"] = found["find"] / found["plan"]
-        compared["delete_vs_unlink"] = found["unlink"] / found["delete"]
+        compared["delete_vs_rmtree"] = found["rmtree"] / found["delete"]
     return {name: round(ratio, 2) for name, ratio in compared.items()}
 
 

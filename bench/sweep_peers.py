@@ -12,12 +12,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from bench.sweep_trees import make_tree
+from bench.sweep_trees import make_tree, seconds
 
 PACKAGES = {
     "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
@@ -36,13 +34,6 @@ CONF = {
         "spark.databricks.delta.vacuum.parallelDelete.enabled": "true",
     },
 }
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """How long it takes."""
-    began = time.perf_counter()
-    work()
-    return round(time.perf_counter() - began, 3)
 
 
 def main(peer: str, folder: str, shape: str, count: int) -> None:

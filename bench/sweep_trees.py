@@ -1,4 +1,4 @@
-"""The trees of `bench.sweep`, with nothing but the standard library: the peers are run by another Python.
+"""The trees of `bench.sweep`, and its watch. Only the standard library: the peers are run by another Python.
 
 For each shape the same number of files, all of which nobody needs: `flat`: blobs, all in one folder. `deep`: run
 directories of which each is one chain of folders. `skewed`: one run directory with nearly all files, and many with a
@@ -8,6 +8,7 @@ few.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -15,7 +16,14 @@ KEPT: Final = "runs/q/e00000002-anna-0123456789ab"
 """A run directory that is needed."""
 _IN_A_CHAIN: Final = 1000
 _DEPTH: Final = 50
-_DAYS_AGO_S: Final = 1_600_000_000
+_LONG_AGO_S: Final = 1_600_000_000
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long it takes."""
+    began = time.perf_counter()
+    work()
+    return round(time.perf_counter() - began, 3)
 
 
 def flat(count: int) -> Iterator[str]:
@@ -60,4 +68,4 @@ def make_tree(root: str, shape: str, count: int, *, old: bool = False) -> None:
                 made.add(folder)
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
             if old:
-                os.utime(path, (_DAYS_AGO_S, _DAYS_AGO_S))
+                os.utime(path, (_LONG_AGO_S, _LONG_AGO_S))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import fsspec
@@ -20,15 +20,9 @@ from tenure.blobs.store import Blob
 from tenure.blobs.trees import Listed, Rest, Tree
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.testing.servers import BUCKET, SeaweedFs
-from tests.s3 import CUT, DENY, HANG, LOSE, MISSING, PASS, SLOW_DOWN, Gate, reached
+from tests.s3 import CUT, DENY, HANG, LOSE, MISSING, PASS, SLOW_DOWN, Gate
 
 DATA = b"data" * 100
-
-
-@pytest.fixture
-def gate(seaweedfs: SeaweedFs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    with Gate(seaweedfs) as made, reached(made.url, monkeypatch):
-        yield made
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,9 @@ from tenure.spark.sweep.plan import Plan
 from tenure.spark.sweep.planning import make_plan
 from tenure.spark.sweep.report import summary
 from tenure.testing.clock import ManualClock
-from tenure.testing.servers import BUCKET, SeaweedFs
+from tenure.testing.servers import BUCKET
 from tests.faults.lab import SCOPE, Crash, Crasher, Lab
-from tests.s3 import DENY, HANG, PASS, SLOW_DOWN, Gate, reached
+from tests.s3 import DENY, HANG, PASS, SLOW_DOWN, Gate
 from tests.unit.cleanup.going_on import KEEP, QUERY, Pipeline
 
 UID = "0123456789ab"
@@ -40,12 +40,6 @@ KEPT, LOST = f"runs/q/e00000002-anna-{UID}", f"runs/q/e00000001-anna-{UID}"
 ORPHANS = {f"{LOST}/offsets/0", f"{LOST}/state/0/0/1.zip", "blobs/e00000001/checkpoints/q/000000000009-lost"}
 NEEDED = {f"{KEPT}/offsets/0", "blobs/e00000003/checkpoints/q/000000000002-y", "notes.txt", "runs.txt"}
 SEEN = Seen(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
-
-
-@pytest.fixture
-def gate(seaweedfs: SeaweedFs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    with Gate(seaweedfs) as made, reached(made.url, monkeypatch):
-        yield made
 
 
 class Bucket:

@@ -160,12 +160,11 @@ def _ours(paths: Sequence[str], about: About) -> list[bool]:
     ruling: bool | None = False
     found = []
     for path in paths:
-        above = path.rpartition("/")[0]
-        if above != folder:
-            folder = above
+        parent, _, name = path.rpartition("/")
+        if parent != folder:
+            folder = parent
             ruling = False if _CLIMBS.search(folder) else orphans_in(folder, least)
-        plain = path[len(above) + 1 :] not in {".", ".."}
-        found.append(plain and (is_orphan(path, least) if ruling is None else ruling))
+        found.append(name not in {".", ".."} and (is_orphan(path, least) if ruling is None else ruling))
     return found
 
 

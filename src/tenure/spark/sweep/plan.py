@@ -30,6 +30,8 @@ from tenure.cleanup.plan import BLOBS, REHEARSALS, RUNS
 from tenure.errors import StorageError, UsageError
 
 _FORMAT: Final = 1
+_PARTS: Final = ("files", "report", "listing")
+"""The folders in that of a plan."""
 LISTED: Final = pa.schema(
     [("folder", pa.dictionary(pa.int32(), pa.string())), ("name", pa.string()), ("size", pa.int64())]
 )
@@ -77,11 +79,11 @@ class Plan:
             found = self._fs.ls(self._root, detail=False) if self._fs.exists(self._root) else []
             paths = {path.rstrip("/") for path in found} - {self._root}  # object stores list a folder's own marker
             names = {path.rsplit("/", 1)[-1] for path in paths}
-            if not names <= {"files", "report", "listing"}:
+            if not names <= set(_PARTS):
                 raise UsageError(f"{self.url} is not empty", fix="name a new folder for the plan")
             for name in names:
                 self.remove(name)
-            for name in ("files", "report", "listing"):
+            for name in _PARTS:
                 self._fs.makedirs(f"{self._root}/{name}", exist_ok=True)
 
     def end(self, about: About) -> None:
