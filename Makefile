@@ -7,10 +7,10 @@ BIN := .venv/bin
 # Spark binds to loopback: no name of this machine has to resolve, and nothing is offered to the network.
 RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDIR)/$(BIN):$(CURDIR)/.venv/etcd/usr/bin:$$PATH"
 
-# Two at a time: tests that mostly wait for servers and disks, and tests in one process with one JVM of Spark. The
-# others start members with JVMs of their own, and run one by one.
+# Two at a time: tests that mostly wait for servers and disks, and tests with one JVM of Spark at a time. The others
+# start several members with JVMs of their own, and run one by one.
 LIGHT := tests/unit tests/contract tests/faults tests/regressions tests/house tests/bench
-IN_ONE_PROCESS := tests/spark
+ONE_JVM := tests/spark tests/cli tests/agents
 # No JVM of a test lives for longer than minutes: compiled lightly it costs a third less of the processor.
 # The long tests leave it as users have it.
 RUN_TESTS = SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" $(RUN)
@@ -32,8 +32,8 @@ demo: setup $(if $(filter etcd,$(STORE)),servers) ## a pipeline, a killed and a 
 
 test: lint servers ## lint, then all tests but the long ones
 	@$(RUN_TESTS) $(BIN)/python -m pytest -m "not long" --durations=20 -n 2 --dist loadfile $(LIGHT)
-	@$(RUN_TESTS) $(BIN)/python -m pytest -m "not long" --durations=20 -n 2 --dist loadfile $(IN_ONE_PROCESS)
-	@$(RUN_TESTS) $(BIN)/python -m pytest -m "not long" --durations=20 $(addprefix --ignore=,$(LIGHT) $(IN_ONE_PROCESS))
+	@$(RUN_TESTS) $(BIN)/python -m pytest -m "not long" --durations=20 -n 2 --dist loadfile $(ONE_JVM)
+	@$(RUN_TESTS) $(BIN)/python -m pytest -m "not long" --durations=20 $(addprefix --ignore=,$(LIGHT) $(ONE_JVM))
 
 test-long: lint servers ## lint, then all tests
 	@$(RUN) $(BIN)/python -m pytest

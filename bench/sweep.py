@@ -48,7 +48,7 @@ from tenure.clock import SystemClock
 from tenure.spark.session import end_session, start_session
 from tenure.spark.sweep.applying import apply_plan
 from tenure.spark.sweep.plan import Plan
-from tenure.spark.sweep.planning import make_plan
+from tenure.spark.sweep.planning import make_plan, storage_target
 
 SEEN = Seen(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
 PEERS = RESULTS / "peers"
@@ -81,9 +81,7 @@ class Sweeps:
         self._plans += 1
         make_plan(
             self.newest,
-            scope="rows",
-            storage=storage,
-            see=lambda: SEEN,
+            storage_target(scope="rows", storage=storage, see=lambda: SEEN),
             now=SystemClock().now,
             start_spark=lambda: self._spark,
         )
@@ -195,9 +193,7 @@ def _plan_and_apply(storage: str, plan: Plan, *, log: str, here: bool) -> None:
 
     make_plan(
         plan,
-        scope="rows",
-        storage=storage,
-        see=lambda: SEEN,
+        storage_target(scope="rows", storage=storage, see=lambda: SEEN),
         now=SystemClock().now,
         start_spark=start,
         small=sys.maxsize if here else 0,

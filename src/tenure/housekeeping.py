@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from tenure.assembly import checkpoint_handles, checkpoint_store, storage_url
 from tenure.blobs.folders import Folders
+from tenure.checkpoints.run_name import RUNS
 from tenure.cleanup.cleaner import Cleaner, Leavings
 from tenure.cleanup.leavings import leavings_of
 from tenure.cleanup.orphans import Seen
@@ -22,6 +23,8 @@ from tenure.coordination.term import Term, check_term
 from tenure.errors import UsageError
 from tenure.events import Events
 from tenure.settings import Settings
+from tenure.spark.attempts import attempts_at
+from tenure.spark.sinks.sink import Attempts
 
 
 def scope_leavings(
@@ -86,6 +89,24 @@ def scope_seen(store: CoordinationStore, scope: Scope, office: Office, *, settin
         office,
         checkpoints=lambda query: checkpoint_store(store, scope, query, settings=settings, clock=clock),
     )
+
+
+def scope_attempts(
+    store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings, clock: Clock
+) -> Mapping[str, Attempts]:
+    """The attempts at batches of the queries that have run directories, by the names of these. Raises StorageError."""
+    storage = storage_url(settings, scope)
+    return {
+        query.name: attempts_at(
+            query.name,
+            scope=scope,
+            storage=storage,
+            checkpoints=lambda name: checkpoint_store(store, scope, name, settings=settings, clock=clock),
+            epoch=office.epoch,
+        )
+        for query in Folders(storage).entries(RUNS)
+        if query.folder
+    }
 
 
 def scope_is_ours(store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tenure.spark.sinks.staging import StagingPath
 from tests.cli.support import COPY, Place, Told, tenure
 
 pytestmark = pytest.mark.spark
@@ -110,3 +111,59 @@ def test_what_cannot_be_removed_has_a_code_of_its_own(
     assert f"{LOST[0]}: Permission denied" in told.out
     assert sweep(swept, "apply", plan).code == 0
     assert not {f"rows/{path}" for path in LOST} & files(swept)
+
+
+# --- beside a table ---------------------------------------------------------------------------------------------
+
+
+def stage(place: Place, *, query_id: str = "", batch: int = 99) -> Path:
+    """What a dead leader of the first epoch left of a batch; by default it was never planned."""
+    [staged] = (place.output / "tenure-rows" / "copy").iterdir()
+    attempt = StagingPath("rows", "copy", query_id or staged.name, 1, batch, "0" * 32)
+    folder = place.output / str(attempt)
+    folder.mkdir(parents=True)
+    (folder / "part-0.parquet").write_text("xyz")
+    return folder
+
+
+def test_what_is_staged_beside_a_table_goes_by_a_plan_of_its_own(
+    swept: Place, spark: SparkSession, tmp_path: Path
+) -> None:
+    lost, foreign, plan = stage(swept), stage(swept, query_id="of-another-store"), str(tmp_path / "plan")
+    told = sweep(swept, "plan", plan, "--table", str(swept.output))
+    assert told.code == 0, told.err
+    assert "rows, epoch 2: 1 of 4 files are not needed" in told.out  # one is in the table, with its checksum
+    told = sweep(swept, "apply", plan, "--output", "json")
+    assert told.code == 0, told.err
+    assert [(row["kind"], row["removed"]) for row in told.json["kinds"]] == [("staged output", 1)]
+    assert not lost.exists()
+    assert (foreign / "part-0.parquet").exists()
+    swept.feed(2)
+    assert swept.run(swept.pipeline(COPY), spark=spark).code == 0
+    assert swept.ids() == [1, 2]
+
+
+def test_a_wrong_table_is_one_line(swept: Place, tmp_path: Path) -> None:
+    plan = str(tmp_path / "plan")
+    (tmp_path / "none").mkdir()
+    told = sweep(swept, "plan", plan, "--table", str(tmp_path / "none"))
+    assert told.code == 2
+    assert told.error.startswith(f"{tmp_path}/none is no Delta table, and nothing of scope 'rows' is staged there")
+    stage(swept)
+    assert sweep(swept, "plan", plan, "--table", str(swept.output)).code == 0
+    told = sweep(swept, "apply", plan, "--table", str(tmp_path / "none"))
+    assert told.error.startswith(f"the plan in {plan} is of {swept.output}, not of {tmp_path}/none")
+    assert sweep(swept, "apply", plan, "--table", str(swept.output)).code == 0
+
+
+def test_another_store_plans_nothing_beside_a_table(swept: Place, spark: SparkSession, tmp_path: Path) -> None:
+    """Its pipeline of the same name has planned other batches."""
+    lost = stage(swept)
+    (tmp_path / "other").mkdir()
+    other = Place(tmp_path / "other")
+    other.feed(1)
+    assert other.run(other.pipeline(COPY), spark=spark).code == 0
+    where = ("--storage", f"file://{swept.storage}", "--scope", "rows", "--table", str(swept.output))
+    told = tenure("sweep", "plan", str(tmp_path / "plan"), "--store", f"sqlite://{other.store}", *where)
+    assert told.error.startswith("no checkpoint in the store names a run directory that is in file://")
+    assert lost.exists()

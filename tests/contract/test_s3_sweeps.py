@@ -27,7 +27,7 @@ from tenure.events import CleanupDelayed, Event, Events
 from tenure.retry import exponential_delay
 from tenure.spark.sweep.applying import Applied, apply_plan
 from tenure.spark.sweep.plan import Plan
-from tenure.spark.sweep.planning import make_plan
+from tenure.spark.sweep.planning import make_plan, storage_target
 from tenure.spark.sweep.report import summary
 from tenure.testing.clock import ManualClock
 from tenure.testing.servers import BUCKET
@@ -219,9 +219,7 @@ def make(bucket: Bucket, folder: str, *, see: Callable[[], Seen] = lambda: SEEN)
     plan = Plan(folder)
     make_plan(
         plan,
-        scope="rows",
-        storage=bucket.url,
-        see=see,
+        storage_target(scope="rows", storage=bucket.url, see=see),
         now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
         start_spark=no_spark,
     )

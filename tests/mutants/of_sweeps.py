@@ -9,6 +9,7 @@ from tests.mutants.mutant import Change, Mutant, on
 ORPHANS = "cleanup/orphans.py"
 SWEEPING = "cleanup/sweeping.py"
 STAGED = "spark/sinks/delta_leavings.py"
+ATTEMPTS = "spark/sinks/delta_orphans.py"
 DRIVER = "spark/driver.py"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
 SWEEPS = "tests/unit/cleanup/test_sweeping.py::"
@@ -66,7 +67,7 @@ OF_SWEEPS: Final = (
     Mutant(
         "staged-before-it-is-in-the-sink",
         "staged output of a planned batch goes before the table has the batch (I8)",
-        (Change(STAGED, " or path.batch <= newest\n", " or path.batch <= planned.batch\n"),),
+        (Change(ATTEMPTS, " or path.batch <= seen.taken\n", " or path.batch <= seen.planned.batch\n"),),
         (DELTA + "test_a_planned_batch_that_the_table_has_not_may_still_be_committed",),
     ),
     Mutant(

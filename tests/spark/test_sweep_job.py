@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from pyspark.sql import SparkSession
 from tenure.cleanup.orphans import Seen
 from tenure.clock import SystemClock
 from tenure.errors import QueryFailed
+from tenure.spark.sinks import delta_sweep
+from tenure.spark.sinks.sink import Attempts, Planned
 from tenure.spark.sweep import listing, planning
 from tenure.spark.sweep.applying import Applied, apply_plan
 from tenure.spark.sweep.listing import Progress
 from tenure.spark.sweep.plan import Plan
+from tests.unit.spark.sinks.staged_tables import Table
 
 pytestmark = pytest.mark.spark
 
@@ -49,9 +53,7 @@ def make(storage: Path, folder: Path, start: Callable[[], SparkSession], told: l
     plan = Plan(str(folder))
     planning.make_plan(
         plan,
-        scope="rows",
-        storage=f"file://{storage}",
-        see=lambda: SEEN,
+        planning.storage_target(scope="rows", storage=f"file://{storage}", see=lambda: SEEN),
         now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
         start_spark=start,
         on_progress=told.append,
@@ -114,3 +116,26 @@ def test_a_job_that_fails_is_one_line(
     with pytest.raises(QueryFailed, match=r"the sweep's listing failed: .*the disk") as failed:
         make(storage, tmp_path / "plan", lambda: spark, [])
     assert "\n" not in str(failed.value)
+
+
+def test_what_is_staged_beside_a_table_is_judged_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    table = Table(tmp_path / "table")
+    kept = [table.commit(table.stage(batch)) for batch in range(150)]
+    lost = {table.stage(batch) for batch in range(150, 300)}
+    attempts = Attempts("rows", "copy", lambda: ("id",), 2, lambda: Planned("id", 149))
+    look = partial(delta_sweep.look, table.location, scope="rows", epoch=2, holder="ben", queries={"copy": attempts})
+    plan = Plan(str(tmp_path / "plan"))
+    planning.make_plan(
+        plan,
+        planning.Target("rows", str(table.path), (delta_sweep.staged_in("rows"),), look, table=True),
+        now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
+        start_spark=lambda: spark,
+        small=100,
+        budget=40,
+    )
+    assert plan.about().listed == 300
+    assert {row["unit"] for name in plan.parts() for row in plan.read("files", name).to_pylist()} == lost
+    clock = SystemClock()
+    assert apply_plan(plan, storage=str(table.path), start_spark=lambda: spark, clock=clock, here=0).removed == 150
+    assert table.rows() == list(range(150))
+    assert all((table.path / attempt).is_dir() for attempt in kept)

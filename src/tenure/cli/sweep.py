@@ -24,18 +24,24 @@ from rich.progress import (
 from rich.text import Text
 
 from tenure.assembly import storage_url
+from tenure.cleanup.orphans import Seen
+from tenure.cleanup.sweeping import Office
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Output, print_json, show
 from tenure.clock import SystemClock
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
 from tenure.errors import CleanupIncomplete, UsageError
-from tenure.housekeeping import office_now, scope_seen
-from tenure.settings import load_settings
+from tenure.housekeeping import office_now, scope_attempts, scope_seen
+from tenure.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tenure.spark.sweep.applying import Applied
+    from tenure.spark.sweep.judging import Judge
     from tenure.spark.sweep.plan import Plan
+    from tenure.spark.sweep.planning import Target
 
 _CLOCK = SystemClock()
 _SHOWN = 5
@@ -45,6 +51,10 @@ sweep_app = typer.Typer(no_args_is_help=True, help="Remove what nobody needs fro
 
 PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="The folder of the plan, a path or a URL.")]
 MasterOption = Annotated[str | None, typer.Option(help="Spark's master, for large trees.")]
+TableOption = Annotated[
+    str | None,
+    typer.Option(help="A Delta table that the pipeline writes to: what is staged beside it, instead of the storage."),
+]
 ConfOption = Annotated[list[str] | None, typer.Option(help="spark.x=y for Spark; may be repeated.")]
 
 
@@ -55,6 +65,7 @@ def plan_(
     store: StoreOption = None,
     storage: StorageOption = None,
     scope: ScopeOption = None,
+    table: TableOption = None,
     master: MasterOption = None,
     conf: ConfOption = None,
     output: OutputOption = Output.TABLE,
@@ -68,9 +79,7 @@ def plan_(
         task = bar.add_task("files listed", total=None)
         make_plan(
             made,
-            scope=name,
-            storage=storage_url(settings, name),
-            see=lambda: scope_seen(opened, name, office_now(opened, name), settings=settings, clock=_CLOCK),
+            _target(opened, name, table, settings=settings),
             now=_CLOCK.now,
             start_spark=start,
             on_progress=lambda progress: bar.update(task, completed=progress.files),
@@ -84,6 +93,7 @@ def apply_(
     *,
     storage: StorageOption = None,
     scope: ScopeOption = None,
+    table: TableOption = None,
     master: MasterOption = None,
     conf: ConfOption = None,
     rate: Annotated[float | None, typer.Option(help="Files a second at most, of all tasks together.")] = None,
@@ -101,7 +111,11 @@ def apply_(
         raise UsageError(
             f"the plan in {found.url} is of scope {about.scope!r}, not of {settings.scope!r}", fix="name its own"
         )
-    meant = about.storage if settings.storage is None else f"{settings.storage.rstrip('/')}/{about.scope}"
+    meant = about.storage
+    if table is not None:
+        meant = _absolute(table)
+    elif settings.storage is not None and not about.table:
+        meant = f"{settings.storage.rstrip('/')}/{about.scope}"
     with _spark(master, conf) as start, _bar() as bar:
         task = bar.add_task("files removed", total=about.files)
 
@@ -148,7 +162,41 @@ def _plan(url: str) -> Plan:
             f"tenure sweep needs the Python package {error.name!r}, which is not installed",
             fix="pip install 'tenure[spark]'",
         ) from error
-    return Plan(url if "://" in url else os.path.abspath(url))
+    return Plan(_absolute(url))
+
+
+def _absolute(path_or_url: str) -> str:
+    return path_or_url if "://" in path_or_url else os.path.abspath(path_or_url)
+
+
+def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settings: Settings) -> Target:
+    """The scope's storage, or what is staged beside a table. Who leads is asked when all is listed."""
+    from tenure.spark.sweep.planning import Target, check_records, storage_target
+
+    storage = storage_url(settings, scope)
+
+    def see(office: Office) -> Seen:
+        return scope_seen(store, scope, office, settings=settings, clock=_CLOCK)
+
+    def look() -> Judge:
+        office = office_now(store, scope)
+        check_records(see(office), storage)
+        queries = scope_attempts(store, scope, office, settings=settings, clock=_CLOCK)
+        return delta_sweep.look(location, scope=scope, epoch=office.epoch, holder=office.holder, queries=queries)
+
+    if table is None:
+        return storage_target(scope=scope, storage=storage, see=lambda: see(office_now(store, scope)))
+    from tenure.spark.sinks.location import Location
+
+    try:
+        from tenure.spark.sinks import delta_sweep
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--table needs the Python package {error.name!r}, which is not installed",
+            fix="pip install 'tenure[delta]'",
+        ) from error
+    location = Location.of(table)
+    return Target(scope, location.table, (delta_sweep.staged_in(scope),), look, table=True)
 
 
 @contextmanager

@@ -12,26 +12,24 @@ about what is older than the log remembers the files that a table had: the table
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
 from tenure.blobs.folders import Folders
 from tenure.coordination.term import Term
 from tenure.errors import StorageError
+from tenure.spark.sinks.delta_history import Remembered, named_among, open_table
 from tenure.spark.sinks.delta_log import app_id_of
+from tenure.spark.sinks.delta_orphans import QuerySeen, is_over, was_never_planned
 from tenure.spark.sinks.location import Location
 from tenure.spark.sinks.sink import Attempts, Planned
 from tenure.spark.sinks.staging import PREFIX, StagingPath, folder_of
 
 _FOLDER = re.compile(rf"{PREFIX}[^/]+/[^/]+/[^/]+(/e(?P<epoch>\d{{8,}})(?P<batch>/b\d{{12,}})?)?")
-_ATTEMPT = r"/b\d{12,}/(?P<attempt>[0-9a-f]{32})/"
 
 
 class DeltaLeavings:
@@ -67,42 +65,28 @@ class DeltaLeavings:
         known = attempts & self._committed
         if known == attempts:
             return known, set()
-        going_on = self._attempts.epoch is not None
-        planned = self._attempts.planned() if going_on else Planned("", -1)
-        table = self._table()
-        named = frozenset() if table is None else _named(table, among={path.attempt for path in attempts - known})
+        planned = None if self._attempts.epoch is None else self._attempts.planned()
+        table = open_table(self._location, self._options)
+        named = frozenset() if table is None else named_among(table, {path.attempt for path in attempts - known})
         committed = self._committed = known | {path for path in attempts if path.attempt in named}
-        app_id = app_id_of(self._attempts.scope, self._attempts.query, planned.query_id)
-        taken = None if table is None or not going_on else table.transaction_version(app_id)
-        newest = -1 if taken is None else taken
-        never = {
-            path
-            for path in attempts - committed
-            if going_on and path.query_id == planned.query_id and path.batch > planned.batch
-        }
-        over = {
-            path
-            for path in attempts - committed - never
-            if not going_on or path.query_id != planned.query_id or path.batch <= newest
-        }
+        seen = QuerySeen(planned, self._taken(table, planned))
+        never = {path for path in attempts - committed if was_never_planned(path, seen)}
+        over = {path for path in attempts - committed - never if is_over(path, seen)}
         return committed, never | (over if table is None else self._young(over, table))
 
     def _young(self, attempts: set[StagingPath], table: DeltaTable) -> set[StagingPath]:
-        """Those that were staged so lately that the log would name them if the table had ever had them. It forgets a
-        file some time after the table has lost it, and who reads an older version may still need it."""
+        """Those which the log would name if the table had ever had them."""
         if not attempts:
             return set()
         filesystem = self._location.filesystem(self._options)
-        log = filesystem.get_file_info(fs.FileSelector("_delta_log", allow_not_found=True))
-        now_s = max((info.mtime_ns or 0 for info in log), default=0) / 1e9  # of the clock that the files have
-        kept_s = _kept(table.metadata().configuration).total_seconds()
-        young = set()
-        for path in attempts:
-            inside = filesystem.get_file_info(fs.FileSelector(str(path), recursive=True, allow_not_found=True))
-            oldest_s = min((info.mtime_ns or 0 for info in inside if info.is_file), default=now_s * 1e9) / 1e9
-            if now_s - oldest_s < kept_s / 2:
-                young.add(path)
-        return young
+        remembered = Remembered.of(table, filesystem)
+        return {path for path in attempts if remembered.is_young(path, filesystem)}
+
+    def _taken(self, table: DeltaTable | None, planned: Planned | None) -> int:
+        if table is None or planned is None:
+            return -1
+        found = table.transaction_version(app_id_of(self._attempts.scope, self._attempts.query, planned.query_id))
+        return -1 if found is None else found
 
     def _settle(self, found: set[str], committed: set[StagingPath]) -> None:
         """Remember which folders of batches need no second look; the newest two of an epoch do: a leader that is
@@ -185,34 +169,6 @@ class DeltaLeavings:
         """The folder above those of the query, or the one above that, if it was left with nothing in it."""
         folders = _parents(folder_of(self._attempts.scope, self._attempts.query, "-"))
         return [folder for folder in folders if Folders(self._location.table).is_empty(folder)]
-
-    def _table(self) -> DeltaTable | None:
-        try:
-            return DeltaTable(self._location.table, storage_options=self._options or None)
-        except TableNotFoundError:
-            return None
-
-
-def _named(table: DeltaTable, *, among: Collection[str]) -> frozenset[str]:
-    """Which of these attempts the table's log names a file of, also one that is no longer in the table: who reads an
-    older version needs it, until the table's VACUUM."""
-    had = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True)
-    wanted = pa.array(sorted(among), pa.string())
-    named: set[str] = set()
-    for paths in (
-        pa.table(table.get_add_actions(flatten=True))["path"],
-        pa.chunked_array([pa.array(had, pa.string())]),
-    ):
-        attempts = pc.struct_field(pc.extract_regex(paths.cast(pa.string()), _ATTEMPT), "attempt")
-        named.update(attempts.filter(pc.is_in(attempts, value_set=wanted)).to_pylist())
-    return frozenset(named)
-
-
-def _kept(configuration: Mapping[str, str | None]) -> timedelta:
-    """For how long the log names a file that the table has no more. What cannot be read counts as no time at all."""
-    text = configuration.get("delta.deletedFileRetentionDuration") or "interval 1 week"
-    parts = re.findall(r"(\d+)\s+(second|minute|hour|day|week)s?\b", text.lower())
-    return sum((int(number) * timedelta(**{f"{unit}s": 1}) for number, unit in parts), timedelta())
 
 
 def _parents(name: str) -> list[str]:

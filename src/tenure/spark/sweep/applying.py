@@ -25,12 +25,12 @@ from tenure.blobs.objects import AT_ONCE, Objects, above
 from tenure.blobs.place import Place, reach, told
 from tenure.blobs.trees import normal_url
 from tenure.checkpoints.run_name import RUNS
-from tenure.cleanup.orphans import is_orphan, nothing_seen, orphans_in
+from tenure.cleanup.orphans import BLOBS, REHEARSALS, is_orphan, nothing_seen, orphans_in
 from tenure.clock import Clock, SystemClock
 from tenure.errors import StorageError, UsageError
 from tenure.retry import exponential_delay, retry
 from tenure.spark.sweep.jobs import job_errors
-from tenure.spark.sweep.plan import FOLDERS, REPORT, About, Plan
+from tenure.spark.sweep.plan import REPORT, About, Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +42,10 @@ HERE: Final = 4
 """Parts of up to so many are not worth a JVM."""
 
 REMOVED, GONE, FAILED = "removed", "gone", "failed"
+_STAYS: Final = {RUNS: 2, REHEARSALS: 1, BLOBS: 1}
+"""Folders above this depth stay, as in the leader's sweep: somebody who starts may just need them."""
+_STAYS_STAGED: Final = 3
+"""The same for what is staged beside a table."""
 _CLIMBS = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 """A part of a path that is empty, or `.`, or `..`."""
 
@@ -156,6 +160,7 @@ def apply_part(url: str, name: str, *, per_second: float | None, clock: Clock) -
 def _ours(paths: Sequence[str], about: About) -> list[bool]:
     """For each whether it is one that could be an orphan at all."""
     least = nothing_seen(epoch=about.epoch, holder=about.holder)
+    ruling_of = partial(_is_staged_before, about) if about.table else partial(orphans_in, seen=least)
     folder: str | None = None
     ruling: bool | None = False
     found = []
@@ -163,9 +168,17 @@ def _ours(paths: Sequence[str], about: About) -> list[bool]:
         parent, _, name = path.rpartition("/")
         if parent != folder:
             folder = parent
-            ruling = False if _CLIMBS.search(folder) else orphans_in(folder, least)
+            ruling = False if _CLIMBS.search(folder) else ruling_of(folder)
         found.append(name not in {".", ".."} and (is_orphan(path, least) if ruling is None else ruling))
     return found
+
+
+def _is_staged_before(about: About, folder: str) -> bool:
+    """Whether an attempt of an earlier epoch is staged there."""
+    from tenure.spark.sinks.staging import StagingPath  # what is in a storage is swept without Spark's packages
+
+    path = StagingPath.parse(folder)
+    return path is not None and path.scope == about.scope and path.epoch < about.epoch
 
 
 class _Local:
@@ -272,8 +285,7 @@ class _Remote:
 
 def _folders_of(paths: Sequence[str]) -> list[str]:
     """The folders of these files which need not be there without them, the deepest first."""
-    stays = {one: 2 if one == RUNS else 1 for one in FOLDERS}
-    found = [one for one in above(paths) if one.count("/") >= stays.get(one.split("/", 1)[0], 1)]
+    found = [one for one in above(paths) if one.count("/") >= _STAYS.get(one.split("/", 1)[0], _STAYS_STAGED)]
     return sorted(found, key=lambda folder: -folder.count("/"))
 
 

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tenure.blobs.trees import Listed, Rest, Tree
-from tenure.cleanup.orphans import Seen
-from tenure.spark.sweep.judging import orphans_among, table_of
+from tenure.spark.sweep.judging import Judge, orphans_among, table_of
 from tenure.spark.sweep.plan import Plan
 
 if TYPE_CHECKING:
@@ -100,14 +99,14 @@ class Listing:
             self._on_progress(Progress(number, files, sum(one.rows for one in left)))
         return sum(one.rows for one in self._parts)
 
-    def write_plan(self, seen: Seen) -> tuple[int, int]:
+    def write_plan(self, judge: Judge) -> tuple[int, int]:
         """Write what goes; return how many files that are, and their bytes."""
         if not self._parts:
             return 0, 0
         url, storage = self._plan.url, self._storage
 
         def work(name: str) -> tuple[int, int]:
-            return _judge(url, storage, name, seen)
+            return _judge(url, storage, name, judge)
 
         names = [one.name for one in self._parts]
         counts = self._context.parallelize(names, len(names)).map(work).collect()
@@ -183,7 +182,7 @@ def _write(plan: Plan, rows: pa.Table) -> Part:
     return Part(name, rows.num_rows)
 
 
-def _judge(url: str, storage: str, name: str, seen: Seen) -> tuple[int, int]:
+def _judge(url: str, storage: str, name: str, judge: Judge) -> tuple[int, int]:
     """What a task does: keep what nobody needs."""
     plan = Plan(url)
-    return write_orphans(plan, name, orphans_among(plan.read(FOLDER, name), seen, sizes=Tree(storage).sizes))
+    return write_orphans(plan, name, orphans_among(plan.read(FOLDER, name), judge, sizes=Tree(storage).sizes))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -32,6 +33,8 @@ from tenure.errors import StorageError, UsageError
 _FORMAT: Final = 1
 _PARTS: Final = ("files", "report", "listing")
 """The folders in that of a plan."""
+_HALF: Final = re.compile(r"\.[0-9a-f]{16}-plan\.json")
+"""What is left of a process that was killed when it said that the plan is whole."""
 LISTED: Final = pa.schema(
     [("folder", pa.dictionary(pa.int32(), pa.string())), ("name", pa.string()), ("size", pa.int64())]
 )
@@ -48,7 +51,7 @@ class About:
 
     scope: str
     storage: str
-    """URL of the scope's part of the storage."""
+    """URL of the scope's part of the storage, or of a table."""
     epoch: int
     """Everything in the plan is of an earlier one, or of a member that was gone."""
     holder: str
@@ -59,6 +62,8 @@ class About:
     files: int
     """Of these, those that go."""
     bytes: int
+    table: bool = False
+    """Whether `storage` is a table, and the files are staged beside it."""
 
 
 class Plan:
@@ -79,7 +84,7 @@ class Plan:
             found = self._fs.ls(self._root, detail=False) if self._fs.exists(self._root) else []
             paths = {path.rstrip("/") for path in found} - {self._root}  # object stores list a folder's own marker
             names = {path.rsplit("/", 1)[-1] for path in paths}
-            if not names <= set(_PARTS):
+            if not {name for name in names if not _HALF.fullmatch(name)} <= set(_PARTS):
                 raise UsageError(f"{self.url} is not empty", fix="name a new folder for the plan")
             for name in names:
                 self.remove(name)
@@ -89,7 +94,7 @@ class Plan:
     def end(self, about: About) -> None:
         """Say that the plan is whole."""
         with self._told():
-            self._fs.pipe_file(f"{self._root}/plan.json", json.dumps({"format": _FORMAT, **asdict(about)}).encode())
+            self._put(f"{self._root}/plan.json", json.dumps({"format": _FORMAT, **asdict(about)}).encode())
 
     def about(self) -> About:
         """What it is a plan of. Raises UsageError: there is no plan, or none that is whole."""
@@ -111,13 +116,14 @@ class Plan:
         pq.write_table(rows, buffer)
         with self._told():
             try:
-                self._put(path, buffer.getvalue())
+                self._put(path, buffer.getvalue().to_pybytes())
             except FileNotFoundError as error:
                 raise StorageError(f"plan {self.url}: {error}", fix="make the plan anew, its folder is gone") from error
 
-    def _put(self, path: str, data: pa.Buffer) -> None:
+    def _put(self, path: str, data: bytes) -> None:
+        """Write a file; it is there as a whole, or not at all."""
         if not self._place.is_local:
-            self._fs.pipe_file(path, data.to_pybytes())  # it is there as a whole
+            self._fs.pipe_file(path, data)
             return
         folder, _, name = path.rpartition("/")
         hidden = f"{folder}/.{os.urandom(8).hex()}-{name}"  # its own: a task may run twice at a time

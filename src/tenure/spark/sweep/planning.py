@@ -1,12 +1,13 @@
-"""Makes a plan: lists the storage, then reads the records, and writes down what nobody needs.
+"""Makes a plan: lists what is at a target, then reads the records, and writes down what nobody needs.
 
-Promise: the records are read after the last file was listed. A tree of up to `SMALL` files is listed here, a larger one
-by Spark (`listing.py`).
+Promise: the records (and a table's log) are read after the last file was listed. A tree of up to `SMALL` files is
+listed here, a larger one by Spark (`listing.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,7 @@ from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.cleanup.orphans import Seen
 from tenure.errors import UsageError
 from tenure.spark.sweep.jobs import job_errors
-from tenure.spark.sweep.judging import orphans_among, table_of
+from tenure.spark.sweep.judging import Judge, StorageJudge, orphans_among, table_of
 from tenure.spark.sweep.listing import FOLDER, Listing, Progress, write_orphans
 from tenure.spark.sweep.plan import FOLDERS, About, Plan
 
@@ -33,62 +34,81 @@ BUDGET: Final = 100_000
 """Files that a task lists before it gives the rest back."""
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is swept."""
+
+    scope: str
+    root: str
+    """URL of the scope's part of the storage, or of a table."""
+    folders: Sequence[str]
+    """Those below the root in which something may lie."""
+    look: Callable[[], Judge]
+    """Reads what decides which files go. Raises UsageError, StorageError, StoreError, Corrupt."""
+    table: bool = False
+
+
+def storage_target(*, scope: str, storage: str, see: Callable[[], Seen]) -> Target:
+    """A scope's storage. `see` reads the records. A plan of it raises UsageError when they are those of another one."""
+    return Target(scope, storage, tuple(FOLDERS), lambda: StorageJudge(check_records(see(), storage)))
+
+
 def make_plan(
     plan: Plan,
+    target: Target,
     *,
-    scope: str,
-    storage: str,
-    see: Callable[[], Seen],
     now: Callable[[], datetime],
     start_spark: Callable[[], SparkSession],
     on_progress: Callable[[Progress], None] = lambda progress: None,
     small: int = SMALL,
     budget: int = BUDGET,
 ) -> About:
-    """Write the plan of what goes from `storage`. `see` reads the records; `start_spark` is called when the tree is not
-    small.
+    """Write the plan of what goes. `start_spark` is called when the tree is not small.
 
-    Raises UsageError (the plan's folder; the storage is not that of the records), StorageError, StoreError, Corrupt,
-    QueryFailed.
+    Raises UsageError (the plan's folder, or the target's), StorageError, StoreError, Corrupt, QueryFailed.
     """
     plan.begin()
-    pieces = [Rest(folder) for folder in FOLDERS]
-    tree = Tree(storage)
+    pieces = [Rest(folder) for folder in target.folders]
+    tree = Tree(target.root)
     found = _list_small(tree, pieces, most=small)
     if found is not None:
         listed = sum(len(one.names) for one in found)
         on_progress(Progress(1, listed, 0))
-        seen = _checked(see(), storage)
-        orphans = orphans_among(table_of(found), seen, sizes=tree.sizes)
+        judge = target.look()
+        orphans = orphans_among(table_of(found), judge, sizes=tree.sizes)
         written = [
             write_orphans(plan, f"{number:06d}", orphans.slice(first, PART))
             for number, first in enumerate(range(0, orphans.num_rows, PART))
         ]
         files, size = sum(one[0] for one in written), sum(one[1] for one in written)
     else:
-        listing = Listing(start_spark(), plan, storage, budget=budget, part=PART, on_progress=on_progress)
+        listing = Listing(start_spark(), plan, target.root, budget=budget, part=PART, on_progress=on_progress)
         with job_errors("listing"):
             listed = listing.run(pieces)
-        seen = _checked(see(), storage)
+        judge = target.look()
         with job_errors("planning"):
-            files, size = listing.write_plan(seen)
+            files, size = listing.write_plan(judge)
     plan.remove(FOLDER)
     about = About(
-        scope=scope,
-        storage=storage,
-        epoch=seen.epoch,
-        holder=seen.holder,
+        scope=target.scope,
+        storage=target.root,
+        epoch=judge.epoch,
+        holder=judge.holder,
         made_at=now().isoformat(timespec="seconds"),
         listed=listed,
         files=files,
         bytes=size,
+        table=target.table,
     )
     plan.end(about)
     return about
 
 
-def _checked(seen: Seen, storage: str) -> Seen:
-    """The records, if they are those of what is in the storage: of the run directories that they name one is there."""
+def check_records(seen: Seen, storage: str) -> Seen:
+    """The records, if they are those of what is in the storage: of the run directories that they name one is there.
+
+    Raises UsageError: they are not; StorageError.
+    """
     named = [run for run in map(RunName.parse, seen.named) if run is not None]
     folders = Folders(storage)
     queries = {run.query for run in named}

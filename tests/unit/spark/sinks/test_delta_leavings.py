@@ -4,75 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from pyarrow import parquet as pq
 
 from tenure.blobs.folders import Folders
 from tenure.errors import StorageError
-from tenure.spark.sinks.delta_leavings import DeltaLeavings, _kept
-from tenure.spark.sinks.delta_log import DeltaLog, app_id_of
-from tenure.spark.sinks.location import Location
-from tenure.spark.sinks.sink import Attempts, Planned
-from tenure.spark.sinks.staged_files import staged_files
+from tenure.spark.sinks.delta_history import retention
 from tenure.spark.sinks.staging import StagingPath
+from tests.unit.spark.sinks.staged_tables import Table
 
 TERM: Any = None
-COLUMNS: Any = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]}
-
-
-class Table:
-    """A table whose batches are committed as a leader does it, without Spark."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.location = Location.of(path)
-        self.log = DeltaLog(self.location, app_id=app_id_of("rows", "copy", "id"), storage_options={})
-
-    def stage(
-        self, batch: int, *, epoch: int = 1, scope: str = "rows", query: str = "copy", query_id: str = "id"
-    ) -> str:
-        """One more attempt at a batch; its directory."""
-        attempt = StagingPath(scope, query, query_id, epoch, batch, os.urandom(16).hex())
-        folder = self.path / str(attempt)
-        folder.mkdir(parents=True)
-        pq.write_table(pa.table({"n": [batch]}), folder / "part-0.parquet")
-        return str(attempt)
-
-    def commit(self, attempt: str, *, mode: Any = "append") -> str:
-        """Name an attempt."""
-        if not self.log.exists:
-            self.log.refresh()
-        if not self.log.exists:
-            self.log.create(COLUMNS, partition_by=[], name=None)
-        self.log.refresh()
-        filesystem = self.location.filesystem({})
-        files = staged_files(filesystem, attempt, columns={"n": "long"}, partition_by=())
-        path = StagingPath.parse(attempt)
-        assert path is not None
-        self.log.add(files, mode=mode, batch=path.batch, attempt=attempt)
-        return attempt
-
-    def leavings(
-        self, *, epoch: int | None = None, planned: int = -1, query_ids: Collection[str] = ("id",)
-    ) -> DeltaLeavings:
-        """`epoch` None: the pipeline has ended; else its batches are planned up to `planned`."""
-        attempts = Attempts("rows", "copy", lambda: query_ids, epoch, lambda: Planned("id", planned))
-        return DeltaLeavings(self.location, attempts, storage_options={})
-
-    def sweep(self, *, epoch: int | None = None, planned: int = -1) -> None:
-        leavings = self.leavings(epoch=epoch, planned=planned)
-        for name in leavings.find():
-            leavings.remove(TERM, name)
-
-    def rows(self) -> list[int]:
-        return sorted(DeltaTable(str(self.path)).to_pyarrow_table()["n"].to_pylist())
 
 
 @pytest.fixture
@@ -251,7 +196,7 @@ def test_what_was_named_once_is_not_looked_up_again(table: Table, monkeypatch: p
     table.commit(table.stage(0))
     leavings = table.leavings(epoch=2, planned=0)
     assert leavings.find() == []
-    monkeypatch.setattr("tenure.spark.sinks.delta_leavings.DeltaTable", None)
+    monkeypatch.setattr("tenure.spark.sinks.delta_history.DeltaTable", None)
     assert leavings.find() == []
 
 
@@ -295,7 +240,7 @@ def test_what_a_table_had_long_ago_stays_until_its_vacuum(table: Table) -> None:
     ],
 )
 def test_for_how_long_a_log_remembers(text: str | None, kept: timedelta) -> None:
-    assert _kept({"delta.deletedFileRetentionDuration": text}) == kept
+    assert retention({"delta.deletedFileRetentionDuration": text}) == kept
 
 
 def test_only_empty_folders_of_earlier_epochs_are_removed_with_an_attempt(table: Table) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tenure.blobs.trees import Listed
 from tenure.cleanup.orphans import Seen, is_orphan, orphans_in
-from tenure.spark.sweep.judging import orphans_among, table_of
+from tenure.spark.sweep.judging import StorageJudge, orphans_among, table_of
 
 UID = "0123456789ab"
 _EPOCHS = st.integers(0, 6).map(lambda epoch: f"e{epoch:08d}")
@@ -49,7 +49,7 @@ def test_files_go_as_each_would_by_itself(found: list[Listed], epoch: int, data:
     nameable = sorted({_unit(path) for path in paths if not _unit(path).endswith("/")})
     named = data.draw(st.sets(st.sampled_from(nameable))) if nameable else set()
     seen = Seen(epoch, "anna", frozenset({"anna", "ben"}), frozenset(named))
-    rows = orphans_among(table_of(found), seen, sizes=lambda paths: []).to_pylist()
+    rows = orphans_among(table_of(found), StorageJudge(seen), sizes=lambda paths: []).to_pylist()
     wanted = [path for path in paths if is_orphan(_unit(path), seen)]
     assert [row["path"] for row in rows] == wanted
     assert [row["size"] for row in rows] == [len(path.rpartition("/")[2]) for path in wanted]
@@ -79,6 +79,6 @@ def test_sizes_are_asked_for_those_that_go_only() -> None:
 
     seen = Seen(3, "anna", frozenset({"anna"}), frozenset())
     found = [Listed("blobs/e00000001/x", ["a"], None), Listed("blobs/e00000003/x", ["b"], None)]
-    assert [row["size"] for row in orphans_among(table_of(found), seen, sizes=sizes).to_pylist()] == [7]
+    assert [row["size"] for row in orphans_among(table_of(found), StorageJudge(seen), sizes=sizes).to_pylist()] == [7]
     assert asked == ["blobs/e00000001/x/a"]
-    assert orphans_among(table_of([]), seen, sizes=sizes).num_rows == 0
+    assert orphans_among(table_of([]), StorageJudge(seen), sizes=sizes).num_rows == 0

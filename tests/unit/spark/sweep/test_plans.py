@@ -66,9 +66,7 @@ class Place:
         plan = Plan(str(self.plans / name))
         planning.make_plan(
             plan,
-            scope="rows",
-            storage=f"file://{self.root}",
-            see=see,
+            planning.storage_target(scope="rows", storage=f"file://{self.root}", see=see),
             now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
             start_spark=no_spark,
         )
