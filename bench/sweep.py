@@ -4,7 +4,7 @@ Side by side, on local disk, for each shape of tree (`bench.sweep_trees`): Tenur
 its report are files), `find` and Python's `rmtree` (what the disk can do), and delta-rs' `vacuum` on a table that has
 the same tree beside its one file (full listing; a dry run, and then not). Trees are made anew for each that deletes;
 each contender is run once, the listings twice, of which the second counts: the first one fills the kernel's caches for
-all. Further:
+all. A plan is made with the sizes of what goes, and without (`plan_names`). Further:
 
 - `--peers`: Iceberg's `remove_orphan_files` and Delta's `VACUUM` in Spark on the same trees. They need an older Spark,
   which is installed in `build/bench/peers`, and packages from Maven Central.
@@ -76,14 +76,15 @@ class Sweeps:
         self._spark = spark
         self._plans = 0
 
-    def plan(self, storage: str) -> None:
-        """Make a plan."""
+    def plan(self, storage: str, *, sizes: bool = True) -> None:
+        """Make a plan. `sizes`: with those of what goes."""
         self._plans += 1
         make_plan(
             self.newest,
             storage_target(scope="rows", storage=storage, see=lambda: SEEN),
             now=SystemClock().now,
             start_spark=lambda: self._spark,
+            sizes=sizes,
         )
 
     @property
@@ -109,6 +110,7 @@ def on_disk(folder: Path, spark: SparkSession, shape: str, count: int) -> dict[s
         found["find"] = seconds(lambda: subprocess.run(find, stdout=subprocess.DEVNULL, check=True))
         with peak_memory(found, "driver_mib_plan"):
             found["plan"] = seconds(lambda: sweeps.plan(storage))
+        found["plan_names"] = seconds(lambda: sweeps.plan(storage, sizes=False))
     found["files"] = sweeps.newest.about().files
     with peak_memory(found, "driver_mib_apply"):
         found["delete"] = seconds(lambda: sweeps.apply(storage))
@@ -213,6 +215,8 @@ def ratios(found: dict[str, Any]) -> dict[str, float]:
     for peer in ("delta_rs", "iceberg", "delta"):
         if f"{peer}_plan" in found:
             compared[f"plan_vs_{peer}"] = found[f"{peer}_plan"] / found["plan"]
+            if "plan_names" in found:
+                compared[f"plan_names_vs_{peer}"] = found[f"{peer}_plan"] / found["plan_names"]
             compared[f"delete_vs_{peer}"] = (found[f"{peer}_delete"] - found[f"{peer}_plan"]) / found["delete"]
     if "find" in found:
         compared["plan_vs_find"] = found["find"] / found["plan"]

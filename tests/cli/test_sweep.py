@@ -100,7 +100,7 @@ def test_what_cannot_be_removed_has_a_code_of_its_own(
     plan = str(tmp_path / "plan")
     sweep(swept, "plan", plan)
 
-    def refuse(path: str) -> None:
+    def refuse(name: str, **named: int) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("os.unlink", refuse)

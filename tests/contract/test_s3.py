@@ -6,12 +6,13 @@ import hashlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import MagicMock
 
 import fsspec
 import pytest
 import s3fs
 
-from tenure.blobs import objects
+from tenure.blobs import key_walk, objects
 from tenure.blobs.filesystem import FileBlobs
 from tenure.blobs.folders import Entry, Folders
 from tenure.blobs.objects import Objects
@@ -232,6 +233,10 @@ def test_a_page_with_nothing_in_it_is_not_the_last(monkeypatch: pytest.MonkeyPat
     asked: list[dict[str, object]] = []
 
     class Fs:
+        s3 = MagicMock()
+
+        def connect(self) -> None: ...
+
         def call_s3(self, method: str, **named: object) -> dict[str, object]:
             asked.append(named)
             return pages[len(asked) - 1]
@@ -242,12 +247,26 @@ def test_a_page_with_nothing_in_it_is_not_the_last(monkeypatch: pytest.MonkeyPat
     assert "StartAfter" not in asked[1]
 
 
+def test_a_page_is_read_as_its_client_would_read_it(root: str) -> None:
+    """Whoever else uses the client sees whole answers."""
+    put(root, "a/1", "a/b c+d%25e&f", "a/é", "b")
+    place = reach(root)
+    (quick,) = Objects(place).pages("a")
+    bucket, _, prefix = place.root.partition("/")
+    page = place.fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=f"{prefix}/a/")
+    assert [(f"{prefix}/{path}", size) for path, size in quick] == [
+        (one["Key"], one["Size"]) for one in page["Contents"]
+    ]
+    assert page["Contents"][0]["LastModified"] is not None
+
+
 # --- trees ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("budget", [1, 9, 10_000])
 def test_every_object_is_listed_once_page_by_page(root: str, monkeypatch: pytest.MonkeyPatch, budget: int) -> None:
     monkeypatch.setattr(objects, "AT_ONCE", 10)
+    monkeypatch.setattr(key_walk, "AT_ONCE", 10)
     wanted = [f"blobs/{number:04d}" for number in range(25)] + ["blobs/a/1", "blobs/a/b/2", "blobs.not"]
     put(root, *wanted)
     put_marker(root, "blobs")

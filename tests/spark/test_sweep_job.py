@@ -57,8 +57,8 @@ def make(storage: Path, folder: Path, start: Callable[[], SparkSession], told: l
         now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
         start_spark=start,
         on_progress=told.append,
-        small=100,
-        budget=40,
+        small=1,
+        budget=10,
     )
     return plan
 

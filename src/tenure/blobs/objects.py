@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from tenure.blobs.listings import QuickListings
 from tenure.blobs.place import Place
 
 AT_ONCE: Final = 1000
@@ -29,17 +30,26 @@ class Objects:
     def __init__(self, place: Place) -> None:
         assert place.is_s3
         self._fs = place.fs
+        self._listings = QuickListings(place.fs)
         self._bucket, _, prefix = place.root.partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
 
     def pages(self, folder: str, *, after: str = "") -> Iterator[Page]:
         """All objects below a folder (empty: the root), a page at a time; `after`: those behind this path only."""
-        prefix = f"{self._prefix}{folder}/" if folder else self._prefix
-        start: Mapping[str, str] = {"StartAfter": f"{self._prefix}{after}"} if after else {}
-        while True:
-            page = self._fs.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=prefix, MaxKeys=AT_ONCE, **start)
-            found = [(one["Key"].removeprefix(self._prefix), int(one["Size"])) for one in page.get("Contents", ())]
+        start = {"StartAfter": f"{self._prefix}{after}"} if after else {}
+        for found, _ in self._ask(folder, start):
             yield found
+
+    def directly_in(self, folder: str) -> Iterator[tuple[Page, Sequence[str]]]:
+        """The objects directly in a folder, and the folders there, as paths, a page at a time."""
+        for found, page in self._ask(folder, {}, Delimiter="/"):
+            yield found, [one["Prefix"].removeprefix(self._prefix)[:-1] for one in page.get("CommonPrefixes", ())]
+
+    def _ask(self, folder: str, start: Mapping[str, str], **more: str) -> Iterator[tuple[Page, Mapping[str, Any]]]:
+        prefix = f"{self._prefix}{folder}/" if folder else self._prefix
+        while True:
+            keys, page = self._listings.ask(Bucket=self._bucket, Prefix=prefix, MaxKeys=AT_ONCE, **start, **more)
+            yield [(key.removeprefix(self._prefix), size) for key, size in keys], page
             if not page.get("IsTruncated"):
                 return
             start = {"ContinuationToken": page["NextContinuationToken"]}  # a page may have nothing in it

@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Final
 
+from tenure.blobs.key_walk import Gap, walk_keys
 from tenure.blobs.objects import Objects
 from tenure.blobs.place import reach, told
 from tenure.errors import StorageError, UsageError
@@ -103,17 +105,18 @@ class Tree:
 
     def sizes(self, paths: Sequence[str]) -> list[int]:
         """The bytes of files on a local disk; 0: it is a link, a folder, or gone. Raises StorageError."""
-        return [self._size(f"{self._root}/{path}") for path in paths]
-
-    @staticmethod
-    def _size(full: str) -> int:
-        try:
-            found = os.lstat(full)
-        except (FileNotFoundError, NotADirectoryError):
-            return 0
-        except OSError as error:
-            raise StorageError(f"cannot look at {full}: {told(error)}") from error
-        return found.st_size if stat.S_ISREG(found.st_mode) else 0
+        found: list[int] = []
+        for folder, some in groupby(paths, key=lambda path: path.rpartition("/")[0]):
+            full = f"{self._root}/{folder}"
+            names = [path.rpartition("/")[2] for path in some]
+            try:
+                with opened_folder(full) as number:
+                    found += [_size(name, number) for name in names]
+            except (FileNotFoundError, NotADirectoryError):
+                found += [0] * len(names)
+            except OSError as error:
+                raise StorageError(f"cannot look at what is in {full}: {told(error)}") from error
+        return found
 
     def _list(self, piece: Rest, most: int) -> Iterator[Listed | Rest]:
         """What is directly in a folder."""
@@ -142,19 +145,16 @@ class Tree:
         yield from (Rest(f"{folder}/{name}" if folder else name) for name in _readable(folders))
 
     def _list_s3(self, objects: Objects, piece: Rest, most: int) -> Iterator[Listed | Rest]:
-        """A page of a thousand keys a call, whatever the folders are; `most` of them, and then the rest as it is."""
-        left = most
-        after = piece.after
-        for page in objects.pages(piece.folder, after=after):
-            if left <= 0:
-                yield Rest(piece.folder, after)
-                return
-            left -= len(page)
-            below = [key for key in page if key[0] not in ("", f"{piece.folder}/")]
+        """What is below a folder, whatever the folders there are; about `most` of it, and then the rest as pieces."""
+        top = "" if "/" in piece.folder else f"{piece.folder}/"  # what stands for a folder that stays is no file
+        for found in walk_keys(objects, piece.folder, after=piece.after, budget=most):
+            if isinstance(found, Gap):
+                yield Rest(found.folder, found.after)
+                continue
+            below = [key for key in found if key[0] not in ("", top)]
             for folder, keys in groupby(below, key=lambda key: key[0].rpartition("/")[0]):
-                found = list(keys)
-                yield Listed(folder, [path.rpartition("/")[2] for path, _ in found], [size for _, size in found])
-            after = page[-1][0] if page else after
+                some = list(keys)
+                yield Listed(folder, [path.rpartition("/")[2] for path, _ in some], [size for _, size in some])
 
     def _list_remote(self, folder: str) -> Iterator[Listed | Rest]:
         full = self._full(folder)
@@ -183,6 +183,25 @@ def _listed(folder: str, names: list[str]) -> Iterator[Listed]:
     found = _readable(names)
     if found:
         yield Listed(folder, found, None)
+
+
+@contextmanager
+def opened_folder(path: str) -> Iterator[int]:
+    """A local folder, which is no link, for calls with `dir_fd`: a long path is looked up once for all that is in it.
+    Raises OSError."""
+    number = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | getattr(os, "O_PATH", os.O_RDONLY))
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def _size(name: str, folder: int) -> int:
+    try:
+        found = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def _readable(names: list[str]) -> list[str]:

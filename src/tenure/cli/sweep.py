@@ -66,6 +66,7 @@ def plan_(
     storage: StorageOption = None,
     scope: ScopeOption = None,
     table: TableOption = None,
+    sizes: Annotated[bool, typer.Option(help="Ask a disk for the sizes of what goes: a call for each file.")] = True,
     master: MasterOption = None,
     conf: ConfOption = None,
     output: OutputOption = Output.TABLE,
@@ -82,6 +83,7 @@ def plan_(
             _target(opened, name, table, settings=settings),
             now=_CLOCK.now,
             start_spark=start,
+            sizes=sizes,
             on_progress=lambda progress: bar.update(task, completed=progress.files),
         )
     _tell(made, output=output)

@@ -110,11 +110,14 @@ def test_names_that_are_no_text_are_left_out(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_looked_at_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: str) -> None:
+    put(str(tmp_path), "a/1")
+    assert Tree(str(tmp_path)).sizes(["a/1", "a/2", "gone/3", "a/1/4", "a/"]) == [3, 0, 0, 0, 0]
+
+    def refuse(path: str, flags: int) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(os, "lstat", refuse)
-    with pytest.raises(StorageError, match=r"cannot look at .*a/1: Permission denied"):
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StorageError, match=r"cannot look at what is in .*a: Permission denied"):
         Tree(str(tmp_path)).sizes(["a/1"])
 
 

@@ -12,10 +12,12 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -23,7 +25,7 @@ import pyarrow as pa
 from tenure.blobs.folders import Folders
 from tenure.blobs.objects import AT_ONCE, Objects, above
 from tenure.blobs.place import Place, reach, told
-from tenure.blobs.trees import normal_url
+from tenure.blobs.trees import normal_url, opened_folder
 from tenure.checkpoints.run_name import RUNS
 from tenure.cleanup.orphans import BLOBS, REHEARSALS, is_orphan, nothing_seen, orphans_in
 from tenure.clock import Clock, SystemClock
@@ -38,10 +40,12 @@ if TYPE_CHECKING:
 RETRY: Final = exponential_delay(initial=timedelta(milliseconds=200), maximum=timedelta(seconds=20), attempts=6)
 """How often one call is tried against a storage that is busy."""
 
-HERE: Final = 4
+HERE: Final = 10
 """Parts of up to so many are not worth a JVM."""
 
 REMOVED, GONE, FAILED = "removed", "gone", "failed"
+_CALLS: Final = 4
+"""Calls to an object store at a time, of one task."""
 _STAYS: Final = {RUNS: 2, REHEARSALS: 1, BLOBS: 1}
 """Folders above this depth stay, as in the leader's sweep: somebody who starts may just need them."""
 _STAYS_STAGED: Final = 3
@@ -141,8 +145,9 @@ def apply_part(url: str, name: str, *, per_second: float | None, clock: Clock) -
     began_s = clock.monotonic_s()
     outcomes: list[tuple[str, str]] = []
     removable: list[str] = []
-    for first in range(0, len(paths), AT_ONCE):
-        some = paths[first : first + AT_ONCE]
+    step = AT_ONCE if per_second is not None else _CALLS * AT_ONCE
+    for first in range(0, len(paths), step):
+        some = paths[first : first + step]
         may = _ours(some, about)
         ours = some if all(may) else [path for path, is_ours in zip(some, may, strict=True) if is_ours]
         removable += ours
@@ -190,17 +195,34 @@ class _Local:
         self._real: dict[str, bool] = {}
 
     def remove(self, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-        for path in paths:
-            if not self._is_real(path.rpartition("/")[0]):
-                yield FAILED, "a symbolic link is on the way to it"
-            elif path.endswith("/"):
-                yield REMOVED, ""  # a folder: with the others, below
-            else:
-                yield self._remove(f"{self._root}/{path}")
+        for folder, some in groupby(paths, key=lambda path: path.rpartition("/")[0]):
+            yield from self._remove_in(folder, [path.rpartition("/")[2] for path in some])
 
-    def _remove(self, full: str) -> tuple[str, str]:
+    def _remove_in(self, folder: str, names: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Remove files that are directly in a folder, which is looked up once. An empty name is the folder itself,
+        which goes with the others, below."""
+        if not self._is_real(folder):
+            return [(FAILED, "a symbolic link is on the way to it")] * len(names)
         try:
-            return retry(partial(_unlink, full), policy=RETRY, on=OSError, clock=self._clock)
+            with opened_folder(f"{self._root}/{folder}") as number:
+                return [self._remove(name, number) if name else (REMOVED, "") for name in names]
+        except FileNotFoundError:
+            return [(GONE, "")] * len(names)
+        except OSError as error:
+            return [(FAILED, told(error))] * len(names)
+
+    def _remove(self, name: str, folder: int) -> tuple[str, str]:
+        try:
+            os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            return GONE, ""
+        except OSError:
+            return self._insist(name, folder)
+        return REMOVED, ""
+
+    def _insist(self, name: str, folder: int) -> tuple[str, str]:
+        try:
+            return retry(partial(_unlink, name, folder), policy=RETRY, on=OSError, clock=self._clock)
         except OSError as error:
             return FAILED, told(error)
 
@@ -224,7 +246,7 @@ class _Local:
 
 
 class _S3:
-    """Objects, a thousand a call."""
+    """Objects, a thousand a call, and several calls at a time."""
 
     def __init__(self, place: Place, *, clock: Clock) -> None:
         self._objects = Objects(place)
@@ -232,6 +254,12 @@ class _S3:
         self._clock = clock
 
     def remove(self, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+        with ThreadPoolExecutor(_CALLS, thread_name_prefix="tenure-delete") as pool:
+            for done in pool.map(self._remove, (paths[n : n + AT_ONCE] for n in range(0, len(paths), AT_ONCE))):
+                yield from done
+
+    def _remove(self, paths: Sequence[str]) -> list[tuple[str, str]]:
+        """Remove at most `AT_ONCE`."""
         left = list(paths)
         refused: dict[str, str] = {}
 
@@ -249,7 +277,7 @@ class _S3:
             retry(once, policy=RETRY, on=self._errors, clock=self._clock)
         except self._errors as error:
             refused.update(dict.fromkeys(left, told(error)))
-        yield from ((FAILED, refused[path]) if path in refused else (REMOVED, "") for path in paths)
+        return [(FAILED, refused[path]) if path in refused else (REMOVED, "") for path in paths]
 
     def remove_folders(self, paths: Sequence[str]) -> None:
         """What stands for the folders; it is only an empty object, whatever else has its prefix."""
@@ -289,10 +317,10 @@ def _folders_of(paths: Sequence[str]) -> list[str]:
     return sorted(found, key=lambda folder: -folder.count("/"))
 
 
-def _unlink(full: str) -> tuple[str, str]:
+def _unlink(name: str, folder: int) -> tuple[str, str]:
     """Raises OSError: the disk is busy, and may answer otherwise a little later."""
     try:
-        os.unlink(full)
+        os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         return GONE, ""
     except OSError as error:

@@ -2,7 +2,7 @@
 scope's storage, which follows `cleanup/orphans.py`; that of a table is in `sinks/delta_sweep.py`.
 
 Promise: a file goes exactly when its judge says so. Sizes that the listing did not tell are asked for those that go
-only.
+only, or for none.
 """
 
 from __future__ import annotations
@@ -107,14 +107,17 @@ def table_of(found: Sequence[Listed]) -> pa.Table:
     return pa.table([folder, pa.array(names, pa.string()), pa.array(sizes, pa.int64())], schema=LISTED)
 
 
-def orphans_among(rows: pa.Table, judge: Judge, *, sizes: Callable[[Sequence[str]], Sequence[int]]) -> pa.Table:
-    """Those of `LISTED` that nobody needs, as rows of `FILES`. `sizes`: tells those of paths, where they are
-    missing."""
+Sizes = Callable[[Sequence[str]], Sequence[int]]
+
+
+def orphans_among(rows: pa.Table, judge: Judge, *, sizes: Sizes | None) -> pa.Table:
+    """Those of `LISTED` that nobody needs, as rows of `FILES`. `sizes`: tells those of paths, where they are missing;
+    None: they stay null."""
     found = [_orphans_in_batch(batch, judge, sizes) for batch in rows.to_batches()]
     return pa.concat_tables(found) if found else FILES.empty_table()
 
 
-def _orphans_in_batch(batch: pa.RecordBatch, judge: Judge, sizes: Callable[[Sequence[str]], Sequence[int]]) -> pa.Table:
+def _orphans_in_batch(batch: pa.RecordBatch, judge: Judge, sizes: Sizes | None) -> pa.Table:
     folders = batch.column("folder")
     known: list[str] = folders.dictionary.to_pylist()
     rulings = judge.of_folders(known)
@@ -129,7 +132,7 @@ def _orphans_in_batch(batch: pa.RecordBatch, judge: Judge, sizes: Callable[[Sequ
     goes = pc.replace_with_mask(pc.and_(pc.invert(named), ruling), by_name, verdicts)
     path, indices = path.filter(goes), folders.indices.filter(goes)
     told = batch.column("size").filter(goes)
-    if told.null_count == len(told):
+    if sizes is not None and told.null_count == len(told):
         told = pa.array(sizes(path.to_pylist()), pa.int64())
     kinds = pc.take(pa.array(map(judge.kind, known), pa.string()), indices)
     units = pc.take(pa.array(map(judge.unit, known), pa.string()), indices)

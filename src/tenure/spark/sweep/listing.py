@@ -9,7 +9,7 @@ a task that ran twice only what it returned counts.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -78,8 +78,9 @@ class Listing:
         self._on_progress = on_progress
         self._parts: list[Part] = []
 
-    def run(self, pieces: Sequence[Rest]) -> int:
-        """List everything below these folders; return how many files that are."""
+    def run(self, pieces: Sequence[Rest], found: Sequence[Listed] = ()) -> int:
+        """List everything below these folders; return how many files that are, with those that were `found` before."""
+        self._parts += _write_listed(self._plan, iter(found), [], part=self._part)
         tasks = 4 * self._context.defaultParallelism
         left = [_write_rests(self._plan, pieces)]
         number = 0
@@ -99,26 +100,38 @@ class Listing:
             self._on_progress(Progress(number, files, sum(one.rows for one in left)))
         return sum(one.rows for one in self._parts)
 
-    def write_plan(self, judge: Judge) -> tuple[int, int]:
-        """Write what goes; return how many files that are, and their bytes."""
+    def write_plan(self, judge: Judge, *, sizes: bool) -> tuple[int, int | None]:
+        """Write what goes; return how many files that are, and their bytes. `sizes`: ask for those of which the
+        listing did not tell them."""
         if not self._parts:
             return 0, 0
         url, storage = self._plan.url, self._storage
 
-        def work(name: str) -> tuple[int, int]:
-            return _judge(url, storage, name, judge)
+        def work(name: str) -> tuple[int, int | None]:
+            return _judge(url, storage, name, judge, sizes=sizes)
 
         names = [one.name for one in self._parts]
         counts = self._context.parallelize(names, len(names)).map(work).collect()
-        return sum(files for files, _ in counts), sum(size for _, size in counts)
+        return together(counts)
 
 
-def write_orphans(plan: Plan, name: str, rows: pa.Table) -> tuple[int, int]:
-    """One part of the plan, unless it is empty; return how many files go, and their bytes."""
+def together(counts: Iterable[tuple[int, int | None]]) -> tuple[int, int | None]:
+    """Files and bytes of several parts; the bytes are None when those of one are."""
+    files = bytes_ = 0
+    known = True
+    for some, size in counts:
+        files += some
+        known = known and size is not None
+        bytes_ += size or 0
+    return files, bytes_ if known else None
+
+
+def write_orphans(plan: Plan, name: str, rows: pa.Table) -> tuple[int, int | None]:
+    """One part of the plan, unless it is empty; return how many files go, and their bytes, if they are known."""
     if not rows.num_rows:
         return 0, 0
     plan.write("files", name, rows)
-    return rows.num_rows, pc.sum(rows["size"]).as_py()
+    return rows.num_rows, pc.sum(rows["size"], skip_nulls=False).as_py()
 
 
 def _shares(left: Sequence[Part], tasks: int) -> list[list[_Slice]]:
@@ -182,7 +195,8 @@ def _write(plan: Plan, rows: pa.Table) -> Part:
     return Part(name, rows.num_rows)
 
 
-def _judge(url: str, storage: str, name: str, judge: Judge) -> tuple[int, int]:
+def _judge(url: str, storage: str, name: str, judge: Judge, *, sizes: bool) -> tuple[int, int | None]:
     """What a task does: keep what nobody needs."""
     plan = Plan(url)
-    return write_orphans(plan, name, orphans_among(plan.read(FOLDER, name), judge, sizes=Tree(storage).sizes))
+    ask = Tree(storage).sizes if sizes else None
+    return write_orphans(plan, name, orphans_among(plan.read(FOLDER, name), judge, sizes=ask))

@@ -1,8 +1,8 @@
 """A plan of a sweep: which files go, as Parquet that anybody can look at; and the report of what became of them.
 
-A folder has `plan.json` (what it is a plan of), `files/*.parquet` (`path` below the storage, `size` in bytes, `kind`: a
-row of the cleanup's plan, `unit`: the orphan that the file is part of) and, once it is applied, one `report/*.parquet`
-for each of these (`path`, `outcome`: removed, gone or failed, `why`).
+A folder has `plan.json` (what it is a plan of), `files/*.parquet` (`path` below the storage, `size` in bytes or null,
+`kind`: a row of the cleanup's plan, `unit`: the orphan that the file is part of) and, once it is applied, one
+`report/*.parquet` for each of these (`path`, `outcome`: removed, gone or failed, `why`).
 
 Promise: a plan never becomes wrong by getting old. What is in it was listed before the records were read, is of an
 earlier epoch than the newest one, or of a member whose session was gone, and is named by no record: nobody can name it
@@ -61,7 +61,8 @@ class About:
     """Files that were looked at."""
     files: int
     """Of these, those that go."""
-    bytes: int
+    bytes: int | None
+    """None: nobody has asked for their sizes."""
     table: bool = False
     """Whether `storage` is a table, and the files are staged beside it."""
 

@@ -18,14 +18,14 @@ from tenure.cleanup.orphans import Seen
 from tenure.errors import UsageError
 from tenure.spark.sweep.jobs import job_errors
 from tenure.spark.sweep.judging import Judge, StorageJudge, orphans_among, table_of
-from tenure.spark.sweep.listing import FOLDER, Listing, Progress, write_orphans
+from tenure.spark.sweep.listing import FOLDER, Listing, Progress, together, write_orphans
 from tenure.spark.sweep.plan import FOLDERS, About, Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SMALL: Final = 50_000
-"""Trees of up to so many files are not worth a JVM."""
+SMALL: Final = 500_000
+"""Trees of up to so many files are not worth a JVM: on two cores both take as long for a million."""
 
 PART: Final = 50_000
 """Files in one part of a plan, which is what is applied at once."""
@@ -60,34 +60,35 @@ def make_plan(
     now: Callable[[], datetime],
     start_spark: Callable[[], SparkSession],
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    sizes: bool = True,
     small: int = SMALL,
     budget: int = BUDGET,
 ) -> About:
-    """Write the plan of what goes. `start_spark` is called when the tree is not small.
+    """Write the plan of what goes. `start_spark` is called when the tree is not small. `sizes`: ask the disk for the
+    sizes of what goes, where the listing does not tell them.
 
     Raises UsageError (the plan's folder, or the target's), StorageError, StoreError, Corrupt, QueryFailed.
     """
     plan.begin()
-    pieces = [Rest(folder) for folder in target.folders]
     tree = Tree(target.root)
-    found = _list_small(tree, pieces, most=small)
-    if found is not None:
+    found, left = _begin(tree, [Rest(folder) for folder in target.folders], most=small)
+    if not left:
         listed = sum(len(one.names) for one in found)
         on_progress(Progress(1, listed, 0))
         judge = target.look()
-        orphans = orphans_among(table_of(found), judge, sizes=tree.sizes)
+        orphans = orphans_among(table_of(found), judge, sizes=tree.sizes if sizes else None)
         written = [
             write_orphans(plan, f"{number:06d}", orphans.slice(first, PART))
             for number, first in enumerate(range(0, orphans.num_rows, PART))
         ]
-        files, size = sum(one[0] for one in written), sum(one[1] for one in written)
+        files, size = together(written)
     else:
         listing = Listing(start_spark(), plan, target.root, budget=budget, part=PART, on_progress=on_progress)
         with job_errors("listing"):
-            listed = listing.run(pieces)
+            listed = listing.run(left, found)
         judge = target.look()
         with job_errors("planning"):
-            files, size = listing.write_plan(judge)
+            files, size = listing.write_plan(judge, sizes=sizes)
     plan.remove(FOLDER)
     about = About(
         scope=target.scope,
@@ -121,15 +122,24 @@ def check_records(seen: Seen, storage: str) -> Seen:
     return seen
 
 
-def _list_small(tree: Tree, pieces: Sequence[Rest], *, most: int) -> list[Listed] | None:
-    """All files below these folders; None: they are more than `most`."""
+def _begin(tree: Tree, pieces: Sequence[Rest], *, most: int) -> tuple[list[Listed], list[Rest]]:
+    """About `most` of the files below these folders, and the folders that are left. Of a piece with one folder that is
+    too large, nothing is kept: it is listed as a whole, elsewhere."""
     found: list[Listed] = []
-    files = 0
-    for one in tree.walk(pieces, budget=most):
-        if isinstance(one, Rest):
-            return None
-        found.append(one)
-        files += len(one.names)
-        if files > most:
-            return None
-    return found
+    left: list[Rest] = []
+    room = most
+    for piece in pieces:
+        some: list[Listed] = []
+        rests: list[Rest] = []
+        for one in tree.walk([piece], budget=room):
+            if isinstance(one, Rest):
+                rests.append(one)
+                continue
+            some.append(one)
+            room -= len(one.names)
+            if room < -PART:
+                some, rests = [], [piece]
+                break
+        found += some
+        left += rests
+    return found, left

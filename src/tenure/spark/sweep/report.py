@@ -12,8 +12,11 @@ from tenure.spark.sweep.plan import Plan
 
 
 def summary(plan: Plan, *, shown: int) -> dict[str, Any]:
-    """`about`: the plan; `kinds`: files, bytes and outcomes by kind; `failures`: the first `shown` files that could not
-    be removed, with the reason. One part of the plan is in memory at a time. Raises UsageError, StorageError."""
+    """`about`: the plan; `kinds`: files, bytes (None: not known) and outcomes by kind; `failures`: the first `shown`
+    files that could not be removed, with the reason. One part of the plan is in memory at a time.
+
+    Raises UsageError, StorageError.
+    """
     kinds: dict[str, dict[str, Any]] = {}
     failures: list[dict[str, str]] = []
     reported = set(plan.reported())
@@ -24,7 +27,7 @@ def summary(plan: Plan, *, shown: int) -> dict[str, Any]:
                 row["kind"], {"kind": row["kind"], "files": 0, "bytes": 0, REMOVED: 0, GONE: 0, FAILED: 0}
             )
             kind["files"] += row["path_count"]
-            kind["bytes"] += row["size_sum"]
+            kind["bytes"] += row["size_sum"] or 0
         if name not in reported:
             continue
         outcomes = plan.read("report", name).append_column("kind", files["kind"])
@@ -34,4 +37,7 @@ def summary(plan: Plan, *, shown: int) -> dict[str, Any]:
             failed = outcomes.filter(pc.equal(outcomes["outcome"], FAILED)).select(["path", "why"])
             failures += failed.slice(0, shown - len(failures)).to_pylist()
     about = asdict(plan.about())
+    if about["bytes"] is None:
+        for kind in kinds.values():
+            kind["bytes"] = None
     return {"about": about, "kinds": [kinds[kind] for kind in sorted(kinds)], "failures": failures}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tenure.blobs.trees import Tree
 from tenure.cleanup.orphans import Seen
 from tenure.clock import SystemClock
 from tenure.errors import StorageError, UsageError
@@ -62,13 +64,14 @@ class Place:
     def files(self) -> set[str]:
         return {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}
 
-    def make(self, name: str = "one", *, see: Callable[[], Seen] = lambda: SEEN) -> Plan:
+    def make(self, name: str = "one", *, see: Callable[[], Seen] = lambda: SEEN, **named: Any) -> Plan:
         plan = Plan(str(self.plans / name))
         planning.make_plan(
             plan,
             planning.storage_target(scope="rows", storage=f"file://{self.root}", see=see),
             now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
             start_spark=no_spark,
+            **named,
         )
         return plan
 
@@ -111,6 +114,14 @@ def test_what_nobody_needs_is_planned_looked_at_and_removed(place: Place) -> Non
         ("rehearsals", 1, 1),
         ("run directories", 3, 3),
     ]
+
+
+def test_a_plan_without_sizes_asks_for_none(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tree, "sizes", None)
+    plan = place.make(sizes=False)
+    assert plan.about().bytes is None
+    assert {row["bytes"] for row in summary(plan, shown=1)["kinds"]} == {None}
+    assert place.apply(plan).removed == len(ORPHANS)
 
 
 def test_the_records_are_read_when_everything_is_listed(place: Place) -> None:
@@ -163,10 +174,10 @@ def test_what_fails_is_told_and_tried_again_by_the_next_run(place: Place, monkey
     plan = place.make()
     unlink = os.unlink
 
-    def refuse(path: str) -> None:
-        if str(path).endswith("1.zip"):
+    def refuse(name: str, **named: int) -> None:
+        if str(name).endswith("1.zip"):
             raise PermissionError(13, "Permission denied")
-        unlink(path)
+        unlink(name, **named)
 
     monkeypatch.setattr(os, "unlink", refuse)
     done = place.apply(plan)
@@ -182,16 +193,38 @@ def test_a_disk_that_stutters_is_tried_again(place: Place, monkeypatch: pytest.M
     unlink = os.unlink
     failed: list[str] = []
 
-    def stutter(path: str) -> None:
-        if len(failed) < 3:
-            failed.append(path)
+    def stutter(name: str, **named: int) -> None:
+        if len(failed) < 4:  # at once, and then with delays
+            failed.append(name)
             raise OSError(5, "Input/output error")
-        unlink(path)
+        unlink(name, **named)
 
     monkeypatch.setattr(os, "unlink", stutter)
     clock = ManualClock(sleeping_advances=True)
     assert place.apply(plan, clock=clock).failed == 0
     assert clock.monotonic_s() > 0.9
+
+
+def test_what_somebody_else_has_removed_is_gone(place: Place) -> None:
+    """The leader sweeps as well."""
+    plan = place.make()
+    shutil.rmtree(place.root / LOST)
+    (place.root / ORPHANS[-1]).unlink()
+    assert place.apply(plan) == Applied(1, 1, 2, 3, 0)
+
+
+def test_a_folder_that_cannot_be_opened_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = place.make()
+    opening = os.open
+
+    def refuse(path: str, flags: int, *more: int) -> int:
+        if path.endswith("/offsets"):
+            raise PermissionError(13, "Permission denied")
+        return opening(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert place.apply(plan).failed == 2
+    assert {one["why"] for one in summary(plan, shown=5)["failures"]} == {"Permission denied"}
 
 
 def test_a_rate_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
