@@ -36,6 +36,7 @@ test: lint servers ## lint, then all tests but the long ones
 	@$(RUN_TESTS) $(BIN)/python -m pytest -m "not long" --durations=20 $(addprefix --ignore=,$(LIGHT) $(ONE_JVM))
 
 test-long: lint servers ## lint, then all tests
+	@sh scripts/setup.sh hdfs
 	@$(RUN) $(BIN)/python -m pytest
 
 mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red

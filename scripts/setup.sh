@@ -4,6 +4,7 @@
 #
 #   scripts/setup.sh             the whole set-up; a second run with nothing changed asks no network and takes a moment
 #   scripts/setup.sh etcd        an etcd for the tests
+#   scripts/setup.sh hdfs        Hadoop's servers for the long tests
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
 #
 # Promise: it writes below .venv only (and etcd_pb2*.py, which git ignores), and installs what is missing with apt-get
@@ -169,6 +170,21 @@ set_up_etcd() {
     [ -x "$VENV/etcd/usr/bin/etcd" ] || say "no etcd: its tests are skipped; install one, or set TENURE_TEST_ETCD"
 }
 
+# --- HDFS, for the long tests ------------------------------------------------------------------------------------
+
+# Hadoop's NameNode and DataNode in one jar, by Spark's own way to fetch packages; the rest comes with PySpark.
+set_up_hdfs() {
+    set -- "$VENV"/hdfs/jars/*hadoop-client-minicluster-*.jar
+    [ ! -f "$1" ] || return 0
+    version=$(ls "$VENV"/lib/python3*/site-packages/pyspark/jars/ | sed -n 's/^hadoop-client-api-\(.*\)\.jar$/\1/p')
+    say "fetching Hadoop's servers (60 MB)"
+    JAVA_HOME=$(cat "$JAVA_NOTE") "$VENV/bin/spark-submit" --conf "spark.jars.ivy=$(pwd -P)/$VENV/hdfs" \
+        --packages "org.apache.hadoop:hadoop-client-minicluster:$version" \
+        --exclude-packages org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime \
+        --class org.apache.hadoop.util.VersionInfo spark-internal >/dev/null 2>&1 ||
+        say "no HDFS: its tests are skipped; fetch org.apache.hadoop:hadoop-client-minicluster:$version into $VENV/hdfs/jars"
+}
+
 case "${1:-all}" in
 all)
     set_up_packages
@@ -179,6 +195,7 @@ etcd)
     # The tests of TLS make their own certificates.
     command -v openssl >/dev/null 2>&1 || apt_install openssl || say "no openssl: the tests of TLS are skipped; install it"
     ;;
+hdfs) set_up_hdfs ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: etcd, or: tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: etcd, hdfs, or: tool NAME" ;;
 esac

@@ -9,6 +9,8 @@ from tests.mutants.mutant import Change, Mutant
 S3 = "tests/contract/test_s3.py::"
 S3_SWEEPS = "tests/contract/test_s3_sweeps.py::"
 JUDGING = "tests/unit/spark/sweep/test_judging.py::"
+WALKS = "tests/unit/blobs/test_key_walk.py::"
+STAGED = "tests/unit/spark/sinks/test_delta_sweep.py::"
 
 OF_STORAGE: Final = (
     Mutant(
@@ -79,5 +81,41 @@ OF_STORAGE: Final = (
             JUDGING + "test_files_go_as_each_would_by_itself",
             JUDGING + "test_a_folder_s_ruling_is_that_of_each_file_in_it",
         ),
+    ),
+    Mutant(
+        "a-plan-takes-what-the-log-names",
+        "what is staged beside a table goes by a plan, also what the table has",
+        (Change("spark/sinks/delta_sweep.py", "if path.attempt not in committed", "if True"),),
+        (STAGED + "test_what_is_staged_is_planned_and_removed_and_the_table_keeps_its_rows",),
+    ),
+    Mutant(
+        "a-plan-takes-what-is-staged-now",
+        "attempts of the term itself go by a plan",
+        (Change("spark/sinks/delta_sweep.py", "path.epoch < self.epoch and", "path.epoch <= self.epoch and"),),
+        (STAGED + "test_it_takes_what_the_leader_would[0]",),
+    ),
+    Mutant(
+        "a-plan-of-a-table-removes-anything",
+        "a plan of a table that somebody wrote removes the table's own data",
+        (
+            Change(
+                "spark/sweep/applying.py",
+                "return path is not None and path.scope == about.scope and path.epoch < about.epoch",
+                "return True",
+            ),
+        ),
+        (STAGED + "test_a_plan_that_was_tampered_with_removes_no_data",),
+    ),
+    Mutant(
+        "keys-of-two-pieces",
+        "what a walk has seen of a prefix is in the pieces that it leaves as well",
+        (Change("blobs/key_walk.py", """f"{one.rpartition('/')[2]}/" not in names""", "True"),),
+        (WALKS + "test_each_key_comes_once", WALKS + "test_a_skewed_tree_is_divided_below_its_large_folder"),
+    ),
+    Mutant(
+        "keys-of-no-piece",
+        "files that lie beside the folders of a divided prefix, behind the last key, are in no piece",
+        (Change("blobs/key_walk.py", "                if new:\n                    yield new\n", ""),),
+        (WALKS + "test_each_key_comes_once", WALKS + "test_a_skewed_tree_is_divided_below_its_large_folder"),
     ),
 )

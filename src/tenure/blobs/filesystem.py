@@ -103,6 +103,9 @@ class FileBlobs:
 
     def _write_remote(self, path: str, data: bytes) -> None:
         # s3, gs and abfs: refused by the server when it exists.
+        if self._place.is_hdfs:
+            self._write_hdfs(path, data)
+            return
         if not self._place.is_s3:
             self._fs.pipe_file(path, data, mode="create")
             return
@@ -115,6 +118,16 @@ class FileBlobs:
                 raise
             if self._fs.metadata(path, refresh=True).get(_WRITE) != write:
                 raise FileExistsError(errno.EEXIST, "it exists", path) from error
+
+    def _write_hdfs(self, path: str, data: bytes) -> None:
+        part = f"{path}{_PART}{os.urandom(8).hex()}"
+        try:
+            self._fs.pipe_file(part, data)
+            self._fs.client.rename(part, path, overwrite=False)
+        except BaseException:
+            with contextlib.suppress(*self._place.errors):
+                self._fs.rm_file(part)
+            raise
 
     @contextlib.contextmanager
     def _storage_errors(self, verb: str, path: str) -> Iterator[None]:

@@ -86,9 +86,11 @@ class Folders:
             raise StorageError(f"cannot remove {full}: {len(left)} objects in it stay", fix="check the permissions")
 
     def is_empty(self, path: str = "") -> bool:
-        """Whether there is such a folder, with nothing in it, on a local disk; an object store has none."""
+        """Whether there is such a folder, with nothing in it, on a local disk or in HDFS; an object store has none."""
         full = self._path(path)
         try:
+            if self._place.is_hdfs:
+                return not self._fs.ls(full)
             return self._local and os.path.isdir(full) and not os.listdir(full)
         except FileNotFoundError:
             return False
@@ -101,6 +103,9 @@ class Folders:
         try:
             if self._local:
                 os.rmdir(full)
+            elif self._place.is_hdfs:
+                if not self._fs.ls(full):
+                    self._fs.rmdir(full)  # which does nothing when somebody has put something there meanwhile
             elif self._objects is not None and path and self._objects.is_bare(path):
                 self._objects.delete_markers([path])
         except (FileNotFoundError, NotADirectoryError):

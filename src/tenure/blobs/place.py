@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -32,6 +33,8 @@ class Place:
     """Whether `fs` is s3fs."""
     errors: tuple[type[Exception], ...]
     """What fails there; FileNotFoundError and its like among them."""
+    is_hdfs: bool = False
+    """Whether `fs` is that of hdfs-native."""
 
 
 def reach(url: str, *, options: Mapping[str, Any] | None = None, what: str = "storage") -> Place:
@@ -39,6 +42,8 @@ def reach(url: str, *, options: Mapping[str, Any] | None = None, what: str = "st
 
     Raises UsageError: a scheme that nobody knows, or whose package is not installed.
     """
+    if url.split(":", 1)[0] == "hdfs":
+        return _hdfs(url, what=what)
     # Those file systems that would keep listings; to others the option may be none.
     uncached = {"use_listings_cache": False} if url.split(":", 1)[0] in _OBJECT_STORES else {}
     try:
@@ -52,6 +57,17 @@ def reach(url: str, *, options: Mapping[str, Any] | None = None, what: str = "st
     return Place(fs, root.rstrip("/"), isinstance(fs, LocalFileSystem), is_s3, _s3_errors() if is_s3 else (OSError,))
 
 
+def _hdfs(url: str, *, what: str) -> Place:
+    """fsspec itself would take pyarrow's client, which needs Hadoop's native library on the machine."""
+    try:
+        from hdfs_native.fsspec import HdfsFileSystem
+    except ImportError as error:
+        raise UsageError(f"{what} {url!r} cannot be used: {error}", fix="pip install 'tenure[hdfs]'") from error
+    where = urlsplit(url)
+    fs = HdfsFileSystem(host=where.hostname, port=where.port)
+    return Place(fs, where.path.rstrip("/"), is_local=False, is_s3=False, errors=(OSError, RuntimeError), is_hdfs=True)
+
+
 def _s3_errors() -> tuple[type[Exception], ...]:
     """s3fs makes an OSError of what the server answers, and nothing of what keeps it from answering."""
     from botocore.exceptions import BotoCoreError
@@ -61,8 +77,8 @@ def _s3_errors() -> tuple[type[Exception], ...]:
 
 
 def told(error: Exception) -> str:
-    """What an error of a place says, without Python's numbers."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    """What an error of a place says, without Python's numbers, and without the stack of a server."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error).split("\n", 1)[0]
 
 
 def number_of(error: Exception) -> int | None:

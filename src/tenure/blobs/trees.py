@@ -29,8 +29,8 @@ _AT_ONCE: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Some of the files directly in a folder. On a local disk a folder with nothing in it has one with an empty
-    name; elsewhere such a name is the object that stands for the folder."""
+    """Some of the files directly in a folder. On a local disk and in HDFS a folder with nothing in it has one with an
+    empty name; elsewhere such a name is the object that stands for the folder."""
 
     folder: str
     names: Sequence[str]
@@ -160,7 +160,9 @@ class Tree:
         full = self._full(folder)
         names: list[str] = []
         sizes: list[int] = []
+        empty = True
         for entry in self._fs.ls(full, detail=True):
+            empty = False
             name = entry["name"].rstrip("/")
             if name == full:
                 continue
@@ -172,6 +174,8 @@ class Tree:
                 sizes.append(int(entry["size"] or 0))
         if names:
             yield Listed(folder, names, sizes)
+        elif self._place.is_hdfs and folder and empty:
+            yield Listed(folder, [""], [0])
 
     def _full(self, path: str) -> str:
         if path and any(part in {"", ".", ".."} for part in path.split("/")):

@@ -288,12 +288,16 @@ class _S3:
 class _Remote:
     """Files on what else fsspec reaches."""
 
-    def __init__(self, place: Place, *, clock: Clock) -> None:
-        self._place = place
+    def __init__(self, url: str, *, clock: Clock) -> None:
+        self._url = url
+        self._place = reach(url)
         self._clock = clock
 
     def remove(self, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
         for path in paths:
+            if path.endswith("/"):
+                yield REMOVED, ""  # a folder: with the others, below
+                continue
             remove = partial(self._remove, f"{self._place.root}/{path}")
             try:
                 yield retry(remove, policy=RETRY, on=self._place.errors, clock=self._clock)
@@ -301,7 +305,13 @@ class _Remote:
                 yield FAILED, told(error)
 
     def remove_folders(self, paths: Sequence[str]) -> None:
-        """There are none."""
+        """Those in which nothing is any more, in HDFS; elsewhere there are none."""
+        if not self._place.is_hdfs:
+            return
+        folders = Folders(self._url)
+        for folder in _folders_of(paths):
+            with suppress(StorageError):  # it is listed again by the next plan
+                folders.remove_empty(folder)
 
     def _remove(self, full: str) -> tuple[str, str]:
         try:
@@ -334,4 +344,6 @@ def _remover(storage: str, *, clock: Clock) -> _Local | _S3 | _Remote:
     place = reach(normal_url(storage))
     if place.is_local:
         return _Local(place.root, clock=clock)
-    return (_S3 if place.is_s3 else _Remote)(place, clock=clock)
+    if place.is_s3:
+        return _S3(place, clock=clock)
+    return _Remote(normal_url(storage), clock=clock)

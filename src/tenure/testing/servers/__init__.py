@@ -7,6 +7,7 @@ that is killed at the end, also when the block fails.
 from __future__ import annotations
 
 from tenure.testing.servers.etcd import EtcdCluster
+from tenure.testing.servers.hdfs import Hdfs
 from tenure.testing.servers.process import NotInstalled, ServerProcess, Servers, TlsFiles, free_ports, installed, need
 from tenure.testing.servers.seaweedfs import BUCKET, SeaweedFs
 from tenure.testing.servers.spark import SparkStandalone
@@ -17,6 +18,7 @@ __all__ = [
     "BUCKET",
     "STORES",
     "EtcdCluster",
+    "Hdfs",
     "NotInstalled",
     "SeaweedFs",
     "ServerProcess",

@@ -113,7 +113,7 @@ class ZooKeeperEnsemble(Servers):
         ]
         (folder / "zoo.cfg").write_text("\n".join(content) + "\n")
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        command = [_java(), *_FLAGS, *self._flags, "-cp", _jars(), main, str(folder / "zoo.cfg")]
+        command = [java(), *_FLAGS, *self._flags, "-cp", spark_jars(), main, str(folder / "zoo.cfg")]
         return ServerProcess(command, log=folder / "log")
 
     def _tls_settings(self, number: int, folder: Path) -> tuple[str, ...]:
@@ -131,14 +131,16 @@ class ZooKeeperEnsemble(Servers):
         )
 
 
-def _java() -> str:
+def java() -> str:
+    """The one of the PATH. Raises NotInstalled."""
     found = shutil.which("java")
     need(found is not None, "Java", fix="install openjdk-17-jre-headless")
     assert found is not None
     return found
 
 
-def _jars() -> str:
+def spark_jars() -> str:
+    """A class path: all jars of PySpark. Raises NotInstalled."""
     spark = find_spec("pyspark")
     need(spark is not None, "PySpark, which brings ZooKeeper's jars", fix=f"{sys.executable} -m pip install pyspark")
     assert spark is not None

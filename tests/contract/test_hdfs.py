@@ -1,0 +1,135 @@
+"""A storage in a real HDFS: blobs that are written once, folders, and a sweep by a plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tenure.blobs.filesystem import FileBlobs
+from tenure.blobs.folders import Entry, Folders
+from tenure.blobs.place import reach
+from tenure.blobs.trees import Listed, Rest, Tree
+from tenure.clock import SystemClock
+from tenure.errors import BlobExists, BlobNotFound, StorageError
+from tenure.spark.sweep.applying import Applied, apply_plan
+from tenure.spark.sweep.plan import Plan
+from tenure.spark.sweep.planning import make_plan, storage_target
+from tenure.testing.servers import Hdfs, installed
+from tests.contract.test_s3_sweeps import NEEDED, ORPHANS, SEEN
+
+pytestmark = pytest.mark.long
+
+
+SITE = """<configuration>
+<property><name>dfs.client.failover.max.attempts</name><value>2</value></property>
+</configuration>"""
+"""A client asks a server that is away for minutes otherwise."""
+
+
+@pytest.fixture(scope="module")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    folder = tmp_path_factory.mktemp("hdfs")
+    (folder / "hdfs-site.xml").write_text(SITE)
+    with pytest.MonkeyPatch.context() as patch, installed(), Hdfs(folder) as servers:
+        patch.setenv("HADOOP_CONF_DIR", str(folder))
+        yield servers
+
+
+@pytest.fixture
+def root(hdfs: Hdfs) -> str:
+    return f"{hdfs.url}/{os.urandom(6).hex()}/rows"
+
+
+def put(root: str, *paths: str) -> None:
+    place = reach(root)
+    for path in paths:
+        place.fs.makedirs(f"{place.root}/{path}".rpartition("/")[0], exist_ok=True)
+        place.fs.pipe_file(f"{place.root}/{path}", b"xyz")
+
+
+def files(root: str) -> set[str]:
+    place = reach(root)
+    return {path.removeprefix(f"{place.root}/") for path in place.fs.find(place.root)}
+
+
+def no_spark() -> Any:
+    raise AssertionError("a small tree needs no Spark")
+
+
+def test_a_blob_is_written_once_and_read_and_deleted(root: str) -> None:
+    blobs = FileBlobs(root)
+    blobs.check_writable()
+    blob = blobs.write("e00000001/a", b"data")
+    assert blobs.read(blob) == b"data"
+    with pytest.raises(BlobExists):
+        blobs.write("e00000001/a", b"other")
+    assert blobs.read(blob) == b"data"
+    assert blobs.list() == ["e00000001/a"], "nothing else is left there"
+    blobs.delete("e00000001/a")
+    blobs.delete("e00000001/a")
+    with pytest.raises(BlobNotFound):
+        blobs.read(blob)
+
+
+def test_folders_are_listed_and_go(root: str) -> None:
+    put(root, "a/b/1", "a/2")
+    folders = Folders(root)
+    assert folders.entries("a") == [Entry("2", folder=False), Entry("b", folder=True)]
+    assert folders.entries("none") == ()
+    folders.remove_empty("a/b")
+    assert folders.entries("a/b") == [Entry("1", folder=False)], "there is something in it"
+    folders.remove("a/b/1")
+    assert folders.is_empty("a/b")
+    folders.remove_empty("a/b")
+    assert folders.entries("a") == [Entry("2", folder=False)]
+    folders.remove("a")
+    folders.remove("a")
+    assert not folders.entries()
+
+
+@pytest.mark.parametrize("budget", [1, 3, 100])
+def test_every_file_is_listed_once(root: str, budget: int) -> None:
+    put(root, "a/b/c/1", "a/b/2", "a/3", "d/4")
+    reach(root).fs.makedirs(f"{reach(root).root}/a/empty")
+    found: list[str] = []
+    pieces = [Rest("a"), Rest("d"), Rest("none")]
+    while pieces:
+        listed = list(Tree(root).walk(pieces, budget=budget))
+        found += [path for one in listed if isinstance(one, Listed) for path in one.paths]
+        pieces = [one for one in listed if isinstance(one, Rest)]
+    assert sorted(found) == ["a/3", "a/b/2", "a/b/c/1", "a/empty/", "d/4"]
+
+
+def test_what_nobody_needs_is_planned_and_removed(hdfs: Hdfs, root: str) -> None:
+    put(root, *ORPHANS, *NEEDED)
+    reach(root).fs.makedirs(f"{reach(root).root}/blobs/e00000001/checkpoints/empty")
+    plan = Plan(f"{hdfs.url}/plans/{os.urandom(6).hex()}")
+    make_plan(
+        plan,
+        storage_target(scope="rows", storage=root, see=lambda: SEEN),
+        now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
+        start_spark=no_spark,
+    )
+    assert plan.about().bytes == 3 * len(ORPHANS)
+    assert files(root) == ORPHANS | NEEDED
+    done = apply_plan(plan, storage=root, start_spark=no_spark, clock=SystemClock())
+    assert done == Applied(1, 1, len(ORPHANS) + 1, 0, 0)
+    assert files(root) == NEEDED
+    assert [one.name for one in Folders(root).entries("blobs")] == ["e00000003"], "with its folders"
+    assert apply_plan(plan, storage=root, start_spark=no_spark, clock=SystemClock()) == done
+
+
+def test_a_server_that_is_away_is_an_error_of_the_storage(hdfs: Hdfs, root: str) -> None:
+    put(root, "a/1")
+    hdfs.nodes[0].kill()
+    try:
+        with pytest.raises(StorageError, match="cannot list") as failed:
+            Folders(root).entries("a")
+        assert "\n" not in str(failed.value)
+    finally:
+        hdfs.nodes[0].start()
+        hdfs.wait_for(0)
