@@ -124,6 +124,7 @@ class Bench:
             "switchover": self.switchover,
         }
         orphans = put_orphans(self.folder, self.orphans) if name == "among_orphans" else []
+        os.sync()  # orphans have been there for a while: the disk is done with them
         began = now()
         faults[name]()
         self.wait(
