@@ -3,7 +3,8 @@
 Two members run `bench/takeover_pipeline.py` on the embedded store, or on that of `--store`, with files arriving all the
 time. Each round does one of each, in turn, and waits until the standby is warm again:
 
-- `driver_killed`: SIGKILL of the leader's driver and its JVM; the agent lives.
+- `driver_killed`: SIGKILL of the leader's driver and its JVM; the agent lives. `sweep` is how long after its first
+  batch the successor has removed all that the leader left, beside its batches.
 - `among_orphans`: the same, with `--orphans` files in the storage that dead leaders left; `sweep` is how long after its
   first batch the successor has removed them, beside its batches.
 - `leader_killed`: SIGKILL of agent, driver and JVM, as a host that loses its power.
@@ -99,9 +100,8 @@ class Bench:
             for name in scenarios:
                 took = self.cold_spark() if name == "cold_spark" else self.takeover(name)
                 found[name].append(took)
-                self.console.print(
-                    f"{self.keys:,} keys, round {number + 1}, {name}: {took.seconds:.2f} s {took.phases}"
-                )
+                told = f"{self.keys:,} keys, round {number + 1}, {name}: {took.seconds:.2f} s {took.phases}"
+                self.console.print(told if took.sweep_s is None else f"{told}, swept {took.sweep_s:.1f} s later")
         return found
 
     def has_snapshot(self) -> bool:
@@ -123,6 +123,7 @@ class Bench:
             "terminated": leader.terminate,
             "switchover": self.switchover,
         }
+        epoch = leader.events("TermWon")[-1]["epoch"]
         orphans = put_orphans(self.folder, self.orphans) if name == "among_orphans" else []
         os.sync()  # orphans have been there for a while: the disk is done with them
         began = now()
@@ -131,8 +132,8 @@ class Bench:
             lambda: [e for e in standby.events()[before:] if e["event"] == "BatchCommitted"], f"the successor: {name}"
         )
         took = self.measure(name, leader, standby, before=before, began=began)
-        if orphans:
-            self.wait(lambda: not any(path.exists() for path in orphans), "the sweep")
+        if orphans or name == "driver_killed":
+            self.wait(lambda: not any(path.exists() for path in orphans or self.left_of(epoch)), "the sweep")
             took.sweep_s = (now() - began).total_seconds() - took.seconds
         if name == "paused":
             leader.wake()
@@ -140,6 +141,11 @@ class Bench:
             leader.wait(timeout_s=60)
             self.start_member()
         return took
+
+    def left_of(self, epoch: int) -> list[Path]:
+        """What the leader of an epoch left in the storage."""
+        storage = self.folder / "storage" / SCOPE
+        return [path for kind in ("runs/*", "blobs") for path in storage.glob(f"{kind}/e{epoch:08d}*")]
 
     def measure(
         self, name: str, leader: MemberProcess, standby: MemberProcess, *, before: int, began: datetime

@@ -42,7 +42,7 @@ class Takeover:
     after_grant: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     sweep_s: float | None = None
-    """From the first batch until all orphans were gone; None: there were none."""
+    """From the first batch until all orphans were gone; None: nobody looked."""
 
 
 class Feeder:
