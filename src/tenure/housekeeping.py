@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from tenure.assembly import checkpoint_handles, checkpoint_store, storage_url
 from tenure.blobs.folders import Folders
-from tenure.checkpoints.run_name import RUNS
+from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.cleanup.cleaner import Cleaner, Leavings
 from tenure.cleanup.leavings import leavings_of
 from tenure.cleanup.orphans import Seen
@@ -96,16 +96,22 @@ def scope_attempts(
 ) -> Mapping[str, Attempts]:
     """The attempts at batches of the queries that have run directories, by the names of these. Raises StorageError."""
     storage = storage_url(settings, scope)
+    folders = Folders(storage)
+    queries = [
+        query.name
+        for query in folders.entries(RUNS)
+        if query.folder
+        and any(RunName.parse(f"{RUNS}/{query.name}/{run.name}") for run in folders.entries(f"{RUNS}/{query.name}"))
+    ]
     return {
-        query.name: attempts_at(
-            query.name,
+        query: attempts_at(
+            query,
             scope=scope,
             storage=storage,
             checkpoints=lambda name: checkpoint_store(store, scope, name, settings=settings, clock=clock),
             epoch=office.epoch,
         )
-        for query in Folders(storage).entries(RUNS)
-        if query.folder
+        for query in queries
     }
 
 

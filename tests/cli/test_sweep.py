@@ -129,6 +129,7 @@ def stage(place: Place, *, query_id: str = "", batch: int = 99) -> Path:
 def test_what_is_staged_beside_a_table_goes_by_a_plan_of_its_own(
     swept: Place, spark: SparkSession, tmp_path: Path
 ) -> None:
+    (swept.storage / "rows" / "runs" / "lost+found").mkdir()
     lost, foreign, plan = stage(swept), stage(swept, query_id="of-another-store"), str(tmp_path / "plan")
     told = sweep(swept, "plan", plan, "--table", str(swept.output))
     assert told.code == 0, told.err

@@ -14,7 +14,7 @@ from tenure.blobs.folders import Entry, Folders
 from tenure.blobs.place import reach
 from tenure.blobs.trees import Listed, Rest, Tree
 from tenure.clock import SystemClock
-from tenure.errors import BlobExists, BlobNotFound, StorageError
+from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.spark.sweep.applying import Applied, apply_plan
 from tenure.spark.sweep.plan import Plan
 from tenure.spark.sweep.planning import make_plan, storage_target
@@ -121,6 +121,34 @@ def test_what_nobody_needs_is_planned_and_removed(hdfs: Hdfs, root: str) -> None
     assert files(root) == NEEDED
     assert [one.name for one in Folders(root).entries("blobs")] == ["e00000003"], "with its folders"
     assert apply_plan(plan, storage=root, start_spark=no_spark, clock=SystemClock()) == done
+
+
+def test_names_are_taken_as_they_are(root: str) -> None:
+    """hdfs-native reads paths as URLs: what is said of a copy would be done to the file itself."""
+    odd = ["a/1;copy", "a/1#copy", "a/1?copy", "a/1%41 b"]
+    put(root, "a/1", *odd)
+    found = [path for one in Tree(root).walk([Rest("a")], budget=9) if isinstance(one, Listed) for path in one.paths]
+    assert sorted(found) == sorted(["a/1", *odd])
+    for path in odd:
+        Folders(root).remove(path)
+    assert files(root) == {"a/1"}
+
+
+def test_a_folder_that_is_filled_meanwhile_stays(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(root, "a/b/1")
+    folders = Folders(root)
+    listed = [[], reach(root).fs.ls(f"{reach(root).root}/a/b")]
+    monkeypatch.setattr(folders._fs, "ls", lambda path: listed.pop(0))
+    folders.remove_empty("a/b")
+    monkeypatch.undo()
+    assert not listed
+    assert files(root) == {"a/b/1"}
+
+
+@pytest.mark.parametrize("url", ["hdfs://host:abc/x", "hdfs:///x"])
+def test_a_url_of_no_server_is_told(url: str) -> None:
+    with pytest.raises(UsageError, match=r"cannot be used: .*; use hdfs://namenode:8020/path"):
+        reach(url)
 
 
 def test_a_server_that_is_away_is_an_error_of_the_storage(hdfs: Hdfs, root: str) -> None:

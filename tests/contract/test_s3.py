@@ -12,7 +12,7 @@ import fsspec
 import pytest
 import s3fs
 
-from tenure.blobs import key_walk, objects
+from tenure.blobs import key_walk, listings, objects
 from tenure.blobs.filesystem import FileBlobs
 from tenure.blobs.folders import Entry, Folders
 from tenure.blobs.objects import Objects
@@ -258,6 +258,15 @@ def test_a_page_is_read_as_its_client_would_read_it(root: str) -> None:
         (one["Key"], one["Size"]) for one in page["Contents"]
     ]
     assert page["Contents"][0]["LastModified"] is not None
+
+
+def test_a_client_that_is_taught_twice_reads_its_pages(root: str) -> None:
+    """All threads of a process share one client, and its first listings may come at once."""
+    put(root, "a/1")
+    place = reach(root)
+    assert [path for page in Objects(place).pages("a") for path, _ in page] == ["a/1"]
+    place.fs.s3.meta.events.register("before-parse.s3.ListObjectsV2", listings._read_page)
+    assert [path for page in Objects(place).pages("a") for path, _ in page] == ["a/1"]
 
 
 # --- trees ----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_whatever_effect_it_was_killed_at_the_next_one_goes_on(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.crash.killed_sweep", str(tmp_path)]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
     assert told.returncode == 0, told.stderr
     killed = json.loads(told.stdout)
     assert killed["apply"] > 2 * len(ORPHANS)

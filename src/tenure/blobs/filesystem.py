@@ -120,14 +120,7 @@ class FileBlobs:
                 raise FileExistsError(errno.EEXIST, "it exists", path) from error
 
     def _write_hdfs(self, path: str, data: bytes) -> None:
-        part = f"{path}{_PART}{os.urandom(8).hex()}"
-        try:
-            self._fs.pipe_file(part, data)
-            self._fs.client.rename(part, path, overwrite=False)
-        except BaseException:
-            with contextlib.suppress(*self._place.errors):
-                self._fs.rm_file(part)
-            raise
+        self._fs.put_whole(f"{path}{_PART}{os.urandom(8).hex()}", path, data, overwrite=False)
 
     @contextlib.contextmanager
     def _storage_errors(self, verb: str, path: str) -> Iterator[None]:

@@ -104,8 +104,7 @@ class Folders:
             if self._local:
                 os.rmdir(full)
             elif self._place.is_hdfs:
-                if not self._fs.ls(full):
-                    self._fs.rmdir(full)  # which does nothing when somebody has put something there meanwhile
+                self._remove_empty_hdfs(full)
             elif self._objects is not None and path and self._objects.is_bare(path):
                 self._objects.delete_markers([path])
         except (FileNotFoundError, NotADirectoryError):
@@ -113,6 +112,16 @@ class Folders:
         except self._place.errors as error:
             if not isinstance(error, OSError) or error.errno not in _NOT_EMPTY:
                 raise _failed("remove", full, error) from error
+
+    def _remove_empty_hdfs(self, full: str) -> None:
+        if self._fs.ls(full):
+            return
+        try:
+            self._fs.rmdir(full)
+        except RuntimeError:
+            if not self._fs.ls(full):
+                raise
+            # somebody has put something there meanwhile, and HDFS has refused
 
     def _list_remote(self, full: str) -> list[Entry]:
         found = {entry["name"].rstrip("/"): entry["type"] == "directory" for entry in self._fs.ls(full, detail=True)}

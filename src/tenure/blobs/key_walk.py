@@ -4,6 +4,8 @@ What is below a folder is one sequence of keys there, so whoever stops in it can
 single piece again. It is divided by folders instead, level by level along the last key's path, as long as the folders
 that were seen had a page of keys each: smaller ones are cheaper to list together.
 
+What follows a beginning of small folders is not divided any more, however large it is.
+
 Promise: each key comes once, in one of the pieces, whatever the order is in which a server lists folders: nothing is
 compared but names that were seen. What is directly in one folder stays one piece. Memory grows with the budget.
 """

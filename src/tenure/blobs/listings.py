@@ -7,6 +7,7 @@ for here are read so. Where botocore does not offer its `before-parse` event, or
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
@@ -16,6 +17,7 @@ from xml.etree import ElementTree
 
 _KEYS: Final = "TenureKeys"
 _asked_here: ContextVar[bool] = ContextVar("asked_here", default=False)
+_teaching = threading.Lock()
 _taught: weakref.WeakSet[Any] = weakref.WeakSet()
 """The clients that know `_read_page`."""
 
@@ -29,9 +31,10 @@ class QuickListings:
     def ask(self, **request: Any) -> tuple[Sequence[tuple[str, int]], Mapping[str, Any]]:
         """One page of ListObjectsV2: keys and their sizes, and the answer without these. Raises as s3fs does."""
         self._fs.connect()
-        if self._fs.s3 not in _taught:
-            self._fs.s3.meta.events.register("before-parse.s3.ListObjectsV2", _read_page)
-            _taught.add(self._fs.s3)
+        with _teaching:  # all threads share one client
+            if self._fs.s3 not in _taught:
+                self._fs.s3.meta.events.register("before-parse.s3.ListObjectsV2", _read_page)
+                _taught.add(self._fs.s3)
         # s3fs works in a thread of its own, which takes over the context of the one that calls.
         token = _asked_here.set(True)
         try:
@@ -50,7 +53,7 @@ def _read_page(
     """Take the objects out of a page, before it is parsed."""
     if not _asked_here.get() or response_dict is None or customized_response_dict is None:
         return
-    if response_dict.get("status_code") != 200:
+    if response_dict.get("status_code") != 200 or _KEYS in customized_response_dict:
         return
     try:
         root = ElementTree.fromstring(response_dict["body"])

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -60,12 +59,18 @@ def reach(url: str, *, options: Mapping[str, Any] | None = None, what: str = "st
 def _hdfs(url: str, *, what: str) -> Place:
     """fsspec itself would take pyarrow's client, which needs Hadoop's native library on the machine."""
     try:
-        from hdfs_native.fsspec import HdfsFileSystem
+        from tenure.blobs.hdfs import Hdfs
     except ImportError as error:
         raise UsageError(f"{what} {url!r} cannot be used: {error}", fix="pip install 'tenure[hdfs]'") from error
-    where = urlsplit(url)
-    fs = HdfsFileSystem(host=where.hostname, port=where.port)
-    return Place(fs, where.path.rstrip("/"), is_local=False, is_s3=False, errors=(OSError, RuntimeError), is_hdfs=True)
+    authority, _, path = url.removeprefix("hdfs://").partition("/")
+    host, _, port = authority.partition(":")  # a nameservice may have capitals, which urllib would make small
+    try:
+        fs = Hdfs(host=host or None, port=int(port) if port else None)
+    except (ValueError, OSError, RuntimeError) as error:
+        raise UsageError(
+            f"{what} {url!r} cannot be used: {told(error)}", fix="use hdfs://namenode:8020/path"
+        ) from error
+    return Place(fs, f"/{path}".rstrip("/"), is_local=False, is_s3=False, errors=(OSError, RuntimeError), is_hdfs=True)
 
 
 def _s3_errors() -> tuple[type[Exception], ...]:

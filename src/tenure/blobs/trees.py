@@ -1,8 +1,9 @@
 """All files below some folders, in pieces that many processes can share: on a local disk, or on what fsspec reaches.
 
 Promise: symbolic links are listed as files and never followed, and a path with `..` in it is refused. Memory does not
-grow with the number of files on a local disk and on S3; elsewhere it does with the files of one folder. Folders go in
-the order of their names within one piece. What is gone meanwhile is passed over; whatever else fails is StorageError.
+grow with the number of files on a local disk, and on S3 with the budget only; elsewhere it does with the files of one
+folder. Folders go in the order of their names within one piece. What is gone meanwhile is passed over; whatever else
+fails is StorageError.
 Not promised: files whose names are no UTF-8; Tenure makes none.
 """
 

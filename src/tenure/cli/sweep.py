@@ -38,6 +38,7 @@ from tenure.settings import Settings, load_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tenure.spark.sinks.location import Location
     from tenure.spark.sweep.applying import Applied
     from tenure.spark.sweep.judging import Judge
     from tenure.spark.sweep.plan import Plan
@@ -115,7 +116,7 @@ def apply_(
         )
     meant = about.storage
     if table is not None:
-        meant = _absolute(table)
+        meant = _location(table).table
     elif settings.storage is not None and not about.table:
         meant = f"{settings.storage.rstrip('/')}/{about.scope}"
     with _spark(master, conf) as start, _bar() as bar:
@@ -167,6 +168,12 @@ def _plan(url: str) -> Plan:
     return Plan(_absolute(url))
 
 
+def _location(table: str) -> Location:
+    from tenure.spark.sinks.location import Location
+
+    return Location.of(table)
+
+
 def _absolute(path_or_url: str) -> str:
     return path_or_url if "://" in path_or_url else os.path.abspath(path_or_url)
 
@@ -188,8 +195,6 @@ def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settin
 
     if table is None:
         return storage_target(scope=scope, storage=storage, see=lambda: see(office_now(store, scope)))
-    from tenure.spark.sinks.location import Location
-
     try:
         from tenure.spark.sinks import delta_sweep
     except ModuleNotFoundError as error:
@@ -197,7 +202,7 @@ def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settin
             f"--table needs the Python package {error.name!r}, which is not installed",
             fix="pip install 'tenure[delta]'",
         ) from error
-    location = Location.of(table)
+    location = _location(table)
     return Target(scope, location.table, (delta_sweep.staged_in(scope),), look, table=True)
 
 

@@ -2,7 +2,7 @@
 asked once for a folder, by tasks.
 
 Promise (I8): `look` is called when everything was listed; it reads what is planned, and then the table's log. Of the
-log's files the driver keeps 16 bytes each. Only attempts of earlier epochs than the newest go, of queries of this
+log's attempts the driver keeps 16 bytes each. Only attempts of earlier epochs than the newest go, of queries of this
 scope, under ids that are in its own run directories. Not promised: that empty folders go in which no attempt is: the
 leader's sweep removes them.
 """
@@ -115,7 +115,7 @@ def look(location: Location, *, scope: str, epoch: int, holder: str, queries: Ma
                 )
             return StagedSeen(scope, epoch, holder, location, known, pa.array([], _ID), None)
         remembered = Remembered.of(table, location.filesystem({}))
-        return StagedSeen(scope, epoch, holder, location, known, _binary(attempts_named(table)), remembered)
+        return StagedSeen(scope, epoch, holder, location, known, _binary(attempts_named(table).unique()), remembered)
     except (DeltaError, OSError) as error:
         raise StorageError(f"cannot look for staged files at {location}: {error}") from error
 
@@ -135,7 +135,7 @@ def _is_there(location: Location, folder: str) -> bool:
     return str(location.filesystem({}).get_file_info([folder])[0].type.name) != "NotFound"
 
 
-def _binary(attempts: pa.ChunkedArray) -> pa.Array:
+def _binary(attempts: pa.Array) -> pa.Array:
     """Hexadecimal names as bytes."""
     some = (attempts.slice(first, _SOME).to_pylist() for first in range(0, len(attempts), _SOME))
     return pa.concat_arrays([pa.array([], _ID), *(pa.array(map(bytes.fromhex, names), _ID) for names in some)])

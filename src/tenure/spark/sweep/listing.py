@@ -1,6 +1,5 @@
 """Lists a large tree by Spark, in rounds: each task lists up to a budget of files and gives back the folders that it
-did not get to, which are the pieces of the next round, so deep, flat and skewed trees are divided as they turn out. In
-S3 what is below a folder is a single sequence of keys, so there a piece is gone on with and not divided.
+did not get to, which are the pieces of the next round, so deep, flat and skewed trees are divided as they turn out.
 
 Promise: what is listed, and what is left, are Parquet files in the plan's folder; the driver holds their names only. Of
 a task that ran twice only what it returned counts.

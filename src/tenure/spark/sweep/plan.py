@@ -123,11 +123,14 @@ class Plan:
 
     def _put(self, path: str, data: bytes) -> None:
         """Write a file; it is there as a whole, or not at all."""
+        folder, _, name = path.rpartition("/")
+        hidden = f"{folder}/.{os.urandom(8).hex()}-{name}"  # its own: a task may run twice at a time
+        if self._place.is_hdfs:
+            self._fs.put_whole(hidden, path, data, overwrite=True)
+            return
         if not self._place.is_local:
             self._fs.pipe_file(path, data)
             return
-        folder, _, name = path.rpartition("/")
-        hidden = f"{folder}/.{os.urandom(8).hex()}-{name}"  # its own: a task may run twice at a time
         try:
             with open(hidden, "xb") as file:
                 file.write(data)

@@ -86,6 +86,7 @@ def make_plan(
         listing = Listing(start_spark(), plan, target.root, budget=budget, part=PART, on_progress=on_progress)
         with job_errors("listing"):
             listed = listing.run(left, found)
+            found.clear()
         judge = target.look()
         with job_errors("planning"):
             files, size = listing.write_plan(judge, sizes=sizes)
@@ -124,7 +125,7 @@ def check_records(seen: Seen, storage: str) -> Seen:
 
 def _begin(tree: Tree, pieces: Sequence[Rest], *, most: int) -> tuple[list[Listed], list[Rest]]:
     """About `most` of the files below these folders, and the folders that are left. Of a piece with one folder that is
-    too large, nothing is kept: it is listed as a whole, elsewhere."""
+    too large, or with too many folders left, nothing is kept: it is listed as a whole, elsewhere."""
     found: list[Listed] = []
     left: list[Rest] = []
     room = most
@@ -134,6 +135,9 @@ def _begin(tree: Tree, pieces: Sequence[Rest], *, most: int) -> tuple[list[Liste
         for one in tree.walk([piece], budget=room):
             if isinstance(one, Rest):
                 rests.append(one)
+                if len(rests) > PART:
+                    some, rests = [], [piece]
+                    break
                 continue
             some.append(one)
             room -= len(one.names)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from tenure.spark.sweep.applying import FAILED, GONE, REMOVED
 from tenure.spark.sweep.plan import Plan
+from tenure.spark.sweep.removing import FAILED, GONE, REMOVED
 
 
 def summary(plan: Plan, *, shown: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A real HDFS on loopback: one NameNode and one DataNode, from Hadoop's own jar (`scripts/setup.sh hdfs`).
 
-Promise: `start` returns when a file can be written. Nothing but the folder is written to.
+Promise: `start` returns when a file can be written. Nothing is left outside the folder.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ class Hdfs(Servers):
             "dfs.datanode.ipc.address": f"127.0.0.1:{data_calls}",
         }
         folder.mkdir(parents=True, exist_ok=True)
-        commands = [_command(main, settings) for main in (_NAME_NODE, _DATA_NODE)]
-        subprocess.run([*commands[0], "-format", "-force"], check=True, capture_output=True)
+        (folder / "tmp").mkdir()
+        commands = [_command(main, settings, folder / "tmp") for main in (_NAME_NODE, _DATA_NODE)]
+        made = subprocess.run([*commands[0], "-format", "-force"], check=False, capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr[-2000:]
         self.nodes = tuple(
             ServerProcess(command, log=folder / f"log{number}") for number, command in enumerate(commands)
         )
@@ -65,10 +67,10 @@ class Hdfs(Servers):
         return True
 
 
-def _command(main: str, settings: Mapping[str, str]) -> list[str]:
+def _command(main: str, settings: Mapping[str, str], scratch: Path) -> list[str]:
     """`main` with settings, from the jar of the tests and those that PySpark brings."""
     folder = Path(os.environ.get("TENURE_TEST_HDFS") or Path(sys.prefix) / "hdfs" / "jars")
     found = sorted(folder.glob(f"*{_JARS}"))
     need(bool(found), "HDFS", fix="run scripts/setup.sh hdfs, or set TENURE_TEST_HDFS to the folder of its jar")
     options = [part for name, value in settings.items() for part in ("-D", f"{name}={value}")]
-    return [java(), *_FLAGS, "-cp", f"{found[-1]}:{spark_jars()}", main, *options]
+    return [java(), *_FLAGS, f"-Djava.io.tmpdir={scratch}", "-cp", f"{found[-1]}:{spark_jars()}", main, *options]
