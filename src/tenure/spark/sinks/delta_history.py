@@ -1,17 +1,18 @@
 """What the log of a Delta table names, and named once: for whoever looks for what it never did.
 
-Promise: files that the table has lost are told as long as the log knows them, so `is_young` tells whether an attempt
-that it does not name can have been in the table ever. Memory grows with the files that the log names. Raises what
-delta-rs and pyarrow raise.
+Promise: files that the table has lost are told as long as the log knows them, by clocks up to a minute apart, so
+`is_young` tells whether an attempt that it does not name can have been in the table ever. Memory grows with the files
+that the log names. Raises what delta-rs and pyarrow raise, and ValueError: an entry of the log is none.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,8 @@ from pyarrow import fs
 from tenure.spark.sinks.location import Location
 from tenure.spark.sinks.staging import StagingPath
 
+_APART_S: Final = 60
+"""Clocks of machines may be so far apart."""
 _ATTEMPT = r"/b\d{12,}/(?P<attempt>[0-9a-f]{32})/"
 
 
@@ -33,10 +36,12 @@ def open_table(location: Location, options: Mapping[str, str]) -> DeltaTable | N
         return None
 
 
-def attempts_named(table: DeltaTable) -> pa.ChunkedArray:
+def attempts_named(table: DeltaTable, filesystem: Any) -> pa.ChunkedArray:
     """The attempts of which the log names a file, as strings, some more than once; also one that is no longer in the
-    table: who reads an older version needs it, until the table's VACUUM."""
-    had = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True)
+    table: who reads an older version needs it, until the table's VACUUM. `filesystem`: pyarrow's, with the table as
+    its root."""
+    # VACUUM passes over what was lost at a time that this machine's clock has not reached.
+    had = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True) + _lost_lately(filesystem)
     paths = (pa.table(table.get_add_actions(flatten=True))["path"], pa.chunked_array([pa.array(had, pa.string())]))
     found = [
         pc.struct_field(pc.extract_regex(some.cast(pa.string()), _ATTEMPT), "attempt").drop_null() for some in paths
@@ -44,9 +49,24 @@ def attempts_named(table: DeltaTable) -> pa.ChunkedArray:
     return pa.chunked_array([chunk for some in found for chunk in some.chunks], pa.string())
 
 
-def named_among(table: DeltaTable, attempts: Collection[str]) -> frozenset[str]:
-    """Those of these attempts of which the log names a file."""
-    found = attempts_named(table)
+def _lost_lately(filesystem: Any) -> list[str]:
+    """The files that the table has lost in the log's last minute."""
+    log = filesystem.get_file_info(fs.FileSelector("_delta_log", allow_not_found=True))
+    commits = [info for info in log if info.path.endswith(".json")]
+    newest_ns = max((info.mtime_ns or 0 for info in commits), default=0)
+    lines = [
+        line
+        for info in commits
+        if newest_ns - (info.mtime_ns or 0) <= _APART_S * 1e9
+        for line in filesystem.open_input_stream(info.path).read().splitlines()
+        if b'"remove"' in line
+    ]
+    return [action["remove"]["path"] for action in map(json.loads, lines) if "remove" in action]
+
+
+def named_among(table: DeltaTable, filesystem: Any, attempts: Collection[str]) -> frozenset[str]:
+    """Those of these attempts of which the log names a file. `filesystem`: as above."""
+    found = attempts_named(table, filesystem)
     return frozenset(found.filter(pc.is_in(found, value_set=pa.array(sorted(attempts), pa.string()))).to_pylist())
 
 

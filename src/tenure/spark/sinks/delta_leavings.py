@@ -51,7 +51,7 @@ class DeltaLeavings:
             found = self._listed()
             attempts = {path for path in map(StagingPath.parse, found) if path is not None}
             committed, lost = self._judged(attempts)
-        except (DeltaError, OSError) as error:
+        except (DeltaError, OSError, ValueError) as error:
             raise StorageError(f"cannot look for staged files at {self._location}: {error}") from error
         self._settle(found, committed)
         filled = {path.rpartition("/")[0] for path in found}
@@ -67,7 +67,7 @@ class DeltaLeavings:
             return known, set()
         planned = None if self._attempts.epoch is None else self._attempts.planned()
         table = open_table(self._location, self._options)
-        named = frozenset() if table is None else named_among(table, {path.attempt for path in attempts - known})
+        named = frozenset() if table is None else self._named(table, attempts - known)
         committed = self._committed = known | {path for path in attempts if path.attempt in named}
         seen = QuerySeen(planned, self._taken(table, planned))
         never = {path for path in attempts - committed if was_never_planned(path, seen)}
@@ -81,6 +81,9 @@ class DeltaLeavings:
         filesystem = self._location.filesystem(self._options)
         remembered = Remembered.of(table, filesystem)
         return {path for path in attempts if remembered.is_young(path, filesystem)}
+
+    def _named(self, table: DeltaTable, attempts: set[StagingPath]) -> frozenset[str]:
+        return named_among(table, self._location.filesystem(self._options), {path.attempt for path in attempts})
 
     def _taken(self, table: DeltaTable | None, planned: Planned | None) -> int:
         if table is None or planned is None:

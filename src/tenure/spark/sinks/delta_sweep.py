@@ -114,9 +114,10 @@ def look(location: Location, *, scope: str, epoch: int, holder: str, queries: Ma
                     fix="name a table that the pipeline writes to",
                 )
             return StagedSeen(scope, epoch, holder, location, known, pa.array([], _ID), None)
-        remembered = Remembered.of(table, location.filesystem({}))
-        return StagedSeen(scope, epoch, holder, location, known, _binary(attempts_named(table).unique()), remembered)
-    except (DeltaError, OSError) as error:
+        filesystem = location.filesystem({})
+        committed = _binary(attempts_named(table, filesystem).unique())
+        return StagedSeen(scope, epoch, holder, location, known, committed, Remembered.of(table, filesystem))
+    except (DeltaError, OSError, ValueError) as error:
         raise StorageError(f"cannot look for staged files at {location}: {error}") from error
 
 
