@@ -11,8 +11,9 @@ import pytest
 
 from tenure.blobs.filesystem import FileBlobs
 from tenure.blobs.folders import Entry, Folders
+from tenure.blobs.pieces import Rest
 from tenure.blobs.place import reach
-from tenure.blobs.trees import Listed, Rest, Tree
+from tenure.blobs.trees import Listed, Tree
 from tenure.clock import SystemClock
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.spark.sweep.applying import Applied, apply_plan

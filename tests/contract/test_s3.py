@@ -16,9 +16,10 @@ from tenure.blobs import key_walk, listings, objects
 from tenure.blobs.filesystem import FileBlobs
 from tenure.blobs.folders import Entry, Folders
 from tenure.blobs.objects import Objects
+from tenure.blobs.pieces import Rest
 from tenure.blobs.place import Place, reach
 from tenure.blobs.store import Blob
-from tenure.blobs.trees import Listed, Rest, Tree
+from tenure.blobs.trees import Listed, Tree
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.testing.servers import BUCKET, SeaweedFs
 from tests.s3 import CUT, DENY, HANG, LOSE, MISSING, PASS, SLOW_DOWN, Gate

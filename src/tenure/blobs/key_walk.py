@@ -13,21 +13,13 @@ compared but names that were seen. What is directly in one folder stays one piec
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from tenure.blobs.objects import AT_ONCE, Objects, Page
+from tenure.blobs.pieces import Rest
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """What is below a folder, behind the key `after` (empty: all of it), and was not listed."""
-
-    folder: str
-    after: str = ""
-
-
-def walk_keys(objects: Objects, folder: str, *, after: str, budget: int) -> Iterator[Page | Gap]:
+def walk_keys(objects: Objects, folder: str, *, after: str, budget: int) -> Iterator[Page | Rest]:
     """Pages of keys below a folder, behind `after` (empty: all); then, if there are more than about `budget`, what is
     left."""
     seen = _Seen(folder)
@@ -35,7 +27,7 @@ def walk_keys(objects: Objects, folder: str, *, after: str, budget: int) -> Iter
     last = after
     for page in objects.pages(folder, after=after):
         if left <= 0:
-            yield from (seen.divide(objects, last) if not after else [Gap(folder, last)])
+            yield from (seen.divide(objects, last) if not after else [Rest(folder, last)])
             return
         left -= len(page)
         if not after:
@@ -67,7 +59,7 @@ class _Seen:
                 folder, _, name = folder.rpartition("/")
                 names = [f"{name}/"]
 
-    def divide(self, objects: Objects, last: str) -> Iterator[Page | Gap]:
+    def divide(self, objects: Objects, last: str) -> Iterator[Page | Rest]:
         """All that comes behind the key `last`, in pieces."""
         for folder in self._way(last)[:-1]:
             names = self._names[folder] | {""}  # what stands for the folder itself
@@ -75,8 +67,8 @@ class _Seen:
                 new = [(path, size) for path, size in page if path.rpartition("/")[2] not in names]
                 if new:
                     yield new
-                yield from (Gap(one) for one in below if f"{one.rpartition('/')[2]}/" not in names)
-        yield Gap(self._way(last)[-1], last)
+                yield from (Rest(one) for one in below if f"{one.rpartition('/')[2]}/" not in names)
+        yield Rest(self._way(last)[-1], last)
 
     def _way(self, last: str) -> Sequence[str]:
         """The folders on the way to a key: first those in which it pays to list folder by folder, and then the one in

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Final
 
-from tenure.blobs.key_walk import Gap, walk_keys
+from tenure.blobs.key_walk import walk_keys
 from tenure.blobs.objects import Objects
+from tenure.blobs.pieces import Rest
 from tenure.blobs.place import reach, told
 from tenure.errors import StorageError, UsageError
 
@@ -42,14 +43,6 @@ class Listed:
     def paths(self) -> list[str]:
         """Below the root."""
         return [f"{self.folder}/{name}" if self.folder else name for name in self.names]
-
-
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """A folder that the budget did not reach; `after`: all paths up to this one were listed, empty: none."""
-
-    folder: str
-    after: str = ""
 
 
 def normal_url(url: str) -> str:
@@ -149,8 +142,8 @@ class Tree:
         """What is below a folder, whatever the folders there are; about `most` of it, and then the rest as pieces."""
         top = "" if "/" in piece.folder else f"{piece.folder}/"  # what stands for a folder that stays is no file
         for found in walk_keys(objects, piece.folder, after=piece.after, budget=most):
-            if isinstance(found, Gap):
-                yield Rest(found.folder, found.after)
+            if isinstance(found, Rest):
+                yield found
                 continue
             below = [key for key in found if key[0] not in ("", top)]
             for folder, keys in groupby(below, key=lambda key: key[0].rpartition("/")[0]):

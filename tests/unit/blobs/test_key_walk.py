@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.blobs import key_walk
-from tenure.blobs.key_walk import Gap, walk_keys
+from tenure.blobs.key_walk import walk_keys
+from tenure.blobs.pieces import Rest
 
 PAGE = 3
 
@@ -58,11 +59,11 @@ class Server:
 def rounds(server: Any, folder: str, *, budget: int) -> tuple[list[str], list[int]]:
     """All keys, and how many pieces each round left."""
     found: list[str] = []
-    gaps, left = [Gap(folder)], []
+    gaps, left = [Rest(folder)], []
     while gaps:
         told = [one for gap in gaps for one in walk_keys(server, gap.folder, after=gap.after, budget=budget)]
-        found += [key for page in told if not isinstance(page, Gap) for key, _ in page]
-        gaps = [one for one in told if isinstance(one, Gap)]
+        found += [key for page in told if not isinstance(page, Rest) for key, _ in page]
+        gaps = [one for one in told if isinstance(one, Rest)]
         left.append(len(gaps))
     return found, left
 

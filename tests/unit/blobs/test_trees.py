@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.blobs import trees
-from tenure.blobs.trees import Listed, Rest, Tree, normal_url
+from tenure.blobs.pieces import Rest
+from tenure.blobs.trees import Listed, Tree, normal_url
 from tenure.errors import StorageError, UsageError
 
 ROOTS = ("local", "memory")

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tenure.blobs.trees import Listed, Rest, Tree
+from tenure.blobs.pieces import Rest
+from tenure.blobs.trees import Listed, Tree
 from tenure.spark.sweep.judging import Judge, orphans_among, table_of
 from tenure.spark.sweep.plan import Plan
 

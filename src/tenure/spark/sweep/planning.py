@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from tenure.blobs.folders import Folders
-from tenure.blobs.trees import Listed, Rest, Tree
+from tenure.blobs.pieces import Rest
+from tenure.blobs.trees import Listed, Tree
 from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.cleanup.orphans import Seen
 from tenure.errors import UsageError

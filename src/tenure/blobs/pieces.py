@@ -1,0 +1,13 @@
+"""What a listing did not get to, for somebody else to go on with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A folder that the budget did not reach; `after`: all paths up to this one were listed, empty: none."""
+
+    folder: str
+    after: str = ""
