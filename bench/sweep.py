@@ -242,7 +242,7 @@ def main() -> int:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-bench-"))
         place = Path(folder)
         if arguments.s3:
-            stack.enter_context(sweep_s3.started(place / "s3"))
+            server = stack.enter_context(sweep_s3.started(place / "s3"))
         register()
         root = str(Path(__file__).resolve().parents[1])
         os.environ["PYTHONPATH"] = os.pathsep.join([for_workers(place / "site"), root])
@@ -262,6 +262,8 @@ def main() -> int:
                     (place / f"{shape}-s3").mkdir()
                     sweeps = Sweeps(place / f"{shape}-s3", spark)
                     one = sweep_s3.run(
+                        server,
+                        place / f"{shape}-s3",
                         shape,
                         arguments.s3,
                         plan=sweeps.plan,

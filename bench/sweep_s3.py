@@ -1,46 +1,82 @@
-"""The part of `bench.sweep` that is about S3: objects on a real server (SeaweedFS), swept by Tenure and by delta-rs."""
+"""The part of `bench.sweep` that is about S3: objects on a real server (SeaweedFS), swept by Tenure and by delta-rs.
+
+A million objects would take most of an hour to put. They are loaded as metadata instead, by the server's own
+`fs.meta.load`, with their one byte inside of it, which is where the server keeps what is small if it is told to. How
+such a file looks was read off one that `fs.meta.save` wrote: for each entry four bytes of length, and a message of
+Protocol Buffers, of whose fields those are written that a file needs.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import hashlib
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
-from fsspec.asyn import sync
 
 from bench.sweep_trees import SHAPES, kept
 from tenure.blobs.place import reach
 from tenure.testing.servers.seaweedfs import BUCKET, SeaweedFs, environment
 
-_AT_ONCE = 200
+_AT_ONCE = 16
+_BYTE = b"x"
+_ETAG = {1: b"Seaweed-X-Amz-ETag", 2: hashlib.md5(_BYTE).hexdigest().encode("ascii")}
+_MODE = 0o660
 
 
-def put_objects(url: str, shape: str, count: int) -> None:
-    """Small objects below a URL."""
-    place = reach(url)
-    names = [*kept(), *SHAPES[shape](count)]
+def load_objects(server: SeaweedFs, folder: Path, prefix: str, shape: str, count: int) -> None:
+    """Small objects below a prefix of the bucket."""
+    now = int(time.time())
+    attributes = _message({1: len(_BYTE), 2: now, 3: _MODE, 6: now})  # size, changed, mode, made
+    entry = b""
+    written = folder / "objects.meta"
+    with written.open("wb") as file:
+        for name in (*kept(), *SHAPES[shape](count)):
+            parent, _, last = f"/buckets/{BUCKET}/{prefix}/{name}".rpartition("/")
+            told = {1: last.encode("utf-8"), 4: attributes, 5: _message(_ETAG), 9: _BYTE}
+            entry = _message({1: parent.encode("utf-8"), 2: _message(told)})
+            file.write(len(entry).to_bytes(4, "big") + entry)
+        # The shell ends before those that it has begun are written.
+        file.write((len(entry).to_bytes(4, "big") + entry) * (2 * _AT_ONCE))
+    server.shell(f"fs.meta.load -v=false -concurrency={_AT_ONCE} {written}")
+    written.unlink()
 
-    async def some(names: list[str]) -> None:
-        await asyncio.gather(*(place.fs._pipe_file(f"{place.root}/{name}", b"x") for name in names))
 
-    for first in range(0, len(names), _AT_ONCE):
-        sync(place.fs.loop, some, names[first : first + _AT_ONCE])
+def _message(fields: Mapping[int, int | bytes]) -> bytes:
+    """Protocol Buffers: each field by its number."""
+    encoded = bytearray()
+    for number, value in fields.items():
+        if isinstance(value, int):
+            encoded += _varint(number << 3) + _varint(value)
+        else:
+            encoded += _varint(number << 3 | 2) + _varint(len(value)) + value
+    return bytes(encoded)
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 127:
+        encoded.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*encoded, number])
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[None]:
+def started(folder: Path) -> Iterator[SeaweedFs]:
     """A server for the block, which everything that is started in it reaches by its environment."""
     with SeaweedFs(folder) as server:
         os.environ.update({**environment(server.url), "AWS_ALLOW_HTTP": "true"})
-        yield
+        yield server
 
 
 def run(
+    server: SeaweedFs,
+    folder: Path,
     shape: str,
     count: int,
     *,
@@ -48,18 +84,23 @@ def run(
     delete: Callable[[str], object],
     seconds: Callable[[Callable[[], object]], float],
 ) -> dict[str, Any]:
-    """All figures, in seconds. `plan` and `delete` sweep a storage by its URL."""
+    """All figures, in seconds. `plan` and `delete` sweep a storage by its URL. A folder of the local disk."""
     found: dict[str, Any] = {}
     storage, table = f"s3://{BUCKET}/{shape}/storage", f"s3://{BUCKET}/{shape}/table"
-    put_objects(storage, shape, count)
+    load_objects(server, folder, f"{shape}/storage", shape, count)
     found["plan"] = seconds(lambda: plan(storage))
     found["delete"] = seconds(lambda: delete(storage))
     write_deltalake(table, pa.table({"n": [1]}))
-    put_objects(table, shape, count)
+    load_objects(server, folder, f"{shape}/table", shape, count)
 
     def vacuum(*, dry_run: bool) -> None:
-        DeltaTable(table).vacuum(retention_hours=0, dry_run=dry_run, enforce_retention_duration=False, full=True)
+        found = DeltaTable(table).vacuum(
+            retention_hours=0, dry_run=dry_run, enforce_retention_duration=False, full=True
+        )
+        assert len(found) == len([*kept()]) + count, len(found)
 
     found["delta_rs_plan"] = seconds(lambda: vacuum(dry_run=True))
     found["delta_rs_delete"] = seconds(lambda: vacuum(dry_run=False))
+    place = reach(storage)
+    assert len(place.fs.find(place.root)) == len([*kept()])
     return found

@@ -33,7 +33,9 @@ class QuickListings:
         self._fs.connect()
         with _teaching:  # all threads share one client
             if self._fs.s3 not in _taught:
-                self._fs.s3.meta.events.register("before-parse.s3.ListObjectsV2", _read_page)
+                # What is registered so comes before what botocore registers as `before-parse.s3.*`, which parses a page
+                # to see whether it is an error.
+                self._fs.s3.meta.events.register("before-parse.*.ListObjectsV2", _read_page)
                 _taught.add(self._fs.s3)
         # s3fs works in a thread of its own, which takes over the context of the one that calls.
         token = _asked_here.set(True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -48,6 +49,10 @@ class SeaweedFs(Servers):
             *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.localSocket={folder / 's3.sock'}"),
         ]
         self.nodes = (ServerProcess(command, log=folder / "log"),)
+        self._shell = (
+            *(command[0], "shell", f"-master=127.0.0.1:{master}.{master_grpc}"),
+            f"-filer=127.0.0.1:{filer}.{filer_grpc}",
+        )
 
     @property
     def url(self) -> str:
@@ -69,6 +74,11 @@ class SeaweedFs(Servers):
         finally:
             client.close()
         return True
+
+    def shell(self, line: str) -> str:
+        """What the server's own shell says to a line. Raises `subprocess.CalledProcessError`."""
+        done = subprocess.run(self._shell, input=f"{line}\nexit\n", capture_output=True, text=True, check=True)
+        return done.stdout
 
     def _client(self) -> Any:
         import botocore.session
