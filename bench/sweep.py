@@ -6,8 +6,8 @@ the same tree beside its one file (full listing; a dry run, and then not). Trees
 each contender is run once, the listings twice, of which the second counts: the first one fills the kernel's caches for
 all. A plan is made with the sizes of what goes, and without (`plan_names`). Further:
 
-- `--peers`: Iceberg's `remove_orphan_files` and Delta's `VACUUM` in Spark on the same trees. They need an older Spark,
-  which is installed in `build/bench/peers`, and packages from Maven Central.
+- `--peers SHAPE ...`: Iceberg's `remove_orphan_files` and Delta's `VACUUM` in Spark on the same trees. They need an
+  older Spark, which is installed in `build/bench/peers`, and packages from Maven Central.
 - `--s3 N`: N objects in a real S3 server, against delta-rs.
 - `--switch-over N ...`: a plan of N files (flat) and its application in one process, and by Spark with the start of its
   session.
@@ -52,6 +52,7 @@ from tenure.spark.sweep.planning import make_plan, storage_target
 
 SEEN = Seen(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
 PEERS = RESULTS / "peers"
+_PEERS = ("iceberg", "delta")
 
 
 @contextmanager
@@ -135,7 +136,7 @@ def vacuum(table: str, *, dry_run: bool) -> None:
     DeltaTable(table).vacuum(retention_hours=0, dry_run=dry_run, enforce_retention_duration=False, full=True)
 
 
-def by_peers(folder: Path, shape: str, count: int) -> dict[str, Any]:
+def by_peers(folder: Path, peers: list[str], shape: str, count: int) -> dict[str, Any]:
     """The figures of the peers in Spark, in seconds."""
     python = PEERS / "bin" / "python"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -144,7 +145,7 @@ def by_peers(folder: Path, shape: str, count: int) -> dict[str, Any]:
         run([sys.executable, "-m", "venv", str(PEERS)])
         run([str(python), "-m", "pip", "install", "--quiet", "pyspark==4.1.4"])
     found: dict[str, Any] = {}
-    for peer in ("iceberg", "delta"):
+    for peer in peers:
         place = folder / peer
         place.mkdir()
         command = [str(python), "-m", "bench.sweep_peers", peer, str(place), shape, str(count)]
@@ -212,7 +213,7 @@ def _jvms() -> list[int]:
 def ratios(found: dict[str, Any]) -> dict[str, float]:
     """Above 1: Tenure is faster. A peer's deleting is without its listing."""
     compared = {}
-    for peer in ("delta_rs", "iceberg", "delta"):
+    for peer in ("delta_rs", *_PEERS):
         if f"{peer}_plan" in found:
             compared[f"plan_vs_{peer}"] = found[f"{peer}_plan"] / found["plan"]
             if "plan_names" in found:
@@ -230,6 +231,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--shapes", nargs="*", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--peers", nargs="*", choices=SHAPES, default=[], help="shapes for the peers in Spark")
+    parser.add_argument("--peer", nargs="*", choices=_PEERS, default=list(_PEERS), help="which of them")
     parser.add_argument("--s3", type=int, default=0, help="objects in a real S3 server; 0: none")
     parser.add_argument("--s3-shapes", nargs="*", choices=SHAPES, default=["flat"], help="their shapes")
     parser.add_argument("--switch-over", nargs="*", type=int, default=[], help="files, here and by Spark")
@@ -256,7 +258,7 @@ def main() -> int:
                 (place / shape).mkdir()
                 found[shape] = on_disk(place / shape, spark, shape, arguments.files)
                 if shape in arguments.peers:
-                    found[shape] |= by_peers(place / shape, shape, arguments.files)
+                    found[shape] |= by_peers(place / shape, arguments.peer, shape, arguments.files)
                 console.print(f"{shape}: {found[shape]} {ratios(found[shape])}")
                 if arguments.s3 and shape in arguments.s3_shapes:
                     (place / f"{shape}-s3").mkdir()

@@ -276,8 +276,10 @@ def test_a_client_that_is_taught_twice_reads_its_pages(root: str) -> None:
 @pytest.mark.parametrize("budget", [1, 9, 10_000])
 def test_every_object_is_listed_once_page_by_page(root: str, monkeypatch: pytest.MonkeyPatch, budget: int) -> None:
     monkeypatch.setattr(objects, "AT_ONCE", 10)
-    monkeypatch.setattr(key_walk, "AT_ONCE", 10)
-    wanted = [f"blobs/{number:04d}" for number in range(25)] + ["blobs/a/1", "blobs/a/b/2", "blobs.not"]
+    monkeypatch.setattr(key_walk, "_WORTH", 1)
+    wanted = [f"blobs/{number:04d}" for number in range(25)]
+    wanted += [f"blobs/{name}/{number}" for name in ("a-b", "a.b", "0", "é x", "a%b", "z") for number in range(3)]
+    wanted += ["blobs/a/1", "blobs/a/b/2", "blobs.not"]
     put(root, *wanted)
     put_marker(root, "blobs")
     put_marker(root, "blobs/a/empty")

@@ -109,8 +109,20 @@ OF_STORAGE: Final = (
     Mutant(
         "keys-of-two-pieces",
         "what a walk has seen of a prefix is in the pieces that it leaves as well",
-        (Change("blobs/key_walk.py", """f"{one.rpartition('/')[2]}/" not in names""", "True"),),
+        (Change("blobs/key_walk.py", """f"{one}/" not in names""", "True"),),
         (WALKS + "test_each_key_comes_once", WALKS + "test_a_skewed_tree_is_divided_below_its_large_folder"),
+    ),
+    Mutant(
+        "keys-of-another-piece",
+        "whoever goes on behind a folder's last key takes what comes there, whoever's it is",
+        (Change("blobs/key_walk.py", "strange = child not in (None, name)", "strange = False"),),
+        (WALKS + "test_small_folders_of_several_pieces_come_once",),
+    ),
+    Mutant(
+        "keys-of-a-folder-to-do",
+        "a folder whose keys came behind those of another one stays to be done",
+        (Change("blobs/key_walk.py", "                del todo[child]\n", ""),),
+        (WALKS + "test_each_key_comes_once",),
     ),
     Mutant(
         "keys-of-no-piece",

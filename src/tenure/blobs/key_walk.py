@@ -1,39 +1,120 @@
 """Walks the keys below a folder in S3, a page of a thousand a call, and divides what a budget does not reach.
 
 What is below a folder is one sequence of keys there, so whoever stops in it can say where to go on; but that is a
-single piece again. It is divided by folders instead, level by level along the last key's path, as long as the folders
-that were seen had a page of keys each: smaller ones are cheaper to list together.
+single piece again. It is divided by folders instead, level by level along the last key's path, as long as the names
+that were seen had some keys each: to ask for the names then costs little beside asking for the keys. Folders that come
+one after the other are one piece as long as they are small, since a page may hold hundreds of them: what is behind the
+last key of the first one is asked for, until there is a key of another folder.
 
-What follows a beginning of small folders is not divided any more, however large it is.
-
-Promise: each key comes once, in one of the pieces, whatever the order is in which a server lists folders: nothing is
-compared but names that were seen. What is directly in one folder stays one piece. Memory grows with the budget.
+Promise: each key comes once, in one of the pieces, whatever the order is in which a server lists folders, if the keys
+of each come together: nothing is compared but names that were seen. What is directly in one folder stays one piece, and
+so does what follows a beginning of folders with next to nothing in them. Memory grows with the budget.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
-from tenure.blobs.objects import AT_ONCE, Objects, Page
+from tenure.blobs.objects import Objects, Page
 from tenure.blobs.pieces import Rest
 
+_WORTH = 4
+"""Keys for each name: from so many on it is worth it to ask for the names."""
+_PIECES = 16
+"""Into so many the folders that one page names are divided, or that are left of a piece, unless all are small."""
 
-def walk_keys(objects: Objects, folder: str, *, after: str, budget: int) -> Iterator[Page | Rest]:
-    """Pages of keys below a folder, behind `after` (empty: all); then, if there are more than about `budget`, what is
-    left."""
-    seen = _Seen(folder)
+
+def walk_keys(objects: Objects, piece: Rest, *, budget: int) -> Iterator[Page | Rest]:
+    """Pages of keys of a piece; then, if there are more than about `budget`, what is left."""
+    if piece.among:
+        yield from _walk_among(objects, piece, budget)
+        return
+    seen = _Seen(piece.folder)
+    left = budget
+    last = piece.after
+    for page in objects.pages(piece.folder, after=piece.after):
+        if left <= 0:
+            yield from (seen.divide(objects, last, budget) if not piece.after else [Rest(piece.folder, last)])
+            return
+        left -= len(page)
+        if not piece.after:
+            seen.add(page)
+        last = page[-1][0] if page else last
+        yield page
+
+
+def _walk_among(objects: Objects, piece: Rest, budget: int) -> Iterator[Page | Rest]:
+    """What is below some folders of one."""
+    todo = dict.fromkeys(piece.among)
+    left = budget
+    while todo and left > 0:
+        name = next(iter(todo))
+        del todo[name]
+        last = ""
+        for found in walk_keys(objects, Rest(_join(piece.folder, name)), budget=left):
+            if isinstance(found, Rest):
+                left = 0
+            elif found:
+                left -= len(found)
+                last = found[-1][0]
+            yield found
+        if last and todo and left > 0:
+            for found in _walk_on(objects, piece.folder, name, todo, after=last, budget=left):
+                left = 0 if isinstance(found, Rest) else left - len(found)
+                yield found
+    done = len(piece.among) - len(todo)
+    yield from _shares(piece.folder, list(todo), at_once=done * budget // (budget - left))
+
+
+def _walk_on(
+    objects: Objects, folder: str, name: str, todo: dict[str, None], *, after: str, budget: int
+) -> Iterator[Page | Rest]:
+    """What is below other folders of a folder, behind the last key of the one with a name, as long as they are those to
+    do, from which they are taken."""
+    seen: _Seen | None = None
     left = budget
     last = after
     for page in objects.pages(folder, after=after):
         if left <= 0:
-            yield from (seen.divide(objects, last) if not after else [Rest(folder, last)])
+            yield from seen.divide(objects, last, budget) if seen is not None else ()
             return
         left -= len(page)
-        if not after:
-            seen.add(page)
-        last = page[-1][0] if page else last
-        yield page
+        ours: list[tuple[str, int]] = []
+        strange = False
+        for child, below in groupby(page, key=lambda key: _child(key[0], folder)):
+            if child in todo:
+                del todo[child]
+                name, seen = child, _Seen(_join(folder, child))
+            strange = child not in (None, name)  # what lies in the folder itself was told when it was divided
+            if strange:
+                break
+            if child is not None and seen is not None:
+                keys = list(below)
+                seen.add(keys)
+                ours += keys
+                last = keys[-1][0]
+        if ours:
+            yield ours
+        if strange:
+            return
+
+
+def _shares(folder: str, names: Sequence[str], *, at_once: int) -> Iterator[Rest]:
+    """Folders directly in one, as pieces. `at_once`: so many are listed with one budget, as far as is known."""
+    each = max(1, at_once, -(-len(names) // _PIECES))
+    for first in range(0, len(names), each):
+        yield Rest(folder, among=tuple(names[first : first + each]))
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def _child(path: str, folder: str) -> str | None:
+    """The name of what a path goes through directly in a folder; None: it ends there."""
+    name, below, _ = (path[len(folder) + 1 :] if folder else path).partition("/")
+    return name if below else None
 
 
 class _Seen:
@@ -59,23 +140,29 @@ class _Seen:
                 folder, _, name = folder.rpartition("/")
                 names = [f"{name}/"]
 
-    def divide(self, objects: Objects, last: str) -> Iterator[Page | Rest]:
+    def divide(self, objects: Objects, last: str, budget: int) -> Iterator[Page | Rest]:
         """All that comes behind the key `last`, in pieces."""
-        for folder in self._way(last)[:-1]:
+        way = self._way(last)
+        for folder, large in pairwise(way):
+            # The folder that is on the way says nothing of the others.
+            others, keys = len(self._names[folder]) - 1, self._keys[folder] - self._keys[large]
             names = self._names[folder] | {""}  # what stands for the folder itself
             for page, below in objects.directly_in(folder):
                 new = [(path, size) for path, size in page if path.rpartition("/")[2] not in names]
                 if new:
                     yield new
-                yield from (Rest(one) for one in below if f"{one.rpartition('/')[2]}/" not in names)
-        yield Rest(self._way(last)[-1], last)
+                folders = [path.rpartition("/")[2] for path in below]
+                # A folder without a name at the root itself cannot be said; Tenure makes none.
+                folders = [one for one in folders if f"{one}/" not in names and (folder or one)]
+                yield from _shares(folder, folders, at_once=budget * others // max(1, keys))
+        yield Rest(way[-1], last)
 
     def _way(self, last: str) -> Sequence[str]:
         """The folders on the way to a key: first those in which it pays to list folder by folder, and then the one in
         which it is gone on behind the key."""
         found = [self._top]
         end = last.rpartition("/")[0]
-        while found[-1] != end and self._keys[found[-1]] >= AT_ONCE * len(self._names[found[-1]]):
+        while found[-1] != end and self._keys[found[-1]] >= _WORTH * len(self._names[found[-1]]):
             depth = found[-1].count("/") + 1 if found[-1] else 0
             found.append("/".join(end.split("/")[: depth + 1]))
         return found

@@ -141,7 +141,7 @@ class Tree:
     def _list_s3(self, objects: Objects, piece: Rest, most: int) -> Iterator[Listed | Rest]:
         """What is below a folder, whatever the folders there are; about `most` of it, and then the rest as pieces."""
         top = "" if "/" in piece.folder else f"{piece.folder}/"  # what stands for a folder that stays is no file
-        for found in walk_keys(objects, piece.folder, after=piece.after, budget=most):
+        for found in walk_keys(objects, piece, budget=most):
             if isinstance(found, Rest):
                 yield found
                 continue

@@ -15,8 +15,6 @@ from tenure.blobs import key_walk
 from tenure.blobs.key_walk import walk_keys
 from tenure.blobs.pieces import Rest
 
-PAGE = 3
-
 Order = Callable[[str], Any]
 
 
@@ -30,27 +28,38 @@ def by_folders(key: str) -> Any:
     return [part.encode() for part in key.split("/")]
 
 
+def backwards(key: str) -> Any:
+    """None that is known."""
+    return [[-ord(letter) for letter in part] for part in key.split("/")]
+
+
 @dataclass
 class Server:
     """What a server has, and how often it was asked."""
 
     keys: Sequence[str]
     order: Order = by_bytes
+    page: int = 3
     asked: list[str] = field(default_factory=list)
 
     def pages(self, folder: str, *, after: str = "") -> Iterator[list[tuple[str, int]]]:
+        assert not after or after in self.keys, "nobody knows where a server would put what it does not have"
         found = [key for key in self._below(folder) if not after or self.order(key) > self.order(after)]
-        for first in range(0, max(len(found), 1), PAGE):
+        for first in range(0, max(len(found), 1), self.page):
             self.asked.append(folder)
-            yield [(key, 1) for key in found[first : first + PAGE]]
+            yield [(key, 1) for key in found[first : first + self.page]]
 
     def directly_in(self, folder: str) -> Iterator[tuple[list[tuple[str, int]], list[str]]]:
-        self.asked.append(folder)
         prefix = f"{folder}/" if folder else ""
-        below = [key.removeprefix(prefix) for key in self._below(folder)]
-        files = [(f"{prefix}{name}", 1) for name in below if "/" not in name]
-        folders = dict.fromkeys(prefix + name.split("/", 1)[0] for name in below if "/" in name)
-        yield files, list(folders)
+        parts = [key.removeprefix(prefix).partition("/") for key in self._below(folder)]
+        names = list(dict.fromkeys(f"{name}{below}" for name, below, _ in parts))
+        for first in range(0, max(len(names), 1), self.page):
+            self.asked.append(folder)
+            some = [f"{prefix}{name}" for name in names[first : first + self.page]]
+            yield (
+                [(path, 1) for path in some if not path.endswith("/")],
+                [one[:-1] for one in some if one.endswith("/")],
+            )
 
     def _below(self, folder: str) -> list[str]:
         return sorted((key for key in self.keys if not folder or key.startswith(f"{folder}/")), key=self.order)
@@ -61,32 +70,33 @@ def rounds(server: Any, folder: str, *, budget: int) -> tuple[list[str], list[in
     found: list[str] = []
     gaps, left = [Rest(folder)], []
     while gaps:
-        told = [one for gap in gaps for one in walk_keys(server, gap.folder, after=gap.after, budget=budget)]
+        told = [one for gap in gaps for one in walk_keys(server, gap, budget=budget)]
         found += [key for page in told if not isinstance(page, Rest) for key, _ in page]
         gaps = [one for one in told if isinstance(one, Rest)]
         left.append(len(gaps))
     return found, left
 
 
-@pytest.fixture
-def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_walk, "AT_ONCE", PAGE)
+_NAMES = st.sampled_from(["a", "b", "a-b", "a.b", "z", "0", "é", ""])
+_PATHS = st.lists(_NAMES, min_size=1, max_size=4).map("/".join).filter(lambda path: path[:1] not in {"", "/"})
+_KEYS = st.lists(_PATHS, max_size=40, unique=True)
 
 
-_NAMES = st.sampled_from(["a", "b", "a-b", "a.b", "z", "0", "é"])
-_KEYS = st.lists(st.lists(_NAMES, min_size=1, max_size=4).map("/".join), max_size=40, unique=True)
-
-
-@given(_KEYS, st.sampled_from([by_bytes, by_folders]), st.integers(1, 12), st.sampled_from(["", "t", "t/u"]))
-def test_each_key_comes_once(names: list[str], order: Order, budget: int, folder: str) -> None:
+@given(
+    _KEYS,
+    st.sampled_from([by_bytes, by_folders, backwards]),
+    st.integers(1, 12),
+    st.sampled_from(["", "t", "t/u"]),
+    st.tuples(st.sampled_from([1, 2, 16]), st.sampled_from([0, 2])),
+)
+def test_each_key_comes_once(names: list[str], order: Order, budget: int, folder: str, how: tuple[int, int]) -> None:
     keys = [f"{folder}/{name}" if folder else name for name in names]
     server = Server([*keys, "other/x", "t.x"] if folder else keys, order)
-    with patch.object(key_walk, "AT_ONCE", 1):  # every folder is worth a piece
+    with patch.object(key_walk, "_PIECES", how[0]), patch.object(key_walk, "_WORTH", how[1]):
         found, _ = rounds(server, folder, budget=budget)
     assert sorted(found) == sorted(keys)
 
 
-@pytest.mark.usefixtures("small_pages")
 def test_a_skewed_tree_is_divided_below_its_large_folder() -> None:
     keys = [f"runs/q/big/state/{part}/{number:03d}" for part in range(6) for number in range(20)]
     keys += ["runs/q/big/state/last", "runs/q/big/last", "runs/q/small/0", "runs/r/0"]
@@ -95,8 +105,28 @@ def test_a_skewed_tree_is_divided_below_its_large_folder() -> None:
     assert left[0] == 7, "the rest of the second part, four more parts, and the two small ones"
 
 
-@pytest.mark.usefixtures("small_pages")
-def test_small_folders_are_not_listed_one_by_one() -> None:
+@pytest.mark.parametrize("order", [by_bytes, by_folders, backwards])
+def test_small_folders_of_several_pieces_come_once(order: Order) -> None:
+    keys = [f"runs/{name}/{number}" for name in "abcdefghijklmnopqrst" for number in range(2)]
+    with patch.object(key_walk, "_PIECES", 2), patch.object(key_walk, "_WORTH", 1):
+        found, left = rounds(Server(keys, order), "runs", budget=6)
+    assert sorted(found) == sorted(keys)
+    assert left[0] > 2, "there are several"
+
+
+@pytest.mark.parametrize(("place", "times"), [("000", 4), ("500", 2), ("999", 2)])
+def test_small_folders_are_not_listed_one_by_one_wherever_a_large_one_is(place: str, times: int) -> None:
+    """One that comes first tells nothing of the others."""
+    small = [f"runs/q/{number:03d}/{part}/{file}" for number in range(1, 999) for part in "ab" for file in range(3)]
+    keys = [*small, *(f"runs/q/{place}-large/{part}/{file:03d}" for part in range(20) for file in range(300))]
+    server = Server(keys, page=100)
+    found, left = rounds(server, "runs", budget=1500)
+    assert sorted(found) == sorted(keys)
+    assert max(left) > 4, "it is divided"
+    assert len(server.asked) < times * len(keys) / 100
+
+
+def test_what_follows_folders_with_next_to_nothing_is_not_divided() -> None:
     server = Server([f"runs/q/{number:03d}/0" for number in range(60)])
     found, left = rounds(server, "runs", budget=9)
     assert len(found) == 60
@@ -104,7 +134,6 @@ def test_small_folders_are_not_listed_one_by_one() -> None:
     assert len(server.asked) < 30
 
 
-@pytest.mark.usefixtures("small_pages")
 def test_what_is_directly_in_one_folder_stays_one_piece() -> None:
     found, left = rounds(Server([f"blobs/e1/{number:03d}" for number in range(60)]), "blobs", budget=9)
     assert len(found) == 60

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER: Final = "listing"
-_REST: Final = pa.schema([("folder", pa.string()), ("after", pa.string())])
+_REST: Final = pa.schema([("folder", pa.string()), ("after", pa.string()), ("among", pa.list_(pa.string()))])
 _FIRST: Final = 10
 """The first round, in which little is known to be divided, has a budget that is so many times smaller."""
 
@@ -159,7 +159,7 @@ def _list(
     """What a task does: list its folders; return the parts that it wrote, and that of the folders that are left."""
     plan = Plan(url)
     pieces = [
-        Rest(row["folder"], row["after"])
+        Rest(row["folder"], row["after"], tuple(row["among"]))
         for one in slices
         for row in plan.read(FOLDER, one.part).slice(one.first, one.rows).to_pylist()
     ]
@@ -185,8 +185,7 @@ def _write_listed(plan: Plan, found: Iterator[Listed | Rest], rests: list[Rest],
 
 
 def _write_rests(plan: Plan, rests: Sequence[Rest]) -> Part:
-    columns = [pa.array([one.folder for one in rests]), pa.array([one.after for one in rests])]
-    return _write(plan, pa.table(columns, schema=_REST))
+    return _write(plan, pa.Table.from_pylist([asdict(one) for one in rests], schema=_REST))
 
 
 def _write(plan: Plan, rows: pa.Table) -> Part:
