@@ -25,6 +25,8 @@ from tenure.spark.sinks.staging import StagingPath
 
 _APART_S: Final = 60
 """Clocks of machines may be so far apart."""
+_PATHS = pa.large_string()
+"""They may be more than the 2 GiB that an array of the other strings can have."""
 _ATTEMPT = r"/b\d{12,}/(?P<attempt>[0-9a-f]{32})/"
 
 
@@ -42,11 +44,10 @@ def attempts_named(table: DeltaTable, filesystem: Any) -> pa.ChunkedArray:
     its root."""
     # VACUUM passes over what was lost at a time that this machine's clock has not reached.
     had = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True) + _lost_lately(filesystem)
-    paths = (pa.table(table.get_add_actions(flatten=True))["path"], pa.chunked_array([pa.array(had, pa.string())]))
-    found = [
-        pc.struct_field(pc.extract_regex(some.cast(pa.string()), _ATTEMPT), "attempt").drop_null() for some in paths
-    ]
-    return pa.chunked_array([chunk for some in found for chunk in some.chunks], pa.string())
+    has = pa.table(table.get_add_actions(flatten=True))["path"]
+    paths = (has.cast(_PATHS), pa.chunked_array([pa.array(had, _PATHS)]))
+    found = [pc.struct_field(pc.extract_regex(some, _ATTEMPT), "attempt").drop_null() for some in paths]
+    return pa.chunked_array([chunk for some in found for chunk in some.chunks], _PATHS).cast(pa.string())
 
 
 def _lost_lately(filesystem: Any) -> list[str]:

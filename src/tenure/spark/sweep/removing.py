@@ -30,7 +30,7 @@ RETRY: Final = exponential_delay(initial=timedelta(milliseconds=200), maximum=ti
 """How often one call is tried against a storage that is busy."""
 
 REMOVED, GONE, FAILED = "removed", "gone", "failed"
-CALLS: Final = 4
+CALLS: Final = 8
 """Calls to an object store at a time, of one task."""
 _STAYS: Final = {RUNS: 2, REHEARSALS: 1, BLOBS: 1}
 """Folders above this depth stay, as in the leader's sweep: somebody who starts may just need them."""
