@@ -63,8 +63,9 @@ def _walk_among(objects: Objects, piece: Rest, budget: int) -> Iterator[Page | R
             for found in _walk_on(objects, piece.folder, name, todo, after=last, budget=left):
                 left = 0 if isinstance(found, Rest) else left - len(found)
                 yield found
-    done = len(piece.among) - len(todo)
-    yield from _shares(piece.folder, list(todo), at_once=done * budget // (budget - left))
+    if todo:
+        done = len(piece.among) - len(todo)
+        yield from _shares(piece.folder, list(todo), at_once=done * budget // (budget - left))
 
 
 def _walk_on(

@@ -140,12 +140,12 @@ class Tree:
 
     def _list_s3(self, objects: Objects, piece: Rest, most: int) -> Iterator[Listed | Rest]:
         """What is below a folder, whatever the folders there are; about `most` of it, and then the rest as pieces."""
-        top = "" if "/" in piece.folder else f"{piece.folder}/"  # what stands for a folder that stays is no file
         for found in walk_keys(objects, piece, budget=most):
             if isinstance(found, Rest):
                 yield found
                 continue
-            below = [key for key in found if key[0] not in ("", top)]
+            # What stands for a folder directly in the root, which stays, is no file.
+            below = [key for key in found if key[0].find("/") != len(key[0]) - 1]
             for folder, keys in groupby(below, key=lambda key: key[0].rpartition("/")[0]):
                 some = list(keys)
                 yield Listed(folder, [path.rpartition("/")[2] for path, _ in some], [size for _, size in some])

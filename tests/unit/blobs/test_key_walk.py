@@ -126,6 +126,14 @@ def test_small_folders_are_not_listed_one_by_one_wherever_a_large_one_is(place: 
     assert len(server.asked) < times * len(keys) / 100
 
 
+@pytest.mark.parametrize(("names", "found"), [(("a", "b"), []), (("a", "c", "d"), [("runs/c/0", 1)])])
+def test_folders_that_are_gone_meanwhile_are_nothing(names: tuple[str, ...], found: list[tuple[str, int]]) -> None:
+    server: Any = Server(["runs/c/0"])
+    told = list(walk_keys(server, Rest("runs", among=names), budget=9))
+    assert [key for page in told if not isinstance(page, Rest) for key in page] == found
+    assert not any(isinstance(one, Rest) for one in told)
+
+
 def test_what_follows_folders_with_next_to_nothing_is_not_divided() -> None:
     server = Server([f"runs/q/{number:03d}/0" for number in range(60)])
     found, left = rounds(server, "runs", budget=9)
