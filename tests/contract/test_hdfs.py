@@ -19,6 +19,7 @@ from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.spark.sweep.applying import Applied, apply_plan
 from tenure.spark.sweep.plan import Plan
 from tenure.spark.sweep.planning import make_plan, storage_target
+from tenure.spark.sweep.removing import GONE, REMOVED, remover
 from tenure.testing.servers import Hdfs, installed
 from tests.contract.test_s3_sweeps import NEEDED, ORPHANS, SEEN
 
@@ -122,6 +123,15 @@ def test_what_nobody_needs_is_planned_and_removed(hdfs: Hdfs, root: str) -> None
     assert files(root) == NEEDED
     assert [one.name for one in Folders(root).entries("blobs")] == ["e00000003"], "with its folders"
     assert apply_plan(plan, storage=root, start_spark=no_spark, clock=SystemClock()) == done
+
+
+def test_what_is_gone_is_not_told_to_be_removed(root: str) -> None:
+    put(root, "a/1")
+    removes = remover(root, clock=SystemClock())
+    assert [list(removes.remove(["a/1", "a/2"])) for _ in range(2)] == [
+        [(REMOVED, ""), (GONE, "")],
+        [(GONE, ""), (GONE, "")],
+    ]
 
 
 def test_names_are_taken_as_they_are(root: str) -> None:

@@ -6,6 +6,8 @@ take `a;b`, `a#b` and `a?b` for `a`. `rename` is atomic.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from typing import Final
 
@@ -22,6 +24,11 @@ class Hdfs(HdfsFileSystem):
         if path.startswith("hdfs://"):
             path = "/" + path.removeprefix("hdfs://").partition("/")[2]
         return path or cls.root_marker
+
+    def rm_file(self, path: str) -> None:
+        """Raises FileNotFoundError: there is none."""
+        if not self.client.delete(self._strip_protocol(path), False):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def put_whole(self, hidden: str, path: str, data: bytes, *, overwrite: bool) -> None:
         """Write a file, which is there as a whole or not at all. `hidden`: a path beside it that nobody else has."""
