@@ -211,14 +211,17 @@ def _jvms() -> list[int]:
 
 
 def ratios(found: dict[str, Any]) -> dict[str, float]:
-    """Above 1: Tenure is faster. A peer's deleting is without its listing."""
+    """Above 1: Tenure is faster. A peer's deleting is without its listing; `both` is a plan and its application."""
     compared = {}
     for peer in ("delta_rs", *_PEERS):
         if f"{peer}_plan" in found:
             compared[f"plan_vs_{peer}"] = found[f"{peer}_plan"] / found["plan"]
             if "plan_names" in found:
                 compared[f"plan_names_vs_{peer}"] = found[f"{peer}_plan"] / found["plan_names"]
-            compared[f"delete_vs_{peer}"] = (found[f"{peer}_delete"] - found[f"{peer}_plan"]) / found["delete"]
+            both = found[f"{peer}_delete"]
+            compared[f"both_vs_{peer}"] = both / (found["plan"] + found["delete"])
+            if both > found[f"{peer}_plan"]:  # or it lists in another way than in its dry run
+                compared[f"delete_vs_{peer}"] = (both - found[f"{peer}_plan"]) / found["delete"]
     if "find" in found:
         compared["plan_vs_find"] = found["find"] / found["plan"]
         compared["delete_vs_rmtree"] = found["rmtree"] / found["delete"]
