@@ -49,7 +49,9 @@ def files(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
-def make(storage: Path, folder: Path, start: Callable[[], SparkSession], told: list[Progress]) -> Plan:
+def make(
+    storage: Path, folder: Path, start: Callable[[], SparkSession], told: list[Progress], *, small: int = 1
+) -> Plan:
     plan = Plan(str(folder))
     planning.make_plan(
         plan,
@@ -57,7 +59,7 @@ def make(storage: Path, folder: Path, start: Callable[[], SparkSession], told: l
         now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
         start_spark=start,
         on_progress=told.append,
-        small=1,
+        small=small,
         budget=10,
     )
     return plan
@@ -100,6 +102,19 @@ def test_a_large_tree_is_planned_and_removed_and_goes_on_after_a_crash(
     assert files(storage) == set(NEEDED)
     assert [path.name for path in (storage / "runs" / "q").iterdir()] == [KEPT.rsplit("/", 1)[-1]]
     assert [path.name for path in (storage / "blobs").iterdir()] == ["e00000003"]
+
+
+def test_a_large_folder_that_the_driver_has_begun_is_listed_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "PART", 50)
+    for path in (*FLAT, *NEEDED):
+        (tmp_path / "storage" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "storage" / path).touch()
+    told: list[Progress] = []
+    plan = make(tmp_path / "storage", tmp_path / "plan", lambda: spark, told, small=100)
+    assert (plan.about().listed, plan.about().files) == (len(FLAT) + len(NEEDED), len(FLAT))
+    assert told[0].files >= len(FLAT), "and not once more by a task"
 
 
 def test_a_job_that_fails_is_one_line(

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 FOLDER: Final = "listing"
 _REST: Final = pa.schema([("folder", pa.string()), ("after", pa.string()), ("among", pa.list_(pa.string()))])
 _FIRST: Final = 10
-"""The first round, in which little is known to be divided, has a budget that is so many times smaller."""
+"""The first round of tasks, in which little is known to be divided, has a budget that is so many times smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a listing is."""
+    """How far a listing is. What the driver finds before there are tasks is its first round."""
 
     round: int
     files: int
@@ -78,27 +78,32 @@ class Listing:
         self._on_progress = on_progress
         self._parts: list[Part] = []
 
-    def run(self, pieces: Sequence[Rest], found: Sequence[Listed] = ()) -> int:
-        """List everything below these folders; return how many files that are, with those that were `found` before."""
-        self._parts += _write_listed(self._plan, iter(found), [], part=self._part)
+    def run(self, found: Iterator[Listed | Rest]) -> int:
+        """List everything below the folders that are among what was `found`; return how many files that are, with those
+        that were found."""
+        parts, left = _write_all(self._plan, found, part=self._part)
         tasks = 4 * self._context.defaultParallelism
-        left = [_write_rests(self._plan, pieces)]
-        number = 0
+        number = 1
         url, storage, part = self._plan.url, self._storage, self._part
+        self._keep(number, parts, left)
         while left:
             number += 1
-            budget = self._budget if number > 1 else max(1, self._budget // _FIRST)
+            budget = self._budget if number > 2 else max(1, self._budget // _FIRST)
 
-            def work(slices: Sequence[_Slice], budget: int = budget) -> tuple[list[Part], Part | None]:
+            def work(slices: Sequence[_Slice], budget: int = budget) -> tuple[list[Part], list[Part]]:
                 return _list(url, storage, slices, budget=budget, part=part)
 
             shares = _shares(left, tasks)
             done = self._context.parallelize(shares, len(shares)).map(work).collect()
-            self._parts += chain.from_iterable(parts for parts, _ in done)
-            left = [rest for _, rest in done if rest is not None]
-            files = sum(one.rows for one in self._parts)
-            self._on_progress(Progress(number, files, sum(one.rows for one in left)))
+            parts = list(chain.from_iterable(parts for parts, _ in done))
+            left = list(chain.from_iterable(rests for _, rests in done))
+            self._keep(number, parts, left)
         return sum(one.rows for one in self._parts)
+
+    def _keep(self, number: int, parts: Sequence[Part], left: Sequence[Part]) -> None:
+        self._parts += parts
+        files = sum(one.rows for one in self._parts)
+        self._on_progress(Progress(number, files, sum(one.rows for one in left)))
 
     def write_plan(self, judge: Judge, *, sizes: bool) -> tuple[int, int | None]:
         """Write what goes; return how many files that are, and their bytes. `sizes`: ask for those of which the
@@ -111,7 +116,8 @@ class Listing:
             return _judge(url, storage, name, judge, sizes=sizes)
 
         names = [one.name for one in self._parts]
-        counts = self._context.parallelize(names, len(names)).map(work).collect()
+        tasks = min(len(names), 4 * self._context.defaultParallelism)
+        counts = self._context.parallelize(names, tasks).map(work).collect()
         return together(counts)
 
 
@@ -153,35 +159,41 @@ def _shares(left: Sequence[Part], tasks: int) -> list[list[_Slice]]:
     return shares
 
 
-def _list(
-    url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part: int
-) -> tuple[list[Part], Part | None]:
-    """What a task does: list its folders; return the parts that it wrote, and that of the folders that are left."""
+def _list(url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part: int) -> tuple[list[Part], list[Part]]:
+    """What a task does: list its folders; return the parts that it wrote, and those of the folders that are left."""
     plan = Plan(url)
     pieces = [
         Rest(row["folder"], row["after"], tuple(row["among"]))
         for one in slices
         for row in plan.read(FOLDER, one.part).slice(one.first, one.rows).to_pylist()
     ]
-    rests: list[Rest] = []
-    parts = list(_write_listed(plan, Tree(storage).walk(pieces, budget=budget), rests, part=part))
-    return parts, _write_rests(plan, rests) if rests else None
+    return _write_all(plan, Tree(storage).walk(pieces, budget=budget), part=part)
 
 
-def _write_listed(plan: Plan, found: Iterator[Listed | Rest], rests: list[Rest], *, part: int) -> Iterator[Part]:
+def _write_all(plan: Plan, found: Iterator[Listed | Rest], *, part: int) -> tuple[list[Part], list[Part]]:
+    """Write down what is found; return the parts with files, and those with folders that are left."""
+    parts: list[Part] = []
+    left: list[Part] = []
     some: list[Listed] = []
+    rests: list[Rest] = []
     rows = 0
     for one in found:
         if isinstance(one, Rest):
             rests.append(one)
-            continue
-        some.append(one)
-        rows += len(one.names)
+        else:
+            some.append(one)
+            rows += len(one.names)
         if rows >= part:
-            yield _write(plan, table_of(some))
+            parts.append(_write(plan, table_of(some)))
             some, rows = [], 0
+        if len(rests) >= part:
+            left.append(_write_rests(plan, rests))
+            rests = []
     if some:
-        yield _write(plan, table_of(some))
+        parts.append(_write(plan, table_of(some)))
+    if rests:
+        left.append(_write_rests(plan, rests))
+    return parts, left
 
 
 def _write_rests(plan: Plan, rests: Sequence[Rest]) -> Part:

@@ -6,7 +6,7 @@ listed here, a larger one by Spark (`listing.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -72,12 +72,15 @@ def make_plan(
     """
     plan.begin()
     tree = Tree(target.root)
-    found, left = _begin(tree, [Rest(folder) for folder in target.folders], most=small)
-    if not left:
-        listed = sum(len(one.names) for one in found)
+    walk = tree.walk([Rest(folder) for folder in target.folders], budget=small)
+    found, whole = _begin(walk, most=small)
+    if whole:
+        listed = sum(len(one.names) for one in found if isinstance(one, Listed))
         on_progress(Progress(1, listed, 0))
         judge = target.look()
-        orphans = orphans_among(table_of(found), judge, sizes=tree.sizes if sizes else None)
+        orphans = orphans_among(
+            table_of([one for one in found if isinstance(one, Listed)]), judge, sizes=tree.sizes if sizes else None
+        )
         written = [
             write_orphans(plan, f"{number:06d}", orphans.slice(first, PART))
             for number, first in enumerate(range(0, orphans.num_rows, PART))
@@ -86,8 +89,7 @@ def make_plan(
     else:
         listing = Listing(start_spark(), plan, target.root, budget=budget, part=PART, on_progress=on_progress)
         with job_errors("listing"):
-            listed = listing.run(left, found)
-            found.clear()
+            listed = listing.run(_handed_over(found, walk))
         judge = target.look()
         with job_errors("planning"):
             files, size = listing.write_plan(judge, sizes=sizes)
@@ -124,27 +126,23 @@ def check_records(seen: Seen, storage: str) -> Seen:
     return seen
 
 
-def _begin(tree: Tree, pieces: Sequence[Rest], *, most: int) -> tuple[list[Listed], list[Rest]]:
-    """About `most` of the files below these folders, and the folders that are left. Of a piece with one folder that is
-    too large, or with too many folders left, nothing is kept: it is listed as a whole, elsewhere."""
-    found: list[Listed] = []
-    left: list[Rest] = []
+def _begin(walk: Iterator[Listed | Rest], *, most: int) -> tuple[list[Listed | Rest], bool]:
+    """What a walk finds first, about `most` files, and whether that is all there is."""
+    found: list[Listed | Rest] = []
     room = most
-    for piece in pieces:
-        some: list[Listed] = []
-        rests: list[Rest] = []
-        for one in tree.walk([piece], budget=room):
-            if isinstance(one, Rest):
-                rests.append(one)
-                if len(rests) > PART:
-                    some, rests = [], [piece]
-                    break
-                continue
-            some.append(one)
-            room -= len(one.names)
-            if room < -PART:
-                some, rests = [], [piece]
-                break
-        found += some
-        left += rests
-    return found, left
+    for one in walk:
+        found.append(one)
+        if isinstance(one, Rest):
+            return found, False
+        room -= len(one.names)
+        if room < -PART:
+            return found, False
+    return found, True
+
+
+def _handed_over(found: list[Listed | Rest], walk: Iterator[Listed | Rest]) -> Iterator[Listed | Rest]:
+    """What was found, which is not kept any more, and what else a walk finds."""
+    found.reverse()
+    while found:
+        yield found.pop()
+    yield from walk
