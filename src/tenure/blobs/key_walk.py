@@ -4,11 +4,11 @@ What is below a folder is one sequence of keys there, so whoever stops in it can
 single piece again. It is divided by folders instead, level by level along the last key's path, as long as the names
 that were seen had some keys each: to ask for the names then costs little beside asking for the keys. Folders that come
 one after the other are one piece as long as they are small, since a page may hold hundreds of them: what is behind the
-last key of the first one is asked for, until there is a key of another folder.
+last key of the first one is asked for, until there is a key of another folder. What is directly in one folder, and what
+follows a beginning of folders with next to nothing in them, is cut into ranges of keys (`key_ranges.py`).
 
 Promise: each key comes once, in one of the pieces, whatever the order is in which a server lists folders, if the keys
-of each come together: nothing is compared but names that were seen. What is directly in one folder stays one piece, and
-so does what follows a beginning of folders with next to nothing in them. Memory grows with the budget.
+of each come together: nothing is compared but names that were seen. Memory grows with the budget.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
+from tenure.blobs.key_ranges import PIECES, ranges, up_to
 from tenure.blobs.objects import Objects, Page
 from tenure.blobs.pieces import Rest
 
 _WORTH = 4
 """Keys for each name: from so many on it is worth it to ask for the names."""
-_PIECES = 16
-"""Into so many the folders that one page names are divided, or that are left of a piece, unless all are small."""
 
 
 def walk_keys(objects: Objects, piece: Rest, *, budget: int) -> Iterator[Page | Rest]:
@@ -32,16 +31,23 @@ def walk_keys(objects: Objects, piece: Rest, *, budget: int) -> Iterator[Page | 
         return
     seen = _Seen(piece.folder)
     left = budget
-    last = piece.after
-    for page in objects.pages(piece.folder, after=piece.after):
+    first = last = ""
+    for found in objects.pages(piece.folder, after=piece.after):
         if left <= 0:
-            yield from (seen.divide(objects, last, budget) if not piece.after else [Rest(piece.folder, last)])
+            if piece.after:
+                yield from ranges(objects, piece, first=first, last=last)
+            else:
+                yield from seen.divide(objects, last, budget)
             return
+        page, ends = up_to(found, piece.until)
         left -= len(page)
         if not piece.after:
             seen.add(page)
-        last = page[-1][0] if page else last
-        yield page
+        if page:
+            first, last = first or page[0][0], page[-1][0]
+            yield page
+        if ends:
+            return
 
 
 def _walk_among(objects: Objects, piece: Rest, budget: int) -> Iterator[Page | Rest]:
@@ -103,7 +109,7 @@ def _walk_on(
 
 def _shares(folder: str, names: Sequence[str], *, at_once: int) -> Iterator[Rest]:
     """Folders directly in one, as pieces. `at_once`: so many are listed with one budget, as far as is known."""
-    each = max(1, at_once, -(-len(names) // _PIECES))
+    each = max(1, at_once, -(-len(names) // PIECES))
     for first in range(0, len(names), each):
         yield Rest(folder, among=tuple(names[first : first + each]))
 
@@ -127,13 +133,17 @@ class _Seen:
         """Folder -> what was seen directly in it; folders end with `/`."""
         self._keys: dict[str, int] = {folder: 0}
         """Folder -> how many keys below it."""
+        self._first: dict[str, str] = {}
+        """Folder -> the first key below it."""
 
     def add(self, page: Page) -> None:
         for parent, keys in groupby(page, key=lambda key: key[0].rpartition("/")[0]):
-            names = [path.rpartition("/")[2] for path, _ in keys]
+            paths = [path for path, _ in keys]
+            names = [path.rpartition("/")[2] for path in paths]
             count = len(names)
             folder = parent
             while True:
+                self._first.setdefault(folder, paths[0])
                 self._names.setdefault(folder, set()).update(names)
                 self._keys[folder] = self._keys.get(folder, 0) + count
                 if folder in (self._top, ""):
@@ -156,7 +166,7 @@ class _Seen:
                 # A folder without a name at the root itself cannot be said; Tenure makes none.
                 folders = [one for one in folders if f"{one}/" not in names and (folder or one)]
                 yield from _shares(folder, folders, at_once=budget * others // max(1, keys))
-        yield Rest(way[-1], last)
+        yield from ranges(objects, Rest(way[-1]), first=self._first[way[-1]], last=last)
 
     def _way(self, last: str) -> Sequence[str]:
         """The folders on the way to a key: first those in which it pays to list folder by folder, and then the one in

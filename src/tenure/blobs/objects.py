@@ -40,6 +40,15 @@ class Objects:
         for found, _ in self._ask(folder, start):
             yield found
 
+    def next_path(self, folder: str, *, after: str) -> str:
+        """The first one below a folder that comes behind a path, which need not be there; empty: there is none, or the
+        path is none that can be asked for."""
+        if _UNSPEAKABLE.search(after):
+            return ""
+        prefix = f"{self._prefix}{folder}/" if folder else self._prefix
+        keys, _ = self._listings.ask(Bucket=self._bucket, Prefix=prefix, MaxKeys=1, StartAfter=f"{self._prefix}{after}")
+        return keys[0][0].removeprefix(self._prefix) if keys else ""
+
     def directly_in(self, folder: str) -> Iterator[tuple[Page, Sequence[str]]]:
         """The objects directly in a folder, and the folders there, as paths, a page at a time."""
         for found, page in self._ask(folder, {}, Delimiter="/"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenure.blobs import key_walk
+from tenure.blobs import key_ranges, key_walk
 from tenure.blobs.key_walk import walk_keys
 from tenure.blobs.pieces import Rest
 
@@ -41,6 +42,11 @@ class Server:
     order: Order = by_bytes
     page: int = 3
     asked: list[str] = field(default_factory=list)
+    gone: set[str] = field(default_factory=set)
+    """Those of the keys that it has no more."""
+
+    def __post_init__(self) -> None:
+        self.keys = sorted(self.keys, key=self.order)
 
     def pages(self, folder: str, *, after: str = "") -> Iterator[list[tuple[str, int]]]:
         assert not after or after in self.keys, "nobody knows where a server would put what it does not have"
@@ -48,6 +54,10 @@ class Server:
         for first in range(0, max(len(found), 1), self.page):
             self.asked.append(folder)
             yield [(key, 1) for key in found[first : first + self.page]]
+
+    def next_path(self, folder: str, *, after: str) -> str:
+        self.asked.append(folder)
+        return next((key for key in self._below(folder) if self.order(key) > self.order(after)), "")
 
     def directly_in(self, folder: str) -> Iterator[tuple[list[tuple[str, int]], list[str]]]:
         prefix = f"{folder}/" if folder else ""
@@ -62,7 +72,7 @@ class Server:
             )
 
     def _below(self, folder: str) -> list[str]:
-        return sorted((key for key in self.keys if not folder or key.startswith(f"{folder}/")), key=self.order)
+        return [key for key in self.keys if key not in self.gone and (not folder or key.startswith(f"{folder}/"))]
 
 
 def rounds(server: Any, folder: str, *, budget: int) -> tuple[list[str], list[int]]:
@@ -75,6 +85,12 @@ def rounds(server: Any, folder: str, *, budget: int) -> tuple[list[str], list[in
         gaps = [one for one in told if isinstance(one, Rest)]
         left.append(len(gaps))
     return found, left
+
+
+@contextmanager
+def pieces(number: int) -> Iterator[None]:
+    with patch.object(key_walk, "PIECES", number), patch.object(key_ranges, "PIECES", number):
+        yield
 
 
 _NAMES = st.sampled_from(["a", "b", "a-b", "a.b", "z", "0", "é", ""])
@@ -92,7 +108,7 @@ _KEYS = st.lists(_PATHS, max_size=40, unique=True)
 def test_each_key_comes_once(names: list[str], order: Order, budget: int, folder: str, how: tuple[int, int]) -> None:
     keys = [f"{folder}/{name}" if folder else name for name in names]
     server = Server([*keys, "other/x", "t.x"] if folder else keys, order)
-    with patch.object(key_walk, "_PIECES", how[0]), patch.object(key_walk, "_WORTH", how[1]):
+    with pieces(how[0]), patch.object(key_walk, "_WORTH", how[1]):
         found, _ = rounds(server, folder, budget=budget)
     assert sorted(found) == sorted(keys)
 
@@ -102,13 +118,13 @@ def test_a_skewed_tree_is_divided_below_its_large_folder() -> None:
     keys += ["runs/q/big/state/last", "runs/q/big/last", "runs/q/small/0", "runs/r/0"]
     found, left = rounds(Server(keys), "runs", budget=30)
     assert sorted(found) == sorted(keys)
-    assert left[0] == 7, "the rest of the second part, four more parts, and the two small ones"
+    assert left[0] == 8, "the rest of the second part in two ranges, four more parts, and the two small ones"
 
 
 @pytest.mark.parametrize("order", [by_bytes, by_folders, backwards])
 def test_small_folders_of_several_pieces_come_once(order: Order) -> None:
     keys = [f"runs/{name}/{number}" for name in "abcdefghijklmnopqrst" for number in range(2)]
-    with patch.object(key_walk, "_PIECES", 2), patch.object(key_walk, "_WORTH", 1):
+    with pieces(2), patch.object(key_walk, "_WORTH", 1):
         found, left = rounds(Server(keys, order), "runs", budget=6)
     assert sorted(found) == sorted(keys)
     assert left[0] > 2, "there are several"
@@ -134,15 +150,42 @@ def test_folders_that_are_gone_meanwhile_are_nothing(names: tuple[str, ...], fou
     assert not any(isinstance(one, Rest) for one in told)
 
 
-def test_what_follows_folders_with_next_to_nothing_is_not_divided() -> None:
-    server = Server([f"runs/q/{number:03d}/0" for number in range(60)])
-    found, left = rounds(server, "runs", budget=9)
-    assert len(found) == 60
-    assert set(left) == {1, 0}
-    assert len(server.asked) < 30
+def test_what_follows_folders_with_next_to_nothing_is_divided() -> None:
+    server = Server([f"runs/q/{number:03d}/0" for number in range(600)], page=10)
+    found, left = rounds(server, "runs", budget=50)
+    assert sorted(found) == sorted(server.keys)
+    assert max(left) > 8
+    assert len(server.asked) < 200
 
 
-def test_what_is_directly_in_one_folder_stays_one_piece() -> None:
-    found, left = rounds(Server([f"blobs/e1/{number:03d}" for number in range(60)]), "blobs", budget=9)
+@pytest.mark.parametrize("order", [by_bytes, by_folders])
+@pytest.mark.parametrize("name", ["{:06d}", "part-{:06d}.parquet", "{:x}", "x/{}", "{}/x", "{0}-{0}"])
+def test_what_is_directly_in_one_folder_is_divided(name: str, order: Order) -> None:
+    keys = [f"blobs/e1/{name.format(number)}" for number in range(6000)]
+    server = Server(keys, order, page=10)
+    found, left = rounds(server, "blobs", budget=300)
+    assert sorted(found) == sorted(keys)
+    assert left[0] > 4
+    assert sum(left) < 120
+    assert len(left) < 6, "rounds"
+    assert len(server.asked) < 2.5 * len(keys) / 10
+
+
+def test_a_server_whose_order_is_not_known_is_not_asked_for_ranges() -> None:
+    found, left = rounds(Server([f"blobs/e1/{number:03d}" for number in range(60)], backwards), "blobs", budget=9)
     assert len(found) == 60
     assert set(left) == {1, 0}
+
+
+@pytest.mark.parametrize("order", [by_bytes, by_folders])
+def test_a_range_whose_last_key_goes_meanwhile_still_ends(order: Order) -> None:
+    keys = [f"blobs/e1/{number:03d}" for number in range(600)]
+    server = Server(keys, order)
+    told = list(walk_keys(server, Rest("blobs"), budget=60))
+    left = [one for one in told if isinstance(one, Rest)]
+    server.gone = {one.until for one in left} - {""}
+    assert len(server.gone) > 8
+    found = [key for page in told if not isinstance(page, Rest) for key, _ in page]
+    for one in left:
+        found += [key for page in walk_keys(server, one, budget=999) if not isinstance(page, Rest) for key, _ in page]
+    assert sorted(found) == sorted(set(keys) - server.gone)
