@@ -8,7 +8,7 @@ all. A plan is made with the sizes of what goes, and without (`plan_names`). Fur
 
 - `--peers SHAPE ...`: Iceberg's `remove_orphan_files` and Delta's `VACUUM` in Spark on the same trees. They need an
   older Spark, which is installed in `build/bench/peers`, and packages from Maven Central.
-- `--s3 N`: N objects in a real S3 server, against delta-rs.
+- `--s3 N`: N objects in a real S3 server, against delta-rs. `--s3-delay MS`: in one that is so far away.
 - `--switch-over N ...`: a plan of N files (flat) and its application in one process, and by Spark with the start of its
   session.
 - `--synthetic N ...`: the most memory that the driver has for a plan of N files that are only listed.
@@ -131,9 +131,10 @@ def on_disk(folder: Path, spark: SparkSession, shape: str, count: int) -> dict[s
     return found
 
 
-def vacuum(table: str, *, dry_run: bool) -> None:
-    """What delta-rs finds, or removes: what is no file of the table."""
-    DeltaTable(table).vacuum(retention_hours=0, dry_run=dry_run, enforce_retention_duration=False, full=True)
+def vacuum(table: str, *, dry_run: bool) -> int:
+    """How many files delta-rs finds, or removes: what is no file of the table."""
+    found = DeltaTable(table).vacuum(retention_hours=0, dry_run=dry_run, enforce_retention_duration=False, full=True)
+    return len(found)
 
 
 def by_peers(folder: Path, peers: list[str], shape: str, count: int) -> dict[str, Any]:
@@ -237,6 +238,7 @@ def main() -> int:
     parser.add_argument("--peer", nargs="*", choices=_PEERS, default=list(_PEERS), help="which of them")
     parser.add_argument("--s3", type=int, default=0, help="objects in a real S3 server; 0: none")
     parser.add_argument("--s3-shapes", nargs="*", choices=SHAPES, default=["flat"], help="their shapes")
+    parser.add_argument("--s3-delay", type=float, default=0, help="milliseconds that each request takes more")
     parser.add_argument("--switch-over", nargs="*", type=int, default=[], help="files, here and by Spark")
     parser.add_argument("--synthetic", nargs="*", type=int, default=[], help="files that are only listed")
     arguments = parser.parse_args()
@@ -247,7 +249,7 @@ def main() -> int:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-bench-"))
         place = Path(folder)
         if arguments.s3:
-            server = stack.enter_context(sweep_s3.started(place / "s3"))
+            server = stack.enter_context(sweep_s3.started(place / "s3", delay_s=arguments.s3_delay / 1000))
         register()
         root = str(Path(__file__).resolve().parents[1])
         os.environ["PYTHONPATH"] = os.pathsep.join([for_workers(place / "site"), root])
@@ -273,6 +275,7 @@ def main() -> int:
                         arguments.s3,
                         plan=sweeps.plan,
                         delete=sweeps.apply,
+                        vacuum=vacuum,
                         seconds=seconds,
                     )
                     found[f"{shape}, s3"] = one
@@ -286,6 +289,7 @@ def main() -> int:
         "direction": "above 1, Tenure is faster; a peer's deleting without its listing",
         "files": arguments.files,
         "objects": arguments.s3,
+        "objects_delay_ms": arguments.s3_delay,
         "seconds": found,
         "memory": memory,
         "switch_over": switched,

@@ -4,20 +4,25 @@ A million objects would take most of an hour to put. They are loaded as metadata
 `fs.meta.load`, with their one byte inside of it, which is where the server keeps what is small if it is told to. How
 such a file looks was read off one that `fs.meta.save` wrote: for each entry four bytes of length, and a message of
 Protocol Buffers, of whose fields those are written that a file needs.
+
+A server on the same machine answers at once; one that is not is imitated by a proxy that waits before it hands over
+what it is asked.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from bench.sweep_trees import SHAPES, kept
 from tenure.blobs.place import reach
@@ -67,11 +72,39 @@ def _varint(number: int) -> bytes:
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[SeaweedFs]:
-    """A server for the block, which everything that is started in it reaches by its environment."""
-    with SeaweedFs(folder) as server:
-        os.environ.update({**environment(server.url), "AWS_ALLOW_HTTP": "true"})
+def started(folder: Path, *, delay_s: float = 0) -> Iterator[SeaweedFs]:
+    """A server for the block, which everything that is started in it reaches by its environment. `delay_s`: each
+    request comes so much later to it."""
+    with SeaweedFs(folder) as server, ExitStack() as stack:
+        url = stack.enter_context(_delayed(server.url, delay_s)) if delay_s else server.url
+        os.environ.update({**environment(url), "AWS_ALLOW_HTTP": "true"})
         yield server
+
+
+@contextmanager
+def _delayed(url: str, delay_s: float) -> Iterator[str]:
+    """The URL of a proxy, for the block."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    loop = asyncio.new_event_loop()
+
+    async def hand_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wait_s: float) -> None:
+        with suppress(OSError):
+            while some := await reader.read(1 << 20):
+                await asyncio.sleep(wait_s)
+                writer.write(some)
+                await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(hand_over(reader, back, delay_s), hand_over(there, writer, 0))
+
+    server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
 
 
 def run(
@@ -82,9 +115,11 @@ def run(
     *,
     plan: Callable[[str], object],
     delete: Callable[[str], object],
+    vacuum: Callable[..., int],
     seconds: Callable[[Callable[[], object]], float],
 ) -> dict[str, Any]:
-    """All figures, in seconds. `plan` and `delete` sweep a storage by its URL. A folder of the local disk."""
+    """All figures, in seconds. `plan` and `delete` sweep a storage by its URL, and delta-rs' `vacuum` a table. A folder
+    of the local disk."""
     found: dict[str, Any] = {}
     storage, table = f"s3://{BUCKET}/{shape}/storage", f"s3://{BUCKET}/{shape}/table"
     load_objects(server, folder, f"{shape}/storage", shape, count)
@@ -92,15 +127,13 @@ def run(
     found["delete"] = seconds(lambda: delete(storage))
     write_deltalake(table, pa.table({"n": [1]}))
     load_objects(server, folder, f"{shape}/table", shape, count)
+    all_ = len([*kept()]) + count
 
-    def vacuum(*, dry_run: bool) -> None:
-        found = DeltaTable(table).vacuum(
-            retention_hours=0, dry_run=dry_run, enforce_retention_duration=False, full=True
-        )
-        assert len(found) == len([*kept()]) + count, len(found)
+    def by_delta_rs(*, dry_run: bool) -> None:
+        assert vacuum(table, dry_run=dry_run) == all_
 
-    found["delta_rs_plan"] = seconds(lambda: vacuum(dry_run=True))
-    found["delta_rs_delete"] = seconds(lambda: vacuum(dry_run=False))
+    found["delta_rs_plan"] = seconds(lambda: by_delta_rs(dry_run=True))
+    found["delta_rs_delete"] = seconds(lambda: by_delta_rs(dry_run=False))
     place = reach(storage)
     assert len(place.fs.find(place.root)) == len([*kept()])
     return found

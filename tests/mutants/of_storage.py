@@ -10,6 +10,8 @@ S3 = "tests/contract/test_s3.py::"
 S3_SWEEPS = "tests/contract/test_s3_sweeps.py::"
 JUDGING = "tests/unit/spark/sweep/test_judging.py::"
 WALKS = "tests/unit/blobs/test_key_walk.py::"
+LISTINGS = "tests/unit/blobs/test_listings.py::"
+TOGETHER = "tests/unit/blobs/test_side_by_side.py::"
 STAGED = "tests/unit/spark/sinks/test_delta_sweep.py::"
 
 OF_STORAGE: Final = (
@@ -129,5 +131,35 @@ OF_STORAGE: Final = (
         "files that lie beside the folders of a divided prefix, behind the last key, are in no piece",
         (Change("blobs/key_walk.py", "                if new:\n                    yield new\n", ""),),
         (WALKS + "test_each_key_comes_once", WALKS + "test_a_skewed_tree_is_divided_below_its_large_folder"),
+    ),
+    Mutant(
+        "last-key-of-a-range",
+        "the key that a range of keys ends with is in none",
+        (Change("blobs/key_ranges.py", "page[: number + 1], True", "page[:number], True"),),
+        (WALKS + "test_each_key_comes_once", WALKS + "test_what_follows_folders_with_next_to_nothing_is_divided"),
+    ),
+    Mutant(
+        "range-without-an-end",
+        "a range whose last key was removed meanwhile goes on through all that come behind it",
+        (Change("blobs/key_ranges.py", "if _is_behind(path, until):", "if False:"),),
+        (WALKS + "test_a_range_whose_last_key_goes_meanwhile_still_ends",),
+    ),
+    Mutant(
+        "ranges-of-any-order",
+        "keys are cut into ranges whatever the order is in which the server lists them",
+        (Change("blobs/key_ranges.py", "if not _is_behind(last, first):", "if False:"),),
+        (WALKS + "test_a_server_whose_order_is_not_known_is_not_asked_for_ranges",),
+    ),
+    Mutant(
+        "what-walks-leave",
+        "what walks side by side did not get to is nobody's",
+        (Change("blobs/side_by_side.py", "    yield from todo\n", ""),),
+        (TOGETHER + "test_all_comes_once_whatever_the_budgets_are",),
+    ),
+    Mutant(
+        "keys-as-they-stand",
+        "keys of a page that are not encoded as in a URL are decoded as if they were",
+        (Change("blobs/listings.py", 'b"<EncodingType>url</EncodingType>" not in body or ', ""),),
+        (LISTINGS + "test_a_page_that_is_written_otherwise_is_left_to_a_parser",),
     ),
 )

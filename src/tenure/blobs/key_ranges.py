@@ -48,7 +48,7 @@ def _cuts(objects: Objects, piece: Rest, first: str, last: str) -> Sequence[str]
     cuts: list[str] = []
     end = piece.until
     start = len(piece.folder) + 1 if piece.folder else 0
-    for place in range(start, _shared(first, last) + 1):  # `first` may be what `last` begins with
+    for place in range(max(start, _shared(last, end) if end else 0), _shared(first, last) + 1):
         found: list[str] = []
         sign = last[place]
         while len(cuts) + len(found) < PIECES and (sign := _next(sign)):

@@ -2,8 +2,8 @@
 
 Promise: symbolic links are listed as files and never followed, and a path with `..` in it is refused. Memory does not
 grow with the number of files on a local disk, and on S3 with the budget only; elsewhere it does with the files of one
-folder. Folders go in the order of their names within one piece. What is gone meanwhile is passed over; whatever else
-fails is StorageError.
+folder. Folders go in the order of their names within one piece, but on S3, where several are listed at a time. What is
+gone meanwhile is passed over; whatever else fails is StorageError.
 Not promised: files whose names are no UTF-8; Tenure makes none.
 """
 
@@ -21,6 +21,7 @@ from tenure.blobs.key_walk import walk_keys
 from tenure.blobs.objects import Objects
 from tenure.blobs.pieces import Rest
 from tenure.blobs.place import reach, told
+from tenure.blobs.side_by_side import side_by_side
 from tenure.errors import StorageError, UsageError
 
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
@@ -75,6 +76,11 @@ class Tree:
     def walk(self, pieces: Sequence[Rest], *, budget: int) -> Iterator[Listed | Rest]:
         """The files below these folders. After `budget` files what is left comes as folders, each of which is a piece
         for somebody else. What is directly in a folder is not divided, but on S3."""
+        if self._objects is None:
+            return self._walk(pieces, budget)
+        return side_by_side(self._walk, pieces, budget=budget)
+
+    def _walk(self, pieces: Sequence[Rest], budget: int) -> Iterator[Listed | Rest]:
         left = budget
         todo = list(reversed(pieces))
         while todo:

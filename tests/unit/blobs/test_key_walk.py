@@ -84,6 +84,7 @@ def rounds(server: Any, folder: str, *, budget: int) -> tuple[list[str], list[in
         found += [key for page in told if not isinstance(page, Rest) for key, _ in page]
         gaps = [one for one in told if isinstance(one, Rest)]
         left.append(len(gaps))
+        assert len(left) < 2 * len(server.keys) + 9, "it does not end"
     return found, left
 
 
