@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from deltalake import write_deltalake
@@ -95,7 +95,10 @@ def _delayed(url: str, delay_s: float) -> Iterator[str]:
                 await writer.drain()
         writer.close()
 
+    connections: set[asyncio.Task[None]] = set()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.add(cast("asyncio.Task[None]", asyncio.current_task()))
         there, back = await asyncio.open_connection(host, int(port))
         await asyncio.gather(hand_over(reader, back, delay_s), hand_over(there, writer, 0))
 
@@ -103,8 +106,11 @@ def _delayed(url: str, delay_s: float) -> Iterator[str]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    loop.call_soon_threadsafe(lambda: [one.cancel() for one in connections])
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
+    loop.run_until_complete(asyncio.gather(*connections, return_exceptions=True))
+    loop.close()
 
 
 def run(

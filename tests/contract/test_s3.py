@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import MagicMock
@@ -12,7 +13,7 @@ import fsspec
 import pytest
 import s3fs
 
-from tenure.blobs import key_walk, listings, objects
+from tenure.blobs import key_walk, listings, objects, side_by_side
 from tenure.blobs.filesystem import FileBlobs
 from tenure.blobs.folders import Entry, Folders
 from tenure.blobs.objects import Objects
@@ -271,6 +272,32 @@ def test_a_client_that_is_taught_twice_reads_its_pages(root: str) -> None:
 
 
 # --- trees ----------------------------------------------------------------------------------------------------------
+
+
+def test_several_pieces_are_listed_at_a_time(root: str, gate: Gate) -> None:
+    put(root, "a/1", "b/1")
+    both = threading.Barrier(2)
+
+    def rule(method: str, path: str) -> str:
+        both.wait(20)
+        return PASS
+
+    gate.rule = rule
+    found = [one for one in Tree(root).walk([Rest("a"), Rest("b")], budget=100) if isinstance(one, Listed)]
+    assert sorted(path for one in found for path in one.paths) == ["a/1", "b/1"]
+
+
+@pytest.mark.parametrize("name", ["{:04d}", "{:x}", "n{}/x", "{0} é{0}"])
+def test_a_folder_of_many_objects_is_cut_into_ranges(root: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(objects, "AT_ONCE", 10)
+    monkeypatch.setattr(side_by_side, "SHARE", 20)
+    wanted = [f"blobs/{name.format(number)}" for number in range(150)]
+    put(root, *wanted)
+    first = list(Tree(root).walk([Rest("blobs")], budget=30))
+    assert len([one for one in first if isinstance(one, Rest)]) > 4
+    found = list(Tree(root).walk([Rest("blobs")], budget=1000))
+    assert not any(isinstance(one, Rest) for one in found)
+    assert sorted(path for one in found if isinstance(one, Listed) for path in one.paths) == sorted(wanted)
 
 
 @pytest.mark.parametrize("budget", [1, 9, 10_000])

@@ -14,11 +14,13 @@ different places may come twice. From a server with neither order nothing is cut
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
 from tenure.blobs.objects import Objects, Page
 from tenure.blobs.pieces import Rest
+from tenure.blobs.side_by_side import AT_ONCE, begin
 
 PIECES: Final = 16
 """Into so many, or a few more, what is left of a piece is divided at once."""
@@ -43,25 +45,38 @@ def up_to(page: Page, until: str) -> tuple[Page, bool]:
 
 
 def _cuts(objects: Objects, piece: Rest, first: str, last: str) -> Sequence[str]:
+    """Keys behind the path `last`, in their order."""
     if not _is_behind(last, first):
         return ()
-    cuts: list[str] = []
-    end = piece.until
     start = len(piece.folder) + 1 if piece.folder else 0
-    for place in range(max(start, _shared(last, end) if end else 0), _shared(first, last) + 1):
-        found: list[str] = []
-        sign = last[place]
-        while len(cuts) + len(found) < PIECES and (sign := _next(sign)):
-            path = objects.next_path(piece.folder, after=last[:place] + sign)
-            if not path.startswith(last[:place]) or path[place : place + 1] < sign:
-                break
-            if not _is_behind(path, found[-1] if found else last) or (end and not _is_behind(end, path)):
-                break
-            found.append(path)
-            sign = path[place]
-        cuts = found + cuts
-        end = cuts[0] if cuts else end
+    known = _shared(last, piece.until) if piece.until else 0  # all that is between them begins with that
+    places = range(max(start, known), _shared(first, last) + 1)
+
+    def ask(some: range) -> dict[int, list[str]]:
+        return {place: _with_another_sign(objects, piece, last, place) for place in some}
+
+    asked = [begin(partial(ask, places[number::AT_ONCE])) for number in range(min(AT_ONCE, len(places)))]
+    found = {place: keys for one in asked for place, keys in one.result().items()}
+    cuts: list[str] = []
+    for place in places:  # the ranges of the first places are the large ones, and the last ones in order
+        if len(cuts) < PIECES:
+            cuts = [*found[place], *cuts]
     return cuts
+
+
+def _with_another_sign(objects: Objects, piece: Rest, last: str, place: int) -> list[str]:
+    """The first keys that are like the path `last` before a place, and have a sign behind its own there."""
+    stem, sign = last[:place], last[place]
+    found: list[str] = []
+    while len(found) < PIECES and (sign := _next(sign)):
+        path = objects.next_path(piece.folder, after=stem + sign)
+        if not path.startswith(stem) or path[place : place + 1] < sign:
+            break
+        if not _is_behind(path, found[-1] if found else last) or (piece.until and not _is_behind(piece.until, path)):
+            break
+        found.append(path)
+        sign = path[place]
+    return found
 
 
 def _is_behind(path: str, other: str) -> bool:

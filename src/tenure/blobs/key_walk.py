@@ -32,13 +32,7 @@ def walk_keys(objects: Objects, piece: Rest, *, budget: int) -> Iterator[Page | 
     seen = _Seen(piece.folder)
     left = budget
     first = last = ""
-    for found in objects.pages(piece.folder, after=piece.after):
-        if left <= 0:
-            if piece.after:
-                yield from ranges(objects, piece, first=first, last=last)
-            else:
-                yield from seen.divide(objects, last, budget)
-            return
+    for found, more in objects.paged(piece.folder, after=piece.after):
         page, ends = up_to(found, piece.until)
         left -= len(page)
         if not piece.after:
@@ -47,6 +41,12 @@ def walk_keys(objects: Objects, piece: Rest, *, budget: int) -> Iterator[Page | 
             first, last = first or page[0][0], page[-1][0]
             yield page
         if ends:
+            return
+        if left <= 0 and more:
+            if piece.after:
+                yield from ranges(objects, piece, first=first, last=last)
+            else:
+                yield from seen.divide(objects, last, budget)
             return
 
 
@@ -82,10 +82,7 @@ def _walk_on(
     seen: _Seen | None = None
     left = budget
     last = after
-    for page in objects.pages(folder, after=after):
-        if left <= 0:
-            yield from seen.divide(objects, last, budget) if seen is not None else ()
-            return
+    for page, more in objects.paged(folder, after=after):
         left -= len(page)
         ours: list[tuple[str, int]] = []
         strange = False
@@ -104,6 +101,9 @@ def _walk_on(
         if ours:
             yield ours
         if strange:
+            return
+        if left <= 0 and more:
+            yield from seen.divide(objects, last, budget) if seen is not None else ()
             return
 
 

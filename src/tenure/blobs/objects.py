@@ -36,9 +36,14 @@ class Objects:
 
     def pages(self, folder: str, *, after: str = "") -> Iterator[Page]:
         """All objects below a folder (empty: the root), a page at a time; `after`: those behind this path only."""
+        for page, _ in self.paged(folder, after=after):
+            yield page
+
+    def paged(self, folder: str, *, after: str = "") -> Iterator[tuple[Page, bool]]:
+        """The same, and of each page whether another one follows."""
         start = {"StartAfter": f"{self._prefix}{after}"} if after else {}
-        for found, _ in self._ask(folder, start):
-            yield found
+        for found, page in self._ask(folder, start):
+            yield found, bool(page.get("IsTruncated"))
 
     def next_path(self, folder: str, *, after: str) -> str:
         """The first one below a folder that comes behind a path, which need not be there; empty: there is none, or the

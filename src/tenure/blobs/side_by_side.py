@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from tenure.blobs.pieces import Rest
@@ -27,6 +28,7 @@ class _Found(Protocol):
 
 
 F = TypeVar("F", bound=_Found)
+T = TypeVar("T")
 
 
 def side_by_side(
@@ -41,7 +43,7 @@ def side_by_side(
         while todo and room > 0 and len(running) < AT_ONCE:
             share = min(room, SHARE)
             room -= share
-            running[_begin(walk, todo.popleft(), share)] = share
+            running[begin(partial(_walk, walk, todo.popleft(), share))] = share
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         for one in done:
             room += running.pop(one)
@@ -54,18 +56,20 @@ def side_by_side(
     yield from todo
 
 
-def _begin(
-    walk: Callable[[Sequence[Rest], int], Iterator[F | Rest]], piece: Rest, share: int
-) -> Future[list[F | Rest]]:
-    """A walk in a thread of its own. An executor's would be waited for when the process ends, however long a server
-    that hangs is asked."""
-    answer: Future[list[F | Rest]] = Future()
+def _walk(walk: Callable[[Sequence[Rest], int], Iterator[F | Rest]], piece: Rest, share: int) -> list[F | Rest]:
+    return list(walk([piece], share))
 
-    def work() -> None:
+
+def begin(work: Callable[[], T]) -> Future[T]:
+    """Do it in a thread of its own. An executor's would be waited for when the process ends, however long a server that
+    hangs is asked."""
+    answer: Future[T] = Future()
+
+    def do() -> None:
         try:
-            answer.set_result(list(walk([piece], share)))
+            answer.set_result(work())
         except Exception as error:  # noqa: BLE001 - whoever waits for the answer raises it
             answer.set_exception(error)
 
-    threading.Thread(target=work, name="tenure-listing", daemon=True).start()
+    threading.Thread(target=do, name="tenure-listing", daemon=True).start()
     return answer

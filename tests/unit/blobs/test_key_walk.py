@@ -48,12 +48,12 @@ class Server:
     def __post_init__(self) -> None:
         self.keys = sorted(self.keys, key=self.order)
 
-    def pages(self, folder: str, *, after: str = "") -> Iterator[list[tuple[str, int]]]:
+    def paged(self, folder: str, *, after: str = "") -> Iterator[tuple[list[tuple[str, int]], bool]]:
         assert not after or after in self.keys, "nobody knows where a server would put what it does not have"
         found = [key for key in self._below(folder) if not after or self.order(key) > self.order(after)]
         for first in range(0, max(len(found), 1), self.page):
             self.asked.append(folder)
-            yield [(key, 1) for key in found[first : first + self.page]]
+            yield [(key, 1) for key in found[first : first + self.page]], first + self.page < len(found)
 
     def next_path(self, folder: str, *, after: str) -> str:
         self.asked.append(folder)
@@ -181,7 +181,7 @@ def test_a_server_whose_order_is_not_known_is_not_asked_for_ranges() -> None:
 @pytest.mark.parametrize("order", [by_bytes, by_folders])
 def test_a_range_whose_last_key_goes_meanwhile_still_ends(order: Order) -> None:
     keys = [f"blobs/e1/{number:03d}" for number in range(600)]
-    server = Server(keys, order)
+    server: Any = Server(keys, order)
     told = list(walk_keys(server, Rest("blobs"), budget=60))
     left = [one for one in told if isinstance(one, Rest)]
     server.gone = {one.until for one in left} - {""}

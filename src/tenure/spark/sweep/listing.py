@@ -1,8 +1,8 @@
 """Lists a large tree by Spark, in rounds: each task lists up to a budget of files and gives back the folders that it
 did not get to, which are the pieces of the next round, so deep, flat and skewed trees are divided as they turn out.
 
-Promise: what is listed, and what is left, are Parquet files in the plan's folder; the driver holds their names only. Of
-a task that ran twice only what it returned counts.
+Promise: what is listed, and what is left, are Parquet files in the plan's folder; the driver holds their names, and of
+what it is handed over up to the rows of one. Of a task that ran twice only what it returned counts.
 """
 
 from __future__ import annotations
