@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import Final
 
 from tenure.blobs.key_walk import walk_keys
@@ -106,9 +107,9 @@ class Tree:
     def sizes(self, paths: Sequence[str]) -> list[int]:
         """The bytes of files on a local disk; 0: it is a link, a folder, or gone. Raises StorageError."""
         found: list[int] = []
-        for folder, some in groupby(paths, key=lambda path: path.rpartition("/")[0]):
+        for folder, some in groupby([path.rpartition("/") for path in paths], key=itemgetter(0)):
             full = f"{self._root}/{folder}"
-            names = [path.rpartition("/")[2] for path in some]
+            names = [name for _, _, name in some]
             try:
                 with opened_folder(full) as number:
                     found += [_size(name, number) for name in names]
