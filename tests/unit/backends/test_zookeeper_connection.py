@@ -11,7 +11,7 @@ from kazoo.protocol.connection import ConnectionHandler
 
 from tenure.backends.zookeeper import connection
 
-OVERRIDDEN = ("_connect_attempt", "_invoke", "_send_ping")
+OVERRIDDEN = ("_connect_attempt", "_expand_client_hosts", "_invoke", "_send_ping")
 OF_THE_CLIENT = ("_conn_retry", "_connection", "_safe_close", "_session_id", "_stopped")
 OF_THE_CONNECTION = ("_socket", "connection_stopped")
 

@@ -4,9 +4,9 @@ Promise: when the session has expired the connection is over, and nothing is eve
 open a new session by itself, and send in it what was asked for in the old one. What waits for an answer when the line
 breaks is told so, and never sent again. Not promised: that a request that timed out is not applied later.
 
-Needs what kazoo does not document: it overrides `_connect_attempt`, `_invoke` and `_send_ping` of the
-connection, puts its own in the place of the client's (`_connection`, `_conn_retry`), reads `_session_id` and `_socket`,
-and ends without a word by `_stopped` and `_safe_close`. So kazoo is pinned below its next minor release, and
+Needs what kazoo does not document: it overrides `_connect_attempt`, `_expand_client_hosts`, `_invoke` and `_send_ping`
+of the connection, puts its own in the place of the client's (`_connection`, `_conn_retry`), reads `_session_id` and
+`_socket`, and ends without a word by `_stopped` and `_safe_close`. So kazoo is pinned below its next minor release, and
 `tests/unit/backends/test_zookeeper_connection.py` names what a later one lacks.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, KazooException, ZookeeperError
@@ -31,6 +31,9 @@ from kazoo.security import ACL
 
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.errors import StoreUnavailable
+
+_ROUNDS: Final = 8
+"""For some three seconds, as kazoo waits up to half a second between them: an election is over then, mostly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,32 +68,57 @@ class _Threads(SequentialThreadingHandler):  # type: ignore[misc] # kazoo ships 
 
 
 class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type information
-    """kazoo's connection, for one session: it ends when the session has expired, and tells what was agreed on."""
+    """kazoo's connection, for one session: it ends when the session has expired, tells what was agreed on, and passes
+    over a server that was silent, which takes up a share of the time to connect each time that it is tried."""
 
     ttl_s: float | None = None
     """How long the ensemble keeps the session without a word; None: there was none yet."""
     pings = True
     """Whether an idle connection keeps its session alive."""
+    silent = False
+    """Whether the server that is tried, or that there is a line to, has left something without an answer."""
 
-    def _connect_attempt(self, *args: Any) -> Any:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._passed_over: dict[tuple[str, int], int] = {}
+        """Servers that were silent -> in how many rounds through all servers they are still passed over. Only kazoo's
+        thread uses it."""
+
+    def _expand_client_hosts(self) -> Any:
+        found = super()._expand_client_hosts()
+        self._passed_over = {server: left - 1 for server, left in self._passed_over.items() if left > 0}
+        return [one for one in found if one[1:] not in self._passed_over] or found
+
+    def _connect_attempt(self, host: str, ip: str, port: int, *args: Any) -> Any:
         if self.ttl_s is not None and self.client._session_id is None:
             return STOP_CONNECTING  # the session has expired: another one would be a new beginning
-        return super()._connect_attempt(*args)
+        self.silent = False
+        try:
+            return super()._connect_attempt(host, ip, port, *args)
+        finally:
+            if self.silent:
+                self._passed_over[ip, port] = _ROUNDS
 
     def _invoke(self, timeout: float, *args: Any, **kwargs: Any) -> Any:
         """What is asked while the line is opened. kazoo waits by the session's ttl: a server that is silent, or that
         is gone, would hold up the others."""
-        answer = super()._invoke(min(timeout, self.handler.share_s), *args, **kwargs)
+        try:
+            answer = super()._invoke(min(timeout, self.handler.share_s), *args, **kwargs)
+        except KazooTimeoutError:
+            self.silent = True
+            raise
         if isinstance(args[0], Connect) and answer[0].time_out > 0:  # 0: the session has expired
             self.ttl_s = answer[0].time_out / 1000
+            self._passed_over.clear()  # who was silent once may be the only one that is there the next time
         return answer
 
     def _send_ping(self, connect_timeout: float) -> None:
         if self.pings:
             super()._send_ping(connect_timeout)
 
-    def drop(self) -> None:
-        """Break the line, so that another server is tried."""
+    def drop(self, *, silent: bool) -> None:
+        """Break the line, so that another server is tried. `silent`: this one did not answer."""
+        self.silent = self.silent or silent
         line = self._socket
         if line is not None:
             with suppress(OSError):
@@ -180,9 +208,10 @@ class Connection:
             raise StoreUnavailable(f"ZooKeeper at {self._ensemble.hosts} is away; nothing was sent")
         return [_answer(one, wait_s) for one in request(self.client)]
 
-    def drop(self) -> None:
-        """Break the line: what waits for an answer is told so, and another server is tried."""
-        self._handler.drop()
+    def drop(self, *, silent: bool) -> None:
+        """Break the line: what waits for an answer is told so, and another server is tried. `silent`: this one did not
+        answer, and is passed over for a while."""
+        self._handler.drop(silent=silent)
 
     def close(self) -> bool:
         """End the session; return whether the ensemble was told."""
@@ -201,7 +230,7 @@ class Connection:
                 self.client.stop()
             else:
                 self.client._stopped.set()
-                self._handler.drop()
+                self._handler.drop(silent=False)
                 self.client._safe_close()
         if self._handler.connection_stopped.is_set():  # else kazoo's thread still uses what would be closed
             self.client.close()

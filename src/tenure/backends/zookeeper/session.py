@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+from kazoo.handlers.threading import KazooTimeoutError
+
 from tenure.backends.zookeeper.connection import Connection, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.coordination.records import Scope, SessionId
@@ -56,7 +58,7 @@ class ZooKeeperSession:
             if self.connection.over:
                 raise SessionEnded(self._id) from error
             if not isinstance(error, StoreUnavailable):  # else a line is being opened, and nothing was sent
-                self.connection.drop()
+                self.connection.drop(silent=isinstance(error, KazooTimeoutError))
             raise StoreUnavailable(f"session {self._id} was not renewed: {error or type(error).__name__}") from error
         if isinstance(answer, BaseException):
             raise unavailable(answer, "renew a session")
