@@ -1,8 +1,8 @@
 """A server of ZooKeeper that is stopped accepts lines and answers nothing on them. Each time that it was tried cost a
 third of the time to connect, again and again while the others elected a leader, until a leader of ours had lost its
 term: of the ttl, an election and such tries left next to nothing. On a busy machine, with the leading server stopped
-just before a renewal, a session of ten seconds was over at the fifth and at the eighth of such stops; since silent
-servers are passed over it was kept at each of nine, and renewed 0.6 s after the election instead of 1.2."""
+just before a renewal, a session of ten seconds was over at the fifth of such stops; since silent servers are passed
+over it was kept at each of nine, and renewed 0.6 s after the election instead of 1.2."""
 
 from __future__ import annotations
 
