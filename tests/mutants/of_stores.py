@@ -19,6 +19,7 @@ RPC = "backends/etcd/rpc.py"
 CONTRACT = "tests/contract/test_conformance.py::"
 LINES = "tests/contract/test_lines.py::"
 LOST = LINES + "test_a_lost_reply_is_an_unknown_outcome_and_is_settled"
+SILENT = "tests/regressions/test_silent_servers.py::"
 KINDS = ("create", "replace", "delete")
 ZOMBIE = "tests/contract/test_zombies.py::test_the_write_of_a_woken_leader_is_refused_by_the_store"
 AFTER = "tests/faults/test_fencing.py::test_on_every_store_a_write_after_the_term_is_refused"
@@ -119,6 +120,18 @@ OF_ZOOKEEPER: Final = (
             Change(CONNECTION, "if state == KazooState.LOST:\n            self._over.set()", "pass"),
         ),
         on(LINES + "test_nothing_is_written_under_another_session_than_it_was_meant_for", "zookeeper"),
+    ),
+    Mutant(
+        "zookeeper-tries-who-is-silent",
+        "a server that is stopped is tried in every round, while the ttl runs",
+        (Change(CONNECTION, " if one[1:] not in self._passed_over] or found", "]"),),
+        (SILENT + "test_a_silent_server_is_passed_over_while_the_others_elect",),
+    ),
+    Mutant(
+        "zookeeper-never-forgets-who-was-silent",
+        "a server that was silent once is passed over in the next outage as well, in which it may be the only one",
+        (Change(CONNECTION, "            self._passed_over.clear()", "            pass"),),
+        (SILENT + "test_who_was_silent_once_is_tried_when_a_line_has_stood_since",),
     ),
     Mutant(
         "zookeeper-deletes-what-lies-below",
