@@ -76,7 +76,8 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
     pings = True
     """Whether an idle connection keeps its session alive."""
     silent = False
-    """Whether the server that is tried, or that there is a line to, has left something without an answer."""
+    """Whether the server that is tried, or that there is a line to, has left something without an answer; set by any
+    thread."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
