@@ -50,8 +50,8 @@ class Objects:
         path is none that can be asked for."""
         if _UNSPEAKABLE.search(after):
             return ""
-        prefix = f"{self._prefix}{folder}/" if folder else self._prefix
-        keys, _ = self._listings.ask(Bucket=self._bucket, Prefix=prefix, MaxKeys=1, StartAfter=f"{self._prefix}{after}")
+        start = f"{self._prefix}{after}"
+        keys, _ = self._listings.ask(Bucket=self._bucket, Prefix=self._of(folder), MaxKeys=1, StartAfter=start)
         return keys[0][0].removeprefix(self._prefix) if keys else ""
 
     def directly_in(self, folder: str) -> Iterator[tuple[Page, Sequence[str]]]:
@@ -60,13 +60,17 @@ class Objects:
             yield found, [one["Prefix"].removeprefix(self._prefix)[:-1] for one in page.get("CommonPrefixes", ())]
 
     def _ask(self, folder: str, start: Mapping[str, str], **more: str) -> Iterator[tuple[Page, Mapping[str, Any]]]:
-        prefix = f"{self._prefix}{folder}/" if folder else self._prefix
+        prefix = self._of(folder)
         while True:
             keys, page = self._listings.ask(Bucket=self._bucket, Prefix=prefix, MaxKeys=AT_ONCE, **start, **more)
             yield [(key.removeprefix(self._prefix), size) for key, size in keys], page
             if not page.get("IsTruncated"):
                 return
             start = {"ContinuationToken": page["NextContinuationToken"]}  # a page may have nothing in it
+
+    def _of(self, folder: str) -> str:
+        """What all keys below a folder begin with; empty: the root."""
+        return f"{self._prefix}{folder}/" if folder else self._prefix
 
     def delete(self, paths: Sequence[str]) -> Mapping[str, tuple[str, str]]:
         """Delete at most `AT_ONCE` of them; return those that could not be: S3's code and message. One that is not
@@ -104,7 +108,7 @@ class Objects:
 
     def is_bare(self, folder: str) -> bool:
         """Whether nothing has its prefix but what stands for the folder itself."""
-        prefix = f"{self._prefix}{folder}/"
+        prefix = self._of(folder)
         page = self._fs.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=prefix, MaxKeys=2)
         return all(one["Key"] == prefix for one in page.get("Contents", ()))
 
