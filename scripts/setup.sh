@@ -18,7 +18,7 @@ VENV=.venv
 STAMP=$VENV/setup-stamp
 JAVA_NOTE=$VENV/java-home
 MIN_JAVA=17
-JVM_DIR=${TENURE_SETUP_JVM_DIR:-/usr/lib/jvm} # where the distribution puts runtimes; the tests point it elsewhere
+JVM_DIR=/usr/lib/jvm # where the distribution puts runtimes
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() {
@@ -178,11 +178,15 @@ set_up_hdfs() {
     [ ! -f "$1" ] || return 0
     version=$(ls "$VENV"/lib/python3*/site-packages/pyspark/jars/ | sed -n 's/^hadoop-client-api-\(.*\)\.jar$/\1/p')
     say "fetching Hadoop's servers (60 MB)"
-    JAVA_HOME=$(cat "$JAVA_NOTE") "$VENV/bin/spark-submit" --conf "spark.jars.ivy=$(pwd -P)/$VENV/hdfs" \
+    mkdir -p "$VENV/hdfs"
+    # spark-submit looks for PySpark by a Python, and without this one by whatever `python` is in PATH.
+    JAVA_HOME=$(cat "$JAVA_NOTE") PYSPARK_PYTHON="$(pwd -P)/$VENV/bin/python" "$VENV/bin/spark-submit" \
+        --conf "spark.jars.ivy=$(pwd -P)/$VENV/hdfs" \
         --packages "org.apache.hadoop:hadoop-client-minicluster:$version" \
         --exclude-packages org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime \
-        --class org.apache.hadoop.util.VersionInfo spark-internal >/dev/null 2>&1 ||
-        say "no HDFS: its tests are skipped; fetch org.apache.hadoop:hadoop-client-minicluster:$version into $VENV/hdfs/jars"
+        --class org.apache.hadoop.util.VersionInfo spark-internal >"$VENV/hdfs/fetch.log" 2>&1 ||
+        say "no HDFS ($VENV/hdfs/fetch.log says why): its tests are skipped; fetch" \
+            "org.apache.hadoop:hadoop-client-minicluster:$version into $VENV/hdfs/jars"
 }
 
 case "${1:-all}" in
