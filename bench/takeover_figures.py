@@ -117,9 +117,11 @@ def medians(found: dict[str, list[Takeover]]) -> dict[str, Any]:
             figures[name]["phases_s"] = {
                 phase: round(statistics.median(one.phases[phase] for one in takeovers), 3) for phase in PHASES
             }
-    if {"driver_killed", "among_orphans"} <= figures.keys():
-        among, none = (figures[name]["median_after_grant_s"] for name in ("among_orphans", "driver_killed"))
-        figures["ratios"] = {"after_grant_among_orphans": round(among / none, 3)}
+    if {"among_none", "among_orphans"} <= figures.keys():
+        # Of each round by itself: a machine that slows down during the run slows down both.
+        rounds = zip(found["among_orphans"], found["among_none"], strict=True)
+        ratio = statistics.median(among.after_grant / none.after_grant for among, none in rounds)
+        figures["ratios"] = {"after_grant_among_orphans": round(ratio, 3)}
     return figures
 
 
