@@ -151,6 +151,7 @@ def run(folder: Path, rounds: int) -> Path:
                 term=term,
                 checkpoints=checkpoint_store(store, SCOPE, "tenure", settings=settings, clock=clock),
                 storage=f"file://{folder}/storage",
+                missing=lambda paths: (),
                 clock=clock,
                 events=Events.nobody,
             )

@@ -110,6 +110,16 @@ class TermLost(TenureError):
         self.write_is_unknown = write_is_unknown
 
 
+class Fenced(TenureError):
+    """Raised by a sink's function: its target has seen a higher epoch, and refused the write. The term is over then; if
+    the store says that it stands, the target is of another life of this pipeline, and the run ends."""
+
+    exit_code = 3
+
+    def __init__(self, what: str = "the target refused the epoch of this term", *, fix: str | None = None) -> None:
+        super().__init__(what, fix=fix)
+
+
 class CleanupIncomplete(TenureError):
     """Something that should go is still there. Of a pipeline that has ended: its result stays dirty, and the next
     member goes on with the cleanup, and runs nothing. Of a plan of a sweep: the next `apply` tries it again."""
@@ -176,6 +186,15 @@ class CorruptCheckpoint(Corrupt):
 
 class CorruptRunDirectory(Corrupt):
     """A file that a takeover needs is missing from the run directory, or does not decode."""
+
+
+class InputsGone(Corrupt):
+    """Input files that are planned for a batch are not there any more, and nobody has the batch as done. Spark would
+    read them as nothing. Nothing was written, unless `written`: a function was called while they went."""
+
+    def __init__(self, what: str, *, fix: str | None = None, written: bool = False) -> None:
+        super().__init__(what, fix=fix)
+        self.written = written
 
 
 # --- handles ------------------------------------------------------------------------------------------------

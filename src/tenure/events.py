@@ -116,6 +116,17 @@ class RunDirectorySeeded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class BatchRetaken(Event):
+    """The checkpoint of a batch that an earlier term planned is this term's now. `done`: an overtaken leader had
+    finished it, and it is gone on after it; else it is run again."""
+
+    epoch: int
+    query: str
+    batch: int
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
 class QueryStarted(Event):
     epoch: int
     query: str

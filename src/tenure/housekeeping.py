@@ -87,6 +87,7 @@ def scope_seen(store: CoordinationStore, scope: Scope, office: Office, *, settin
         store,
         scope,
         office,
+        storage=Folders(storage_url(settings, scope)),
         checkpoints=lambda query: checkpoint_store(store, scope, query, settings=settings, clock=clock),
     )
 

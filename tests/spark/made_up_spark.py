@@ -43,6 +43,7 @@ class FakeSpark:
         self.triggers: list[dict[str, object]] = []
         self.on_batch: Callable[[Any, int], None] | None = None
         self.writeStream = self  # Spark's own name
+        self._jsq = SimpleNamespace(streamingQuery=lambda: SimpleNamespace(sources=_OneSource))
 
     def queryName(self, name: str) -> FakeSpark:  # noqa: N802 - Spark's name
         assert name == QUERY
@@ -76,6 +77,16 @@ class FakeSpark:
         path.write_text(f"v1\n{{}}\n{batch if offset is None else offset}")
         assert self.on_batch is not None
         self.on_batch(SimpleNamespace(), batch)
+
+
+class _OneSource:
+    """Scala's list of sources."""
+
+    def size(self) -> int:
+        return 1
+
+    def apply(self, position: int) -> object:
+        return self
 
 
 class Ledger:
@@ -118,6 +129,8 @@ class Scene:
         self.told: list[Event] = []
         self._inner = inner
         self.ledger = Ledger(self.newest)
+        self.missing: list[str] = []
+        """The input files that are not there."""
         self.spark = FakeSpark()
         self.stream: FencedStream | None = None
 
@@ -137,6 +150,7 @@ class Scene:
             term=term or self.term,
             checkpoints=CheckpointStore(handles, query=QUERY),
             storage=str(self.folder),
+            missing=lambda paths: self.missing,
             clock=clock,
             events=Events(self.told.append),
             mirrors=mirrors,

@@ -73,6 +73,7 @@ class Scene:
             term=self.term,
             checkpoints=self.checkpoints(QUERY),
             storage=str(self.folder / "storage"),
+            missing=lambda paths: (),
             clock=SystemClock(),
             events=self.events,
         )

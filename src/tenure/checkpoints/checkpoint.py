@@ -26,13 +26,16 @@ class Checkpoint:
     offsets: str
     """The text of Spark's `offsets/<batch>`."""
     run_directory: str
-    """Where the state of the batches before is: the run directory of the member that planned it."""
+    """Where the state of the batches before is: the run directory of the member that planned it, or retook it."""
     epoch: int
-    """The term that planned it."""
+    """The term that planned it, or retook it last."""
     planned_at: str
     """Wall clock (ISO 8601, UTC), for people."""
+    folders: tuple[str, ...] = ()
+    """The folder below Spark's `sources/` of each line of `offsets`; empty: line i is folder i."""
     closed: bool = False
-    """The batch is in the sink as well, and `run_directory` has the state after it: nothing has to be run again."""
+    """`run_directory` was seeded from one in which the batch was done, so it has the state after the batch only. (A
+    batch is done, closed or not, when its run directory has Spark's `commits/<batch>`.)"""
 
 
 def checkpoint_name(batch: int) -> str:
@@ -52,13 +55,19 @@ def decode_checkpoint(payload: bytes, *, query: str, name: str) -> Checkpoint:
         found = json.loads(payload)
         if found.pop("format") != _FORMAT:
             raise ValueError("it has a format that this version does not read")
-        checkpoint = Checkpoint(**found)
+        checkpoint = Checkpoint(**{**found, "folders": _texts(found.get("folders", []))})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptCheckpoint(f"{where} does not decode: {error}") from error
     for field in fields(Checkpoint):
-        wanted = {"batch": int, "epoch": int, "closed": bool}.get(field.name, str)
+        wanted = {"batch": int, "epoch": int, "folders": tuple, "closed": bool}.get(field.name, str)
         if type(getattr(checkpoint, field.name)) is not wanted:
             raise CorruptCheckpoint(f"{where} does not decode: {field.name} is not {wanted.__name__}")
     if checkpoint.query != query or checkpoint_name(checkpoint.batch) != name:
         raise CorruptCheckpoint(f"{where} says that it is batch {checkpoint.batch} of query {checkpoint.query!r}")
     return checkpoint
+
+
+def _texts(found: object) -> tuple[str, ...]:
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise ValueError("folders is not a list of texts")
+    return tuple(found)

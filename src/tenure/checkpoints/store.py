@@ -73,9 +73,9 @@ class CheckpointStore:
     def plan(self, term: Term, checkpoint: Checkpoint) -> None:
         """Commit the checkpoint and drop what falls out of retention, in one commit.
 
-        A checkpoint that is the newest already, with the same offsets, is planned: nothing is committed (a
-        takeover runs a planned batch again). Raises TermLost, OutOfOrder, CorruptCheckpoint (the batch is
-        planned with other offsets), StorageError: this batch was not planned by this call.
+        A checkpoint that is the newest already, with the same offsets, and that this term has planned or retaken into
+        this run directory, is planned: nothing is committed. Raises TermLost, OutOfOrder, CorruptCheckpoint (the batch
+        is planned with other offsets), StorageError: this batch was not planned by this call.
         """
         if self._known is None:
             self.newest()
@@ -85,6 +85,12 @@ class CheckpointStore:
                 raise CorruptCheckpoint(
                     f"batch {checkpoint.batch} of query {self._query!r} is planned with other offsets "
                     f"(by epoch {newest.epoch}); a batch is planned once"
+                )
+            if (newest.epoch, newest.run_directory) != (checkpoint.epoch, checkpoint.run_directory):
+                raise OutOfOrder(
+                    f"batch {checkpoint.batch} of query {self._query!r} is run again and was not retaken: epoch "
+                    f"{newest.epoch} has it in {newest.run_directory}",
+                    fix="nothing was written; another run may be writing this scope",
                 )
             return
         expected = 0 if newest is None else newest.batch + 1
@@ -101,25 +107,30 @@ class CheckpointStore:
                 f"the checkpoints of query {self._query!r} moved while batch {expected} was planned"
             ) from moved
 
-    def close(self, term: Term, batch: int, *, run_directory: str) -> None:
-        """Say that the newest planned batch is in the sink, and that `run_directory` has the state after it, so that a
-        successor need not run it again. Only before an orderly end: each batch would pay for it otherwise.
+    def retake(self, term: Term, *, run_directory: str, closed: bool = False) -> Checkpoint:
+        """Put this term and its run directory into the newest checkpoint, before anything of its batch is run again.
+        `closed`: nothing is, the directory goes on after the batch.
 
-        Raises TermLost, StorageError, StoreUnavailable: it stays planned. OutOfOrder: it is not the newest.
+        Raises TermLost, StorageError, StoreUnavailable: it stays as it was. OutOfOrder: it is not the newest any more.
         """
         if self._known is None:
             self.newest()
-        if self._newest is None or self._newest.batch != batch or not self._known:
-            raise OutOfOrder(f"batch {batch} of query {self._query!r} is not the newest that is planned")
-        closed = replace(self._newest, run_directory=run_directory, closed=True)
+        if self._newest is None or not self._known:
+            raise OutOfOrder(f"query {self._query!r} has no checkpoint to take over")
+        retaken = replace(self._newest, run_directory=run_directory, epoch=term.epoch, closed=closed)
         try:
-            handle = self._handles.replace(term, self._known[-1], encode_checkpoint(closed))
+            handle = self._handles.replace(term, self._known[-1], encode_checkpoint(retaken))
         except HandleNotFound as moved:
             self._known = None
             raise OutOfOrder(
-                f"the checkpoints of query {self._query!r} moved while batch {batch} was closed"
+                f"the checkpoints of query {self._query!r} moved while batch {retaken.batch} was retaken"
             ) from moved
-        self._known, self._newest = [*self._known[:-1], handle], closed
+        self._known, self._newest = [*self._known[:-1], handle], retaken
+        return retaken
+
+    def check(self, term: Term) -> None:
+        """Ask the store whether the term stands now. Raises TermLost; StoreUnavailable while it cannot be known."""
+        self._handles.check(term)
 
     def _add(self, term: Term, checkpoint: Checkpoint) -> None:
         assert self._known is not None

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenure.blobs.folders import Folders
+from tenure.checkpoints.batch_rules import may_finish
+from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RUNS as RUNS_FOLDER
 from tenure.checkpoints.run_name import RunName
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
@@ -46,7 +48,7 @@ def orphans_of(
 ) -> dict[str, Leavings]:
     """The rows of the plan that may be walked while the pipeline goes on, and need no sink. `checkpoints`: query ->
     its store."""
-    named = _Named(store, scope, office, checkpoints)
+    named = _Named(store, scope, office, storage, checkpoints)
     return {
         # The folder of a query stays: a leader that starts would have to make it again in that very moment.
         RUNS: _Orphans(storage, RUNS_FOLDER, office, named, depth=3, stays=2),
@@ -82,25 +84,32 @@ def _foreign(run: RunName, why: str) -> StorageError:
 
 
 def seen_now(
-    store: CoordinationStore, scope: Scope, office: Office, *, checkpoints: Callable[[str], CheckpointStore]
+    store: CoordinationStore,
+    scope: Scope,
+    office: Office,
+    *,
+    storage: Folders,
+    checkpoints: Callable[[str], CheckpointStore],
 ) -> Seen:
     """What the records say now, for who has listed the storage before. Raises StoreError, StorageError, Corrupt."""
-    return _Named(store, scope, office, checkpoints).read()
+    return _Named(store, scope, office, storage, checkpoints).read()
 
 
 class _Named:
-    """What the records of the scope name."""
+    """What the records of the scope name, and the run directories that a takeover may need besides."""
 
     def __init__(
         self,
         store: CoordinationStore,
         scope: Scope,
         office: Office,
+        storage: Folders,
         checkpoints: Callable[[str], CheckpointStore],
     ) -> None:
         self._store = store
         self._scope = scope
         self._office = office
+        self._storage = storage
         self._checkpoints = checkpoints
 
     def read(self) -> Seen:
@@ -110,13 +119,34 @@ class _Named:
         listings = 1 if self._store.guarantees.list_is_one_instant else 2
         records = [record for _ in range(listings) for record in self._store.list(self._scope, "").records]
         queries = {record.key.split("/")[1] for record in records if record.key.is_under(CHECKPOINTS)}
-        kept = [one for query in sorted(queries) for one in self._checkpoints(query).list()]
+        kept = {query: self._checkpoints(query).list() for query in sorted(queries)}
+        named = {one.run_directory for checkpoints in kept.values() for one in checkpoints}
+        for checkpoints in kept.values():
+            if checkpoints:
+                named.update(self._may_finish(checkpoints[-1]))
         return Seen(
             epoch=self._office.epoch,
             holder=self._office.holder,
             members=frozenset(one.member for one in candidates_in(records)),
-            named=frozenset([*_blobs_in(records), *(one.run_directory for one in kept)]),
+            named=frozenset([*_blobs_in(records), *named]),
         )
+
+    def _may_finish(self, newest: Checkpoint) -> Iterator[str]:
+        """The run directories in which the newest batch of a query may be, or become, done by a leader that was
+        overtaken, while it is not done where the checkpoint says. Raises StorageError."""
+        batch = str(newest.batch)
+        is_closed = self._has(f"{newest.run_directory}/commits", batch)
+        if is_closed:
+            return
+        for entry in self._storage.entries(f"{RUNS_FOLDER}/{newest.query}"):
+            run = RunName.parse(f"{RUNS_FOLDER}/{newest.query}/{entry.name}")
+            if run is None or run.epoch >= self._office.epoch:  # a mirror, or the holder's own
+                continue
+            if may_finish(is_closed=is_closed, has_plan=self._has(f"{run}/offsets", batch)):
+                yield str(run)
+
+    def _has(self, folder: str, name: str) -> bool:
+        return any(entry.name == name for entry in self._storage.entries(folder))
 
 
 def _blobs_in(records: Sequence[Record]) -> Iterator[str]:

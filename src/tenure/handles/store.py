@@ -30,7 +30,7 @@ from tenure.coordination.records import (
 )
 from tenure.coordination.settle import QUICK, commit_settled
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.term import Term
+from tenure.coordination.term import Term, check_term
 from tenure.errors import (
     BlobNotFound,
     CommitRefused,
@@ -158,6 +158,10 @@ class HandleStore:
     def no_removal_since(self) -> Guard:
         """A guard that holds until the next handle is removed from this area. Raises StoreUnavailable."""
         return self._anchor.read()
+
+    def check(self, term: Term) -> None:
+        """Ask the store whether the term stands now. Raises TermLost; StoreUnavailable while it cannot be known."""
+        check_term(self._store, term, clock=self._clock)
 
     # --- reading ---
 

@@ -22,6 +22,8 @@ class Ended(Enum):
     """An operator asked for it: the batch was finished, the queries are stopped."""
     RESTART = "restart"
     """The same, and the driver is to be replaced."""
+    OVERTAKEN = "overtaken"
+    """A leader of an earlier term has finished a batch that was being run again: the next takeover goes on after it."""
     DIED = "died"
     """The driver ended by itself, or hung and was killed."""
     CLEANED = "cleaned"
@@ -47,6 +49,7 @@ AFTER: Mapping[Ended, Next] = {
     Ended.FAILED: Next(resign="failed", again=False),
     Ended.SWITCHOVER: Next(resign="switchover", again=True),
     Ended.RESTART: Next(resign="restart", again=True),
+    Ended.OVERTAKEN: Next(resign="overtaken", again=True),
     Ended.DIED: Next(resign="driver died", again=True),
     Ended.CLEANED: Next(resign="cleaned up", again=False),
     Ended.LEFT: Next(resign="cleanup gave up", again=False),

@@ -68,6 +68,8 @@ class Goal:
     batch: int
     offsets: str
     committed: bool = False
+    folders: tuple[str, ...] = ()
+    """The folder below `sources/` of each line of the offsets; empty: line i is folder i."""
 
     @property
     def state_version(self) -> int:
@@ -142,7 +144,7 @@ class Bringing:
     def sources(self) -> Seeded:
         """Bring the logs of the sources up to the planned offsets."""
         items: list[tuple[str, bool]] = []  # (path, whether it is an entry of a file source's log)
-        folders = source_folders(self._source.list("sources"), self._offsets, where=self._source.where("sources"))
+        folders = source_folders(self._offsets, self._goal.folders, where=f"plan of batch {self._goal.batch}")
         for name, offset in folders.items():
             folder = f"sources/{name}"
             last = None if offset is None else log_offset(offset)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 
@@ -41,13 +41,14 @@ from tenure.pipelines.link import Pulse
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.spark.attempts import attempts_at
 from tenure.spark.declaring import declare
+from tenure.spark.input_files import InputFiles
 from tenure.spark.local_files import use_own_local_files
 from tenure.spark.mirror import Mirrors
 from tenure.spark.queries import SPARK_ERRORS, RunningQueries, one_line
 from tenure.spark.rehearsal import Rehearsals
 from tenure.spark.session import end_session, jvm_exit_code, kill_jvm
-from tenure.spark.sinks.sink import Stages
-from tenure.spark.stream import FencedStream
+from tenure.spark.sinks.sink import Calls, Stages
+from tenure.spark.stream import FencedStream, call_of
 
 _FINISH_LOOK_S = 0.01
 
@@ -134,7 +135,7 @@ class SparkDriver:
         if self._warm:
             self._rehearsals.start()
         self._mirror()
-        self._limits = {one.name: one.limit.total_seconds() for one in job.streams if one.limit is not None}
+        self._limits = dict(_limits(job.streams))
         return self._limits
 
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
@@ -153,6 +154,7 @@ class SparkDriver:
                 term=term,
                 checkpoints=self._checkpoints(declared.name),
                 storage=self._storage,
+                missing=InputFiles(self._spark).missing,
                 clock=self._clock,
                 events=self._events,
                 mirrors=mirrors,
@@ -168,7 +170,8 @@ class SparkDriver:
             self._end_mirrors()
             sweeper.start(ready=lambda: all(stream.caught_up for stream in streams))
             ended = running.wait(term, stop=stop, finish=finish)
-            finished = finish.is_set() and not stop.is_set() and self._finish(streams, term, stop=stop)
+            if finish.is_set() and not stop.is_set():
+                self._finish(streams, term, stop=stop)
             # A batch of what came at the last moment may have begun: it is idle when that is in the sink.
             if ended is Ended.IDLE and not self._finish(streams, term, stop=stop):
                 ended = Ended.LOST if term.lost else Ended.STOPPED
@@ -180,11 +183,10 @@ class SparkDriver:
             self._stop(running)
             for stream in streams:
                 stream.close()
-        if finished:
-            for stream in streams:
-                stream.close_batch()
         if ended is Ended.IDLE:
             sweeper.last(stop=stop)
+        if ended is Ended.FAILED and any(stream.was_finished_elsewhere() for stream in streams):
+            return Ended.OVERTAKEN
         if ended is Ended.FAILED:
             self._raise_failure(streams, running)
         return ended
@@ -268,7 +270,7 @@ class SparkDriver:
             if spark is None:
                 return Pulse({})  # it cleans up
             spark.sparkContext._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr] # it has one
-            marks = {stream.name: stream.progress() for stream in self._streams if stream.name in self._limits}
+            marks = {name: mark for stream in self._streams for name, mark in stream.marks() if name in self._limits}
         except SPARK_ERRORS as error:
             if self._spark is None:
                 return Pulse({})  # it was ended meanwhile
@@ -337,3 +339,12 @@ class SparkDriver:
         """None: it runs, or is not ours. Its connections break a little before it has ended."""
         ended = None if self._spark is None else jvm_exit_code(self._spark, patience_s=2)
         return None if ended is None else f"Spark's JVM ended with exit code {ended}"
+
+
+def _limits(streams: Sequence[Stream]) -> Iterator[tuple[str, float]]:
+    """For how many seconds what a driver does may show no progress, where that is declared."""
+    for stream in streams:
+        if stream.limit is not None:
+            yield stream.name, stream.limit.total_seconds()
+        if isinstance(stream.sink, Calls) and stream.sink.timeout is not None:
+            yield call_of(stream.name), stream.sink.timeout.total_seconds()

@@ -22,7 +22,7 @@ from tenure.errors import StorageError, TenureError
 from tenure.events import BlobLeft, Events, MirrorFailed
 from tenure.retry import exponential_delay
 from tenure.spark.bringing import Goal, Mirrored, Stopped, bring
-from tenure.spark.run_directory import RunDirectory, remove_tree
+from tenure.spark.run_directory import RunDirectory, has_commit, remove_tree
 
 ROUND_S = 1.0
 """How often a mirror is compared with the leader's run directory."""
@@ -167,9 +167,10 @@ class Mirrors:
         try:
             if one.mirrored is not None and (one.epoch, one.source) != (epoch, newest.run_directory):
                 self._discard(one)
-            if one.mirrored is None and newest.epoch != epoch - 1:
-                return  # the leader has planned nothing yet: it will run elsewhere than where this checkpoint says
-            self._fill(one, newest, epoch=epoch)
+            done = self._is_done(one, newest)
+            if one.mirrored is None and newest.epoch != epoch - 1 and not done:
+                return  # the leader has retaken nothing yet: it will run elsewhere than where this checkpoint says
+            self._fill(one, newest, epoch=epoch, done=done)
         except Stopped:
             return
         except Exception as error:  # noqa: BLE001 - a storage's client raises what it likes, and nothing depends on it
@@ -177,8 +178,15 @@ class Mirrors:
             self._discard(one)
             self._say(one, error)
 
-    def _fill(self, one: _Mirror, newest: Checkpoint, *, epoch: int) -> None:
-        goal = Goal(newest.batch, newest.offsets, newest.closed)
+    def _is_done(self, one: _Mirror, newest: Checkpoint) -> bool:
+        """Whether a takeover would go on after the batch. Asked until it is so: then it stays so."""
+        known = one.goal
+        if known is not None and known.committed and (one.source, known.batch) == (newest.run_directory, newest.batch):
+            return True
+        return has_commit(f"{self._storage}/{newest.run_directory}", newest.batch)
+
+    def _fill(self, one: _Mirror, newest: Checkpoint, *, epoch: int, done: bool) -> None:
+        goal = Goal(newest.batch, newest.offsets, done, newest.folders)
         if one.mirrored is None:
             one.path = str(RunName.new(one.query, epoch=epoch, member=self._member))
             one.epoch, one.source = epoch, newest.run_directory

@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -24,6 +25,22 @@ SPARK_ERRORS = (PySparkException, Py4JError, OSError)
 
 _LOOK_UP_S = 0.02
 """How long a lost term may go unnoticed by the waiting driver."""
+
+
+def source_folders_of(query: StreamingQuery) -> tuple[str, ...]:
+    """The folder below `sources/` of each line of the query's offsets: Spark numbers them by the first time that a
+    source comes in the plan, and one that is read twice has two lines."""
+    sources: Any = query._jsq.streamingQuery().sources()
+    distinct: list[Any] = []
+    folders = []
+    for position in range(sources.size()):
+        source = sources.apply(position)
+        known = next((number for number, one in enumerate(distinct) if one.equals(source)), None)
+        if known is None:
+            known = len(distinct)
+            distinct.append(source)
+        folders.append(str(known))
+    return tuple(folders)
 
 
 class RunningQueries:

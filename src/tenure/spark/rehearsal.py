@@ -173,7 +173,7 @@ class Rehearsals:
             return False
         try:
             newest = self._checkpoints(stream.name).newest()
-            if newest is None:
+            if newest is None or newest.closed:  # closed: the state before it is not there
                 return False
             self._once(stream, newest)
         except (TenureError, PySparkException, Py4JError, OSError) as error:
@@ -211,6 +211,7 @@ class Rehearsals:
                 directory,
                 batch=planned.batch,
                 offsets=planned.offsets,
+                folders=planned.folders,
                 query_id=str(uuid.uuid4()),  # Spark waits for the end of an active query of the same id
             )
             writer = (

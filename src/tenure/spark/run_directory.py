@@ -242,6 +242,11 @@ def read_query_id(run_directory: str) -> str:
     return decode_query_id(directory.read_text("metadata"), where=directory.where("metadata"))
 
 
+def has_commit(run_directory: str, batch: int) -> bool:
+    """Whether Spark has noted there that a batch is done."""
+    return str(batch) in RunDirectory(run_directory).list("commits")
+
+
 def latest_planned(run_directory: str) -> int | None:
     """The newest batch with offsets there; None: no batch was planned."""
     return _newest(run_directory, "offsets")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NewType
 
 from tenure.errors import CorruptRunDirectory
@@ -153,20 +153,49 @@ def is_log_file(name: str) -> bool:
 
 
 def source_folders(
-    folders: Collection[str], offsets: Mapping[str, str | None], *, where: str
+    offsets: Mapping[str, str | None], folders: Sequence[str], *, where: str
 ) -> Mapping[str, str | None]:
-    """Which offset belongs to which folder below `sources/`: folder -> offset.
+    """What each folder below `sources/` is read up to: folder -> offset.
 
-    Usually line i of the plan is folder i. A source that a query reads twice (a self-join, a self-union) has one folder
-    and a line, the same, for each time; folders are numbered by the first time. `where` names `sources` in an error.
-    Raises CorruptRunDirectory when both readings are possible.
+    `folders`: the folder of each line of the plan, as its leader's Spark had it; empty: line i is folder i. A source
+    that a query reads twice (a self-join, a self-union) has one folder, and a line, the same, for each time. `where`
+    names the plan in an error. Raises CorruptRunDirectory.
     """
-    lines = list(offsets.values())
-    distinct = list(dict.fromkeys(lines))
-    kept = [name for name in folders if name.isdigit()]
-    if set(offsets) <= set(kept) or not len(distinct) <= len(kept) < len(lines):
+    if not folders:
         return offsets
-    if len(distinct) == 1 or len(distinct) == len(kept):
-        values = distinct if len(distinct) == len(kept) else distinct * len(kept)
-        return {str(number): value for number, value in enumerate(values)}
-    raise corrupt(where, f"has {len(kept)} folders for {len(lines)} offsets, and it cannot be told which is whose")
+    if len(folders) != len(offsets):
+        raise corrupt(where, f"has {len(offsets)} lines for {len(folders)} sources")
+    found: dict[str, str | None] = {}
+    for folder, offset in zip(folders, offsets.values(), strict=True):
+        if found.setdefault(folder, offset) != offset:
+            raise corrupt(where, f"has two offsets for source {folder}, which is read more than once")
+    return found
+
+
+def entries_between(names: Collection[str], after: int, last: int, *, where: str) -> tuple[str, ...]:
+    """The files of a file source's log that have its entries after one, up to another: a compact one has all before.
+    Raises MissingFile."""
+    compacts = [int(found[1]) for name in names if (found := _COMPACT.match(name)) and int(found[1]) <= last]
+    base = max(compacts, default=-1)
+    wanted = [f"{base}.compact"] if base > after else []
+    for entry in range(max(base, after) + 1, last + 1):
+        if str(entry) not in names:
+            raise missing(f"{where}/{entry}")
+        wanted.append(str(entry))
+    return tuple(wanted)
+
+
+def files_in_entry(text: str, *, after: int, last: int, where: str) -> list[str]:
+    """The input files that a file of a file source's log has of the entries after one, up to another."""
+    lines = text.rstrip("\n").split("\n")
+    if lines[0] != "v1":
+        raise corrupt(where, "does not decode: not a source log entry of version 1")
+    found = []
+    for line in lines[1:]:
+        entry = decode_json(line, where=where)
+        path, batch = entry.get("path"), entry.get("batchId")
+        if not isinstance(path, str) or not isinstance(batch, int):
+            raise corrupt(where, "does not decode: an input without a path or a batch")
+        if after < batch <= last:
+            found.append(path)
+    return found

@@ -28,6 +28,7 @@ def seed(
     batch: int,
     offsets: str,
     committed: bool = False,
+    folders: tuple[str, ...] = (),
     query_id: str | None = None,
     on_part: Callable[[str], None] = lambda part: None,
 ) -> Seeded:
@@ -35,7 +36,7 @@ def seed(
     the state before it; `committed`: goes on after `batch`, on the state that it wrote. See `seed_mirrored`.
     """
     mirrored = Mirrored(RunDirectory(source), RunDirectory(target))
-    return seed_mirrored(mirrored, Goal(batch, offsets, committed), query_id=query_id, on_part=on_part)
+    return seed_mirrored(mirrored, Goal(batch, offsets, committed, folders), query_id=query_id, on_part=on_part)
 
 
 def seed_mirrored(

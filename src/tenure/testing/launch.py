@@ -48,8 +48,9 @@ from tenure.events import Event, Events, QueryStarted, RunDirectorySeeded, TermW
 from tenure.pipelines.child import ChildProcess, become_child
 from tenure.spark import driver as driver_module
 from tenure.spark import stream as stream_module
+from tenure.spark import takeover as takeover_module
 from tenure.spark.seeding import seed_mirrored
-from tenure.spark.sinks.sink import Batch, OutputMode, Rehearsable, Sink, Written
+from tenure.spark.sinks.sink import Attempts, Batch, Calls, OutputMode, Rehearsable, Sink, Stages, Written
 from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
 from tenure.testing.strike import DRIVER_WORD, Turn, is_driver, strike
 from tenure.testing.unfenced import UnfencedStore
@@ -74,6 +75,8 @@ TAKEOVER_STEPS = (
     "after grant",
     *(f"{when} {part}" for part in SEED_PARTS for when in ("before", "after")),
     "after seeding",
+    "before retaking",
+    "after retaking",
     "after start",
 )
 """Where a member can die in a takeover."""
@@ -125,12 +128,16 @@ class Faults:
         faulty = FaultyStore(store)
         faulty.script(self._in_turn, times=None)
         faulty.script(self._around_plan, when=_plans, times=None)
+        faulty.script(self._around_retaking, when=_retakes, times=None)
         faulty.script(self._around_result, when=writes_under("results"), times=None)
         return faulty
 
     def wrap_sink(self, sink: Sink) -> Sink:
         """The sink with the steps of a batch around it."""
-        return _SteppedSink(sink, self)
+        kind = (
+            _SteppedStages if isinstance(sink, Stages) else _SteppedCalls if isinstance(sink, Calls) else _SteppedSink
+        )
+        return kind(sink, self)
 
     def clock(self) -> SystemClock:
         """The clock that the member looks at."""
@@ -157,6 +164,12 @@ class Faults:
         self.at("after plan")
         return answer
 
+    def _around_retaking(self, call: Call, proceed: Proceed) -> Any:
+        self.at("before retaking")
+        answer = proceed()
+        self.at("after retaking")
+        return answer
+
     def _around_result(self, call: Call, proceed: Proceed) -> Any:
         stage = "dirty" if any(isinstance(one, Put) and one.replaces is None for one in call.writes) else "clean"
         self.at(f"before {stage}")
@@ -167,7 +180,18 @@ class Faults:
 
 def _plans(call: Call) -> bool:
     """Matches the plan of a batch, and no removal."""
-    return any(isinstance(one, Put) and one.key.is_under("checkpoints") for one in call.writes)
+    return any(one.replaces is None for one in _checkpoints(call))
+
+
+def _retakes(call: Call) -> bool:
+    """Matches what puts a new term into a checkpoint."""
+    return any(one.replaces is not None for one in _checkpoints(call))
+
+
+def _checkpoints(call: Call) -> list[Put]:
+    """The checkpoints that are written: `checkpoints/QUERY/BATCH`; above them are the anchors."""
+    puts = [one for one in call.writes if isinstance(one, Put) and one.key.is_under("checkpoints")]
+    return [one for one in puts if one.key.count("/") == 2]
 
 
 class _SteppedLeavings:
@@ -219,6 +243,28 @@ class _SteppedSink:
             self._sink.rehearse(rows, directory)
         else:
             rows.write.format("noop").mode("append").save()
+
+
+class _SteppedStages(_SteppedSink):
+    """One of a sink that stages."""
+
+    def staged(self, attempts: Attempts) -> Leavings:
+        assert isinstance(self._sink, Stages)
+        return self._sink.staged(attempts)
+
+
+class _SteppedCalls(_SteppedSink):
+    """One of a sink that calls a function."""
+
+    @property
+    def timeout(self) -> timedelta | None:
+        assert isinstance(self._sink, Calls)
+        return self._sink.timeout
+
+    @property
+    def call(self) -> str | None:
+        assert isinstance(self._sink, Calls)
+        return self._sink.call
 
 
 class _NeverToldStore(FaultyStore):
@@ -315,7 +361,7 @@ def _drive(faults: Faults) -> None:
     stepped_seed = functools.partial(seed_mirrored, on_part=faults.at)
     with (
         patch.object(driver_module, "FencedStream", SteppedStream),
-        patch.object(stream_module, "seed_mirrored", stepped_seed),
+        patch.object(takeover_module, "seed_mirrored", stepped_seed),
         patch.object(housekeeping, "Cleaner", stepped_cleaner),
     ):
         code = serve(

@@ -301,24 +301,40 @@ def test_a_plan_under_a_store_that_is_away_drops_nothing(lab: Lab) -> None:
     assert lab.audit() == set()
 
 
-def test_the_newest_batch_can_be_closed_and_the_next_one_follows(lab: Lab) -> None:
-    member = lab.member("a")
-    term = member.lead()
-    store = store_of(member)
+def test_the_newest_batch_is_retaken_and_the_next_one_follows(lab: Lab) -> None:
+    first = lab.member("a")
+    term = first.lead()
     for batch in range(2):
-        store.plan(term, checkpoint(batch))
-    for wrong in (0, 2):
-        with pytest.raises(OutOfOrder, match=f"batch {wrong} of query 'q' is not the newest"):
-            store.close(term, wrong, run_directory="runs/q/new")
-    store.close(term, 1, run_directory="runs/q/new")
-    found = store_of(member).newest()
-    assert found == replace(checkpoint(1), run_directory="runs/q/new", closed=True)
-    store.plan(term, checkpoint(1))  # a zombie of the same term may still think that it has to
-    store.plan(term, checkpoint(2))
+        store_of(first).plan(term, checkpoint(batch))
+    first.dies()
+    second = lab.member("b")
+    term = second.lead()
+    store = store_of(second)
+    with pytest.raises(OutOfOrder, match="batch 1 of query 'q' is run again and was not retaken"):
+        store.plan(term, replace(checkpoint(1), run_directory="runs/q/new", epoch=2))
+    retaken = store.retake(term, run_directory="runs/q/new")
+    assert store_of(second).newest() == retaken == replace(checkpoint(1), run_directory="runs/q/new", epoch=2)
+    store.plan(term, retaken)  # run again: it is planned already
+    with pytest.raises(OutOfOrder, match="was not retaken"):
+        store.plan(term, checkpoint(1))
+    store.plan(term, replace(checkpoint(2), run_directory="runs/q/new", epoch=2))
     assert batches(lab) == [0, 1, 2]
 
 
-def test_a_batch_is_closed_under_the_term_only(lab: Lab) -> None:
+def test_a_batch_that_was_done_elsewhere_is_retaken_as_closed(lab: Lab) -> None:
+    member = lab.member("a")
+    term = member.lead()
+    store = store_of(member)
+    with pytest.raises(OutOfOrder, match="no checkpoint to take over"):
+        store.retake(term, run_directory="runs/q/new")
+    store.plan(term, checkpoint(0))
+    store.retake(term, run_directory="runs/q/new", closed=True)
+    newest = store_of(member).newest()
+    assert newest is not None
+    assert newest.closed
+
+
+def test_a_batch_is_retaken_under_the_term_only(lab: Lab) -> None:
     first = lab.member("a")
     term = first.lead()
     store = store_of(first)
@@ -326,7 +342,5 @@ def test_a_batch_is_closed_under_the_term_only(lab: Lab) -> None:
     first.dies()
     lab.member("b").lead()
     with pytest.raises(TermLost):
-        store.close(term, 0, run_directory="runs/q/new")
-    newest = store_of(first).newest()
-    assert newest is not None
-    assert not newest.closed
+        store.retake(term, run_directory="runs/q/new")
+    assert store_of(first).newest() == checkpoint(0)

@@ -9,6 +9,7 @@ import pytest
 
 from tenure.blobs.filesystem import FileBlobs
 from tenure.checkpoints.checkpoint import checkpoint_name
+from tenure.checkpoints.run_name import RunName
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.coordination.records import Put
 from tenure.coordination.term import Term, check_term
@@ -93,7 +94,7 @@ def test_a_replaced_blob_that_a_reader_holds_stays_until_he_goes(pipeline: Pipel
     locked = handles.lock(checkpoint_name(0), session=reader.keeper.session_id).handle
     assert locked.blob is not None
     member, term = pipeline.leaders[-1]
-    CheckpointStore(pipeline.handles(member), query=QUERY).close(term, 0, run_directory=pipeline.run)
+    CheckpointStore(pipeline.handles(member), query=QUERY).retake(term, run_directory=pipeline.run)
     pipeline.next_leader("ben")
     pipeline.sweep()
     pipeline.lab.files.read(locked.blob)
@@ -252,6 +253,7 @@ def test_a_crash_at_any_effect_is_mended_by_the_next_sweep(pipeline: Pipeline) -
 
 def test_a_zombie_s_leavings_go_with_the_next_sweep(pipeline: Pipeline) -> None:
     """It still writes into its old run directory while the sweep runs."""
+    pipeline.put(f"{pipeline.run}/commits/0")
     old = pipeline.directory("anna", epoch=1)
     pipeline.next_leader("ben")
     found = pipeline.found()
@@ -268,6 +270,21 @@ def test_a_zombie_s_leavings_go_with_the_next_sweep(pipeline: Pipeline) -> None:
     assert pipeline.has(old)
     assert pipeline.sweep() == []
     assert not pipeline.has(old)
+    pipeline.check_pointers()
+
+
+def test_what_an_overtaken_leader_may_still_finish_stays_until_the_batch_is_done(pipeline: Pipeline) -> None:
+    """Where the inputs of a planned batch are gone, a takeover goes on from whoever has finished it."""
+    planned = pipeline.run
+    zombie = pipeline.directory("anna", epoch=1)  # it has `offsets/0`
+    other = pipeline.put(f"{RunName.new(QUERY, epoch=1, member='anna')}/metadata").removesuffix("/metadata")
+    pipeline.next_leader("ben")
+    assert pipeline.sweep() == []
+    assert pipeline.has(zombie)
+    assert not pipeline.has(other)
+    pipeline.put(f"{planned}/commits/0")
+    assert pipeline.sweep() == []
+    assert not pipeline.has(zombie)
     pipeline.check_pointers()
 
 

@@ -38,7 +38,7 @@ class Scene:
         self.away = False
         self.rounds = 0
         self.told: list[Event] = []
-        a_run_directory(f"{folder}/{OLD}")
+        self.directory(OLD, done=9)
         self.mirrors = Mirrors(
             ["rows"],
             scope="rows",
@@ -49,6 +49,22 @@ class Scene:
             clock=SystemClock(),
             events=Events(self.told.append),
         )
+
+    def directory(self, path: str, *, done: int) -> None:
+        """A run directory in which batches up to one are done."""
+        a_run_directory(f"{self.storage}/{path}")
+        for commit in (self.storage / path / "commits").iterdir():
+            if int(commit.name) > done:
+                commit.rename(self.storage / path / f"later-{commit.name}")
+
+    def do(self, batch: int) -> None:
+        """The leader of epoch 3 notes a batch as done."""
+        (self.storage / OLD / f"later-{batch}").rename(self.storage / OLD / "commits" / str(batch))
+
+    def plan(self, batch: int) -> None:
+        """The leader of epoch 3 does all before a batch, and plans it."""
+        self.do(batch - 1)
+        self.newest = replace(PLANNED, batch=batch, offsets=offsets_of(batch))
 
     def _newest(self) -> Checkpoint | None:
         if self.away:
@@ -80,7 +96,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 def test_it_follows_its_leader_and_is_named_for_the_next_epoch(scene: Scene) -> None:
     scene.mirrors.start()
     scene.wait(Lag(0, 0))
-    scene.newest = replace(PLANNED, batch=11, offsets=offsets_of(11))
+    scene.plan(11)
     scene.two_rounds()
     (folder,) = scene.folders()
     assert folder.startswith("e00000004-ben-")
@@ -112,12 +128,23 @@ def test_another_epoch_is_another_mirror_once_its_leader_has_planned(scene: Scen
     wait_until(lambda: scene.folders() == [], SOON, what="the end of the first mirror")
     scene.wait(None)
     new = OLD.replace("3-anna", "4-carl")
-    a_run_directory(f"{scene.storage}/{new}")
+    scene.directory(new, done=10)
     scene.newest = replace(PLANNED, batch=11, offsets=offsets_of(11), run_directory=new, epoch=4)
     scene.wait(Lag(0, 0))
     found = {name for name in scene.folders() if name not in new}
     assert all(name.startswith("e00000005-ben-") for name in found)
     assert first not in found
+
+
+def test_of_a_leader_that_took_over_a_batch_that_is_done_and_idles_the_old_directory_is_mirrored(scene: Scene) -> None:
+    """It has planned nothing yet, so a takeover would go on from there."""
+    scene.do(10)
+    scene.epoch = 4
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    taken = scene.mirrors.take("rows", source=OLD, epoch=5)
+    assert taken is not None
+    assert state_names(11) <= set(taken[1].files), "the state after the batch"
 
 
 def test_before_the_first_batch_there_is_nothing_to_mirror(scene: Scene) -> None:
@@ -133,7 +160,7 @@ def test_what_goes_wrong_is_said_once_and_tried_again(scene: Scene) -> None:
     scene.wait(Lag(0, 0))
     lost = Path(scene.storage, OLD, f"state/0/1/11_{state_id(11, 1)}.changelog")
     away = lost.rename(f"{scene.storage}/away")
-    scene.newest = replace(PLANNED, batch=11, offsets=offsets_of(11))
+    scene.plan(11)
     wait_until(lambda: scene.told, SOON, what="the failure")
     scene.two_rounds()
     (told,) = scene.told
@@ -153,7 +180,7 @@ def test_a_store_that_is_away_is_waited_for(scene: Scene) -> None:
     scene.away = True
     wait_until(lambda: scene.told, SOON, what="the failure")
     scene.away = False
-    scene.newest = replace(PLANNED, batch=11, offsets=offsets_of(11))
+    scene.plan(11)
     scene.two_rounds()
     scene.wait(Lag(0, 0))
     assert len(scene.told) == 1
@@ -168,7 +195,7 @@ def test_an_error_of_a_storages_client_is_an_error_like_others(scene: Scene, mon
         raise ZeroDivisionError
 
     monkeypatch.setattr(mirror_module, "bring", fail)
-    scene.newest = replace(PLANNED, batch=11, offsets=offsets_of(11))
+    scene.plan(11)
     wait_until(lambda: scene.told, SOON, what="the failure")
     monkeypatch.setattr(mirror_module, "bring", bring)
     scene.wait(Lag(0, 0))

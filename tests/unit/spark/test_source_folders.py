@@ -10,30 +10,24 @@ from tenure.spark.seed_plan import source_folders
 
 def folders(kept: list[str], *offsets: str) -> dict[str, str | None]:
     lines: dict[str, str | None] = {str(number): offset for number, offset in enumerate(offsets)}
-    return dict(source_folders(kept, lines, where="sources"))
+    return dict(source_folders(lines, kept, where="the plan"))
 
 
-def test_line_i_is_folder_i() -> None:
-    assert folders(["0", "1"], "a", "b") == {"0": "a", "1": "b"}
+def test_line_i_is_folder_i_where_nothing_else_is_known() -> None:
+    assert folders([], "a", "b") == {"0": "a", "1": "b"}
 
 
 def test_a_self_join_has_one_folder_and_two_lines() -> None:
-    assert folders(["0"], "a", "a") == {"0": "a"}
+    assert folders(["0", "0"], "a", "a") == {"0": "a"}
 
 
-def test_folders_are_numbered_by_the_first_time() -> None:
-    assert folders(["0", "1"], "a", "a", "b") == {"0": "a", "1": "b"}
-    assert folders(["0", "1"], "a", "b", "a") == {"0": "a", "1": "b"}
+def test_one_folder_twice_and_two_others_with_equal_offsets() -> None:
+    assert folders(["0", "1", "0", "2"], "a", "b", "a", "b") == {"0": "a", "1": "b", "2": "b"}
+    assert folders(["0", "1", "2", "0"], "a", "a", "a", "a") == {"0": "a", "1": "a", "2": "a"}
 
 
-def test_equal_offsets_are_equal_whoever_has_them() -> None:
-    assert folders(["0", "1"], "a", "a", "a") == {"0": "a", "1": "a"}
-
-
-def test_a_folder_that_is_missing_is_asked_for() -> None:
-    assert folders(["0"], "a", "b") == {"0": "a", "1": "b"}, "the copy of folder 1 will say that it is missing"
-
-
-def test_two_possible_readings_are_refused() -> None:
-    with pytest.raises(CorruptRunDirectory, match="cannot be told"):
-        folders(["0", "1", "2"], "a", "b", "a", "b")
+def test_lines_and_folders_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(CorruptRunDirectory, match="the plan has 3 lines for 2 sources"):
+        folders(["0", "1"], "a", "b", "c")
+    with pytest.raises(CorruptRunDirectory, match="two offsets for source 0"):
+        folders(["0", "0"], "a", "b")

@@ -1,48 +1,95 @@
 """The sink for everything else: a function of the user, called with each batch.
 
-Promise: the function runs only after the batch is planned, so a leader that was replaced never calls it for a batch
-of its own making; the batch carries an idempotency key that is the same for every attempt at it. Whether a repeated
-call does harm is the function's own matter, and its author says so.
+Promise: the function is called only after the batch is planned, or retaken, by the very term that calls, and the store
+is asked for the term immediately before the call; the batch carries an idempotency key that is the same for every
+attempt at it, and the epoch. Not promised: that nothing is written late. A process that is paused inside the function
+may go on writing when it wakes up, after newer batches of its successor; only the target can refuse that, by the epoch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from tenure.durations import parse_duration
+from tenure.errors import UsageError
 from tenure.events import Events
 from tenure.spark.sinks.sink import Batch, OutputMode, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_SHORTEST_TIMEOUT = timedelta(seconds=5)  # a driver tells of its calls every second
+
 
 class Foreach:
     """Call `function(rows, batch)` for each batch.
 
     `idempotent=True` is its author's word that a second call for the same `batch.idempotency_key` changes nothing:
-    then each row counts once. `idempotent=False`: at least once; a batch that was being written when a leader died is
-    written again by the next one.
+    then each row counts once, as long as no call is paused in its midst until a newer batch is written. A target in
+    which the last write wins (an upsert, an overwritten file) needs more: it has to refuse a write with a lower
+    `batch.epoch` than it has seen. `idempotent=False`: at least once; a batch that was being written when a leader died
+    is written again by the next one.
 
     The function evaluates `rows` exactly once (persist them for more), also when it recognises the batch as
     repeated: a stateful query must move its state on, for example by `rows.write.format("noop").mode("append").save()`.
-    An external system that keeps the highest `batch.epoch` it has seen can refuse the writes of older ones.
+    It may return `tenure.Written(repeated=True)` to say that the target had the batch already; raise `tenure.Fenced`
+    when the target refused the epoch, which ends the term; and call `batch.check()` to ask the store once more whether
+    the term stands. `timeout` (`10m`): a call that lasts longer is taken for hung, and the driver is replaced.
     """
 
-    def __init__(self, function: Callable[[DataFrame, Batch], object], *, idempotent: bool) -> None:
+    def __init__(
+        self,
+        function: Callable[[DataFrame, Batch], object],
+        *,
+        idempotent: bool,
+        timeout: str | timedelta | None = None,
+    ) -> None:
+        """Raises UsageError."""
         self._function = function
         self.idempotent = idempotent
+        self._timeout = _timeout(timeout)
+        self._call: str | None = None  # None: none goes on
 
     @property
     def delivery(self) -> str:
         """What a reader of the output can rely on."""
         return "exactly once (idempotent function)" if self.idempotent else "at least once"
 
+    @property
+    def timeout(self) -> timedelta | None:
+        """For how long one call may last; None: for ever."""
+        return self._timeout
+
+    @property
+    def call(self) -> str | None:
+        """The batch that the function is called for, in its epoch; None: none."""
+        return self._call
+
     def check(self, *, output_mode: OutputMode) -> None:
         """Every output mode is the function's own matter."""
 
     def write(self, rows: DataFrame, batch: Batch, *, planned: Callable[[], None], events: Events) -> Written:
-        """Call the function once the batch is planned. It cannot be known here whether it has the batch already."""
+        """Call the function once the batch is planned and the store has said, once more, that the term stands."""
         planned()
-        self._function(rows, batch)
-        return Written(repeated=False)
+        batch.check()
+        self._call = f"{batch.epoch}/{batch.id}"
+        try:
+            answer = self._function(rows, batch)
+        finally:
+            self._call = None
+        return answer if isinstance(answer, Written) else Written(repeated=False)
+
+
+def _timeout(given: str | timedelta | None) -> timedelta | None:
+    try:
+        timeout = None if given is None else parse_duration(given)
+    except ValueError as error:
+        raise UsageError(f"timeout {given!r} of a function is not a duration", fix=str(error)) from error
+    if timeout is not None and timeout < _SHORTEST_TIMEOUT:
+        raise UsageError(
+            f"timeout {given!r} of a function is too short to tell a slow call from a hung one",
+            fix=f"give {_SHORTEST_TIMEOUT.total_seconds():g}s or more",
+        )
+    return timeout

@@ -7,7 +7,8 @@ It does not ask who leads: a batch is named by (query id, batch id), and the sin
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from tenure.cleanup.cleaner import Leavings
@@ -33,6 +34,13 @@ class Batch:
     """The batch id, from 0."""
     epoch: int
     """The term under which this attempt runs: goes up with each leader, so an external system can fence by it."""
+    check_term: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
+    """Asks the store whether the term stands. Raises TermLost, StoreUnavailable."""
+
+    def check(self) -> None:
+        """Ask the store, now, whether the term stands: before a function writes something that cannot be fenced. Raises
+        TermLost (let it through: it ends the query), StoreUnavailable."""
+        self.check_term()
 
     @property
     def idempotency_key(self) -> str:
@@ -103,4 +111,19 @@ class Rehearsable(Protocol):
     def rehearse(self, rows: DataFrame, directory: str) -> None:
         """Evaluate the rows once, as `write` would. What has to be written goes below `directory` (a URL; no such
         folder yet), which is removed afterwards; nothing else changes anywhere."""
+        ...
+
+
+@runtime_checkable
+class Calls(Protocol):
+    """A sink that calls a function of the user."""
+
+    @property
+    def timeout(self) -> timedelta | None:
+        """For how long one call may last, until the driver is taken for hung; None: for ever."""
+        ...
+
+    @property
+    def call(self) -> str | None:
+        """Which call goes on, another one for each; None: none."""
         ...

@@ -1,0 +1,116 @@
+"""What was lost, doubled or done again at the edges of a batch, where Spark's life and ours meet, with exit code 0."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.cli.conftest import place, spark
+from tests.cli.support import COUNTS, Place
+
+__all__ = ["place", "spark"]
+
+pytestmark = pytest.mark.spark
+
+# Writes down each call; a batch whose number is in the file `fail` fails, once.
+NOTE = """
+import json, os
+def note(rows, batch):
+    ids = sorted(row["id"] for row in rows.collect())
+    fail = os.path.join(job.params["output"], "fail")
+    if os.path.exists(fail) and open(fail).read() == str(batch.id):
+        os.unlink(fail)
+        raise OSError("no luck")
+    with open(os.path.join(job.params["output"], "calls"), "a") as calls:
+        calls.write(json.dumps([batch.id, ids]) + "\\n")
+"""
+NOTED = NOTE + 'job.stream("copy", source(job), sink=Foreach(note, idempotent=True))'
+
+
+class Calls:
+    """What a function wrote down."""
+
+    def __init__(self, place: Place) -> None:
+        self._folder = place.output
+        self._folder.mkdir()
+
+    def fail(self, batch: int) -> None:
+        """Let it fail at this batch, once."""
+        (self._folder / "fail").write_text(str(batch))
+
+    def all(self) -> list[tuple[int, list[int]]]:
+        path = self._folder / "calls"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(batch, ids) for batch, ids in map(json.loads, lines)]
+
+
+@pytest.fixture
+def calls(place: Place) -> Calls:
+    return Calls(place)
+
+
+def test_a_nightly_run_goes_on_after_what_is_done_though_its_inputs_were_moved(
+    place: Place, spark: SparkSession
+) -> None:
+    file = place.pipeline(COUNTS)
+    place.feed(0, 2)
+    place.feed(4, 6)
+    assert place.run(file, spark=spark).code == 0
+    for taken in place.input.glob("*.json"):
+        taken.rename(place.folder / taken.name)
+    place.feed(8, 10)
+    assert place.run(file, spark=spark).code == 0
+    assert [(row["k"], row["count"]) for row in place.rows()] == [("a", 6)]
+
+
+def test_a_function_is_not_called_again_for_a_batch_that_is_done(
+    place: Place, calls: Calls, spark: SparkSession
+) -> None:
+    file = place.pipeline(NOTED)
+    place.feed(0, 1)
+    for _ in range(2):
+        assert place.run(file, spark=spark).code == 0
+    place.feed(2)
+    assert place.run(file, spark=spark).code == 0
+    assert calls.all() == [(0, [0, 1]), (1, [2])]
+
+
+def test_one_folder_that_is_read_twice_beside_others_with_equal_offsets(
+    place: Place, calls: Calls, spark: SparkSession
+) -> None:
+    """Which folder of Spark's logs belongs to which line of the offsets cannot be told from these."""
+    folders = {name: place.folder / name for name in ("one", "two", "three")}
+    for number, folder in enumerate(folders.values()):
+        folder.mkdir()
+        (folder / "a.json").write_text(json.dumps({"id": number, "k": "a"}) + "\n")
+    read = 'def read(folder): return job.spark.readStream.schema("id long, k string").json(folder)'
+    rows = f"one, two, three = (read(folder) for folder in {[str(folder) for folder in folders.values()]})"
+    stream = 'job.stream("copy", one.union(two).union(one).union(three), sink=Foreach(note, idempotent=True))'
+    file = place.pipeline(NOTE, read, rows, stream)
+    calls.fail(0)
+    assert place.run(file, spark=spark).code == 8
+    told = place.run(file, spark=spark)
+    assert told.code == 0, told.err
+    assert calls.all() == [(0, [0, 0, 1, 2])]
+
+
+def test_planned_inputs_that_are_gone_are_named_and_it_goes_on_when_they_are_back(
+    place: Place, calls: Calls, spark: SparkSession
+) -> None:
+    file = place.pipeline(NOTED)
+    place.feed(0)
+    place.feed(1)
+    calls.fail(1)
+    assert place.run(file, spark=spark).code == 8
+    planned = place.input / "000001.json"
+    planned.rename(place.folder / "moved.json")
+    told = place.run(file, spark=spark)
+    assert told.code == 5
+    assert f"planned for batch 1 of query 'copy' are gone: file://{planned};" in told.error
+    assert "put them back" in told.error
+    assert calls.all() == [(0, [0])]
+    (place.folder / "moved.json").rename(planned)
+    assert place.run(file, spark=spark).code == 0
+    assert calls.all() == [(0, [0]), (1, [1])]
