@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,6 +16,7 @@ from typing import Any, cast
 from tenure.backends.memory import MemoryStore
 from tenure.blobs.filesystem import FileBlobs
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
+from tenure.cleanup.cleaner import Leavings
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import LEADER, Term
@@ -26,7 +27,7 @@ from tenure.events import (
 )
 from tenure.handles.store import HandleStore
 from tenure.pipelines.pipeline import Stream
-from tenure.spark.sinks.sink import Batch, Sink, Written
+from tenure.spark.sinks.sink import Attempts, Batch, Sink, Written
 from tenure.spark.stream import FencedStream
 from tenure.testing.faulty import FaultyStore
 
@@ -71,7 +72,7 @@ class FakeSpark:
         (directory / "metadata").write_text(json.dumps({"id": "the-query-id"}))
         return self
 
-    def run(self, batch: int, *, offset: int | None = None) -> None:
+    def run(self, batch: int, *, offset: int | str | None = None) -> None:
         """What Spark does for a batch."""
         path = Path(self.options["checkpointLocation"], "offsets", str(batch))
         path.write_text(f"v1\n{{}}\n{batch if offset is None else offset}")
@@ -109,16 +110,23 @@ class StagingSink:
 
     def __init__(self, ledger: Ledger, *, eager: bool = False) -> None:
         self.ledger, self.eager = ledger, eager
-        self.staged = threading.Event()
+        self.has_staged = threading.Event()
 
     def check(self, *, output_mode: str) -> None: ...
 
     def write(self, rows: Any, batch: Batch, *, planned: Callable[[], None], events: Events) -> Written:
-        self.staged.set()
+        self.has_staged.set()
         if not self.eager:
             planned()
         self.ledger.commit(batch.id)
         return Written(repeated=False)
+
+
+class StagesSink(StagingSink):
+    """One that says that it stages."""
+
+    def staged(self, attempts: Attempts) -> Leavings:
+        raise NotImplementedError
 
 
 class Scene:
@@ -131,6 +139,7 @@ class Scene:
         self.ledger = Ledger(self.newest)
         self.missing: list[str] = []
         """The input files that are not there."""
+        self.on_ask: Callable[[Sequence[str]], None] = lambda paths: None
         self.spark = FakeSpark()
         self.stream: FencedStream | None = None
 
@@ -150,12 +159,16 @@ class Scene:
             term=term or self.term,
             checkpoints=CheckpointStore(handles, query=QUERY),
             storage=str(self.folder),
-            missing=lambda paths: self.missing,
+            missing=self._missing,
             clock=clock,
             events=Events(self.told.append),
             mirrors=mirrors,
         )
         self.stream.start()
+
+    def _missing(self, paths: Sequence[str]) -> Sequence[str]:
+        self.on_ask(paths)
+        return self.missing
 
     def close(self) -> None:
         """End the stream, if there is one."""

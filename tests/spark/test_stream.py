@@ -85,7 +85,7 @@ def held_plan(scene: Scene, sink: StagingSink) -> tuple[Gate, threading.Thread]:
     thread = threading.Thread(target=scene.spark.run, args=(0,), daemon=True)
     thread.start()
     gate.wait_arrived()
-    assert sink.staged.wait(timeout=10)
+    assert sink.has_staged.wait(timeout=10)
     return gate, thread
 
 

@@ -230,14 +230,10 @@ def test_no_interleaving_makes_a_wrong_output_or_stands_still() -> None:
     assert found.all() == set()
 
 
-def test_nor_where_inputs_are_moved_as_soon_as_their_output_shows() -> None:
-    assert explore(members=2, epochs=2, by_hand=True).all() == set()
-
-
-@pytest.mark.long
-def test_at_worst_such_inputs_are_missed_loudly() -> None:
-    """A leader died before Spark noted the batch as done: they have to be put back."""
-    assert explore(members=2, epochs=3, by_hand=True).all() == {"stuck"}
+@pytest.mark.parametrize("epochs", [2, pytest.param(3, marks=pytest.mark.long)])
+def test_inputs_that_are_moved_as_soon_as_their_output_shows_are_missed_loudly_at_worst(epochs: int) -> None:
+    """Where a leader died before Spark noted the batch as done, they have to be put back."""
+    assert explore(members=2, epochs=epochs, by_hand=True).all() == {"stuck"}
 
 
 @pytest.mark.long

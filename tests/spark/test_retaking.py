@@ -1,0 +1,208 @@
+"""A batch that is run again, its inputs, and what is asked around it, without Spark."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenure.backends.memory import MemoryServer, MemoryStore
+from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.store import CHECKPOINTS
+from tenure.clock import SystemClock
+from tenure.coordination.election import Election
+from tenure.coordination.session import SessionKeeper
+from tenure.errors import Fenced, InputsGone, QueryFailed, TermLost
+from tenure.events import BatchCommitted, BatchRetaken, CheckpointSaved, RunDirectorySeeded, WriteRefused
+from tenure.sinks import Foreach
+from tenure.spark.sinks.sink import Batch, Written
+from tenure.testing.faulty import FaultyStore
+from tests.spark.made_up_spark import QUERY, SCOPE, Scene, StagesSink, StagingSink
+
+LOGGED = '{"logOffset":0}'
+INPUT = "file:///in/sp%20ace.json"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    inner = MemoryStore(MemoryServer())
+    store = FaultyStore(inner)
+    with SessionKeeper(store, ttl=timedelta(seconds=60), clock=SystemClock()) as keeper:
+        term = Election(store, SCOPE, member="anna", clock=SystemClock()).campaign(keeper, stop=threading.Event())
+        assert term is not None
+        made = Scene(tmp_path, term, store, inner)
+        yield made
+        made.close()
+
+
+def plan_and_die(scene: Scene) -> Path:
+    """Batch 0 is planned with one input file, and the leader dies before Spark notes it as done."""
+    scene.start(StagingSink(scene.ledger))
+    scene.spark.run(0, offset=LOGGED)
+    directory = scene.folder / scene.run_directories()[-1]
+    (directory / "sources/0").mkdir(parents=True)
+    (directory / "sources/0/0").write_text("v1\n" + json.dumps({"path": INPUT, "timestamp": 1, "batchId": 0}))
+    return directory
+
+
+def newest(scene: Scene) -> Checkpoint:
+    found = scene.stream._checkpoints.newest() if scene.stream is not None else None
+    assert found is not None
+    return found
+
+
+def done(directory: Path) -> None:
+    (directory / "commits").mkdir(exist_ok=True)
+    (directory / "commits/0").write_text("v1\n{}")
+
+
+def test_a_batch_that_is_run_again_is_retaken_first(scene: Scene) -> None:
+    old = plan_and_die(scene)
+    sink = StagingSink(scene.ledger)
+    scene.start(sink)
+    own = scene.run_directories()[-1]
+    assert newest(scene).run_directory == own != str(old.relative_to(scene.folder))
+    assert not sink.has_staged.is_set()
+    scene.spark.run(0, offset=LOGGED)
+    assert scene.ledger.batches == [0, 0]
+    assert len(scene.events(CheckpointSaved)) == 2  # told, and not written again
+    (retaken,) = scene.events(BatchRetaken)
+    assert retaken == BatchRetaken(scope=SCOPE, epoch=1, query=QUERY, batch=0, done=False)
+    assert newest(scene).folders == ("0",)
+
+
+def test_a_batch_that_is_done_is_not_retaken(scene: Scene) -> None:
+    old = plan_and_die(scene)
+    done(old)
+    scene.missing = ["file:/in/sp ace.json"]
+    scene.start(StagingSink(scene.ledger))
+    assert scene.events(BatchRetaken) == []
+    assert scene.events(RunDirectorySeeded)[-1].batch == 1  # type: ignore[attr-defined] # of that kind
+    assert newest(scene).run_directory == str(old.relative_to(scene.folder))
+    scene.spark.run(1, offset='{"logOffset":1}')
+    assert scene.ledger.batches == [0, 1]
+
+
+def test_inputs_that_are_gone_are_told_before_anything_is_retaken(scene: Scene) -> None:
+    old = plan_and_die(scene)
+    asked: list[tuple[str, ...]] = []
+    scene.missing = ["file:/in/sp ace.json"]
+    scene.on_ask = lambda paths: asked.append(tuple(paths))
+    with pytest.raises(InputsGone, match=r"batch 0 of query .copy. are gone: file:/in/sp ace\.json; put them back"):
+        scene.start(StagingSink(scene.ledger))
+    assert asked == [("file:///in/sp ace.json",)], "as Hadoop names it"
+    assert newest(scene).run_directory == str(old.relative_to(scene.folder))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_run_directory_in_which_an_overtaken_leader_has_finished_is_gone_on_from(scene: Scene, whole: bool) -> None:
+    old = plan_and_die(scene)
+    other = old.with_name("e00000001-zoe-0123456789ab")
+    for name in ("offsets", "commits", "sources/0"):
+        (other / name).mkdir(parents=True)
+    for name in ("offsets/0", "sources/0/0", *(["metadata"] if whole else [])):
+        (other / name).write_bytes((old / name).read_bytes())
+    done(other)
+    scene.missing = ["file:/in/sp ace.json"]
+    if not whole:  # a seed that its leader did not come to the end of has `commits` as well
+        with pytest.raises(InputsGone):
+            scene.start(StagingSink(scene.ledger))
+        return
+    scene.start(StagingSink(scene.ledger))
+    assert [event.done for event in scene.events(BatchRetaken)] == [True]  # type: ignore[attr-defined]
+    assert newest(scene).closed
+    assert newest(scene).run_directory == scene.run_directories()[-1]
+    scene.spark.run(1, offset='{"logOffset":1}')
+    assert scene.ledger.batches == [0, 1]
+
+
+def test_inputs_that_go_while_they_are_read_are_told_before_the_sink_commits(scene: Scene) -> None:
+    plan_and_die(scene)
+    scene.start(StagesSink(scene.ledger))
+    scene.missing = [f"file:/in/{number}" for number in range(3)]
+    with pytest.raises(InputsGone, match="are gone: file:/in/0 and 2 more; put them back") as gone:
+        scene.spark.run(0, offset=LOGGED)
+    assert not gone.value.written
+    assert scene.ledger.batches == [0], "as the first leader wrote it"
+    assert scene.stream is not None
+    assert not scene.stream.was_finished_elsewhere()
+    done(scene.folder / scene.run_directories()[-1])
+    assert scene.stream.was_finished_elsewhere()
+
+
+def test_of_a_function_it_is_told_that_the_target_may_hold_a_short_batch(scene: Scene) -> None:
+    plan_and_die(scene)
+
+    def function(rows: Any, batch: Batch) -> None:
+        scene.missing = ["file:/in/sp ace.json"]
+
+    scene.start(Foreach(function, idempotent=True))
+    with pytest.raises(InputsGone, match="the target may hold a short batch") as gone:
+        scene.spark.run(0, offset=LOGGED)
+    assert gone.value.written
+    assert scene.stream is not None
+    done(scene.folder / scene.run_directories()[-1])
+    assert not scene.stream.was_finished_elsewhere(), "somebody has to look at the target"
+
+
+def test_the_store_is_asked_before_spark_may_note_a_first_evaluation_as_done(scene: Scene) -> None:
+    class Slow(StagingSink):
+        def write(self, rows: Any, batch: Batch, **named: Any) -> Written:
+            written = super().write(rows, batch, **named)
+            scene.end_session()
+            return written
+
+    scene.start(Slow(scene.ledger))
+    with pytest.raises(TermLost):
+        scene.spark.run(0)
+    assert scene.ledger.batches == [0]
+    (refused,) = scene.events(WriteRefused)
+    assert refused.what == "end of batch 0 of query 'copy'"  # type: ignore[attr-defined]
+    assert scene.events(BatchCommitted) == []
+
+
+def test_the_store_is_asked_before_a_function_is_called_and_from_inside(scene: Scene) -> None:
+    called: list[int] = []
+
+    def function(rows: Any, batch: Batch) -> None:
+        called.append(batch.id)
+        batch.check()
+        scene.end_session()
+        batch.check()
+        raise AssertionError("it went on")
+
+    scene.start(Foreach(function, idempotent=True))
+    with pytest.raises(TermLost):
+        scene.spark.run(0)
+    with pytest.raises(TermLost):
+        scene.spark.run(0)  # planned already, so nothing is written that could be refused
+    assert called == [0]
+    assert {event.what for event in scene.events(WriteRefused)} == {"write of batch 0 of query 'copy'"}  # type: ignore[attr-defined]
+
+
+def test_what_a_function_had_already_is_recorded(scene: Scene) -> None:
+    scene.start(Foreach(lambda rows, batch: Written(repeated=batch.id == 1), idempotent=True))
+    scene.spark.run(0)
+    scene.spark.run(1)
+    assert [event.repeated for event in scene.events(BatchCommitted)] == [False, True]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_a_target_that_refuses_the_epoch_ends_the_term_or_is_of_another_life(scene: Scene, over: bool) -> None:
+    def function(rows: Any, batch: Batch) -> None:
+        if over:
+            scene.end_session()
+        raise Fenced("epoch 7 was here")
+
+    scene.start(Foreach(function, idempotent=True))
+    with pytest.raises(TermLost if over else QueryFailed) as told:
+        scene.spark.run(0)
+    assert over or "epoch 7 was here), and the store says that this term stands" in str(told.value)
+    (refused,) = scene.events(WriteRefused)
+    assert (refused.by, refused.what) == ("sink", "batch 0 of copy to the target of its function")  # type: ignore[attr-defined]
+    assert scene.store.read(SCOPE, CHECKPOINTS.child(QUERY).child("000000000000")) is not None
