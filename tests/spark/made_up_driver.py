@@ -78,7 +78,7 @@ class FakeStream:
         self.query = FakeQuery(declared.name)
         self.failure: BaseException | None = None
         self.ends_by_itself = False
-        self.closed, self.finished, self.batch_closed, self.in_batch = False, False, False, True
+        self.closed, self.finished, self.in_batch, self.elsewhere = False, False, True, False
         FakeStream.made[self.name] = self
 
     def start(self) -> FakeQuery:
@@ -93,8 +93,8 @@ class FakeStream:
     def finish(self) -> None:
         self.finished = True
 
-    def close_batch(self) -> None:
-        self.batch_closed = True
+    def was_finished_elsewhere(self) -> bool:
+        return self.elsewhere
 
 
 start_hooks: dict[str, Callable[[FakeStream], None]] = {}

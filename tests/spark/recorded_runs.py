@@ -24,6 +24,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from tenure.spark.queries import source_folders_of
+
 BATCHES = 14
 BEGIN = pd.Timestamp("2026-01-01", tz="UTC")
 STATE_STORE = "spark.sql.streaming.stateStore"
@@ -151,6 +153,8 @@ class Recorded:
     directory: Path
     input: Path
     output: Rows
+    folders: tuple[str, ...]
+    """As `source_folders_of` tells."""
 
     def path(self, relative: str) -> Path:
         return self.directory / relative
@@ -169,17 +173,26 @@ class Recorder:
         if (name, format_) not in self._recorded:
             kind = KINDS[name]
             directory = self._root / f"a run+{len(self._recorded)}%"  # blanks and signs in a path must not matter
-            output = run(self._spark, kind, format_, self._root / "input", directory)
+            folders: list[tuple[str, ...]] = []
+            output = run(self._spark, kind, format_, self._root / "input", directory, folders=folders)
             assert len(output) >= BATCHES - 1, f"{name}: the run had too few batches: {sorted(output)}"
-            self._recorded[name, format_] = Recorded(kind, format_, directory, self._root / "input", output)
+            self._recorded[name, format_] = Recorded(kind, format_, directory, self._root / "input", output, folders[0])
         return self._recorded[name, format_]
 
 
 def run(
-    spark: SparkSession, kind: Kind, format_: str, source: Path, directory: Path, *, errors: list[str] | None = None
+    spark: SparkSession,
+    kind: Kind,
+    format_: str,
+    source: Path,
+    directory: Path,
+    *,
+    errors: list[str] | None = None,
+    folders: list[tuple[str, ...]] | None = None,
 ) -> Rows:
     """Run the query in a run directory to the end of the input; the rows of the batches that ran now.
-    `errors` gets what a batch failed with, causes in the JVM included: the query's own error leaves them out."""
+    `errors` gets what a batch failed with, causes in the JVM included: the query's own error leaves them out.
+    `folders` gets which folder belongs to which line of the offsets."""
     output: Rows = {}
 
     def keep(rows: DataFrame, batch: int) -> None:
@@ -196,6 +209,8 @@ def run(
         query = writer.foreachBatch(keep).start()
         try:
             assert query.awaitTermination(120), "the query did not end in 120 s"
+            if folders is not None:
+                folders.append(source_folders_of(query))
         finally:
             end(spark, query)
     return {batch: rows for batch, rows in output.items() if rows}

@@ -115,14 +115,23 @@ def test_asked_to_finish_it_stops_each_query_after_its_batch(lead: Lead) -> None
     assert not any(one.query.stopped for one in streams.values())
     streams["b"].in_batch = False
     assert lead.end() is Ended.STOPPED
-    assert all(one.query.stopped and one.batch_closed for one in streams.values())
+    assert all(one.query.stopped for one in streams.values())
 
 
 def test_a_batch_that_does_not_finish_is_given_up(lead: Lead) -> None:
     streams = lead.begin("a")
     lead.finish.set()
     lead.stop.set()
-    assert (lead.end(), streams["a"].batch_closed) == (Ended.STOPPED, False)
+    assert lead.end() is Ended.STOPPED
+    assert streams["a"].query.stopped
+
+
+def test_a_batch_that_was_finished_elsewhere_is_taken_over_again(lead: Lead) -> None:
+    streams = lead.begin("a b")
+    streams["b"].elsewhere = True
+    streams["b"].query.fail(StreamingQueryException("the inputs are gone"))
+    assert lead.end() is Ended.OVERTAKEN
+    assert all(one.query.stopped for one in streams.values())
 
 
 def test_a_signal_that_ends_the_jvm_as_well_is_no_failure(lead: Lead) -> None:

@@ -67,7 +67,14 @@ def _named(value: tuple[str, str] | bool) -> str:
 
 def seed_from(recorded: Recorded, target: Path, batch: int, *, committed: bool = False) -> Seeded:
     offsets = read_offsets(str(recorded.directory), batch)
-    return seed(str(recorded.directory), str(target), batch=batch, offsets=offsets, committed=committed)
+    return seed(
+        str(recorded.directory),
+        str(target),
+        batch=batch,
+        offsets=offsets,
+        committed=committed,
+        folders=recorded.folders,
+    )
 
 
 def go_on(spark: SparkSession, recorded: Recorded, target: Path) -> Rows:
