@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from tenure.backends.memory import MemoryStore
 from tenure.blobs.filesystem import FileBlobs
@@ -32,6 +32,7 @@ from tenure.spark.stream import FencedStream
 from tenure.testing.faulty import FaultyStore
 
 SCOPE, QUERY = Scope("rows"), "copy"
+Kind = TypeVar("Kind", bound=Event)
 
 
 class FakeSpark:
@@ -186,5 +187,5 @@ class Scene:
         """Where it ran, in order."""
         return [event.run_directory for event in self.told if isinstance(event, QueryStarted)]
 
-    def events(self, kind: type[Event]) -> list[Event]:
+    def events(self, kind: type[Kind]) -> list[Kind]:
         return [event for event in self.told if isinstance(event, kind)]

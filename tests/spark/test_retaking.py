@@ -82,7 +82,7 @@ def test_a_batch_that_is_done_is_not_retaken(scene: Scene) -> None:
     scene.missing = ["file:/in/sp ace.json"]
     scene.start(StagingSink(scene.ledger))
     assert scene.events(BatchRetaken) == []
-    assert scene.events(RunDirectorySeeded)[-1].batch == 1  # type: ignore[attr-defined] # of that kind
+    assert scene.events(RunDirectorySeeded)[-1].batch == 1
     assert newest(scene).run_directory == str(old.relative_to(scene.folder))
     scene.spark.run(1, offset='{"logOffset":1}')
     assert scene.ledger.batches == [0, 1]
@@ -114,7 +114,7 @@ def test_a_run_directory_in_which_an_overtaken_leader_has_finished_is_gone_on_fr
             scene.start(StagingSink(scene.ledger))
         return
     scene.start(StagingSink(scene.ledger))
-    assert [event.done for event in scene.events(BatchRetaken)] == [True]  # type: ignore[attr-defined]
+    assert [event.done for event in scene.events(BatchRetaken)] == [True]
     assert newest(scene).closed
     assert newest(scene).run_directory == scene.run_directories()[-1]
     scene.spark.run(1, offset='{"logOffset":1}')
@@ -162,7 +162,7 @@ def test_the_store_is_asked_before_spark_may_note_a_first_evaluation_as_done(sce
         scene.spark.run(0)
     assert scene.ledger.batches == [0]
     (refused,) = scene.events(WriteRefused)
-    assert refused.what == "end of batch 0 of query 'copy'"  # type: ignore[attr-defined]
+    assert refused.what == "end of batch 0 of query 'copy'"
     assert scene.events(BatchCommitted) == []
 
 
@@ -182,14 +182,14 @@ def test_the_store_is_asked_before_a_function_is_called_and_from_inside(scene: S
     with pytest.raises(TermLost):
         scene.spark.run(0)  # planned already, so nothing is written that could be refused
     assert called == [0]
-    assert {event.what for event in scene.events(WriteRefused)} == {"write of batch 0 of query 'copy'"}  # type: ignore[attr-defined]
+    assert {event.what for event in scene.events(WriteRefused)} == {"write of batch 0 of query 'copy'"}
 
 
 def test_what_a_function_had_already_is_recorded(scene: Scene) -> None:
     scene.start(Foreach(lambda rows, batch: Written(repeated=batch.id == 1), idempotent=True))
     scene.spark.run(0)
     scene.spark.run(1)
-    assert [event.repeated for event in scene.events(BatchCommitted)] == [False, True]  # type: ignore[attr-defined]
+    assert [event.repeated for event in scene.events(BatchCommitted)] == [False, True]
 
 
 @pytest.mark.parametrize("over", [True, False])
@@ -204,5 +204,5 @@ def test_a_target_that_refuses_the_epoch_ends_the_term_or_is_of_another_life(sce
         scene.spark.run(0)
     assert over or "epoch 7 was here), and the store says that this term stands" in str(told.value)
     (refused,) = scene.events(WriteRefused)
-    assert (refused.by, refused.what) == ("sink", "batch 0 of copy to the target of its function")  # type: ignore[attr-defined]
+    assert (refused.by, refused.what) == ("sink", "batch 0 of copy to the target of its function")
     assert scene.store.read(SCOPE, CHECKPOINTS.child(QUERY).child("000000000000")) is not None

@@ -26,7 +26,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -44,19 +44,20 @@ from tenure.coordination.store import CoordinationStore, Session
 from tenure.coordination.term import Term
 from tenure.driver import load, serve
 from tenure.errors import SessionEnded
-from tenure.events import Event, Events, QueryStarted, RunDirectorySeeded, TermWon
+from tenure.events import Event, QueryStarted, RunDirectorySeeded, TermWon
 from tenure.pipelines.child import ChildProcess, become_child
 from tenure.spark import driver as driver_module
 from tenure.spark import stream as stream_module
 from tenure.spark import takeover as takeover_module
 from tenure.spark.seeding import seed_mirrored
-from tenure.spark.sinks.sink import Attempts, Batch, Calls, OutputMode, Rehearsable, Sink, Stages, Written
+from tenure.spark.sinks.sink import Sink
 from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
+from tenure.testing.stepped import stepped
 from tenure.testing.strike import DRIVER_WORD, Turn, is_driver, strike
 from tenure.testing.unfenced import UnfencedStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    pass
 
 BATCH_STEPS = (
     "after offsets, before plan",
@@ -134,10 +135,7 @@ class Faults:
 
     def wrap_sink(self, sink: Sink) -> Sink:
         """The sink with the steps of a batch around it."""
-        kind = (
-            _SteppedStages if isinstance(sink, Stages) else _SteppedCalls if isinstance(sink, Calls) else _SteppedSink
-        )
-        return kind(sink, self)
+        return stepped(sink, self)
 
     def clock(self) -> SystemClock:
         """The clock that the member looks at."""
@@ -213,58 +211,6 @@ class _SteppedLeavings:
         self._leavings.remove(term, name)
         if name == self._last:
             self._faults.at(f"after {self._row}")
-
-
-class _SteppedSink:
-    """A sink that dies at a step."""
-
-    def __init__(self, sink: Sink, faults: Faults) -> None:
-        self._sink = sink
-        self._faults = faults
-
-    def check(self, *, output_mode: OutputMode) -> None:
-        self._sink.check(output_mode=output_mode)
-
-    def write(self, rows: DataFrame, batch: Batch, *, planned: Callable[[], None], events: Events) -> Written:
-        self._faults.batch_began()
-        self._faults.at("before staging")
-
-        def stepped() -> None:
-            self._faults.at("after staging")
-            planned()
-            self._faults.at("before sink commit")
-
-        written = self._sink.write(rows, batch, planned=stepped, events=events)
-        self._faults.at("after sink commit")
-        return written
-
-    def rehearse(self, rows: DataFrame, directory: str) -> None:
-        if isinstance(self._sink, Rehearsable):
-            self._sink.rehearse(rows, directory)
-        else:
-            rows.write.format("noop").mode("append").save()
-
-
-class _SteppedStages(_SteppedSink):
-    """One of a sink that stages."""
-
-    def staged(self, attempts: Attempts) -> Leavings:
-        assert isinstance(self._sink, Stages)
-        return self._sink.staged(attempts)
-
-
-class _SteppedCalls(_SteppedSink):
-    """One of a sink that calls a function."""
-
-    @property
-    def timeout(self) -> timedelta | None:
-        assert isinstance(self._sink, Calls)
-        return self._sink.timeout
-
-    @property
-    def call(self) -> str | None:
-        assert isinstance(self._sink, Calls)
-        return self._sink.call
 
 
 class _NeverToldStore(FaultyStore):
