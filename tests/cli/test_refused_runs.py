@@ -161,7 +161,7 @@ def test_the_json_of_each_command_keeps_its_keys(place: Place, spark: SparkSessi
     assert term["why"] == "finished"
     listed = place.look("checkpoints", "list")
     assert [one["batch"] for one in listed] == [0, 1]
-    keys = {"query", "query_id", "batch", "offsets", "run_directory", "epoch", "planned_at", "closed"}
+    keys = {"query", "query_id", "batch", "offsets", "run_directory", "epoch", "planned_at", "folders", "closed"}
     assert all(set(one) == keys for one in listed)
     assert place.look("checkpoints", "show", "copy") == listed[1]
     assert place.look("checkpoints", "show", "copy", "0") == listed[0]
