@@ -10,7 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tenure.coordination.candidates import PAUSED, SWITCHOVER, Candidate, decode_switchover, may_take_office
+from tenure.coordination.candidates import (
+    PAUSED,
+    SWITCHOVER,
+    Candidate,
+    Switchover,
+    decode_switchover,
+    may_take_office,
+)
 from tenure.coordination.encoding import decode, encode
 from tenure.coordination.records import Absent, Delete, Guard, Put, Record, SessionId, Write
 from tenure.coordination.term import EPOCH, LEADER
@@ -18,6 +25,9 @@ from tenure.errors import CorruptRecord
 
 TERMS_KEPT = 50
 """How many ended terms the epoch record remembers, for `tenure history`. About 150 bytes each."""
+
+RESTART = "restart"
+"""Why a term ended whose holder replaces its driver: it hands over first, as at a switchover to the best standby."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +104,8 @@ def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str
         return Wait()
     office = None if seen.epoch is None else decode_office(seen.epoch)
     request = None if seen.switchover is None else decode_switchover(seen.switchover)
+    if office is not None and office.why == RESTART and (request is None or request.epoch != office.epoch):
+        request = Switchover(office.epoch, to=None)
     outgoing = None if office is None else (office.epoch, office.holder)
     if seen.paused or not may_take_office(member, seen.members, request=request, outgoing=outgoing):
         return Wait()

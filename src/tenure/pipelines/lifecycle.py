@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from tenure.coordination.election_rules import RESTART
+
 
 class Ended(Enum):
     """How a driver's leadership ended."""
@@ -48,7 +50,7 @@ AFTER: Mapping[Ended, Next] = {
     Ended.STOPPED: Next(resign="stopped", again=False),
     Ended.FAILED: Next(resign="failed", again=False),
     Ended.SWITCHOVER: Next(resign="switchover", again=True),
-    Ended.RESTART: Next(resign="restart", again=True),
+    Ended.RESTART: Next(resign=RESTART, again=True),
     Ended.OVERTAKEN: Next(resign="overtaken", again=True),
     Ended.DIED: Next(resign="driver died", again=True),
     Ended.CLEANED: Next(resign="cleaned up", again=False),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from tenure.coordination.candidates import PAUSED, SWITCHOVER
+from dataclasses import replace
+
+import pytest
+
+from tenure.coordination.candidates import PAUSED, SWITCHOVER, Candidate, State
 from tenure.coordination.election_rules import (
+    RESTART,
     Office,
     Seen,
     TakeOffice,
@@ -81,3 +86,29 @@ def test_a_leader_of_another_session_is_waited_for_even_under_the_own_name() -> 
 
 def test_a_leader_record_of_the_own_session_is_vacated_exactly() -> None:
     assert step(Seen(leader_record(MINE), epoch_record())) == Vacate(writes=(Delete(LEADER, Version("l9")),))
+
+
+def known(name: str, state: State = State.READY) -> Candidate:
+    return Candidate(name, "here", 7, "today", state)
+
+
+@pytest.mark.parametrize(
+    ("others", "request_", "takes"),
+    [
+        ([known("ben")], None, False),
+        ([known("ben", State.STARTING)], None, True),
+        ([], None, True),
+        ([known("ben")], 3, False),  # of a term before
+        ([known("ben")], 4, True),  # an operator wants it back
+    ],
+)
+def test_who_restarts_hands_over_however_soon_it_is_back(
+    others: list[Candidate], request_: int | None, takes: bool
+) -> None:
+    ended = epoch_record(replace(OFFICE, holder="me", until="noon", why=RESTART))
+    request = None
+    if request_ is not None:
+        request = Record(SWITCHOVER, encode({"epoch": request_, "to": "me"}), Version("s3"), None)
+    mine = known("me", State.WARM)
+    found = step(Seen(None, ended, switchover=request, members=(mine, *others)))
+    assert isinstance(found, TakeOffice) == takes
