@@ -14,6 +14,8 @@ import uuid
 
 import psutil
 
+from tenure.testing.waiting import NEVER_S
+
 MARK_NAME = "TENURE_TEST_SESSION"
 
 
@@ -38,7 +40,7 @@ def end_own_jvm() -> None:
     SparkContext._gateway = SparkContext._jvm = None
     if process.stdin is not None:
         process.stdin.close()  # the JVM watches its input and ends when it closes
-    process.wait(timeout=30)
+    process.wait(timeout=NEVER_S)
 
 
 def _is_marked(process: psutil.Process, mark: str) -> bool:

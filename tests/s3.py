@@ -15,6 +15,7 @@ import s3fs
 
 from tenure.testing.servers import SeaweedFs
 from tenure.testing.servers.seaweedfs import environment
+from tenure.testing.waiting import NEVER_S
 
 PASS, SLOW_DOWN, DENY, MISSING, LOSE, CUT, HANG = "pass", "slow down", "deny", "missing", "lose", "cut", "hang"
 """What the gate does with a request: let it through; answer 503, 403 or 404 in the server's stead; let it through and
@@ -89,14 +90,14 @@ class Gate:
         what = self.rule(request.command, request.path)
         self.seen.append((request.command, request.path, what))
         if what == HANG:
-            self._closed.wait(20)
+            self._closed.wait(NEVER_S)
             request.close_connection = True
             return
         if what in _INSTEAD:
             status, code = _INSTEAD[what]
             _answer(request, status, f"<Error><Code>{code}</Code><Message>of the gate</Message></Error>".encode(), {})
             return
-        behind = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        behind = http.client.HTTPConnection("127.0.0.1", port, timeout=NEVER_S)
         try:
             behind.putrequest(request.command, request.path, skip_host=True, skip_accept_encoding=True)
             for name, value in request.headers.items():

@@ -1,13 +1,18 @@
-"""A store of each kind, for tests that know it by its URL only."""
+"""A store of each kind, for tests that know it by its URL only; and an answer of one whose servers come and go."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from tenure.coordination.encoding import new_uid
+from tenure.errors import StoreUnavailable
+from tenure.testing.waiting import wait_until
 
+Answer = TypeVar("Answer")
 STORES = ("sqlite", "zookeeper", "etcd")
 
 long_on_servers = ("sqlite", *(pytest.param(kind, marks=pytest.mark.long) for kind in STORES[1:]))
@@ -24,3 +29,19 @@ def new_store(request: pytest.FixtureRequest, kind: str, folder: Path) -> str:
         return f"etcd://{','.join(servers.endpoints)}{place}"
     servers.create(place)
     return f"zookeeper://{servers.hosts}{place}"
+
+
+def once_there(ask: Callable[[], Answer]) -> Answer:
+    """What the store answers. A line that was lost while servers came and went may cost any one request: the contract
+    lets a store say that it was away and nothing was sent, and the next request has a new line."""
+    answers: list[Answer] = []
+
+    def asked() -> bool:
+        try:
+            answers.append(ask())
+        except StoreUnavailable:
+            return False
+        return True
+
+    wait_until(asked, what="an answer of the store")
+    return answers[0]

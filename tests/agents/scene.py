@@ -19,13 +19,12 @@ from tenure.events import BatchCommitted, Event, Events
 from tenure.pipelines.child import ChildProcess
 from tenure.pipelines.driver_process import DriverProcess
 from tenure.pipelines.link import Begin
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import NEVER_S, wait_until
 from tests.agents import scripted
 
 CLOCK = SystemClock()
 SCRIPTED = (sys.executable, scripted.__file__)
 FOREVER = float("inf")
-SOON = timedelta(seconds=20)
 
 
 class Scene:
@@ -38,7 +37,7 @@ class Scene:
         self.drivers: list[DriverProcess] = []
         self._epoch = 0
 
-    def driver(self, *, patience: float = 20, silence: float = 60, **words: Any) -> DriverProcess:
+    def driver(self, *, patience: float = NEVER_S, silence: float = NEVER_S, **words: Any) -> DriverProcess:
         """A driver that is not started yet; its `words` are those of `scripted.py`."""
         made = DriverProcess(
             start=lambda: ChildProcess(SCRIPTED),
@@ -67,14 +66,14 @@ class Scene:
 
     def processes(self) -> list[psutil.Process]:
         """The driver's process, what stands for its JVM, and what stands for Spark's workers (another group)."""
-        wait_until(lambda: self.pids_file.exists() and self.pids_file.read_text().count(" ") == 2, SOON)
+        wait_until(lambda: self.pids_file.exists() and self.pids_file.read_text().count(" ") == 2)
         return [psutil.Process(int(pid)) for pid in self.pids_file.read_text().split()]
 
     def at_the_first_batch(self, act: Callable[[], None]) -> None:
         """Do something as soon as a batch was told of."""
 
         def wait_and_act() -> None:
-            wait_until(self.batches, SOON)
+            wait_until(self.batches)
             act()
 
         in_background(wait_and_act)

@@ -13,8 +13,8 @@ from tenure.coordination.candidates import Lag
 from tenure.errors import DriverDied, PipelineFileError, QueryFailed, StoreUnavailable
 from tenure.events import BatchCommitted, CleanupEnded, MirrorFailed
 from tenure.pipelines.lifecycle import Ended
-from tenure.testing.waiting import Deadline, wait_until
-from tests.agents.scene import CLOCK, SOON, Scene, all_gone, in_background
+from tenure.testing.waiting import NEVER_S, Deadline, wait_until
+from tests.agents.scene import CLOCK, Scene, all_gone, in_background
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_it_stops_believing_at_the_deadline_also_while_its_agent_says_nothing(sc
     thread = in_background(
         lambda: ended.append(driver.lead(scene.term(seconds=1), stop=scene.stop, finish=scene.finish))
     )
-    thread.join(timeout=20)
+    thread.join(timeout=NEVER_S)
     assert ended == [Ended.LOST]
 
 
@@ -112,14 +112,14 @@ def test_a_driver_that_dies_is_noticed_and_what_it_left_is_killed(scene: Scene) 
     processes = scene.processes()
     with pytest.raises(DriverDied, match="ended by itself: signal SIGKILL"):
         driver.lead(scene.term(), stop=scene.stop, finish=scene.finish)
-    wait_until(lambda: all_gone(processes), SOON, what="the end of the group")
+    wait_until(lambda: all_gone(processes), what="the end of the group")
     assert driver.prepare(scope="rows", stop=scene.stop)
     assert scene.processes()[0].pid != processes[0].pid
 
 
 def test_what_its_mirrors_miss_is_known_here(scene: Scene) -> None:
     driver = scene.ready()
-    assert wait_until(lambda: driver.lag, SOON) == Lag(2, 70)
+    assert wait_until(lambda: driver.lag) == Lag(2, 70)
 
 
 def test_a_driver_that_dies_while_it_stands_by_is_gone(scene: Scene) -> None:
@@ -127,8 +127,8 @@ def test_a_driver_that_dies_while_it_stands_by_is_gone(scene: Scene) -> None:
     processes = scene.processes()
     assert driver.gone is None
     processes[0].kill()
-    assert wait_until(lambda: driver.gone, SOON) == "the driver ended by itself: signal SIGKILL"
-    wait_until(lambda: all_gone(processes), SOON)
+    assert wait_until(lambda: driver.gone) == "the driver ended by itself: signal SIGKILL"
+    wait_until(lambda: all_gone(processes))
 
 
 @pytest.mark.parametrize("why", ["stop", "lost"])
@@ -141,7 +141,7 @@ def test_a_driver_that_does_not_stop_in_time_is_killed_with_all_that_it_started(
         term.liveness.end("refused")
     with pytest.raises(DriverDied, match=r"queries did not stop in 0\.5 s; the driver was killed"):
         driver.lead(term, stop=scene.stop, finish=scene.finish)
-    wait_until(lambda: all_gone(processes), SOON, what="the end of what was killed")
+    wait_until(lambda: all_gone(processes), what="the end of what was killed")
 
 
 def test_a_driver_that_is_stopped_by_a_signal_is_silent_and_killed(scene: Scene) -> None:
@@ -150,17 +150,17 @@ def test_a_driver_that_is_stopped_by_a_signal_is_silent_and_killed(scene: Scene)
     processes[0].suspend()
     with pytest.raises(DriverDied, match="the driver has not answered for 3 s"):
         driver.lead(scene.term(), stop=scene.stop, finish=scene.finish)
-    wait_until(lambda: all_gone(processes), SOON, what="the end of what was killed")
+    wait_until(lambda: all_gone(processes), what="the end of what was killed")
 
 
 def test_a_driver_that_is_silent_while_it_stands_by_is_replaced(scene: Scene) -> None:
     driver = scene.ready(silence=3, pulse="moving")
     processes = scene.processes()
     processes[0].suspend()
-    assert wait_until(lambda: driver.gone, SOON) == "the driver has not answered for 3 s"
+    assert wait_until(lambda: driver.gone) == "the driver has not answered for 3 s"
     scene.pids_file.unlink()
     assert driver.prepare(scope="rows", stop=scene.stop)
-    wait_until(lambda: all_gone(processes), SOON, what="the end of what was killed")
+    wait_until(lambda: all_gone(processes), what="the end of what was killed")
 
 
 def test_a_driver_whose_jvm_never_answers_is_killed(scene: Scene) -> None:
@@ -229,7 +229,7 @@ def test_an_orderly_end_leaves_nothing(scene: Scene) -> None:
     driver = scene.ready()
     processes = scene.processes()
     driver.close()
-    wait_until(lambda: all_gone(processes), SOON, what="the end of what was killed")
+    wait_until(lambda: all_gone(processes), what="the end of what was killed")
 
 
 # --- a pipeline that has ended ------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def test_it_cleans_up_and_ends(scene: Scene) -> None:
     assert driver.clean(scene.term(), stop=scene.stop) is Ended.CLEANED
     assert cleanups(scene) == [1]
     assert scene.batches() == []
-    wait_until(lambda: all_gone(processes), SOON)
+    wait_until(lambda: all_gone(processes))
     assert driver.gone is not None
     assert driver.prepare(scope="rows", stop=scene.stop)
 
@@ -257,7 +257,7 @@ def test_a_cleanup_obeys(scene: Scene, ended: Ended) -> None:
     term = scene.term()
 
     def act() -> None:
-        wait_until(lambda: cleanups(scene), SOON)
+        wait_until(lambda: cleanups(scene))
         if ended is Ended.STOPPED:
             scene.stop.set()
         else:
@@ -273,4 +273,4 @@ def test_a_driver_that_dies_in_a_cleanup_is_noticed(scene: Scene) -> None:
     processes = scene.processes()
     with pytest.raises(DriverDied, match="signal SIGKILL"):
         driver.clean(scene.term(), stop=scene.stop)
-    wait_until(lambda: all_gone(processes), SOON)
+    wait_until(lambda: all_gone(processes))

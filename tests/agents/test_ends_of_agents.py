@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tenure.testing.members import pause_process
-from tenure.testing.waiting import Deadline, wait_until
-from tests.agents.scene import SOON, Scene, all_gone
+from tenure.testing.waiting import NEVER_S, Deadline, wait_until
+from tests.agents.scene import Scene, all_gone
 
 AGENT = """
 import sys, threading
@@ -33,9 +33,9 @@ def test_the_driver_and_all_that_it_started_end_with_their_agent(tmp_path: Path,
     try:
         processes = Scene(tmp_path).processes()
         os.kill(agent.pid, number)
-        agent.wait(timeout=20)
+        agent.wait(timeout=NEVER_S)
         # The workers of another group end with their JVM in Spark; here nothing tells them.
-        wait_until(lambda: all_gone(processes[:2]), SOON, what="the end of driver and JVM")
+        wait_until(lambda: all_gone(processes[:2]), what="the end of driver and JVM")
     finally:
         agent.kill()
         agent.wait()

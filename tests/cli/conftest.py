@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tenure.spark.session import end_session, start_session
+from tenure.testing.waiting import NEVER_S
 from tests.cli.support import Place
 
 
@@ -22,7 +23,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         try:
             yield session
         finally:
-            end_session(session, patience_s=30)
+            end_session(session, patience_s=NEVER_S)
 
 
 @pytest.fixture

@@ -7,12 +7,11 @@ import signal
 import socket
 import urllib.error
 import urllib.request
-from datetime import timedelta
 
 import psutil
 import pytest
 
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import NEVER_S, wait_until
 from tests.cli.support import COPY, Place
 from tests.cli.test_signals import gone, jvm_of, member
 
@@ -41,7 +40,7 @@ def free_port() -> int:
 
 def probe(port: int, path: str) -> int:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=NEVER_S) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as refused:
         return refused.code
@@ -53,12 +52,12 @@ def probe(port: int, path: str) -> int:
 def test_user_code_that_holds_the_interpreter_past_the_ttl_costs_nothing(place: Place, seconds: int) -> None:
     place.feed(1)
     with member(place, place.pipeline(GREEDY), "anna", "--param", f"held={seconds}") as running:  # its ttl is 2 s
-        committed = running.wait_for("BatchCommitted", timeout_s=120)
+        committed = running.wait_for("BatchCommitted")
         assert committed["seconds"] >= seconds
         assert committed["epoch"] == 1
         assert running.events("TermLost") == []
         running.terminate()
-        assert running.wait(timeout_s=60) == 0
+        assert running.wait() == 0
     assert [term["why"] for term in place.look("history")] == ["stopped"], running.told()
 
 
@@ -66,11 +65,11 @@ def test_user_code_that_holds_the_interpreter_past_the_ttl_costs_nothing(place: 
 def test_a_batch_past_its_limit_is_taken_for_hung_and_the_member_goes_on(place: Place) -> None:
     place.feed(1)
     with member(place, place.pipeline(HUNG)) as running:
-        running.wait_for("BatchCommitted", timeout_s=120)
+        running.wait_for("BatchCommitted")
         place.feed(2)
-        ended = running.wait_for("DriverEnded", timeout_s=60)
+        ended = running.wait_for("DriverEnded")
         assert ended["why"] == "query 'put' has made no progress for 15 s; the driver was killed"
-        running.wait_for("BatchCommitted", timeout_s=120, such_that=lambda event: event["epoch"] == 2)
+        running.wait_for("BatchCommitted", such_that=lambda event: event["epoch"] == 2)
     assert place.look("history")[0]["why"] == "driver died"
 
 
@@ -78,24 +77,24 @@ def test_probes_and_the_end_of_either_process(place: Place) -> None:
     place.feed(1)
     file = place.pipeline(COPY)
     ports = {"anna": free_port(), "ben": free_port()}
-    with member(place, file, "anna", "--http", f"127.0.0.1:{ports['anna']}", "--ttl", "30s") as anna:
-        wait_until(lambda: probe(ports["anna"], "/livez") == 200, timedelta(seconds=30), what="the probes")
-        anna.wait_for("BatchCommitted", timeout_s=120)
+    with member(place, file, "anna", "--http", f"127.0.0.1:{ports['anna']}", "--ttl", "5m") as anna:
+        wait_until(lambda: probe(ports["anna"], "/livez") == 200, what="the probes")
+        anna.wait_for("BatchCommitted")
         with member(place, file, "ben", "--http", f"127.0.0.1:{ports['ben']}") as ben:
-            ben.wait_for("StandbyWarm", timeout_s=120)
-            wait_until(lambda: probe(ports["ben"], "/readyz") == 200, timedelta(seconds=10), what="a ready standby")
+            ben.wait_for("StandbyWarm")
+            wait_until(lambda: probe(ports["ben"], "/readyz") == 200, what="a ready standby")
             answers = {name: [probe(port, path) for path in ("/leader", "/standby")] for name, port in ports.items()}
             assert answers == {"anna": [200, 503], "ben": [503, 200]}
-            # Far less than the ttl of 30 s: the agent notices the end of its driver, and resigns.
+            # Long before its ttl of 5 min: the agent notices the end of its driver, and resigns.
             driver = psutil.Process(anna.driver())
             processes = [driver, *driver.children(recursive=True)]
             place.feed(2)
             driver.kill()
-            ben.wait_for("BatchCommitted", timeout_s=25, such_that=lambda event: event["batch"] == 1)
-            wait_until(lambda: gone(processes), timedelta(seconds=20), what="the end of its JVM")
-            wait_until(lambda: probe(ports["ben"], "/leader") == 200, timedelta(seconds=10))
+            ben.wait_for("BatchCommitted", such_that=lambda event: event["batch"] == 1)
+            wait_until(lambda: gone(processes), what="the end of its JVM")
+            wait_until(lambda: probe(ports["ben"], "/leader") == 200)
             assert psutil.Process(ben.agent).memory_info().rss < 60e6
-            anna.wait_for("MemberReady", timeout_s=120, such_that=lambda event: len(anna.events("MemberReady")) == 2)
+            anna.wait_for("MemberReady", such_that=lambda event: len(anna.events("MemberReady")) == 2)
             # An orchestrator that does not wait: SIGTERM, then SIGKILL.
             driver = psutil.Process(ben.driver())
             processes = [driver, *driver.children(recursive=True)]
@@ -103,8 +102,8 @@ def test_probes_and_the_end_of_either_process(place: Place) -> None:
             place.feed(3)
             ben.terminate()
             os.kill(ben.agent, signal.SIGKILL)
-            anna.wait_for("BatchCommitted", timeout_s=60, such_that=lambda event: event["batch"] == 2)
-            wait_until(lambda: gone(processes), timedelta(seconds=20), what="the end of driver and JVM")
+            anna.wait_for("BatchCommitted", such_that=lambda event: event["batch"] == 2)
+            wait_until(lambda: gone(processes), what="the end of driver and JVM")
     assert place.ids() == [1, 2, 3]
     whys = [term["why"] for term in place.look("history")]
     assert whys[0] == "driver died"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tenure.testing.members import MAIN
+from tenure.testing.waiting import NEVER_S
 from tests.cli.support import COPY, Place, tenure
 
 
@@ -90,7 +91,7 @@ def test_an_address_for_probes_that_is_none(place: Place) -> None:
 
 def test_a_master_that_spark_does_not_know(place: Place) -> None:
     command = [*MAIN, "run", place.pipeline(COPY), *place.flags(), "--master", "lokal[2]"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=NEVER_S, check=False)
     assert (done.returncode, len(done.stderr.splitlines())) == (8, 1)
     assert done.stderr.startswith("tenure: error: Spark does not start on master 'lokal[2]': Master must")
     assert "Master must" in (place.folder / "spark.log").read_text()
@@ -100,7 +101,7 @@ def test_a_cluster_that_cannot_be_reached(place: Place) -> None:
     master = "k8s://https://127.0.0.1:1"
     command = [*MAIN, "run", place.pipeline(COPY), *place.flags(), "--master", master]
     command += ["--conf", "spark.kubernetes.container.image=none"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=NEVER_S, check=False)
     assert (done.returncode, len(done.stderr.splitlines())) == (8, 1)
     assert done.stderr.startswith(f"tenure: error: Spark does not start on master '{master}': Connection refused; see ")
 
@@ -110,7 +111,7 @@ def test_yarn_without_its_configuration(place: Place) -> None:
     environment = {
         name: value for name, value in os.environ.items() if name not in ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
     }
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=NEVER_S, check=False, env=environment)
     assert (done.returncode, len(done.stderr.splitlines())) == (8, 1)
     assert "master 'yarn': When running with master 'yarn' either HADOOP_CONF_DIR or" in done.stderr
 
@@ -170,7 +171,7 @@ def test_a_scope_that_never_ran_is_empty(place: Place) -> None:
 
 def test_the_command_itself_has_no_traceback(place: Place) -> None:
     command = [*MAIN, "status", "--store", "sqlite:///no/such/x.db", "--scope", "rows"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=NEVER_S, check=False)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (4, "", 1)
 
 
@@ -178,10 +179,10 @@ def test_an_output_that_cannot_be_written(place: Place) -> None:
     place.make_store()
     command = [*MAIN, "status", *place.flags()[:2], "--scope", "rows", "--output", "json"]
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=NEVER_S, check=False)
     assert (done.returncode, done.stderr) == (6, "tenure: error: [Errno 28] No space left on device\n")
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=NEVER_S, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from datetime import timedelta
 
 import psutil
 import pytest
@@ -60,7 +59,7 @@ def test_a_member_that_is_asked_to_stop_resigns_first(place: Place, number: int,
     # A ttl that a machine which stalls for some seconds does not use up: if it does so while the member stops, a
     # session of 2 s ends, and with it the term, before it is resigned.
     with member(place, place.pipeline(COPY), "anna", "--ttl", "10s") as running:
-        running.wait_for("BatchCommitted", timeout_s=120)
+        running.wait_for("BatchCommitted")
         process = process_of(running, place)
         processes = [process, *process.children(recursive=True)]
         assert jvm_of(process) in processes
@@ -68,8 +67,8 @@ def test_a_member_that_is_asked_to_stop_resigns_first(place: Place, number: int,
             running.signal(number)
         else:
             running.terminate()
-        assert running.wait(timeout_s=60) == code, running.told()
-        wait_until(lambda: gone(processes), timedelta(seconds=20), what="the end of its processes")
+        assert running.wait() == code, running.told()
+        wait_until(lambda: gone(processes), what="the end of its processes")
     assert running.told().splitlines()[-1].endswith("rows: term 1 is over: stopped")
     assert [term["why"] for term in place.look("history")] == ["stopped"]
     assert list((place.folder / "tmp").iterdir()) == []
@@ -80,14 +79,14 @@ def test_a_second_interrupt_does_not_wait_for_the_batch(place: Place) -> None:
     place.feed(1)
     started = place.output / "started"
     with member(place, place.pipeline(STUCK)) as running:
-        wait_until(started.exists, timedelta(seconds=120), what="the batch that hangs")
+        wait_until(started.exists, what="the batch that hangs")
         process = process_of(running, place)
         processes = [process, *process.children(recursive=True)]
         running.signal(signal.SIGINT)
-        wait_until(lambda: "interrupt again to end at once" in running.told(), timedelta(seconds=10))
+        wait_until(lambda: "interrupt again to end at once" in running.told())
         running.signal(signal.SIGINT)
-        assert running.wait(timeout_s=20) == 130, running.told()
-        wait_until(lambda: gone(processes), timedelta(seconds=20), what="the end of its processes")
+        assert running.wait() == 130, running.told()
+        wait_until(lambda: gone(processes), what="the end of its processes")
     assert "Traceback" not in running.told()
 
 
@@ -95,17 +94,17 @@ def test_a_jvm_that_dies_costs_the_term_and_the_member_leads_again(place: Place)
     place.feed(1)
     # A ttl that a disk which stalls for a second or two does not use up: no session is to end here.
     with member(place, place.pipeline(COPY), "anna", "--ttl", "10s") as running:
-        running.wait_for("BatchCommitted", timeout_s=120)
+        running.wait_for("BatchCommitted")
         process = process_of(running, place)
         processes = process.children(recursive=True)
         jvm_of(process).kill()
-        ended = running.wait_for("DriverEnded", timeout_s=30)
+        ended = running.wait_for("DriverEnded")
         assert ended["why"] == f"Spark's JVM ended with exit code -9; see {place.folder / 'anna.spark.log'}"
         place.feed(2)
-        running.wait_for("BatchCommitted", timeout_s=120, such_that=lambda event: event["batch"] == 1)
+        running.wait_for("BatchCommitted", such_that=lambda event: event["batch"] == 1)
         assert gone(processes)
         running.terminate()
-        assert running.wait(timeout_s=60) == 0
+        assert running.wait() == 0
     assert "Traceback" not in running.told()
     assert [term["why"] for term in place.look("history")] == ["driver died", "stopped"]
     assert place.ids() == [1, 2]
@@ -115,22 +114,22 @@ def test_a_standby_goes_on_when_the_leader_is_killed(place: Place) -> None:
     place.feed(1)
     file = place.pipeline(COPY)
     with member(place, file) as anna:
-        anna.wait_for("BatchCommitted", timeout_s=120)
+        anna.wait_for("BatchCommitted")
         with member(place, file, "ben") as ben:
-            ben.wait_for("MemberReady", timeout_s=120)
-            wait_until(lambda: len(place.look("status")["members"]) == 2, timedelta(seconds=10), what="two members")
+            ben.wait_for("MemberReady")
+            wait_until(lambda: len(place.look("status")["members"]) == 2, what="two members")
             status = place.look("status")
             assert (status["leader"], status["epoch"]) == ("anna", 1)
             assert {one["member"] for one in status["members"]} == {"anna", "ben"}
             assert [one["state"] for one in status["members"]] == ["leading", "ready"]
             place.feed(2)
             anna.kill()
-            ben.wait_for("BatchCommitted", timeout_s=90, such_that=lambda event: event["batch"] == 1)
+            ben.wait_for("BatchCommitted", such_that=lambda event: event["batch"] == 1)
             assert [(term["holder"], term["why"]) for term in place.look("history")] == [
                 ("anna", "session ended"),
                 ("ben", None),
             ]
             ben.terminate()
-            assert ben.wait(timeout_s=60) == 0, ben.told()
+            assert ben.wait() == 0, ben.told()
     assert place.ids() == [1, 2]
     assert [term["why"] for term in place.look("history")] == ["session ended", "stopped"]

@@ -16,7 +16,7 @@ from tenure.coordination.election import Election
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import NEVER_S, wait_until
 from tests.cli.support import Place, Told, tenure
 
 SCOPE, CLOCK, TTL = Scope("rows"), SystemClock(), timedelta(seconds=20)
@@ -40,7 +40,7 @@ class Actor:
 
     def __exit__(self, *error: object) -> None:
         self._stop.set()
-        self._thread.join(timeout=20)
+        self._thread.join(timeout=NEVER_S)
         self._store.close()
 
     def _run(self) -> None:
@@ -69,11 +69,11 @@ def pair(place: Place) -> Iterator[Place]:
     """`anna` leads, `ben` stands by, `carl` never leads."""
     place.make_store()
     with Actor(place, "anna"), contextlib.ExitStack() as rest:
-        wait_until(lambda: place.look("status")["leader"] == "anna", timedelta(seconds=10))
+        wait_until(lambda: place.look("status")["leader"] == "anna")
         rest.enter_context(Actor(place, "ben"))
         rest.enter_context(Actor(place, "carl", nofailover=True))
-        wait_until(lambda: len(place.look("list")) == 3, timedelta(seconds=10))
-        wait_until(lambda: any(row["lag"] for row in place.look("list")), timedelta(seconds=10))
+        wait_until(lambda: len(place.look("list")) == 3)
+        wait_until(lambda: any(row["lag"] for row in place.look("list")))
         yield place
 
 
@@ -115,10 +115,10 @@ def test_one_that_cannot_lead_is_refused(pair: Place, word: str, nobody: str) ->
 def test_a_failover_asks_nobody(place: Place) -> None:
     place.make_store()
     with Actor(place, "anna", obeys=False):
-        wait_until(lambda: place.look("status")["leader"] == "anna", timedelta(seconds=10))
+        wait_until(lambda: place.look("status")["leader"] == "anna")
         assert verb(place, "switchover").error == "no standby of scope 'rows' could take over; see tenure list"
         with Actor(place, "ben"):
-            wait_until(lambda: len(place.look("list")) == 2, timedelta(seconds=10))
+            wait_until(lambda: len(place.look("list")) == 2)
             late = verb(place, "switchover", "--timeout", "1s")
             assert late.code == 4
             assert late.error.startswith("no other member of scope 'rows' led within 1s; the request is taken back; ")
@@ -136,7 +136,7 @@ def test_nobody_is_elected_between_pause_and_resume(pair: Place) -> None:
     assert (late.code, late.error) == (4, "no member of scope 'rows' led within 1s; look with tenure list")
     assert pair.look("status")["leader"] is None
     assert verb(pair, "resume").out == "rows is not paused any more\n"
-    wait_until(lambda: pair.look("status")["leader"] == "ben", timedelta(seconds=10))
+    wait_until(lambda: pair.look("status")["leader"] == "ben")
     assert verb(pair, "resume").out == "rows was not paused\n"
 
 

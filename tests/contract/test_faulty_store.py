@@ -17,6 +17,7 @@ from tenure.testing.conformance import StoreConformance
 from tenure.testing.faulty import FaultyStore, commits, operation, writes_under
 from tenure.testing.rigs import MemoryRig
 from tenure.testing.unfenced import UnfencedStore
+from tenure.testing.waiting import NEVER_S
 
 SCOPE, A, B = Scope("s"), Key("a"), Key("b")
 PUT_A = Put(A, b"x", None)
@@ -165,7 +166,7 @@ def test_faults_nest_in_the_order_of_the_script(faulty: FaultyStore, truth: Memo
         assert truth.read(SCOPE, A) is None
         clock.advance(timedelta(seconds=5))
         with pytest.raises(OutcomeUnknown):
-            running.result(timeout=10)
+            running.result(timeout=NEVER_S)
     assert truth.read(SCOPE, A) is not None
 
 
@@ -197,11 +198,11 @@ def test_the_clock_moves_only_when_told(clock: ManualClock) -> None:
         clock.advance(timedelta(seconds=4.9))
         assert not sleeping.done()
         clock.advance(timedelta(seconds=0.1))
-        sleeping.result(timeout=10)
+        sleeping.result(timeout=NEVER_S)
         clock.advance(timedelta(seconds=5))
-        assert waiting.result(timeout=10) is False
+        assert waiting.result(timeout=NEVER_S) is False
         event.set()
-        assert woken.result(timeout=10) is True
+        assert woken.result(timeout=NEVER_S) is True
     assert clock.monotonic_s() == 10
     assert clock.now() - started == timedelta(seconds=10)
     with pytest.raises(ValueError, match="does not go back"):

@@ -23,6 +23,7 @@ from tenure.blobs.store import Blob
 from tenure.blobs.trees import Listed, Tree
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.testing.servers import BUCKET, SeaweedFs
+from tenure.testing.waiting import NEVER_S
 from tests.s3 import CUT, DENY, HANG, LOSE, MISSING, PASS, SLOW_DOWN, Gate
 
 DATA = b"data" * 100
@@ -279,7 +280,7 @@ def test_several_pieces_are_listed_at_a_time(root: str, gate: Gate) -> None:
     both = threading.Barrier(2)
 
     def rule(method: str, path: str) -> str:
-        both.wait(20)
+        both.wait(NEVER_S)
         return PASS
 
     gate.rule = rule

@@ -28,7 +28,6 @@ from tests.stores import STORES, new_store
 ZOMBIE = Path(__file__).with_name("zombie.py")
 SCOPE = Scope("zombies")
 TTL_S = 2
-SOON = timedelta(seconds=30)
 
 
 @pytest.fixture(params=STORES)
@@ -66,7 +65,7 @@ def rounds(url: str, zombie: subprocess.Popen[str], count: int) -> None:
             zombie.stdin.flush()
             epoch = 2 * number + 1
             assert hear(zombie) == f"leads {epoch}"
-            wait_until(lambda: is_stopped(zombie.pid), SOON, what="the leader's stop")
+            wait_until(lambda: is_stopped(zombie.pid), what="the leader's stop")
             with SessionKeeper(store, ttl=timedelta(seconds=10), clock=clock) as keeper:
                 election = Election(store, SCOPE, member="successor", clock=clock)
                 term = election.campaign(keeper, stop=threading.Event())

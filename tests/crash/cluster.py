@@ -24,7 +24,7 @@ from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.status.snapshot import Snapshot, take_snapshot
 from tenure.testing.members import MemberProcess
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import NEVER_S, wait_until
 from tests.crash.truth import KEYS, Row, Verdict, compare, expected, moment
 
 PIPELINE = Path(__file__).parent / "pipelines" / "kinds.py"
@@ -150,7 +150,7 @@ class Cluster:
     def _store(self) -> contextlib.closing[CoordinationStore]:
         return contextlib.closing(open_store(self.store_url, clock=SystemClock()))
 
-    def wait_until_ready(self, *names: str, seconds: float = 90) -> None:
+    def wait_until_ready(self, *names: str, seconds: float = NEVER_S) -> None:
         """Wait until these members could take over."""
         self.wait(
             lambda: set(names) <= {one.member for one in self.look().members if one.ready},
@@ -169,7 +169,7 @@ class Cluster:
             able = [member for member in live if member.name in ready_ones]
             return (leading[0], able[0]) if len(leading) == len(able) == 1 else None
 
-        pair: tuple[MemberProcess, MemberProcess] = self.wait(ready, seconds=120, what="a leader and a ready standby")
+        pair: tuple[MemberProcess, MemberProcess] = self.wait(ready, what="a leader and a ready standby")
         return pair
 
     def leader(self) -> MemberProcess | None:
@@ -190,7 +190,7 @@ class Cluster:
             if (epoch is None or event["epoch"] == epoch) and event["epoch"] > after_epoch
         ]
 
-    def wait(self, condition: Callable[[], Any], *, seconds: float, what: str) -> Any:
+    def wait(self, condition: Callable[[], Any], *, what: str, seconds: float = NEVER_S) -> Any:
         """Wait; a TimeoutError tells what every member printed."""
         try:
             return wait_until(condition, timedelta(seconds=seconds), what=what, every=timedelta(milliseconds=100))
@@ -198,7 +198,7 @@ class Cluster:
             told = "\n".join(f"--- {m.name} ({m.exit_code})\n{m.told()[-3000:]}" for m in self.members)
             raise TimeoutError(f"{late}\n{told}") from late
 
-    def wait_for_batches(self, *, after_epoch: int, count: int, seconds: float) -> None:
+    def wait_for_batches(self, *, after_epoch: int, count: int, seconds: float = NEVER_S) -> None:
         """Wait until terms after `after_epoch` have committed `count` batches of every stream."""
         self.wait(
             lambda: all(len(self.batches(stream, after_epoch=after_epoch)) >= count for stream in self.streams),
@@ -222,7 +222,7 @@ class Cluster:
         """The output of a stream against the truth about what was fed."""
         return compare(expected(stream, self.feeder.events), self.rows(stream))
 
-    def settle(self, *, seconds: float) -> None:
+    def settle(self, *, seconds: float = NEVER_S) -> None:
         """Stop feeding, and wait until every stream is right; if that does not happen, the caller's check of the
         verdict says what is wrong."""
         self.feeder.stop()

@@ -29,31 +29,28 @@ class Story:
 def _zombie_beside_its_successor(folder: Path, *, unfenced: bool, store: str | None = None) -> Story:
     with Cluster(folder, streams=("files",), ttl="2s", feed_every_s=0.2, store=store) as cluster:
         zombie = cluster.start("zombie", blindfold=True, unfenced=unfenced)
-        zombie.wait_for("MemberReady", timeout_s=90)
+        zombie.wait_for("MemberReady")
         cluster.feeder.start()
-        cluster.wait_for_batches(after_epoch=0, count=3, seconds=60)
+        cluster.wait_for_batches(after_epoch=0, count=3)
         healthy = cluster.start("healthy")
-        healthy.wait_for("MemberReady", timeout_s=90)
+        healthy.wait_for("MemberReady")
 
         cluster.pause_file.touch()
-        cluster.wait(lambda: not cluster.pause_file.exists(), seconds=30, what="the pause")
+        cluster.wait(lambda: not cluster.pause_file.exists(), what="the pause")
         epoch = cluster.epoch()
         # More batches than the zombie can write again: it has one in its hand, and one with all the rest.
-        cluster.wait_for_batches(after_epoch=epoch, count=6, seconds=90)
-        cluster.settle(seconds=60)
+        cluster.wait_for_batches(after_epoch=epoch, count=6)
+        cluster.settle()
         before = cluster.verdict("files")
         batches = len(zombie.events("BatchCommitted"))
         zombie.wake()
         cluster.wait(
             lambda: zombie.events("WriteRefused") or len(zombie.events("BatchCommitted")) > batches,
-            seconds=60,
             what="the fate of the zombie's write",
         )
         if unfenced:
             # The batch that it had in its hand may be the same one again; the next has all the rest, once more.
-            cluster.wait(
-                lambda: len(zombie.events("BatchCommitted")) >= batches + 2, seconds=60, what="a second late batch"
-            )
+            cluster.wait(lambda: len(zombie.events("BatchCommitted")) >= batches + 2, what="a second late batch")
         zombie.kill()  # nobody overwrites a folder while it is read
         return Story(
             before=before,
@@ -63,7 +60,6 @@ def _zombie_beside_its_successor(folder: Path, *, unfenced: bool, store: str | N
         )
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("store", long_on_servers)
 def test_with_the_fence_a_blindfolded_zombie_changes_nothing(
     request: pytest.FixtureRequest, tmp_path: Path, store: str
@@ -76,7 +72,6 @@ def test_with_the_fence_a_blindfolded_zombie_changes_nothing(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_without_the_fence_the_check_reports_it(tmp_path: Path) -> None:
     story = _zombie_beside_its_successor(tmp_path, unfenced=True)
     assert story.before.right, story.before

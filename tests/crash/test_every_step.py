@@ -65,8 +65,8 @@ def _chain(folder: Path, steps: tuple[str, ...], *, store: str | None = None) ->
             _wait_for_a_death(cluster, alive)
         step_of = dict(zip(doomed, ["the first", *steps], strict=True))
         cluster.start("last")
-        cluster.wait_for_batches(after_epoch=cluster.epoch(), count=1, seconds=90)
-        cluster.settle(seconds=60)
+        cluster.wait_for_batches(after_epoch=cluster.epoch(), count=1)
+        cluster.settle()
         yield Chain(
             exits={step_of[name]: member.exit_code for name, member in doomed.items()},
             verdict=cluster.verdict(STREAM),
@@ -76,7 +76,7 @@ def _chain(folder: Path, steps: tuple[str, ...], *, store: str | None = None) ->
 
 def _wait_for_a_death(cluster: Cluster, alive: list[MemberProcess]) -> None:
     names = [member.name for member in alive]
-    cluster.wait(lambda: not all(member.running for member in alive), seconds=120, what=f"the death of one of {names}")
+    cluster.wait(lambda: not all(member.running for member in alive), what=f"the death of one of {names}")
 
 
 @pytest.mark.timeout(900)

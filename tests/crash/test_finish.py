@@ -63,14 +63,14 @@ def whole_finish(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 def _finish(folder: Path, steps: tuple[str, ...], *, store: str | None = None) -> Finish:
     with Cluster(folder, streams=(STREAM,), feed_every_s=0.2, store=store) as cluster:
         cluster.feeder.start()
-        cluster.wait(lambda: cluster.feeder.events > 200, seconds=60, what="some input")
+        cluster.wait(lambda: cluster.feeder.events > 200, what="some input")
         cluster.feeder.stop()
         exits: dict[str, int | None] = {}
         for number, step in enumerate(steps):
             member = cluster.start(f"m{number:02d}", flags=FINAL, die_at=step)
-            exits[step] = member.wait(timeout_s=120)
+            exits[step] = member.wait()
         last = cluster.start("last", flags=FINAL)
-        exits["none"] = last.wait(timeout_s=120)
+        exits["none"] = last.wait()
         with contextlib.closing(open_store(cluster.store_url, clock=SystemClock())) as opened:
             records = opened.list(Scope(SCOPE), "").records
         storage = folder / "storage"
@@ -93,7 +93,6 @@ def check(finish: Finish, steps: tuple[str, ...]) -> None:
     assert finish.result.stage is Stage.CLEAN
 
 
-@pytest.mark.timeout(600)
 def test_it_is_finished_by_whoever_is_left(finish: Finish) -> None:
     check(finish, SHORT)
 

@@ -37,35 +37,32 @@ def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with Cluster(folder, streams=KINDS, store=new_store(request, request.param, folder)) as cluster:
         for name in ("anna", "ben", "carl"):
             cluster.start(name)
-        cluster.wait(
-            lambda: all(member.events("MemberReady") for member in cluster.members), seconds=120, what="three members"
-        )
+        cluster.wait(lambda: all(member.events("MemberReady") for member in cluster.members), what="three members")
         cluster.feeder.start()
-        cluster.wait_for_batches(after_epoch=0, count=3, seconds=120)
+        cluster.wait_for_batches(after_epoch=0, count=3)
 
         killed = cluster.leader()
         assert killed is not None
         first = cluster.epoch()
         killed.kill()
-        cluster.wait_for_batches(after_epoch=first, count=3, seconds=120)
+        cluster.wait_for_batches(after_epoch=first, count=3)
         gone = _move_away(cluster.folder / "storage" / SCOPE / "runs", epoch=first)
 
         cluster.pause_file.touch()
-        cluster.wait(lambda: not cluster.pause_file.exists(), seconds=60, what="the leader's pause")
+        cluster.wait(lambda: not cluster.pause_file.exists(), what="the leader's pause")
         paused = cluster.leader()
         assert paused is not None
         second = cluster.epoch()
-        cluster.wait_for_batches(after_epoch=second, count=2, seconds=120)
+        cluster.wait_for_batches(after_epoch=second, count=2)
         paused.wake()
-        cluster.wait(lambda: paused.events("WriteRefused"), seconds=60, what="the refusal of the woken leader")
+        cluster.wait(lambda: paused.events("WriteRefused"), what="the refusal of the woken leader")
         third = cluster.epoch()
         before = sum(len(cluster.batches(stream, epoch=third)) for stream in KINDS)
         cluster.wait(
             lambda: sum(len(cluster.batches(stream, epoch=third)) for stream in KINDS) > before + 5,
-            seconds=60,
             what="batches of the successor after the wake",
         )
-        cluster.settle(seconds=90)
+        cluster.settle()
         yield Story(
             verdicts={kind: cluster.verdict(kind) for kind in KINDS},
             refused=len(paused.events("WriteRefused", by="store")),
@@ -83,7 +80,6 @@ def _move_away(runs: Path, *, epoch: int) -> bool:
     return not [path for query in runs.iterdir() for path in query.glob(f"e{epoch:08d}-*")]
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_row_once_over_a_kill_and_a_pause(story: Story, kind: str) -> None:
     assert story.events > 500

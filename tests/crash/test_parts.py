@@ -41,8 +41,8 @@ def _strike(cluster: Cluster, step: str, part: str, number: str) -> None:
     struck = cluster.epoch() + 1
     order = cluster.order(standby, step=step, part=part, signal=number)
     cluster.switchover(to=standby.name)
-    cluster.wait(lambda: not order.exists(), seconds=60, what=f"{part} {number} {step}")
-    cluster.wait_for_batches(after_epoch=struck, count=1, seconds=90)
+    cluster.wait(lambda: not order.exists(), what=f"{part} {number} {step}")
+    cluster.wait_for_batches(after_epoch=struck, count=1)
     if (part, number) == ("agent", "STOP"):
         os.kill(standby.agent, signal.SIGCONT)
     elif part == "agent":
@@ -56,11 +56,11 @@ def _run(folder: Path, cases: list[tuple[str, str, str]], *, store: str | None =
         cluster.feeder.start()
         cluster.start("m00")
         cluster.start("m01")
-        cluster.wait_for_batches(after_epoch=0, count=2, seconds=90)
+        cluster.wait_for_batches(after_epoch=0, count=2)
         for case in cases:
             _strike(cluster, *case)
             story.done.append(case)
-        cluster.settle(seconds=60)
+        cluster.settle()
         story.verdict = cluster.verdict(STREAM)
     return story
 
@@ -116,7 +116,7 @@ def _least(cluster: Cluster) -> dict[str, int]:
         seen.append(_count(cluster))
         return len(cluster.batches("windows")) >= batches + 2
 
-    cluster.wait(counted, seconds=60, what="two batches")
+    cluster.wait(counted, what="two batches")
     return {what: min(one[what] for one in seen) for what in seen[0]}
 
 
@@ -125,18 +125,18 @@ def _switch(folder: Path, times: int, *, store: str | None = None) -> None:
         cluster.feeder.start()
         cluster.start("anna")
         cluster.start("ben")
-        cluster.wait_for_batches(after_epoch=0, count=2, seconds=90)
+        cluster.wait_for_batches(after_epoch=0, count=2)
         counts: list[dict[str, int]] = []
         for number in range(times):
             leader, standby = cluster.pair()
             assert cluster.epoch() == number + 1
             cluster.switchover(to=standby.name)
-            cluster.wait_for_batches(after_epoch=number + 1, count=1, seconds=60)
+            cluster.wait_for_batches(after_epoch=number + 1, count=1)
             assert cluster.leader() is standby
             if number >= 3:
                 cluster.wait_until_ready(leader.name)
                 counts.append(_least(cluster))
-        cluster.settle(seconds=60)
+        cluster.settle()
         assert cluster.verdict("windows").right, cluster.verdict("windows")
         assert cluster.epoch() == times + 1
         ran = [event["batch"] for event in cluster.batches("windows")]
@@ -149,7 +149,7 @@ def _switch(folder: Path, times: int, *, store: str | None = None) -> None:
         def ran_in() -> list[str]:
             return sorted(one.name[:9] for one in runs.iterdir() if one.name < f"e{times + 2:08d}")
 
-        cluster.wait(lambda: len(ran_in()) <= KEPT + 1, seconds=60, what="the old run directories to go")
+        cluster.wait(lambda: len(ran_in()) <= KEPT + 1, what="the old run directories to go")
         assert len(ran_in()) == len(set(ran_in())), f"one run directory a term: {ran_in()}"
         names = [one.name for one in runs.iterdir()]
         assert len(names) <= len(ran_in()) + 1, f"one mirror for the next term: {names}"
@@ -159,13 +159,11 @@ def _switch(folder: Path, times: int, *, store: str | None = None) -> None:
         # delta-rs reads a log of many commits with as many threads, which end when they had nothing to do for 10 s.
         cluster.wait(
             lambda: "drivers' threads" not in grown or _count(cluster)["drivers' threads"] <= first["drivers' threads"],
-            seconds=60,
             what=f"the end of the threads of {counts}",
         )
         assert grown.keys() <= {"drivers' threads"}, counts
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("store", long_on_servers)
 def test_switchovers_under_load_lose_nothing(request: pytest.FixtureRequest, tmp_path: Path, store: str) -> None:
     _switch(tmp_path, 6, store=new_store(request, store, tmp_path))
@@ -181,19 +179,18 @@ def test_fifty_switchovers_under_load_leave_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_a_standby_that_is_paused_while_it_is_elected_holds_up_nobody_for_longer_than_its_ttl(tmp_path: Path) -> None:
     with Cluster(tmp_path, streams=("windows",), ttl="2s") as cluster:
         cluster.feeder.start()
         cluster.start("anna")
         cluster.start("ben")
-        cluster.wait_for_batches(after_epoch=0, count=2, seconds=90)
+        cluster.wait_for_batches(after_epoch=0, count=2)
         leader, standby = cluster.pair()
         with Turn(str(tmp_path / f"{standby.name}.turn")):  # not while it is in a transaction of the store
             standby.pause()
         cluster.switchover(to=standby.name)
-        cluster.wait(lambda: leader.events("TermLost"), seconds=30, what="the leader to hand over")
-        cluster.wait_for_batches(after_epoch=1, count=2, seconds=60)
+        cluster.wait(lambda: leader.events("TermLost"), what="the leader to hand over")
+        cluster.wait_for_batches(after_epoch=1, count=2)
         assert cluster.leader() is leader, "once the session of the elected one had ended"
         assert cluster.epoch() == 2
         driver = standby.driver()
@@ -202,8 +199,8 @@ def test_a_standby_that_is_paused_while_it_is_elected_holds_up_nobody_for_longer
         assert standby.driver() == driver, "it stands by again, with the same driver"
         assert not standby.events("TermWon")
         cluster.switchover(to=standby.name)
-        cluster.wait_for_batches(after_epoch=2, count=1, seconds=60)
-        cluster.settle(seconds=60)
+        cluster.wait_for_batches(after_epoch=2, count=1)
+        cluster.settle()
         assert cluster.verdict("windows").right, cluster.verdict("windows")
         assert cluster.epoch() == 3
 
@@ -233,7 +230,6 @@ def _away(request: pytest.FixtureRequest, kind: str, folder: Path) -> Iterator[N
         file.rename(folder / file.name)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("store", long_on_servers)
 def test_two_members_that_lose_the_store_come_back(request: pytest.FixtureRequest, tmp_path: Path, store: str) -> None:
     url = new_store(request, store, tmp_path)
@@ -241,17 +237,16 @@ def test_two_members_that_lose_the_store_come_back(request: pytest.FixtureReques
         cluster.feeder.start()
         cluster.start("anna")
         cluster.start("ben")
-        cluster.wait_for_batches(after_epoch=0, count=2, seconds=90)
+        cluster.wait_for_batches(after_epoch=0, count=2)
         cluster.pair()
         epoch = cluster.epoch()
         drivers = {member.name: member.driver() for member in cluster.members}
         with _away(request, store, tmp_path):
             cluster.wait(
                 lambda: all(member.events("StoreAway") for member in cluster.members),
-                seconds=60,
                 what="both to miss it",
             )
-        cluster.wait_for_batches(after_epoch=epoch, count=2, seconds=90)
+        cluster.wait_for_batches(after_epoch=epoch, count=2)
         assert {member.name: member.driver() for member in cluster.members} == drivers, "nobody was replaced"
-        cluster.settle(seconds=60)
+        cluster.settle()
         assert cluster.verdict("passed").right, cluster.verdict("passed")

@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -74,7 +73,7 @@ class Scene:
     def wait(self, condition: Callable[[], Answer], what: str) -> Answer:
         """Wait; a TimeoutError tells what the members printed."""
         try:
-            return wait_until(condition, timedelta(seconds=120), what=what)
+            return wait_until(condition, what=what)
         except TimeoutError as late:
             told = "\n".join(f"--- {one.name} ({one.exit_code})\n{one.told()[-3000:]}" for one in self.members)
             raise TimeoutError(f"{late}\n{told}") from late
@@ -110,7 +109,6 @@ class Scene:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
 def test_the_leader_dies_with_its_executors_and_the_output_is_right(tmp_path: Path) -> None:
     (tmp_path / "input").mkdir()
     _jar(tmp_path / "own.jar", "own.txt")
@@ -139,7 +137,7 @@ def test_the_leader_dies_with_its_executors_and_the_output_is_right(tmp_path: Pa
             scene.wait(lambda: len(scene.ids()) >= len(truth), "all rows")
             assert scene.ids() == truth
             standby.terminate()
-            standby.wait(timeout_s=60)
+            standby.wait()
             scene.wait(lambda: not spark.applications() and not spark.executors(second), "an orderly end")
         finally:
             scene.feeder.stop()

@@ -58,7 +58,7 @@ def orphans(cluster: Cluster, *, dead: str) -> list[str]:
 
 def check(cluster: Cluster) -> None:
     """The output is right, and every file that the table names is there."""
-    cluster.settle(seconds=90)
+    cluster.settle()
     assert cluster.verdict(STREAM).right, cluster.verdict(STREAM)
     assert all(Path(uri.removeprefix("file://")).exists() for uri in named(cluster))
 
@@ -68,17 +68,16 @@ def pair(cluster: Cluster) -> tuple[MemberProcess, MemberProcess]:
     cluster.feeder.start()
     cluster.start("anna")
     cluster.start("ben")
-    cluster.wait_for_batches(after_epoch=0, count=3, seconds=120)
+    cluster.wait_for_batches(after_epoch=0, count=3)
     return cluster.pair()
 
 
 def at(cluster: Cluster, member: MemberProcess, *, step: str, name: str, part: str = "host") -> None:
     """Strike a member at a step of its next batch, and wait until that has happened."""
     order = cluster.order(member, step=step, part=part, signal=name)
-    cluster.wait(lambda: not order.exists(), seconds=60, what=f"{step} of {member.name}")
+    cluster.wait(lambda: not order.exists(), what=f"{step} of {member.name}")
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("store", long_on_servers)
 def test_what_a_dead_leader_left_goes_while_batches_flow(
     request: pytest.FixtureRequest, tmp_path: Path, store: str
@@ -87,10 +86,10 @@ def test_what_a_dead_leader_left_goes_while_batches_flow(
     with Cluster(tmp_path, streams=(STREAM,), store=new_store(request, store, tmp_path)) as cluster:
         dead, successor = pair(cluster)
         at(cluster, dead, step="before sink commit", name="KILL")
-        cluster.wait(lambda: cluster.epoch() == 2, seconds=60, what="a takeover")
-        cluster.wait(lambda: not orphans(cluster, dead=dead.name), seconds=60, what="the orphans to go")
+        cluster.wait(lambda: cluster.epoch() == 2, what="a takeover")
+        cluster.wait(lambda: not orphans(cluster, dead=dead.name), what="the orphans to go")
         batches = len(cluster.batches(STREAM, epoch=2))
-        cluster.wait(lambda: len(cluster.batches(STREAM, epoch=2)) > batches + 1, seconds=60, what="more batches")
+        cluster.wait(lambda: len(cluster.batches(STREAM, epoch=2)) > batches + 1, what="more batches")
         swept = successor.events("Swept")
         assert sum(event["removed"] for event in swept) > 0
         assert all(event["left"] == 0 for event in swept), swept
@@ -98,7 +97,6 @@ def test_what_a_dead_leader_left_goes_while_batches_flow(
         assert orphans(cluster, dead=dead.name) == []
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("store", long_on_servers)
 def test_a_leader_that_wakes_after_its_staged_batch_was_swept_changes_nothing(
     request: pytest.FixtureRequest, tmp_path: Path, store: str
@@ -107,16 +105,15 @@ def test_a_leader_that_wakes_after_its_staged_batch_was_swept_changes_nothing(
     with Cluster(tmp_path, streams=(STREAM,), ttl="2s", store=new_store(request, store, tmp_path)) as cluster:
         paused, successor = pair(cluster)
         at(cluster, paused, step="before sink commit", name="STOP")
-        cluster.wait(lambda: cluster.epoch() == 2, seconds=60, what="a takeover")
-        cluster.wait(lambda: not staged(cluster, before_epoch=2), seconds=60, what="the staged batch to go")
+        cluster.wait(lambda: cluster.epoch() == 2, what="a takeover")
+        cluster.wait(lambda: not staged(cluster, before_epoch=2), what="the staged batch to go")
         starts = len(successor.events("QueryStarted"))
         paused.wake()
-        cluster.wait(lambda: paused.events("WriteRefused"), seconds=60, what="the refusal")
+        cluster.wait(lambda: paused.events("WriteRefused"), what="the refusal")
         batches = len(cluster.batches(STREAM, epoch=2))
-        cluster.wait(lambda: len(cluster.batches(STREAM, epoch=2)) > batches + 5, seconds=60, what="more batches")
+        cluster.wait(lambda: len(cluster.batches(STREAM, epoch=2)) > batches + 5, what="more batches")
         cluster.wait(
             lambda: not list(storage(cluster).glob("runs/*/e00000001-*")),
-            seconds=60,
             what="its run directory to go",
         )
         assert len(successor.events("QueryStarted")) == starts, "the successor was started again"
@@ -125,7 +122,6 @@ def test_a_leader_that_wakes_after_its_staged_batch_was_swept_changes_nothing(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_a_leader_that_wakes_before_its_successor_s_commit_may_still_commit(tmp_path: Path) -> None:
     """Both stand before the commit of the same batch. What the first one staged must be there when it wakes up: until
     the table has the batch, nothing of it is swept."""
@@ -133,18 +129,18 @@ def test_a_leader_that_wakes_before_its_successor_s_commit_may_still_commit(tmp_
         paused, successor = pair(cluster)
         held = cluster.order(successor, step="before sink commit", part="driver", signal="STOP")
         at(cluster, paused, step="before sink commit", name="STOP")
-        cluster.wait(lambda: not held.exists(), seconds=60, what="the successor to stand before its commit")
+        cluster.wait(lambda: not held.exists(), what="the successor to stand before its commit")
         (mine,) = staged(cluster, before_epoch=2)
         driver, other = paused.driver(), successor.driver()
         assert driver is not None
         assert other is not None
         before = named(cluster)
         os.killpg(driver, signal.SIGCONT)
-        cluster.wait(lambda: named(cluster) != before, seconds=30, what="the late commit")
+        cluster.wait(lambda: named(cluster) != before, what="the late commit")
         assert any(mine in uri for uri in named(cluster) - before)
         os.killpg(other, signal.SIGCONT)
         paused.wake()
-        cluster.wait_for_batches(after_epoch=1, count=8, seconds=90)
+        cluster.wait_for_batches(after_epoch=1, count=8)
         check(cluster)
 
 
@@ -152,20 +148,19 @@ def _chain(folder: Path, steps: tuple[str, ...], *, store: str | None = None) ->
     with Cluster(folder, streams=(STREAM,), ttl="2s", feed_every_s=0.3, store=store) as cluster:
         cluster.feeder.start()
         cluster.start("first")
-        cluster.wait_for_batches(after_epoch=0, count=2, seconds=120)
+        cluster.wait_for_batches(after_epoch=0, count=2)
         cluster.members[0].kill()
         for number, step in enumerate(steps):
             _leave(cluster)
             member = cluster.start(f"m{number}", die_at=step)
-            assert member.wait(timeout_s=120) == -signal.SIGKILL, member.told()
+            assert member.wait() == -signal.SIGKILL, member.told()
         _leave(cluster)
         cluster.start("last")
         epoch = cluster.epoch()
-        cluster.wait_for_batches(after_epoch=epoch, count=7, seconds=120)
+        cluster.wait_for_batches(after_epoch=epoch, count=7)
         dead = [member.name for member in cluster.members[:-1]]
         cluster.wait(
             lambda: not any(orphans(cluster, dead=name) for name in ["dead", *dead]),
-            seconds=90,
             what="the orphans to go",
         )
         check(cluster)

@@ -13,6 +13,7 @@ from tenure.coordination.records import Key
 from tenure.testing.conformance.rig import SCOPE, put_new, values
 from tenure.testing.rigs import ZooKeeperRig
 from tenure.testing.servers import ZooKeeperEnsemble
+from tenure.testing.waiting import NEVER_S
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_a_node_without_data_is_no_record(rig: ZooKeeperRig, others: int) -> Non
             answer = line.handler.async_result()
             path = f"{rig.ensemble.chroot}/{SCOPE}/other{number}"
             line._call(Create(path, None, OPEN_ACL_UNSAFE, 0), answer)  # kazoo's own `create` has always data
-            answer.get(timeout=10)
+            answer.get(timeout=NEVER_S)
     finally:
         line.stop()
         line.close()

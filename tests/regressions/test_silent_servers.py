@@ -20,9 +20,7 @@ from kazoo.protocol.serialization import Connect
 
 from tenure.backends.zookeeper import connection as module
 from tenure.backends.zookeeper.connection import Connection, Ensemble
-from tenure.testing.waiting import wait_until
-
-SOON = timedelta(seconds=30)
+from tenure.testing.waiting import NEVER_S, wait_until
 
 
 @pytest.fixture
@@ -56,7 +54,7 @@ def tried(ports: list[int], monkeypatch: pytest.MonkeyPatch, *, until: Any) -> C
     made = Connection(ensemble, ttl=timedelta(seconds=10), pings=False)
     made.client.start_async()
     try:
-        wait_until(lambda: until(counts), SOON, what="the servers to be tried so often")
+        wait_until(lambda: until(counts), what="the servers to be tried so often")
     finally:
         made.abandon()
     return counts
@@ -79,13 +77,13 @@ def test_the_server_of_a_line_that_was_dropped_as_silent_is_passed_over() -> Non
 
     def attempt(self: Any, *args: Any) -> None:
         entered.set()
-        assert go.wait(SOON.total_seconds())
+        assert go.wait(NEVER_S)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ConnectionHandler, "_connect_attempt", attempt)
         thread = threading.Thread(target=handler._connect_attempt, args=("127.0.0.1", "127.0.0.1", 1, None))
         thread.start()
-        assert entered.wait(SOON.total_seconds())
+        assert entered.wait(NEVER_S)
         made.drop(silent=True)
         go.set()
         thread.join()

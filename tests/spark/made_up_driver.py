@@ -21,6 +21,7 @@ from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.loading import load_pipeline
 from tenure.spark import driver as driver_module
 from tenure.spark.driver import SparkDriver
+from tenure.testing.waiting import NEVER_S
 
 PATIENCE = timedelta(seconds=0.3)
 FILE = """
@@ -43,7 +44,7 @@ class FakeQuery:
         self.stopped = 0
 
     def awaitTermination(self) -> None:  # noqa: N802 - Spark's name
-        self.ended.wait(timeout=30)
+        self.ended.wait(timeout=NEVER_S)
         if self.error is not None:
             raise self.error
 
@@ -56,7 +57,7 @@ class FakeQuery:
     def stop(self) -> None:
         self.stopped += 1
         if self.stop_hangs is not None:
-            self.stop_hangs.wait(timeout=30)
+            self.stop_hangs.wait(timeout=NEVER_S)
         self.ended.set()
         if self.error is not None:
             raise self.error
@@ -156,7 +157,7 @@ class Lead:
     def end(self) -> Ended | BaseException | None:
         """How it ended, once it has."""
         assert self._thread is not None
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=NEVER_S)
         assert not self._thread.is_alive()
         return self.ended
 

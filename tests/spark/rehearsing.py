@@ -23,9 +23,9 @@ from tenure.sinks import Delta
 from tenure.spark.rehearsal import Rehearsals
 from tenure.spark.sinks.sink import Sink
 from tenure.spark.stream import FencedStream
+from tenure.testing.waiting import NEVER_S
 
 SCOPE, QUERY = Scope("rows"), "hours"
-PATIENCE = timedelta(seconds=60)
 
 
 class Scene:
@@ -99,7 +99,7 @@ class Scene:
         """Rehearse to the end."""
         rehearsals = self.rehearsals(declared)
         rehearsals.start()
-        rehearsals.join(timeout_s=PATIENCE.total_seconds())
+        rehearsals.join(timeout_s=NEVER_S)
         assert self.of(StandbyWarm) or self.of(RehearsalFailed)
 
     def of(self, kind: type[Event]) -> list[Event]:

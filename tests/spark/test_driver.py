@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from unittest.mock import Mock, patch
 
@@ -12,7 +11,6 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
-from tenure.clock import SystemClock
 from tenure.errors import CorruptCheckpoint, DriverStuck, QueryFailed, StorageError, TenureError, TermLost
 from tenure.events import LocalFilesSlow
 from tenure.pipelines.lifecycle import Ended
@@ -43,7 +41,7 @@ def test_a_member_that_never_leads_has_no_mirror(lead: Lead, wanted: bool) -> No
 
 def test_it_sweeps_once_every_query_has_caught_up_and_as_long_as_it_leads(lead: Lead) -> None:
     streams = lead.begin("a b")
-    wait_until(lambda: lead.sweeps == ["started"], timedelta(seconds=10))
+    wait_until(lambda: lead.sweeps == ["started"])
     streams["a"].caught_up = True
     assert not lead.may_sweep()
     streams["b"].caught_up = True
@@ -75,7 +73,7 @@ def test_a_new_session_begins_new_mirrors(lead: Lead) -> None:
         lead.driver.stand_by()
         lead.driver.stand_by()
     assert mirrors.call_count == 3
-    wait_until(lambda: made[1].close.called, timedelta(seconds=10))
+    wait_until(lambda: made[1].close.called)
     assert made[1].stop.called
     assert made[2].start.called
     assert not made[2].stop.called
@@ -109,7 +107,7 @@ def test_being_asked_to_stop_ends_it(lead: Lead) -> None:
 def test_asked_to_finish_it_stops_each_query_after_its_batch(lead: Lead) -> None:
     streams = lead.begin("a b")
     lead.finish.set()
-    wait_until(lambda: all(one.finished for one in streams.values()), timedelta(seconds=10))
+    wait_until(lambda: all(one.finished for one in streams.values()))
     streams["a"].in_batch = False
     assert lead.goes_on()
     assert not any(one.query.stopped for one in streams.values())
@@ -155,7 +153,7 @@ def test_a_batch_that_began_at_the_last_moment_is_waited_for(lead: Lead) -> None
     streams["a"].in_batch = False
     for one in streams.values():
         one.query.idle.set()
-    wait_until(lambda: all(one.finished for one in streams.values()), timedelta(seconds=10))
+    wait_until(lambda: all(one.finished for one in streams.values()))
     assert lead.goes_on()
     assert not any(one.query.stopped for one in streams.values())
     streams["b"].in_batch = False
@@ -165,7 +163,7 @@ def test_a_batch_that_began_at_the_last_moment_is_waited_for(lead: Lead) -> None
 def test_a_last_batch_that_is_not_in_the_sink_is_no_idle_end(lead: Lead) -> None:
     streams = lead.begin("a", until_idle=True)
     streams["a"].query.idle.set()
-    wait_until(lambda: streams["a"].finished, timedelta(seconds=10))
+    wait_until(lambda: streams["a"].finished)
     streams["a"].failure = StorageError("disk is full")
     streams["a"].in_batch = False
     assert lead.end() is streams["a"].failure
@@ -175,7 +173,7 @@ def test_a_last_batch_that_is_not_in_the_sink_is_no_idle_end(lead: Lead) -> None
 def test_a_last_batch_is_not_waited_for_without_a_reason(lead: Lead, ended: Ended) -> None:
     streams = lead.begin("a", until_idle=True)
     streams["a"].query.idle.set()
-    wait_until(lambda: streams["a"].finished, timedelta(seconds=10))
+    wait_until(lambda: streams["a"].finished)
     if ended is Ended.STOPPED:
         lead.stop.set()
     else:
@@ -287,8 +285,6 @@ def test_all_queries_are_stopped_at_once(lead: Lead) -> None:
 def test_a_query_that_does_not_stop_is_stuck_and_its_jvm_is_killed(lead: Lead, how: str) -> None:
     streams = lead.begin("a b")
     streams["a"].query.stop_hangs = threading.Event()
-    clock = SystemClock()
-    began_s = clock.monotonic_s()
     if how == "lost":
         lead.liveness.end("refused")
     else:
@@ -297,6 +293,5 @@ def test_a_query_that_does_not_stop_is_stuck_and_its_jvm_is_killed(lead: Lead, h
     assert isinstance(ended, DriverStuck)
     assert str(ended) == "queries did not stop in 0.3 s; the JVM was killed"
     assert lead.killed == 1
-    assert clock.monotonic_s() - began_s < 5
     assert streams["b"].query.stopped == 1  # one that hangs does not keep the others from stopping
     streams["a"].query.stop_hangs.set()

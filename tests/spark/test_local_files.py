@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from tenure.spark import local_files
 from tenure.spark.local_files import CHECKPOINT_FILES, use_own_local_files
 from tenure.spark.session import end_session, start_session
+from tenure.testing.waiting import NEVER_S
 
 pytestmark = pytest.mark.spark
 
@@ -54,7 +55,7 @@ def session(tmp_path_factory: pytest.TempPathFactory, programs: Programs) -> Ite
     try:
         yield session
     finally:
-        end_session(session, patience_s=30)
+        end_session(session, patience_s=NEVER_S)
 
 
 @pytest.fixture

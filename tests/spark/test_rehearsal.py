@@ -25,8 +25,8 @@ from tenure.spark import rehearsal as rehearsal_module
 from tenure.spark.rehearsal import ROUNDS
 from tenure.spark.seeding import seed
 from tenure.spark.sinks.sink import Batch, Written
-from tenure.testing.waiting import wait_until
-from tests.spark.rehearsing import PATIENCE, SCOPE, Scene
+from tenure.testing.waiting import NEVER_S, wait_until
+from tests.spark.rehearsing import SCOPE, Scene
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def test_nothing_is_left_of_a_member_that_ends(scene: Scene) -> None:
     scene.lead(declared)
     rehearsals = scene.rehearsals(declared)
     rehearsals.start()
-    wait_until(lambda: list(scene.rehearsals_folder.glob("*/offsets/*")), PATIENCE, what="a rehearsal that runs")
-    rehearsals.close(patience_s=PATIENCE.total_seconds())
+    wait_until(lambda: list(scene.rehearsals_folder.glob("*/offsets/*")), what="a rehearsal that runs")
+    rehearsals.close(patience_s=NEVER_S)
     assert not scene.rehearsals_folder.exists()
     rehearsals.close(patience_s=0)  # nothing is there: no matter
 
@@ -112,14 +112,14 @@ def test_what_cannot_be_read_is_told_once_and_tried_again(scene: Scene, monkeypa
     monkeypatch.setattr(rehearsal_module, "_LOOK_S", 0.05)
     rehearsals = scene.rehearsals(declared)
     rehearsals.start()
-    wait_until(lambda: len(tried) > ROUNDS, PATIENCE, what="more attempts than rounds")
+    wait_until(lambda: len(tried) > ROUNDS, what="more attempts than rounds")
     (failed,) = scene.of(RehearsalFailed)
     assert isinstance(failed, RehearsalFailed)
     assert "is missing" in failed.why
     assert scene.of(StandbyWarm) == []
     runs.rename(scene.folder / "storage" / "runs")
-    wait_until(lambda: scene.of(StandbyWarm), PATIENCE, what="a warm standby")
-    rehearsals.join(timeout_s=PATIENCE.total_seconds())
+    wait_until(lambda: scene.of(StandbyWarm), what="a warm standby")
+    rehearsals.join(timeout_s=NEVER_S)
 
 
 class TidyingSink:
@@ -191,7 +191,7 @@ class HangingSink:
 
     def rehearse(self, rows: Any, directory: str) -> None:
         self.entered.set()
-        assert self.release.wait(PATIENCE.total_seconds())
+        assert self.release.wait(NEVER_S)
 
 
 def test_a_rehearsal_that_hangs_does_not_hold_up_the_leader(scene: Scene) -> None:
@@ -202,7 +202,7 @@ def test_a_rehearsal_that_hangs_does_not_hold_up_the_leader(scene: Scene) -> Non
     committed = len(scene.of(BatchCommitted))
     rehearsals = scene.rehearsals(declared)
     rehearsals.start()
-    assert sink.entered.wait(PATIENCE.total_seconds())
+    assert sink.entered.wait(NEVER_S)
     try:
         rehearsals.abandon()
         scene.feed(1)
@@ -211,7 +211,7 @@ def test_a_rehearsal_that_hangs_does_not_hold_up_the_leader(scene: Scene) -> Non
         assert not sink.release.is_set()
     finally:
         sink.release.set()
-    rehearsals.join(timeout_s=PATIENCE.total_seconds())
+    rehearsals.join(timeout_s=NEVER_S)
     assert scene.of(StandbyWarm) == scene.of(RehearsalFailed) == []
 
 
@@ -223,7 +223,7 @@ def test_a_member_that_leads_at_once_rehearses_nothing(scene: Scene) -> None:
     rehearsals = scene.rehearsals(declared)
     rehearsals.start()
     rehearsals.abandon()
-    rehearsals.join(timeout_s=PATIENCE.total_seconds())
+    rehearsals.join(timeout_s=NEVER_S)
     assert not sink.entered.is_set()
 
 
@@ -233,5 +233,5 @@ def test_a_standby_waits_for_the_first_batch(scene: Scene) -> None:
     rehearsals.start()
     scene.feed(1)
     scene.lead(declared)
-    wait_until(lambda: scene.of(StandbyWarm), PATIENCE, what="a warm standby")
-    rehearsals.join(timeout_s=PATIENCE.total_seconds())
+    wait_until(lambda: scene.of(StandbyWarm), what="a warm standby")
+    rehearsals.join(timeout_s=NEVER_S)

@@ -31,6 +31,7 @@ from tenure.spark.sinks.sink import Batch, Written
 from tenure.spark.stream import with_trigger
 from tenure.testing.clock import ManualClock
 from tenure.testing.faulty import FaultyStore, Gate, writes_under
+from tenure.testing.waiting import NEVER_S
 from tests.spark.made_up_spark import QUERY, SCOPE, FakeSpark, Scene, StagingSink
 
 
@@ -85,7 +86,7 @@ def held_plan(scene: Scene, sink: StagingSink) -> tuple[Gate, threading.Thread]:
     thread = threading.Thread(target=scene.spark.run, args=(0,), daemon=True)
     thread.start()
     gate.wait_arrived()
-    assert sink.has_staged.wait(timeout=10)
+    assert sink.has_staged.wait(timeout=NEVER_S)
     return gate, thread
 
 
@@ -96,7 +97,7 @@ def test_nothing_is_visible_before_the_plan_is_committed(scene: Scene) -> None:
     assert scene.ledger.batches == []
     assert scene.events(BatchCommitted) == []
     gate.release()
-    thread.join(timeout=10)
+    thread.join(timeout=NEVER_S)
     assert scene.ledger.batches == [0]
     assert scene.ledger.too_early == []
     kinds = [type(event).__name__ for event in scene.told]
@@ -111,7 +112,7 @@ def test_the_judge_sees_a_sink_that_does_not_wait(scene: Scene) -> None:
     assert scene.ledger.too_early == [0]
     assert scene.events(BatchCommitted) == []  # even so the batch does not count before its plan
     gate.release()
-    thread.join(timeout=10)
+    thread.join(timeout=NEVER_S)
     assert len(scene.events(BatchCommitted)) == 1
 
 
@@ -176,7 +177,7 @@ def test_a_sink_that_fails_leaves_the_plan_settled_and_the_batch_is_run_again(sc
     thread.join(timeout=0.2)
     assert thread.is_alive()  # the plan decides first
     gate.release()
-    thread.join(timeout=10)
+    thread.join(timeout=NEVER_S)
     assert scene.newest() == 0
     assert scene.events(BatchCommitted) == []
     assert isinstance(scene.stream.failure if scene.stream else None, OSError)

@@ -10,6 +10,7 @@ import pytest
 
 from tenure.events import BatchCommitted, BlobLeft, Event, Events, JsonLines, TermLost, TermWon
 from tenure.testing.clock import ManualClock
+from tenure.testing.waiting import NEVER_S
 
 
 def test_every_subscriber_gets_each_event_in_order() -> None:
@@ -62,7 +63,7 @@ def test_lines_of_many_threads_and_writers_are_whole(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(NEVER_S)
     found = [json.loads(line) for line in Path(path).read_text().splitlines()]
     assert len(found) == 300
     for name in {line["member"] for line in found}:

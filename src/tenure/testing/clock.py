@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
+from tenure.testing.waiting import NEVER
+
 _LOOK_AGAIN_S = 0.002
 """How often a waiter looks at its event: nothing wakes one thread for both an event and an advance."""
 
@@ -68,7 +70,7 @@ class ManualClock:
                     self._moved.wait(_LOOK_AGAIN_S)
         return event.is_set()
 
-    def wait_until_blocked(self, threads: int = 1, *, real_timeout: timedelta = timedelta(seconds=10)) -> None:
+    def wait_until_blocked(self, threads: int = 1, *, real_timeout: timedelta = NEVER) -> None:
         """Return once at least `threads` threads sleep or wait on this clock, so that an advance reaches
         them. Raises TimeoutError after `real_timeout` of the machine's time."""
         deadline = time.monotonic() + real_timeout.total_seconds()  # noqa: TID251 - a hang must end in real time

@@ -29,6 +29,7 @@ from tenure.coordination.records import (
 )
 from tenure.coordination.store import Changes, CoordinationStore, Session
 from tenure.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from tenure.testing.waiting import NEVER, NEVER_S
 
 T = TypeVar("T")
 Operation = Literal["open_session", "renew", "close_session", "read", "list", "commit", "wait"]
@@ -108,7 +109,7 @@ class Gate:
         self._arrived = threading.Semaphore(0)
         self._open = threading.Event()
 
-    def wait_arrived(self, *, real_timeout: timedelta = timedelta(seconds=10)) -> None:
+    def wait_arrived(self, *, real_timeout: timedelta = NEVER) -> None:
         """Return when a call (one more than at the last time) has arrived. Raises TimeoutError."""
         if not self._arrived.acquire(timeout=real_timeout.total_seconds()):
             raise TimeoutError("no call has arrived at the gate")
@@ -120,8 +121,8 @@ class Gate:
     def hold(self) -> None:
         """Called in the thread of the call."""
         self._arrived.release()
-        if not self._open.wait(60):
-            raise TimeoutError("nobody opened the gate within 60 s")
+        if not self._open.wait(NEVER_S):
+            raise TimeoutError("nobody opened the gate in time")
 
 
 def _answer(proceed: Proceed) -> Any:

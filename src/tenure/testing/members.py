@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tenure.pipelines.processes import process, processes
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import NEVER_S, wait_until
 
 MAIN = (sys.executable, "-c", "from tenure.cli.main import main; main()")
 """The command line as a command, for the interpreter that runs the test."""
@@ -108,7 +108,7 @@ class MemberProcess:
         drivers = drivers_of(self.agent)
         for driver in drivers:
             os.killpg(driver, signal.SIGSTOP)
-        wait_until(lambda: all(is_stopped(driver) for driver in drivers), timedelta(seconds=5))
+        wait_until(lambda: all(is_stopped(driver) for driver in drivers))
 
     def wake(self) -> None:
         """Let a paused member go on, the driver first: it has a late write to send."""
@@ -129,7 +129,7 @@ class MemberProcess:
             kill_host(self._process.pid)
         self._process.wait()
 
-    def wait(self, *, timeout_s: float) -> int:
+    def wait(self, *, timeout_s: float = NEVER_S) -> int:
         """Wait for its end and return the exit code. Raises subprocess.TimeoutExpired."""
         assert self._process is not None
         return self._process.wait(timeout=timeout_s)
@@ -143,7 +143,7 @@ class MemberProcess:
         ]
 
     def wait_for(
-        self, kind: str, *, timeout_s: float, such_that: Callable[[dict[str, Any]], bool] = lambda event: True
+        self, kind: str, *, timeout_s: float = NEVER_S, such_that: Callable[[dict[str, Any]], bool] = lambda event: True
     ) -> dict[str, Any]:
         """Wait for the first event of a kind. Raises TimeoutError with what the member printed."""
         found: list[dict[str, Any]] = []
@@ -179,7 +179,7 @@ def is_stopped(pid: int) -> bool:
 def pause_process(pid: int) -> None:
     """Stop one process, and wait until the kernel says so."""
     os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: is_stopped(pid), timedelta(seconds=5))
+    wait_until(lambda: is_stopped(pid))
 
 
 def kill_host(agent: int) -> None:

@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from datetime import timedelta
 
 from tenure.pipelines.processes import process, processes
 from tenure.testing.members import drivers_of, is_stopped
@@ -29,7 +28,7 @@ def strike(number: signal.Signals, part: str) -> None:
     here_is_agent = os.getpid() == agent
     if part in ("host", "agent") and not here_is_agent:
         os.kill(agent, number)
-        wait_until(lambda: _is_struck(agent, number), timedelta(seconds=5))
+        wait_until(lambda: _is_struck(agent, number))
     if part in ("host", "driver") and group is not None:
         for one in processes():
             if one.group == group and one.pid != os.getpid():

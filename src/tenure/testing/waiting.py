@@ -2,18 +2,26 @@
 
 Promise: `wait_until` returns what the condition returned as soon as it is true, and raises TimeoutError that
 names what was waited for once the time is over. The condition is asked at least once, and once more at the
-deadline. It promises nothing about how long the condition itself takes.
+deadline. Where the scenario has no time of its own, the time is over after `NEVER`. It promises nothing about how
+long the condition itself takes.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tenure.clock import Clock, SystemClock
 
 Answer = TypeVar("Answer")
+
+NEVER_S: Final = float(os.environ.get("TENURE_TEST_NEVER_S", "120"))
+"""What has not happened after so long never will, on any machine that runs tests: the one deadline for whatever should
+have happened long ago. How fast something is, is no test's business but a bench's."""
+
+NEVER: Final = timedelta(seconds=NEVER_S)
 
 _EVERY = timedelta(milliseconds=20)
 
@@ -42,7 +50,7 @@ class Deadline:
 
 def wait_until(
     condition: Callable[[], Answer],
-    timeout: timedelta,
+    timeout: timedelta = NEVER,
     *,
     what: str | None = None,
     every: timedelta = _EVERY,

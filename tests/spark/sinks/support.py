@@ -16,9 +16,9 @@ from tenure.events import Event, Events
 from tenure.retry import RetryPolicy
 from tenure.spark.sinks.delta import Delta
 from tenure.spark.sinks.sink import Batch, OutputMode, Written
+from tenure.testing.waiting import NEVER_S
 
 QUICK = RetryPolicy(initial=timedelta(milliseconds=1), maximum=timedelta(milliseconds=5), attempts=4)
-DEADLINE_S = 60.0
 
 
 def a_batch(number: int, *, epoch: int = 1, query_id: str = "q-1") -> Batch:
@@ -84,12 +84,12 @@ class Paused:
     def stop(self) -> None:
         """Called on the writer's thread."""
         self._reached.set()
-        assert self._released.wait(DEADLINE_S)
+        assert self._released.wait(NEVER_S)
 
     def start(self) -> Paused:
         """Return when the writer is at its stop."""
         self._thread.start()
-        assert self._reached.wait(DEADLINE_S)
+        assert self._reached.wait(NEVER_S)
         if self.error is not None:
             raise self.error
         return self
@@ -97,7 +97,7 @@ class Paused:
     def go_on(self) -> Written:
         """Let the writer finish."""
         self._released.set()
-        self._thread.join(DEADLINE_S)
+        self._thread.join(NEVER_S)
         assert not self._thread.is_alive()
         if self.error is not None:
             raise self.error

@@ -18,8 +18,8 @@ from tenure.errors import StorageError, UsageError
 from tenure.spark.sinks.delta import Delta
 from tenure.spark.sinks.delta_log import DeltaLog
 from tenure.spark.sinks.sink import OutputMode, Written
+from tenure.testing.waiting import NEVER_S
 from tests.spark.sinks.support import (
-    DEADLINE_S,
     Paused,
     a_batch,
     a_sink,
@@ -123,7 +123,7 @@ def test_a_zombie_that_pauses_between_its_look_and_its_commit(
 
 def race(spark: SparkSession, sinks: dict[int, Delta], number: int) -> list[Written]:
     """Let every sink write the batch, and all commit at the same moment."""
-    gate = threading.Barrier(len(sinks), timeout=DEADLINE_S)
+    gate = threading.Barrier(len(sinks), timeout=NEVER_S)
     results: list[Written] = []
 
     def planned() -> None:
@@ -136,7 +136,7 @@ def race(spark: SparkSession, sinks: dict[int, Delta], number: int) -> list[Writ
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(DEADLINE_S)
+        thread.join(NEVER_S)
     return results
 
 

@@ -18,6 +18,7 @@ from tenure.backends.sqlite import SqliteStore
 from tenure.coordination.records import Key, Put, Scope
 from tenure.errors import Corrupt, OutcomeUnknown, SessionEnded, StoreUnavailable, UsageError
 from tenure.testing.clock import ManualClock
+from tenure.testing.waiting import NEVER_S
 
 SCOPE, A = Scope("s"), Key("a")
 
@@ -233,7 +234,7 @@ except StoreUnavailable as error:
 
 def test_a_file_that_cannot_grow(path: Path) -> None:
     answer = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(path)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", FULL_DISK, str(path)], capture_output=True, text=True, check=True, timeout=NEVER_S
     )
     first, last = answer.stdout.splitlines()
     assert first in ("OutcomeUnknown True", "StoreUnavailable True")
@@ -251,7 +252,7 @@ def test_a_read_only_store_is_named_with_the_fix(exists: bool) -> None:
             path.chmod(0o444)
         path.parent.chmod(0o555)
         answer = subprocess.run(
-            [sys.executable, "-c", READ_ONLY, str(path)], capture_output=True, text=True, check=True, timeout=60
+            [sys.executable, "-c", READ_ONLY, str(path)], capture_output=True, text=True, check=True, timeout=NEVER_S
         )
         path.parent.chmod(0o755)
     assert re.search(rf"store {path} (is read-only|cannot be opened).*; .*writable for this user", answer.stdout)
@@ -286,7 +287,7 @@ print([record.key for record in store.list(Scope("s")).records])
 
 def test_a_forked_child_is_refused_and_harms_nobody(path: Path) -> None:
     answer = subprocess.run(
-        [sys.executable, "-c", FORK, str(path)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", FORK, str(path)], capture_output=True, text=True, check=True, timeout=NEVER_S
     )
     assert answer.stdout.splitlines() == ["4", "['leader']"]
 

@@ -16,6 +16,7 @@ import pytest
 from tenure.blobs.filesystem import FileBlobs
 from tenure.blobs.store import Blob
 from tenure.errors import BlobExists, BlobNotFound, CorruptBlob, StorageError, UsageError
+from tenure.testing.waiting import NEVER_S
 
 DATA = b"data" * 100
 ADDRESS = "e00000001/area/name"
@@ -139,7 +140,7 @@ def write_at_once(blobs: FileBlobs, number: int) -> tuple[list[Blob], list[Stora
     lost: list[StorageError] = []
 
     def write(own: int) -> None:
-        barrier.wait(10)
+        barrier.wait(NEVER_S)
         try:
             won.append(blobs.write(ADDRESS, b"%d" % own * 1000))
         except BlobExists as error:
@@ -149,7 +150,7 @@ def write_at_once(blobs: FileBlobs, number: int) -> tuple[list[Blob], list[Stora
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(NEVER_S)
     return won, lost
 
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tenure.blobs import side_by_side as module
 from tenure.blobs.pieces import Rest
 from tenure.blobs.side_by_side import side_by_side
-
-TIMEOUT_S = 20
+from tenure.testing.waiting import NEVER_S
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def test_several_walk_at_a_time_and_no_more_than_that() -> None:
     def walk(pieces: Sequence[Rest], budget: int) -> Iterator[Some | Rest]:
         running.append(pieces[0].folder)
         most.append(len(running))
-        together.wait(TIMEOUT_S)
+        together.wait(NEVER_S)
         running.remove(pieces[0].folder)
         yield Some([pieces[0].folder])
 
@@ -79,7 +78,7 @@ def test_what_one_raises_is_raised_and_nobody_waits_for_the_others() -> None:
     def walk(pieces: Sequence[Rest], budget: int) -> Iterator[Some | Rest]:
         if pieces[0].folder == "bad":
             raise OSError("refused")
-        assert hangs.wait(TIMEOUT_S)
+        assert hangs.wait(NEVER_S)
         yield Some([])
 
     try:
@@ -92,4 +91,4 @@ def test_what_one_raises_is_raised_and_nobody_waits_for_the_others() -> None:
     finally:
         hangs.set()
     for thread in waiting:
-        thread.join(TIMEOUT_S)
+        thread.join(NEVER_S)

@@ -17,6 +17,7 @@ from tenure.errors import (
     TermLost,
 )
 from tenure.testing.faulty import commits, operation, writes_under
+from tenure.testing.waiting import NEVER_S
 from tests.faults.lab import AREA, SCOPE, Lab, Member, unavailable
 
 LONG = "x" * 500
@@ -130,7 +131,7 @@ def test_two_threads_with_one_term_plan_each_batch_once(lab: Lab) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(NEVER_S)
     assert errors == []
     assert sorted(batch for batch, _ in taken) == list(range(61))
     assert lab.audit() == set()

@@ -20,9 +20,6 @@ from tenure.retry import RetryPolicy, fixed_delay, no_retry
 from tenure.testing.clock import ManualClock
 from tenure.testing.waiting import wait_until
 
-SOON = timedelta(seconds=20)
-
-
 POLICY = RetryPolicy(initial=timedelta(seconds=1), maximum=timedelta(seconds=4), attempts=5, jitter=0.0)
 
 
@@ -74,7 +71,7 @@ class Scene:
             self.cleaner, self.term, look_first=self.look_first, policy=policy, clock=self.clock, events=events
         )
         self.sweeper.start(ready=ready)
-        wait_until(lambda: all(thread.name != "tenure-sweep" for thread in threading.enumerate()), SOON)
+        wait_until(lambda: all(thread.name != "tenure-sweep" for thread in threading.enumerate()))
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from tenure.coordination.term import EPOCH, LEADER, Term, commit_under
 from tenure.errors import CorruptRecord, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, TermLost
 from tenure.testing.clock import ManualClock
 from tenure.testing.faulty import FaultyStore, operation
+from tenure.testing.waiting import NEVER_S
 from tests.faults.lab import SCOPE, Lab
 
 CONTENDERS = 6
@@ -68,7 +69,7 @@ def test_one_leader_among_many_and_epochs_go_up_by_one() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(NEVER_S)
     assert not any(thread.is_alive() for thread in threads)
     assert errors == []
     assert overlaps == []
@@ -207,7 +208,7 @@ def test_stop_wakes_the_campaign() -> None:
         assert scene.leading.campaign(scene.leader, stop=scene.stop) is not None
         scene.thread.start()
         scene.stop.set()
-        scene.thread.join(5)
+        scene.thread.join(NEVER_S)
         assert scene.answers == [None]
 
 
@@ -225,7 +226,7 @@ def test_a_waiting_contender_is_elected_when_the_leader_goes(how: str) -> None:
         else:
             scene.server.end(scene.leader.session_id)
         gate.release()
-        scene.thread.join(5)
+        scene.thread.join(NEVER_S)
         assert [term.epoch for term in scene.answers if term is not None] == [2]
 
 

@@ -13,10 +13,9 @@ from tenure.coordination.session import Liveness, SessionKeeper
 from tenure.errors import SessionEnded, StoreUnavailable
 from tenure.testing.clock import ManualClock
 from tenure.testing.faulty import Call, Fault, FaultyStore, Proceed, operation
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import NEVER_S, wait_until
 
 TTL = timedelta(seconds=9)  # renewed every 3 s, believed in for 8.1 s
-SOON = timedelta(seconds=5)
 
 
 def seconds(number: float) -> timedelta:
@@ -51,7 +50,7 @@ class Scene:
         return fault
 
     def after_renewal(self, count: int) -> None:
-        wait_until(lambda: self.renewals() >= count, SOON, what=f"{count} renewals")
+        wait_until(lambda: self.renewals() >= count, what=f"{count} renewals")
         self.clock.wait_until_blocked(1)
 
 
@@ -133,7 +132,7 @@ def test_a_session_that_ended_in_the_store_ends_at_the_next_renewal(scene: Scene
         scene.store.expire(keeper.session_id)
         assert not keeper.liveness.over
         scene.step(3)
-        wait_until(lambda: keeper.liveness.over, SOON, what="the end")
+        wait_until(lambda: keeper.liveness.over, what="the end")
         assert "has ended" in (keeper.liveness.why or "")
     assert threads() == []
 
@@ -279,7 +278,7 @@ def test_a_waiter_wakes_at_the_deadline_of_the_parent() -> None:
     parent = Liveness(clock=clock, until_s=5)
     child = parent.child()
     answers: list[bool] = []
-    waiter = threading.Thread(target=lambda: answers.append(child.wait(timeout_s=60)))
+    waiter = threading.Thread(target=lambda: answers.append(child.wait(timeout_s=NEVER_S)))
     waiter.start()
     clock.wait_until_blocked(1)
     parent.extend(8)
@@ -287,7 +286,7 @@ def test_a_waiter_wakes_at_the_deadline_of_the_parent() -> None:
     clock.wait_until_blocked(1)
     assert answers == []
     clock.advance(seconds(3))
-    waiter.join(5)
+    waiter.join(NEVER_S)
     assert answers == [True]
 
 
@@ -296,16 +295,16 @@ def test_a_waiter_wakes_when_it_is_ended_and_gives_up_at_its_timeout() -> None:
     parent = Liveness(clock=clock, until_s=50)
     child = parent.child()
     answers: list[bool] = []
-    waiter = threading.Thread(target=lambda: answers.append(child.wait(timeout_s=60)))
+    waiter = threading.Thread(target=lambda: answers.append(child.wait(timeout_s=NEVER_S)))
     waiter.start()
     clock.wait_until_blocked(1)
     parent.end("closed")
-    waiter.join(5)
+    waiter.join(NEVER_S)
     assert answers == [True]
     other = Liveness(clock=clock, until_s=500)
     waiter = threading.Thread(target=lambda: answers.append(other.wait(timeout_s=1)))
     waiter.start()
     clock.wait_until_blocked(1)
     clock.advance(seconds(1))
-    waiter.join(5)
+    waiter.join(NEVER_S)
     assert answers == [True, False]

@@ -18,6 +18,7 @@ from tenure.errors import (
     StorageError,
 )
 from tenure.testing.faulty import commits, operation
+from tenure.testing.waiting import NEVER_S
 from tests.faults.lab import AREA, SCOPE, Lab, Member, big
 
 ONE, TWO = big("one"), big("two")
@@ -55,7 +56,7 @@ def test_get_all_returns_the_survivors_and_ends(moment: str, lab: Lab) -> None:
         thread = threading.Thread(target=delete_half)
         thread.start()
         found = reader.handles.get_all()
-        thread.join(10)
+        thread.join(NEVER_S)
     assert set(names[1::2]) <= set(found)
     assert all(found[name] == big(name) for name in found)
     assert set(reader.handles.get_all()) == set(names[1::2])

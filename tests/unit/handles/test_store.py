@@ -20,6 +20,7 @@ from tenure.errors import (
 from tenure.events import BlobLeft
 from tenure.handles.handle import Handle
 from tenure.testing.faulty import commits
+from tenure.testing.waiting import NEVER_S
 from tests.faults.lab import BIG, SCOPE, Lab, Member, big
 
 ONE, TWO = big("one"), big("two")
@@ -243,7 +244,7 @@ def test_threads_of_one_leader_add_and_remove_side_by_side(lab: Lab) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(NEVER_S)
     assert errors == []
     assert set(lab.pointers()) == {f"t{thread}-{n}" for thread in range(6) for n in range(0, 20, 2)}
     assert lab.audit() == set()

@@ -18,7 +18,7 @@ from tenure.coordination.records import Delete, Scope
 from tenure.coordination.term import LEADER
 from tenure.errors import TermLost, UsageError
 from tenure.status.snapshot import take_snapshot, terms
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import NEVER_S, wait_until
 
 SCOPE = Scope("report")
 
@@ -70,8 +70,8 @@ def test_the_next_one_leads_when_the_block_ends_however_it_ends(store: str) -> N
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert led.wait(timeout=20)
-    thread.join(timeout=20)
+    assert led.wait(timeout=NEVER_S)
+    thread.join(timeout=NEVER_S)
 
 
 def test_a_leadership_that_was_taken_away_is_lost(store: str) -> None:
@@ -80,17 +80,17 @@ def test_a_leadership_that_was_taken_away_is_lost(store: str) -> None:
 
         def follow() -> None:
             with tenure.lead("report", store=store, member="ben"):
-                done.wait(timeout=20)
+                done.wait(timeout=NEVER_S)
 
         thread = threading.Thread(target=follow)
         thread.start()
-        wait_until(lambda: len(take_snapshot(hand, SCOPE).members) == 2, timedelta(seconds=10))
+        wait_until(lambda: len(take_snapshot(hand, SCOPE).members) == 2)
         Orders(hand, SCOPE, clock=SystemClock()).failover(to="ben")
         with pytest.raises(TermLost, match="term 1 of scope 'report' is over"):
             leadership.check()
         assert leadership.lost
         done.set()
-        thread.join(timeout=20)
+        thread.join(timeout=NEVER_S)
     with opened(store) as look:
         assert [term.why for term in terms(look, SCOPE)] == ["failover", "resigned"]
 
@@ -99,7 +99,7 @@ def test_a_leadership_that_is_taken_away_is_noticed_without_asking(store: str) -
     with tenure.lead("report", store=store, member="anna") as leadership:
         with opened(store) as hand:
             hand.commit(SCOPE, guards=(), writes=[_delete_leader(hand)])
-        wait_until(lambda: leadership.lost, timedelta(seconds=10))
+        wait_until(lambda: leadership.lost)
 
 
 def _delete_leader(store: SqliteStore) -> Delete:

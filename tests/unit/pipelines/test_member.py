@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
 
 import pytest
 
@@ -13,7 +12,7 @@ from tenure.errors import CorruptRunDirectory, DriverDied, QueryFailed, StoreUna
 from tenure.pipelines.lifecycle import Ended
 from tenure.status.snapshot import take_snapshot
 from tenure.testing.faulty import FaultyStore, operation, writes_under
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import NEVER_S, wait_until
 from tests.unit.pipelines.scene import SCOPE, Scene, Scripted, Step, fail, make_scene
 
 
@@ -106,7 +105,7 @@ def test_a_standby_stops_when_it_is_asked(scene: Scene) -> None:
         thread = threading.Thread(target=scene.member(standing, name="ben").run, kwargs={"stop": stop})
         thread.start()
         stop.set()
-        thread.join(timeout=10)
+        thread.join(timeout=NEVER_S)
         assert not thread.is_alive()
         return Ended.IDLE
 
@@ -161,14 +160,14 @@ def test_a_driver_that_dies_while_it_stands_by_is_replaced_before_it_can_be_elec
 
     def lead(term: Term) -> Ended:
         thread.start()
-        wait_until(lambda: standing.gone is None, timedelta(seconds=10))
+        wait_until(lambda: standing.gone is None)
         standing.gone = "signal SIGKILL"
-        wait_until(lambda: standing.prepared == 2, timedelta(seconds=10))
+        wait_until(lambda: standing.prepared == 2)
         return Ended.IDLE
 
     thread = threading.Thread(target=scene.member(standing, name="ben").run, kwargs={"stop": threading.Event()})
     scene.member(Scripted(lead)).run(stop=threading.Event())
-    thread.join(timeout=20)
+    thread.join(timeout=NEVER_S)
     assert not thread.is_alive()
     assert standing.epochs == [2]
     assert scene.words() == ["finished", "finished"]
@@ -213,7 +212,7 @@ def test_a_member_that_shall_stop_when_the_store_is_lost_does_so_at_the_first_fa
 
     def until_stopped(term: Term) -> Ended:
         faulty.be_unavailable(when=operation("renew"), times=1)  # whoever else asks would use it up
-        wait_until(stops[0].is_set, timedelta(seconds=20))
+        wait_until(stops[0].is_set)
         assert not term.lost
         return Ended.STOPPED
 

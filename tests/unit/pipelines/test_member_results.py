@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
 
 import pytest
 
@@ -14,7 +13,7 @@ from tenure.pipelines.lifecycle import Ended
 from tenure.results.result import Result, Stage
 from tenure.results.store import result_in
 from tenure.testing.faulty import FaultyStore, writes_under
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import NEVER_S, wait_until
 from tests.unit.pipelines.scene import SCOPE, Scene, Scripted, fail, make_scene
 
 
@@ -167,11 +166,11 @@ def test_a_standby_ends_when_the_leader_has_cleaned_up(scene: Scene) -> None:
 
     def lead(term: Term) -> Ended:
         thread.start()
-        wait_until(lambda: standing.prepared == 1, timedelta(seconds=10))
+        wait_until(lambda: standing.prepared == 1)
         return Ended.IDLE
 
     scene.member(Scripted(lead, cleans=(lambda term: Ended.CLEANED,)), final=True).run(stop=threading.Event())
-    thread.join(timeout=10)
+    thread.join(timeout=NEVER_S)
     assert ends == [Ended.DONE]
     assert standing.epochs == []
 

@@ -17,6 +17,7 @@ from tenure.events import BatchCommitted, DriverEnded, RunDirectorySeeded, Store
 from tenure.pipelines.member import Condition
 from tenure.probes.metrics import Metrics
 from tenure.probes.server import ProbeServer, parse_address
+from tenure.testing.waiting import NEVER_S
 
 STARTING = Condition("anna", State.STARTING, None, ready=False)
 CONDITIONS = {
@@ -46,7 +47,7 @@ class Site:
     def get(self, path: str, method: str = "GET") -> tuple[int, str]:
         request = urllib.request.Request(f"http://127.0.0.1:{self.server.port}{path}", method=method)
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=NEVER_S) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as refused:
             return refused.code, refused.read().decode()

@@ -20,11 +20,10 @@ from tenure.retry import fixed_delay
 from tenure.spark import mirror as mirror_module
 from tenure.spark.bringing import bring
 from tenure.spark.mirror import Mirrors
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import NEVER_S, wait_until
 from tests.unit.spark.made_by_hand import a_run_directory, content_of, offsets_of, state_id, state_names
 
 OLD = "runs/rows/e00000003-anna-0123"
-SOON = timedelta(seconds=20)
 PLANNED = Checkpoint("rows", "id", 10, offsets_of(10), OLD, 3, "today")
 
 
@@ -77,11 +76,11 @@ class Scene:
         return [path.name for path in (self.storage / "runs" / "rows").iterdir() if path.name not in OLD]
 
     def wait(self, lag: Lag | None) -> None:
-        wait_until(lambda: self.mirrors.lag == lag, SOON, what=f"{lag}, not {self.mirrors.lag}")
+        wait_until(lambda: self.mirrors.lag == lag, what=f"{lag}, not {self.mirrors.lag}")
 
     def two_rounds(self) -> None:
         rounds = self.rounds
-        wait_until(lambda: self.rounds >= rounds + 2, SOON)
+        wait_until(lambda: self.rounds >= rounds + 2)
 
 
 @pytest.fixture
@@ -90,7 +89,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     monkeypatch.setattr(mirror_module, "_AGAIN", fixed_delay(delay=timedelta(milliseconds=50)))
     scene = Scene(tmp_path)
     yield scene
-    scene.mirrors.close(patience_s=20)
+    scene.mirrors.close(patience_s=NEVER_S)
 
 
 def test_it_follows_its_leader_and_is_named_for_the_next_epoch(scene: Scene) -> None:
@@ -106,7 +105,7 @@ def test_it_follows_its_leader_and_is_named_for_the_next_epoch(scene: Scene) -> 
     assert path == f"runs/rows/{folder}"
     assert state_names(11) <= set(mirrored.files) == set(content_of(f"{scene.storage}/{path}"))
     assert scene.mirrors.lag is None
-    scene.mirrors.close(patience_s=20)
+    scene.mirrors.close(patience_s=NEVER_S)
     assert scene.folders() == [folder], "what was taken is not its any more"
 
 
@@ -115,7 +114,7 @@ def test_it_is_for_one_epoch_and_one_source(scene: Scene, source: str, epoch: in
     scene.mirrors.start()
     scene.wait(Lag(0, 0))
     assert scene.mirrors.take("rows", source=source, epoch=epoch) is None
-    scene.mirrors.close(patience_s=20)
+    scene.mirrors.close(patience_s=NEVER_S)
     assert scene.folders() == []
 
 
@@ -125,7 +124,7 @@ def test_another_epoch_is_another_mirror_once_its_leader_has_planned(scene: Scen
     (first,) = scene.folders()
     scene.epoch = 4
     # The newest checkpoint is of epoch 3: nobody knows where the new leader runs.
-    wait_until(lambda: scene.folders() == [], SOON, what="the end of the first mirror")
+    wait_until(lambda: scene.folders() == [], what="the end of the first mirror")
     scene.wait(None)
     new = OLD.replace("3-anna", "4-carl")
     scene.directory(new, done=10)
@@ -161,13 +160,13 @@ def test_what_goes_wrong_is_said_once_and_tried_again(scene: Scene) -> None:
     lost = Path(scene.storage, OLD, f"state/0/1/11_{state_id(11, 1)}.changelog")
     away = lost.rename(f"{scene.storage}/away")
     scene.plan(11)
-    wait_until(lambda: scene.told, SOON, what="the failure")
+    wait_until(lambda: scene.told, what="the failure")
     scene.two_rounds()
     (told,) = scene.told
     assert isinstance(told, MirrorFailed)
     assert f"11_{state_id(11, 1)}" in told.why
     assert scene.mirrors.lag is None, "nothing of it can be used"
-    wait_until(lambda: scene.folders() == [], SOON, what="the end of what was half brought")
+    wait_until(lambda: scene.folders() == [], what="the end of what was half brought")
     away.rename(lost)
     scene.wait(Lag(0, 0))
     assert len(scene.folders()) == 1
@@ -178,7 +177,7 @@ def test_a_store_that_is_away_is_waited_for(scene: Scene) -> None:
     scene.wait(Lag(0, 0))
     folders = scene.folders()
     scene.away = True
-    wait_until(lambda: scene.told, SOON, what="the failure")
+    wait_until(lambda: scene.told, what="the failure")
     scene.away = False
     scene.plan(11)
     scene.two_rounds()
@@ -196,7 +195,7 @@ def test_an_error_of_a_storages_client_is_an_error_like_others(scene: Scene, mon
 
     monkeypatch.setattr(mirror_module, "bring", fail)
     scene.plan(11)
-    wait_until(lambda: scene.told, SOON, what="the failure")
+    wait_until(lambda: scene.told, what="the failure")
     monkeypatch.setattr(mirror_module, "bring", bring)
     scene.wait(Lag(0, 0))
 
@@ -209,7 +208,7 @@ def test_what_another_process_of_the_same_name_fills_or_runs_in_stays(scene: Sce
         (folder / name / "state").mkdir(parents=True)
     scene.mirrors.start()
     scene.wait(Lag(0, 0))
-    scene.mirrors.close(patience_s=5)
+    scene.mirrors.close(patience_s=NEVER_S)
     assert sorted(path.name for path in folder.iterdir() if path.name in others) == others
 
 
@@ -225,5 +224,5 @@ def test_when_the_pipeline_has_ended_nobody_will_run_there(scene: Scene) -> None
     scene.mirrors.start()
     scene.wait(Lag(0, 0))
     scene.newest = None  # its checkpoints are cleaned up
-    wait_until(lambda: scene.folders() == [], SOON, what="the end of the mirror")
+    wait_until(lambda: scene.folders() == [], what="the end of the mirror")
     assert scene.mirrors.lag is None

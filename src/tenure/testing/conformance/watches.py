@@ -11,6 +11,7 @@ from functools import partial
 from tenure.coordination.records import Delete, Key, Put, Revision
 from tenure.coordination.store import CoordinationStore
 from tenure.testing.conformance.rig import SCOPE, StoreRig, put_new, values
+from tenure.testing.waiting import NEVER, NEVER_S
 
 LONG = timedelta(hours=1)
 
@@ -26,7 +27,7 @@ def wakes(rig: StoreRig, watching: CoordinationStore, change: Callable[[], objec
             return changes.wait(timeout=LONG)
 
         woken: Future[Revision | None] = pool.submit(wait)
-        assert about_to_wait.wait(10)
+        assert about_to_wait.wait(NEVER_S)
         change()
         rig.until(woken.done)
         revision = woken.result()
@@ -66,12 +67,12 @@ class WatchCases:
         listing = store.list(SCOPE)
         commit = other.commit(SCOPE, guards=[], writes=[Put(Key("a"), b"", None)])
         with store.watch(SCOPE, after=listing.revision) as changes:
-            assert changes.wait(timeout=timedelta(seconds=5)) == commit.revision
+            assert changes.wait(timeout=NEVER) == commit.revision
             later = other.commit(SCOPE, guards=[], writes=[Put(Key("b"), b"", None)])
             # Between two waits, too.
             seen: Revision | None = commit.revision
             while seen is not None and seen < later.revision:
-                seen = changes.wait(timeout=timedelta(seconds=5))
+                seen = changes.wait(timeout=NEVER)
             assert seen == later.revision
 
     def test_without_a_change_the_wait_ends_at_its_timeout(self, rig: StoreRig) -> None:
@@ -102,7 +103,7 @@ class WatchCases:
 
         with ThreadPoolExecutor(1) as pool:
             followed = pool.submit(follow)
-            assert following.wait(10)
+            assert following.wait(NEVER_S)
             for number in range(total):
                 put_new(other, f"k{number:03}")
             rig.until(followed.done)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenure.testing.servers.process import ServerProcess, Servers, TlsFiles, free_ports, need
+from tenure.testing.waiting import NEVER_S, wait_until
 
 _UNSOUND: Final = ("3.5.0", "3.5.1", "3.5.2")
 
@@ -46,11 +47,14 @@ class EtcdCluster(Servers):
         return tuple(f"127.0.0.1:{port}" for port in self.ports)
 
     def leader(self) -> int:
-        """The number of the member that leads."""
-        status = [self.ask(number, "maintenance/status", {}) for number in range(len(self.nodes))]
-        found = [number for number, one in enumerate(status) if one["leader"] == one["header"]["member_id"]]
-        assert len(found) == 1, found
-        return found[0]
+        """The number of the member that leads, once one says so."""
+
+        def leading() -> list[int]:
+            status = [self.ask(number, "maintenance/status", {}) for number in range(len(self.nodes))]
+            found = [number for number, one in enumerate(status) if one["leader"] == one["header"]["member_id"]]
+            return found if len(found) == 1 else []
+
+        return wait_until(leading, what="one member to lead")[0]
 
     def compact(self) -> None:
         """Forget every revision but the newest."""
@@ -65,7 +69,7 @@ class EtcdCluster(Servers):
             headers={"Authorization": token} if token else {},
             method="POST",
         )
-        with urllib.request.urlopen(request, timeout=5, context=self._context()) as answer:
+        with urllib.request.urlopen(request, timeout=NEVER_S, context=self._context()) as answer:
             found: Mapping[str, Any] = json.load(answer)
         return found
 

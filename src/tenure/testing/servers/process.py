@@ -10,17 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 import pytest
 
-from tenure.testing.waiting import wait_until
-
-STOPS_WITHIN_S = 20.0
-_STARTS_WITHIN = timedelta(seconds=90)
+from tenure.testing.waiting import NEVER_S, wait_until
 
 
 def free_ports(count: int) -> list[int]:
@@ -96,7 +92,7 @@ class ServerProcess:
         self._signal(signal.SIGCONT)
         self._signal(signal.SIGTERM)
         try:
-            self._process.wait(timeout=STOPS_WITHIN_S)
+            self._process.wait(timeout=NEVER_S)
         except subprocess.TimeoutExpired:
             self.kill()
 
@@ -158,7 +154,7 @@ class Servers(ABC):
     def wait_for(self, number: int) -> None:
         """Wait until a server takes part."""
         try:
-            wait_until(lambda: self.answers(number), _STARTS_WITHIN, what=f"{type(self).__name__}'s node {number}")
+            wait_until(lambda: self.answers(number), what=f"{type(self).__name__}'s node {number}")
         except TimeoutError as late:
             raise TimeoutError(f"{late}\n{self.nodes[number].told()}") from late
 

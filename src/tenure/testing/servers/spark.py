@@ -17,6 +17,7 @@ from typing import Any
 
 from tenure.pipelines.processes import processes
 from tenure.testing.servers.process import ServerProcess, Servers
+from tenure.testing.waiting import NEVER_S
 
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _PAGE = re.compile(r"Bound MasterWebUI to \S+, and started at (http://\S+)")
@@ -53,7 +54,7 @@ class SparkStandalone(Servers):
 
     def told(self) -> Mapping[str, Any]:
         """What the master tells of itself: `aliveworkers`, `activeapps`, `completedapps`, ..."""
-        with urllib.request.urlopen(f"{self._said(_PAGE)}/json/", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self._said(_PAGE)}/json/", timeout=NEVER_S) as answer:
             found: Mapping[str, Any] = json.load(answer)
         return found
 

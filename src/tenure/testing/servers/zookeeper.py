@@ -16,6 +16,7 @@ from typing import Final
 
 from tenure.backends.zookeeper.connection import Connection, Ensemble
 from tenure.testing.servers.process import ServerProcess, Servers, TlsFiles, free_ports, need
+from tenure.testing.waiting import wait_until
 
 TICK: Final = timedelta(milliseconds=250)
 """ZooKeeper ends a session up to one tick after its time."""
@@ -68,10 +69,13 @@ class ZooKeeperEnsemble(Servers):
         return self.mode(number) != ""
 
     def leader(self) -> int:
-        """The number of the server that leads."""
-        found = [number for number in range(len(self.nodes)) if self.mode(number) in ("leader", "standalone")]
-        assert len(found) == 1, found
-        return found[0]
+        """The number of the server that leads, once one says so."""
+
+        def leading() -> list[int]:
+            found = [number for number in range(len(self.nodes)) if self.mode(number) in ("leader", "standalone")]
+            return found if len(found) == 1 else []
+
+        return wait_until(leading, what="one server to lead")[0]
 
     def mode(self, number: int) -> str:
         """`leader`, `follower`, `standalone`; empty: it does not take part."""
