@@ -3,24 +3,18 @@ processes are left."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tenure.testing.servers import EtcdCluster, SeaweedFs, ZooKeeperEnsemble, installed
-from tests import leftovers
+from tests import leftovers, properties
 
 # The contract's cases are rewritten by pytest, so that a failure says what differs.
 pytest.register_assert_rewrite("tenure.testing.conformance", "tenure.testing.agreement")
 
-# Machines differ in speed, so no example has a deadline. Examples are random in CI too; a failure prints the
-# line that reproduces it.
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("default"), print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
+properties.register()
 
 _mark = pytest.StashKey[str]()
 _left = pytest.StashKey[list[str]]()

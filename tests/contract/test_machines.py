@@ -6,21 +6,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from tenure.testing.agreement import agreement_machine
 from tenure.testing.conformance import contract_machine
 from tenure.testing.rigs import EtcdRig, MemoryRig, SqliteRig, ZooKeeperRig
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
+from tests.properties import examples
 
-_BOUNDED = settings(
-    max_examples=60,
-    stateful_step_count=30,
-    deadline=None,  # a step that waits for the disk is not a slow test
-    suppress_health_check=[HealthCheck.too_slow],  # as above
-)
+_BOUNDED = settings(max_examples=examples(60), stateful_step_count=30)
 
-_SERVED = settings(_BOUNDED, max_examples=8)
+_SERVED = settings(_BOUNDED, max_examples=examples(8))
 """For stores on servers: each step is some hundred requests."""
 
 _LONG_TTL = timedelta(minutes=2)
@@ -52,7 +48,7 @@ def etcd_rig() -> EtcdRig:
 
 
 TestMemoryKeepsTheContract = contract_machine(MemoryRig).TestCase
-TestMemoryKeepsTheContract.settings = settings(_BOUNDED, max_examples=150)
+TestMemoryKeepsTheContract.settings = settings(_BOUNDED, max_examples=examples(150))
 
 TestSqliteKeepsTheContract = contract_machine(SqliteRig).TestCase
 TestSqliteKeepsTheContract.settings = _BOUNDED

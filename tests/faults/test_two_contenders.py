@@ -35,6 +35,7 @@ from tenure.errors import HandleError, SessionEnded, StoreError, TermLost
 from tenure.testing.faulty import Late
 from tenure.testing.unfenced import UnfencedStore
 from tests.faults.lab import AREA, SCOPE, Lab, Member, big
+from tests.properties import examples
 
 Wrap = Callable[[CoordinationStore], CoordinationStore]
 
@@ -262,14 +263,13 @@ def grant_in(applied: Applied) -> int | None:
 
 
 QUICKLY = settings(
-    max_examples=120,
+    max_examples=examples(120),
     stateful_step_count=30,
-    deadline=None,
-    database=None,
     suppress_health_check=list(HealthCheck),
 )
 
 
+@pytest.mark.hypothesis  # its plugin does not see the machine
 def test_two_contenders_keep_one_history() -> None:
     run_state_machine_as_test(Contenders, settings=QUICKLY)
 

@@ -13,6 +13,7 @@ from tenure.errors import CorruptRunDirectory, StorageError
 from tenure.spark.bringing import Goal, Mirrored, Seeded, Stopped, bring
 from tenure.spark.run_directory import RunDirectory
 from tenure.spark.seeding import seed, seed_mirrored
+from tests.properties import examples
 from tests.unit.spark.made_by_hand import a_run_directory, content_of, offsets_of, put, state_id, state_names
 
 
@@ -54,7 +55,7 @@ def without_paths(content: dict[str, bytes], root: str) -> dict[str, bytes]:
 batches = st.lists(st.tuples(st.integers(1, 13), st.booleans()), max_size=5).map(sorted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(rounds=batches, last=st.tuples(st.integers(1, 13), st.booleans()), storage=st.sampled_from(["disk", "memory"]))
 def test_whatever_it_followed_a_mirror_becomes_what_a_seed_would_be(
     source: str,
