@@ -3,20 +3,16 @@
 STORE ?= sqlite
 PYTHON ?=
 ARGS ?=
+# `later`: a summary of several targets will print the line of counts, and not each of them
+COUNTS ?=
 BIN := .venv/bin
 # Spark binds to loopback: no name of this machine has to resolve, and nothing is offered to the network.
 RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDIR)/$(BIN):$(CURDIR)/.venv/etcd/usr/bin:$$PATH"
-
-# Two at a time: tests that mostly wait for servers and disks, and tests with one JVM of Spark at a time. The others
-# start several members with JVMs of their own, and run one by one.
-LIGHT := tests/unit tests/contract tests/faults tests/regressions tests/house tests/bench
-ONE_JVM := tests/spark tests/cli tests/agents
-# No JVM of a test lives for longer than minutes: compiled lightly it costs a third less of the processor.
-# The long tests leave it as users have it.
-RUN_TESTS = SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" $(RUN)
+# All sessions of a target, whatever fails; which tests are whose is in tests/groups.py.
+RUN_TESTS = $(RUN) $(BIN)/python -m tests.run $(if $(COUNTS),--counts-later)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test test-long mutants lint format bench clean
+.PHONY: help setup servers demo check test test-rest test-long mutants lint format bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
@@ -30,23 +26,24 @@ servers: setup ## fetch the servers that the tests start (etcd; ZooKeeper comes 
 demo: setup $(if $(filter etcd,$(STORE)),servers) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper or etcd)
 	@$(RUN) $(BIN)/python -m demo.run --store $(STORE)
 
-test: lint servers ## lint, then all tests but the long ones
-	@$(RUN_TESTS) $(BIN)/python -m pytest -m "not long" --durations=20 -n 2 --dist loadfile $(LIGHT)
-	@$(RUN_TESTS) $(BIN)/python -m pytest -m "not long" --durations=20 -n 2 --dist loadfile $(ONE_JVM)
-	@$(RUN_TESTS) $(BIN)/python -m pytest -m "not long" --durations=20 $(addprefix --ignore=,$(LIGHT) $(ONE_JVM))
+check: setup ## lint, and the tests that need no JVM and no server: under 90 s
+	@$(RUN_TESTS) check
 
-test-long: lint servers ## lint, then all tests
+test: servers ## lint, and what shows that it works: every store, every kind of death; under 10 minutes on 2 cores
+	@$(RUN_TESTS) test
+
+test-rest: servers ## all other tests, but the long ones
+	@$(RUN_TESTS) rest
+
+test-long: servers ## the long tests, and many more examples of each property, at random
 	@sh scripts/setup.sh hdfs
-	@$(RUN) $(BIN)/python -m pytest
+	@$(RUN_TESTS) long
 
 mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red
 	@$(RUN) $(BIN)/python -m tests.mutants.run $(ARGS)
 
 lint: setup ## ruff, mypy, and the layers of ARCHITECTURE.md
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	@$(RUN) $(BIN)/python -m tests.run lint
 
 format: setup ## rewrite the sources as `make lint` wants them
 	$(BIN)/ruff check --fix .

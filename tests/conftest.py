@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tenure.testing.servers import EtcdCluster, SeaweedFs, ZooKeeperEnsemble, installed
-from tests import leftovers, properties
+from tests import groups, leftovers, properties
 
 # The contract's cases are rewritten by pytest, so that a failure says what differs.
 pytest.register_assert_rewrite("tenure.testing.conformance", "tenure.testing.agreement")
@@ -18,6 +18,30 @@ properties.register()
 
 _mark = pytest.StashKey[str]()
 _left = pytest.StashKey[list[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--group", action="append", choices=groups.GROUPS, help="only the tests of this group, or these")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen = config.getoption("--group")
+    if not chosen:
+        return
+    missing = groups.stale(groups.GATE, [item.nodeid for item in items])
+    if missing:
+        raise pytest.UsageError(f"tests/groups.py names tests that are not there: {missing}")
+    left_out = [item for item in items if _group_of(item) not in chosen]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if _group_of(item) in chosen]
+
+
+def _group_of(item: pytest.Item) -> str:
+    needs = {*getattr(item, "fixturenames", ())}
+    if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+        needs |= {value for value in item.callspec.params.values() if isinstance(value, str)}
+    is_long = item.get_closest_marker("long") is not None
+    return groups.group_of(item.nodeid, is_long=is_long, starts=bool(needs & groups.STARTERS))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -70,3 +94,13 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
 def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFs]:
     with installed(), SeaweedFs(tmp_path_factory.mktemp("seaweedfs")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def jvm() -> Iterator[Any]:
+    """See `tests.jvm`, which needs PySpark."""
+    from tests.jvm import SharedJvm
+
+    shared = SharedJvm()
+    yield shared
+    shared.end()

@@ -1,29 +1,34 @@
-"""One small SparkSession a module, as `tenure run` starts it."""
+"""A small SparkSession as `tenure run` starts it, which the modules of a worker share."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.spark.session import end_session, start_session
-from tenure.testing.waiting import NEVER_S
+from tenure.spark.session import start_session
 from tests.cli.support import Place
+from tests.jvm import SharedJvm
+
+
+def start() -> SparkSession:
+    os.environ.pop("PYSPARK_PYTHON", None)
+    return start_session(name="test", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"}, log=os.devnull)
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PYSPARK_PYTHON", raising=False)
-        log = tmp_path_factory.mktemp("spark") / "spark.log"
-        conf = {"spark.sql.shuffle.partitions": "2"}
-        session = start_session(name="test", master="local[2]", conf=conf, log=str(log))
-        try:
-            yield session
-        finally:
-            end_session(session, patience_s=NEVER_S)
+def spark(jvm: SharedJvm) -> Iterator[SparkSession]:
+    with jvm.lent(start) as session:
+        yield session
+
+
+@pytest.fixture(autouse=True)
+def no_other_session(jvm: SharedJvm) -> None:
+    """A command must not find a session that another folder's modules share."""
+    jvm.only(start)
 
 
 @pytest.fixture

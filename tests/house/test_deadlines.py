@@ -18,6 +18,7 @@ WAITS = frozenset(
     {
         *("wait_until", "wait", "wait_for", "wait_arrived", "wait_until_blocked", "wait_until_ready"),
         *("wait_for_batches", "settle", "join", "result", "communicate", "run", "urlopen", "close", "end_session"),
+        "awaitTermination",
     }
 )
 DEADLINES = frozenset({"timeout", "timeout_s", "real_timeout", "seconds", "patience_s", "deadline_s"})

@@ -25,6 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from tenure.spark.queries import source_folders_of
+from tenure.testing.waiting import NEVER_S
 
 BATCHES = 14
 BEGIN = pd.Timestamp("2026-01-01", tz="UTC")
@@ -160,24 +161,32 @@ class Recorded:
         return self.directory / relative
 
 
-class Recorder:
-    """Runs each (kind, format) once for a module, when it is first asked for."""
+class Recordings:
+    """What was recorded below `root`; nobody changes it."""
 
-    def __init__(self, spark: SparkSession, root: Path) -> None:
-        self._spark = spark
-        self._root = root
-        self._recorded: dict[tuple[str, str], Recorded] = {}
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.known: dict[tuple[str, str], Recorded] = {}
         write_input(root / "input")
 
+
+class Recorder:
+    """Runs each (kind, format) once, when it is first asked for."""
+
+    def __init__(self, spark: SparkSession, recordings: Recordings) -> None:
+        self._spark = spark
+        self._recordings = recordings
+
     def record(self, name: str, format_: str) -> Recorded:
-        if (name, format_) not in self._recorded:
+        root, known = self._recordings.root, self._recordings.known
+        if (name, format_) not in known:
             kind = KINDS[name]
-            directory = self._root / f"a run+{len(self._recorded)}%"  # blanks and signs in a path must not matter
+            directory = root / f"a run+{len(known)}%"  # blanks and signs in a path must not matter
             folders: list[tuple[str, ...]] = []
-            output = run(self._spark, kind, format_, self._root / "input", directory, folders=folders)
+            output = run(self._spark, kind, format_, root / "input", directory, folders=folders)
             assert len(output) >= BATCHES - 1, f"{name}: the run had too few batches: {sorted(output)}"
-            self._recorded[name, format_] = Recorded(kind, format_, directory, self._root / "input", output, folders[0])
-        return self._recorded[name, format_]
+            known[name, format_] = Recorded(kind, format_, directory, root / "input", output, folders[0])
+        return known[name, format_]
 
 
 def run(
@@ -208,7 +217,7 @@ def run(
         writer = writer.option("checkpointLocation", str(directory)).trigger(availableNow=True)
         query = writer.foreachBatch(keep).start()
         try:
-            assert query.awaitTermination(120), "the query did not end in 120 s"
+            assert query.awaitTermination(int(NEVER_S)), "the query did not end"
             if folders is not None:
                 folders.append(source_folders_of(query))
         finally:

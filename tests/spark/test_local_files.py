@@ -15,6 +15,7 @@ from tenure.spark import local_files
 from tenure.spark.local_files import CHECKPOINT_FILES, use_own_local_files
 from tenure.spark.session import end_session, start_session
 from tenure.testing.waiting import NEVER_S
+from tests.jvm import SharedJvm
 
 pytestmark = pytest.mark.spark
 
@@ -46,7 +47,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory, programs: Programs) -> Iterator[SparkSession]:
+def session(jvm: SharedJvm, tmp_path_factory: pytest.TempPathFactory, programs: Programs) -> Iterator[SparkSession]:
+    jvm.end()
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     conf = {"spark.sql.shuffle.partitions": "1"}
     with pytest.MonkeyPatch.context() as patch:

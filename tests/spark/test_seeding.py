@@ -19,6 +19,7 @@ from tests.spark.recorded_runs import (
     BATCHES,
     Recorded,
     Recorder,
+    Recordings,
     Rows,
     copy_of,
     cut,
@@ -149,7 +150,7 @@ def test_the_log_of_a_source_is_compacted_as_before_after_each_takeover(
     """Found by the blows of the crash suite: after a third takeover the query could not be started any more. From one
     compact entry alone Spark guesses the interval between them: here 4 from entry 3, and 2 again from entry 11."""
     with settings(spark, {"spark.sql.streaming.fileSource.log.compactInterval": "2"}):
-        first = Recorder(spark, tmp_path / "recorded").record("stateless", "1")
+        first = Recorder(spark, Recordings(tmp_path / "recorded")).record("stateless", "1")
         seed_from(first, tmp_path / "a", 4, committed=committed)
         assert go_on(spark, first, tmp_path / "a") == rows_from(first.output, 4 + committed)
         second = replace(first, directory=tmp_path / "a")

@@ -1,7 +1,8 @@
-"""One small SparkSession a module, far from UTC; its JVM ends with the module."""
+"""A small SparkSession far from UTC, which the modules of a worker share."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,27 +10,27 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests import leftovers
+from tests.jvm import SharedJvm
+
+
+def start() -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers would take whatever `python3` is
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "America/New_York")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    return session
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)  # Spark's workers would take whatever `python3` is
-        session = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "America/New_York")
-            .getOrCreate()
-        )
-        session.sparkContext.setLogLevel("OFF")
-        try:
-            yield session
-        finally:
-            session.stop()
-            leftovers.end_own_jvm()
+def spark(jvm: SharedJvm) -> Iterator[SparkSession]:
+    with jvm.lent(start) as session:
+        yield session
 
 
 @pytest.fixture

@@ -1,0 +1,112 @@
+"""Which tests `make check`, `make test`, `make test-rest` and `make test-long` run: each test is in exactly one group.
+
+Promise, closest rule first: what is marked `long` is long; what is named in `GATE` is in the gate, as are all tests in
+`tests/regressions`; what needs no JVM and no server, in the folders of `PURE_FOLDERS`, is pure; all else is rest. So a
+new test needs no entry here: `GATE` names what shows that the product works, within ten minutes in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+TESTS: Final = Path(__file__).parent
+
+PURE, GATE_GROUP, REST, LONG = "pure", "gate", "rest", "long"
+GROUPS: Final = (PURE, GATE_GROUP, REST, LONG)
+
+PURE_FOLDERS: Final = ("unit", "faults", "house", "bench")
+STARTERS: Final = frozenset({"zookeeper", "etcd", "seaweedfs", "spark"})
+"""Fixtures, and parameters of that name, that start a server or a JVM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run of pytest. `workers`: how many tests at a time."""
+
+    name: str
+    folders: tuple[str, ...]
+    workers: int
+
+
+def sessions() -> tuple[Session, ...]:
+    """Every folder with tests, in one of them: those that mostly wait; those with one JVM at a time; and one by one
+    those that start several members with JVMs of their own."""
+    waiting = (*PURE_FOLDERS, "contract")
+    one_jvm = ("spark", "cli", "agents", "regressions")
+    found = sorted(path.name for path in TESTS.iterdir() if any(path.rglob("test_*.py")))
+    others = tuple(name for name in found if name not in (*waiting, *one_jvm))
+    return (Session("waiting", waiting, 3), Session("one JVM", one_jvm, 2), Session("members", others, 1))
+
+
+def group_of(node: str, *, is_long: bool, starts: bool) -> str:
+    """The group of a test, by its node id. `starts`: it needs a server or a JVM."""
+    if is_long:
+        return LONG
+    folder = node.split("/")[1]
+    if any(is_named(node, entry) for entry in GATE) or folder == "regressions":
+        return GATE_GROUP
+    return PURE if folder in PURE_FOLDERS and not starts else REST
+
+
+def is_named(node: str, entry: str) -> bool:
+    """Whether an entry is the test itself, all its cases, its class or its file."""
+    return node == entry or node.startswith((entry + "::", entry + "["))
+
+
+def stale(entries: Iterable[str], nodes: Sequence[str]) -> list[str]:
+    """The entries that name none of these tests though their file is among them."""
+    files: Collection[str] = {node.split("::")[0] for node in nodes}
+    known = [entry for entry in entries if entry.split("::")[0] in files]
+    return [entry for entry in known if not any(is_named(node, entry) for node in nodes)]
+
+
+GATE: Final = (
+    # Each real store: the contract's cases, random histories, servers that go, a zombie's write.
+    "tests/contract/test_conformance.py",
+    "tests/contract/test_machines.py::TestMemoryKeepsTheContract",
+    "tests/contract/test_machines.py::TestSqliteKeepsTheContract",
+    "tests/contract/test_machines.py::TestSqliteAgreesWithMemory",
+    "tests/contract/test_machines.py::TestEtcdAgreesWithMemory",
+    "tests/contract/test_ensembles.py::test_the_leading_server_is_killed",
+    "tests/contract/test_ensembles.py::test_each_server_is_cut_off_in_turn",
+    "tests/contract/test_lines.py::test_a_store_that_is_cut_off_says_so_and_comes_back",
+    "tests/contract/test_zombies.py",
+    "tests/contract/test_sqlite_processes.py",
+    "tests/contract/test_faulty_store.py",
+    "tests/faults/test_fencing.py",
+    "tests/faults/test_unknown_outcomes.py",
+    "tests/faults/test_write_order.py",
+    # The storage that is not a disk.
+    "tests/contract/test_s3.py::test_a_blob_is_written_once_and_read_and_deleted",
+    "tests/contract/test_s3_sweeps.py::test_what_a_dead_leader_left_goes_and_nothing_else",
+    # Each kind of death, of members as users start them: driver, agent, both; killed, stopped and woken; no store.
+    "tests/crash/test_parts.py::test_somebody_goes_on_after_each_blow",
+    "tests/crash/test_parts.py::test_the_output_is_right",
+    "tests/crash/test_parts.py::test_two_members_that_lose_the_store_come_back",
+    "tests/crash/test_paused.py::test_a_leader_that_wakes_too_late_disturbs_nobody",
+    "tests/cli/test_agents.py::test_probes_and_the_end_of_either_process",
+    "tests/cli/test_signals.py::test_a_member_that_is_asked_to_stop_resigns_first[15-False-0]",
+    "tests/cli/test_signals.py::test_a_standby_goes_on_when_the_leader_is_killed",
+    "tests/agents/test_driver_process.py",
+    "tests/agents/test_ends_of_agents.py",
+    # What a user does with it: sinks, seeds and rehearsals of a takeover, sweeps, results, verbs, mistakes.
+    "tests/spark/test_driver.py",
+    "tests/spark/test_stream.py",
+    "tests/spark/test_seeding.py::test_goes_on_in_a_seed[stateless 1-planned]",
+    "tests/spark/test_seeding.py::test_goes_on_in_a_seed[aggregation 2-planned]",
+    "tests/spark/test_seeding.py::test_goes_on_in_a_seed[join 2-planned]",
+    "tests/spark/test_seeding.py::test_goes_on_in_a_mirror_that_followed_the_leader[aggregation 2]",
+    "tests/spark/test_rehearsal.py::test_a_rehearsal_changes_nothing",
+    "tests/spark/sinks/test_delta_append.py",
+    "tests/spark/sinks/test_delta_fencing.py",
+    "tests/spark/sinks/test_foreach.py",
+    "tests/crash/test_sweep.py::test_what_a_dead_leader_left_goes_while_batches_flow",
+    "tests/cli/test_sweep.py",
+    "tests/cli/test_results.py",
+    "tests/cli/test_verbs.py",
+    "tests/cli/test_bad_input.py",
+)
+"""What `make test` runs beside the pure tests: files, classes, tests, or single cases of them."""

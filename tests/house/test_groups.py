@@ -1,0 +1,66 @@
+"""Each test is in exactly one group, and each group and folder is run by the targets of the Makefile."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from tests import groups
+from tests.groups import GATE, GATE_GROUP, GROUPS, LONG, PURE, REST, group_of, is_named, sessions, stale
+from tests.house import tree
+from tests.run import TARGETS
+
+
+@pytest.mark.parametrize(
+    ("node", "is_long", "starts", "group"),
+    [
+        ("tests/unit/test_new.py::test_it", False, False, PURE),
+        ("tests/unit/test_new.py::test_it[zookeeper]", False, True, REST),
+        ("tests/contract/test_new.py::test_it", False, False, REST),
+        ("tests/spark/test_new.py::test_it", False, False, REST),
+        ("tests/new/test_new.py::test_it", False, False, REST),
+        ("tests/regressions/test_new.py::test_it", False, True, GATE_GROUP),
+        ("tests/regressions/test_new.py::test_it", True, True, LONG),
+        ("tests/contract/test_named.py::test_it[etcd]", False, True, GATE_GROUP),
+        ("tests/contract/test_named.py::test_it_not", False, True, REST),
+        ("tests/contract/test_named.py::test_it[etcd]", True, True, LONG),
+    ],
+)
+def test_the_closest_rule_decides(
+    monkeypatch: pytest.MonkeyPatch, node: str, is_long: bool, starts: bool, group: str
+) -> None:
+    monkeypatch.setattr(groups, "GATE", ("tests/contract/test_named.py::test_it",))
+    assert group_of(node, is_long=is_long, starts=starts) == group
+
+
+def test_every_group_is_run_by_one_target() -> None:
+    assert Counter(group for target in ("test", "rest", "long") for group in TARGETS[target]) == dict.fromkeys(
+        GROUPS, 1
+    )
+    assert set(TARGETS["check"]) < set(TARGETS["test"])
+
+
+def test_every_folder_with_tests_is_in_one_session() -> None:
+    found = {path.relative_to(groups.TESTS).parts[0] for path in tree.files() if path.match("tests/**/test_*.py")}
+    assert Counter(folder for session in sessions() for folder in session.folders) == dict.fromkeys(found, 1)
+
+
+@pytest.mark.parametrize("entry", GATE)
+def test_what_the_gate_names_is_there(entry: str) -> None:
+    """Its file and its function; whether its parameters are there too is seen when the gate is run."""
+    file, *words = re.sub(r"\[.*\]$", "", entry).split("::")
+    text = (tree.ROOT / file).read_text(encoding="utf-8")
+    assert all(re.search(rf"^\s*(?:def |class )?{word}\b", text, flags=re.MULTILINE) for word in words)
+
+
+def test_the_gate_names_nothing_twice() -> None:
+    assert not [entry for entry in GATE if any(entry != other and is_named(entry, other) for other in GATE)]
+    assert len(GATE) == len(set(GATE))
+
+
+def test_an_entry_that_names_no_case_is_told() -> None:
+    nodes = ["tests/a/test_a.py::test_it[etcd]", "tests/a/test_a.py::TestIt::test_it"]
+    entries = ["tests/a/test_a.py::test_it[sqlite]", "tests/a/test_a.py::TestIt", "tests/b/test_b.py::test_elsewhere"]
+    assert stale(entries, nodes) == ["tests/a/test_a.py::test_it[sqlite]"]

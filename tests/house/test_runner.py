@@ -1,0 +1,101 @@
+"""The end of a target tells every failure, whichever way a session ended, and counts them in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import run, tally
+from tests.house import tree
+from tests.run import NO_TESTS, Outcome, add, kept, main, told
+from tests.tally import Tally
+
+FINE, RED = Tally(3, (), 1), Tally(2, ("tests/a.py::test_a",), 0)
+INTERRUPTED, CRASHED, BAD_USAGE, KILLED = 2, 3, 4, -9
+
+
+@pytest.mark.parametrize(
+    ("status", "found", "closing", "failure"),
+    [
+        (0, FINE, "3 passed, 0 failed, 1 skipped", None),
+        (NO_TESTS, Tally(0, (), 0), "0 passed, 0 failed", None),
+        (1, RED, "2 passed, 1 failed", "tests/a.py::test_a"),
+        (1, FINE, "3 passed, 1 failed, 1 skipped", "session 'x': pytest ended with 1; it says why, above"),
+        (INTERRUPTED, FINE, "3 passed, 1 failed, 1 skipped", "session 'x': pytest ended with 2; it says why, above"),
+        (CRASHED, RED, "2 passed, 2 failed", "session 'x': pytest ended with 3; it says why, above"),
+        (BAD_USAGE, None, "0 passed, 1 failed", "session 'x': pytest ended with 4 before its summary"),
+        (KILLED, None, "0 passed, 1 failed", "session 'x': pytest ended with -9 before its summary"),
+    ],
+)
+def test_no_end_of_a_session_is_taken_for_another(
+    status: int, found: Tally | None, closing: str, failure: str | None
+) -> None:
+    outcome = Outcome()
+    add(outcome, "x", status, found)
+    assert outcome.closing() == closing
+    assert outcome.failed[-1:] == ([] if failure is None else [failure])
+
+
+def test_the_end_names_every_failure_of_every_target() -> None:
+    one, two = Outcome(3, 1, ["tests/a.py::test_a", "lint failed: mypy"]), Outcome(2, 0, ["tests/b.py::test_b"])
+    assert told({"test": one, "rest": two}) == [
+        "== what failed ==",
+        "test: tests/a.py::test_a",
+        "test: lint failed: mypy",
+        "rest: tests/b.py::test_b",
+        "5 passed, 3 failed, 1 skipped",
+    ]
+    assert told({"test": Outcome(3)}) == ["3 passed, 0 failed"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the runner keeps lies in a folder of the test's."""
+    monkeypatch.setattr(run, "KEPT", tmp_path)
+    return tmp_path
+
+
+def test_a_target_that_never_came_to_its_tests_has_failed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert kept("test").failed
+    assert main(["summary", "test"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "0 passed, 1 failed"
+
+
+def test_a_failing_session_hides_no_other(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does a file that cannot be collected, or a test that ends the process."""
+    for name, text in {
+        "broken": "import no_such_module",
+        "crash": "import os\ndef test_crash(): os._exit(3)",
+        "red": "def test_red(): assert 0\ndef test_green(): pass",
+        "green": "import pytest\ndef test_green(): pass\n@pytest.mark.skip\ndef test_none(): pass",
+    }.items():
+        (here / f"test_{name}.py").write_text(text)
+    sessions = [["broken", "green"], ["crash"], ["red"]]
+    runs = [run.Run("+".join(names), tuple(str(here / f"test_{name}.py") for name in names)) for names in sessions]
+    monkeypatch.setattr(run, "runs_of", lambda target: runs)
+    assert main(["rest"]) == 1
+    assert main(["summary", "rest"]) == 1
+    *_, broken, crash, red, counts = capsys.readouterr().out.splitlines()
+    assert broken.startswith("rest: ")
+    assert broken.endswith("test_broken.py")
+    assert crash == "rest: session 'crash': pytest ended with 3 before its summary"
+    assert red.endswith("::test_red")
+    assert counts == "2 passed, 3 failed, 1 skipped"
+
+
+def test_what_passes_and_fails_at_its_end_has_failed(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n@pytest.fixture\ndef ends_badly():\n    yield\n    assert 0\n"
+        "def test_it(ends_badly): pass\ndef test_other(): pass\n"
+    )
+    file = tmp_path / "tally"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", tally.__name__, f"--tally={file}", str(tmp_path)]
+    subprocess.run(command, cwd=tree.ROOT, capture_output=True, check=False)
+    found = tally.read(file)
+    assert found is not None
+    assert (found.passed, len(found.failed)) == (1, 1)

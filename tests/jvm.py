@@ -1,0 +1,65 @@
+"""The JVM that modules share: one a worker, with the SparkSession that they ask for.
+
+Promise: modules that ask for the same session get the same one, without queries that run and with the settings that it
+was started with; one that asks for another session, or for none, finds the JVM ended. What a module leaves in the JVM
+besides (classes, caches of file systems) stays for those that share it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from tests import leftovers
+
+Start = Callable[[], SparkSession]
+
+
+class SharedJvm:
+    """Of one worker; used by one test at a time."""
+
+    def __init__(self) -> None:
+        self._start: Start | None = None
+        self._session: SparkSession | None = None  # None: there is no JVM
+        self._environment: Mapping[str, str | None] = {}
+
+    @contextmanager
+    def lent(self, start: Start) -> Iterator[SparkSession]:
+        """The session that `start` starts, for a module. What `start` changes in the environment holds in the block."""
+        self.only(start)
+        if self._session is None:
+            before = dict(os.environ)
+            self._start, self._session = start, start()
+            names = {name for name in {*before, *os.environ} if before.get(name) != os.environ.get(name)}
+            self._environment = {name: os.environ.get(name) for name in names}
+            os.environ.clear()
+            os.environ.update(before)
+        settings = dict(self._session.conf.getAll)
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self._environment.items():
+                patch.setenv(name, value) if value is not None else patch.delenv(name)
+            yield self._session
+        assert self._session.streams.active == [], "a module leaves no query"
+        for name, value in dict(self._session.conf.getAll).items():
+            if name not in settings:
+                self._session.conf.unset(name)
+            elif value != settings[name]:
+                self._session.conf.set(name, settings[name])
+
+    def only(self, start: Start) -> None:
+        """End the JVM of any other session."""
+        if self._start is not start:
+            self.end()
+
+    def end(self) -> None:
+        """End the session and its JVM, if there are any."""
+        session, self._start, self._session = self._session, None, None
+        if session is not None:
+            session.stop()
+            assert SparkContext._active_spark_context is None
+            leftovers.end_own_jvm()

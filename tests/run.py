@@ -1,0 +1,205 @@
+"""Run a target's sessions of pytest, all of them whatever fails, and end with every failure and one line of counts.
+
+`python -m tests.run check|test|rest|long` runs one target; `python -m tests.run summary TARGET...` prints what became
+of targets that ran before. Promise: exit status 0 only if everything ran and passed. A session that crashed, was
+interrupted or left processes counts as failed, and so does a step of lint. The last line is `N passed, N failed`,
+with `, N skipped` where some were; `--counts-later` leaves it to a summary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests import tally
+from tests.groups import GATE_GROUP, LONG, PURE, REST, Session, sessions
+from tests.properties import HUNT
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+KEPT: Final = ROOT / "build" / "tests"
+LINT: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",), ("lint-imports",))
+TARGETS: Final[Mapping[str, Sequence[str]]] = {
+    "check": (PURE,),
+    "test": (PURE, GATE_GROUP),
+    "rest": (REST,),
+    "long": (LONG,),
+}
+LINTED: Final = ("check", "test")
+LINT_FAILED: Final = "lint failed: "
+OUTCOME: Final = "outcome.json"
+NO_TESTS: Final = 5
+"""pytest's exit status when none was selected, which is no failure."""
+BRIEFLY: Final = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""No JVM of a test lives for longer than minutes: compiled lightly it costs a third less of the processor. The long
+tests leave it as users have it."""
+NOTHING_STARTS: Final = {"JAVA_HOME": "/none", "TENURE_TEST_ETCD": "/none", "TENURE_TEST_WEED": "/none", "CI": "true"}
+"""So that a test which starts a server after all is found: what cannot be started is an error then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of pytest."""
+
+    name: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a target."""
+
+    passed: int = 0
+    skipped: int = 0
+    failed: list[str] = field(default_factory=list)
+
+    def closing(self) -> str:
+        """The counts, in one line."""
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.passed} passed, {len(self.failed)} failed{skipped}"
+
+
+def runs_of(target: str) -> Iterator[Run]:
+    """The runs of pytest of a target, in order."""
+    groups = TARGETS[target]
+    for session in sessions()[: 1 if target == "check" else None]:
+        workers = 1 if target == "long" else 2 if target == "check" else session.workers
+        flags = [*(f"--group={group}" for group in groups), "--durations=20", *at_a_time(workers)]
+        extra = {"check": NOTHING_STARTS, "long": {}}.get(target, BRIEFLY)
+        yield Run(session.name, (*flags, *folders(session)), extra)
+    if target == "long":
+        hunt = ("-m", "hypothesis", "--hypothesis-profile=hunt", f"--timeout={HUNT * 600}")
+        yield Run("properties", (*hunt, *folders(sessions()[0])))
+
+
+def folders(session: Session) -> list[str]:
+    return [f"tests/{name}" for name in session.folders]
+
+
+def at_a_time(workers: int) -> list[str]:
+    return ["-n", str(workers), "--dist", "loadfile"] if workers > 1 else []
+
+
+def run(target: str) -> Outcome:
+    """Run lint beside the first session, then the others."""
+    outcome = Outcome()
+    shutil.rmtree(KEPT / target, ignore_errors=True)
+    (KEPT / target).mkdir(parents=True)
+    first, *others = runs_of(target)
+    try:
+        with lint(outcome) if target in LINTED else nullcontext():
+            pytest(target, first, outcome)
+        for one in others:
+            pytest(target, one, outcome)
+    except KeyboardInterrupt:
+        outcome.failed.append("interrupted: what comes later was not run")
+    (KEPT / target / OUTCOME).write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+    return outcome
+
+
+def pytest(target: str, run: Run, outcome: Outcome) -> None:
+    """Run one of them, and add what became of it."""
+    say(f"== {target}: {run.name} ==")
+    file = KEPT / target / f"{run.name}.tally"
+    flags = ["-p", tally.__name__, f"--tally={file}", "--continue-on-collection-errors"]
+    command = [sys.executable, "-m", "pytest", *flags, *run.arguments]
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **run.environment})
+    try:
+        process.wait()
+    finally:  # interrupted, it ends what its tests have started
+        add(outcome, run.name, process.wait(), tally.read(file))
+
+
+def add(outcome: Outcome, name: str, status: int, found: tally.Tally | None) -> None:
+    """Add a session that ended with this status; `found` None: it never came to its summary."""
+    if found is not None:
+        outcome.passed += found.passed
+        outcome.skipped += found.skipped
+        outcome.failed += found.failed
+    if found is None:
+        outcome.failed.append(f"session {name!r}: pytest ended with {status} before its summary")
+    elif not (status in (0, NO_TESTS) or (status == 1 and found.failed)):
+        outcome.failed.append(f"session {name!r}: pytest ended with {status}; it says why, above")
+
+
+@contextmanager
+def lint(outcome: Outcome) -> Iterator[None]:
+    """All steps of lint, beside the block; what they say comes after it."""
+    with open(KEPT / "lint.log", "w+", encoding="utf-8") as log:
+        command = [sys.executable, "-m", "tests.run", "lint"]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            yield
+        finally:
+            status = process.wait()
+            log.seek(0)
+            said = log.read()
+            say("== lint ==", said.rstrip())
+    failed = [line for line in said.splitlines() if line.startswith(LINT_FAILED)]
+    outcome.failed += failed or ([f"lint ended with {status}"] if status else [])
+
+
+def lint_steps() -> int:
+    """Every step, also after one that failed; the exit status."""
+    failed = []
+    for step in LINT:
+        say(f"-- {' '.join(step)}")
+        if subprocess.run(step, cwd=ROOT, check=False).returncode:
+            failed.append(step)
+    say(*(f"{LINT_FAILED}{' '.join(step)}" for step in failed))
+    return 1 if failed else 0
+
+
+def kept(target: str) -> Outcome:
+    """What became of a target that ran before."""
+    file = KEPT / target / OUTCOME
+    if not file.exists():
+        return Outcome(failed=["it never came to its tests"])
+    return Outcome(**json.loads(file.read_text(encoding="utf-8")))
+
+
+def told(outcomes: Mapping[str, Outcome]) -> list[str]:
+    """Every failure of some targets, and the line of counts."""
+    lines = [f"{target}: {failure}" for target, outcome in outcomes.items() for failure in outcome.failed]
+    total = Outcome(
+        sum(one.passed for one in outcomes.values()),
+        sum(one.skipped for one in outcomes.values()),
+        lines,
+    )
+    return [*(["== what failed ==", *lines] if lines else []), total.closing()]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.run", description=__doc__)
+    parser.add_argument("what", choices=(*TARGETS, "lint", "summary"))
+    parser.add_argument("targets", nargs="*", help="of a summary")
+    parser.add_argument("--counts-later", action="store_true", help="a summary will print the line of counts")
+    given = parser.parse_args(arguments)
+    if given.what == "lint":
+        return lint_steps()
+    if given.what == "summary":
+        outcomes = {target: kept(target) for target in given.targets}
+    else:
+        outcomes = {given.what: run(given.what)}
+    *failures, counts = told(outcomes)
+    say(*failures, f"{given.what}: {counts}" if given.counts_later else counts)
+    return 1 if any(one.failed for one in outcomes.values()) else 0
+
+
+def say(*lines: str) -> None:
+    """Print at once, in order with what pytest prints."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
