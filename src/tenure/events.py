@@ -49,6 +49,15 @@ class StoreAway(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RecordSkipped(Event):
+    """A record of a member or of a request does not decode. It is skipped, and nothing is done because of it. Said once
+    by each member. `why` names it."""
+
+    record: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class MemberReady(Event):
     """The member's driver is up and can lead."""
 

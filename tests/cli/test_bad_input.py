@@ -160,6 +160,7 @@ def test_a_scope_that_never_ran_is_empty(place: Place) -> None:
         "switchover": None,
         "members": [],
         "queries": [],
+        "unread": [],
     }
     assert place.look("status") == empty
     assert place.look("history") == []

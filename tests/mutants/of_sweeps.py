@@ -45,6 +45,19 @@ OF_SWEEPS: Final = (
         on(SWEEPS + "test_mirrors_and_rehearsals_stay_while_their_member_s_session_lives", *ALL),
     ),
     Mutant(
+        "sweeps-mirrors-of-the-unreadable",
+        "a member whose record does not decode is taken for gone",
+        (
+            Change(SWEEPING, "import MEMBERS,", "import candidates_in, MEMBERS,"),
+            Change(
+                SWEEPING,
+                "members=frozenset(members_in(records)),",
+                "members=frozenset(one.member for one in candidates_in(records)),",
+            ),
+        ),
+        on(SWEEPS + "test_a_member_whose_record_does_not_decode_lives", *ALL),
+    ),
+    Mutant(
         "records-before-the-storage",
         "the records are read before the storage is listed: what came between the two is taken for an orphan",
         (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tenure.blobs.folders import Folders
 from tenure.checkpoints.batch_rules import may_finish
@@ -22,12 +22,15 @@ from tenure.cleanup.orphans import BLOBS as BLOBS_FOLDER
 from tenure.cleanup.orphans import REHEARSALS as REHEARSALS_FOLDER
 from tenure.cleanup.orphans import Seen, is_orphan, nothing_seen
 from tenure.cleanup.plan import BLOBS, REHEARSALS, RUNS
-from tenure.coordination.candidates import candidates_in
+from tenure.coordination.candidates import MEMBERS, PAUSED, RESTARTS, SWITCHOVER, members_in
 from tenure.coordination.encoding import decode
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.errors import StorageError
+
+_WITHOUT_BLOBS: Final = {MEMBERS, RESTARTS, SWITCHOVER, PAUSED}
+"""Records, and areas of records, that name none. One of them that does not decode is skipped by everybody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ class _Named:
         return Seen(
             epoch=self._office.epoch,
             holder=self._office.holder,
-            members=frozenset(one.member for one in candidates_in(records)),
+            members=frozenset(members_in(records)),  # also those whose record does not decode: they live
             named=frozenset([*_blobs_in(records), *named]),
         )
 
@@ -150,8 +153,11 @@ class _Named:
 
 
 def _blobs_in(records: Sequence[Record]) -> Iterator[str]:
-    """The blobs that handles and locks name, as paths below the storage. Raises CorruptRecord."""
+    """The blobs that handles and locks name, as paths below the storage. Raises CorruptRecord: whatever else does not
+    decode may be one of them."""
     for record in records:
+        if record.key.split("/")[0] in _WITHOUT_BLOBS:
+            continue
         blob: Any = decode(record, fields={}).get("blob")
         address = blob.get("address") if isinstance(blob, dict) else blob
         if isinstance(address, str) and address:

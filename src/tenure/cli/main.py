@@ -23,7 +23,7 @@ from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOp
 from tenure.cli.output import Narrator, Output, complain, print_json, show
 from tenure.cli.results import cleanup_app, result_app
 from tenure.cli.sweep import sweep_app
-from tenure.cli.verbs import failover, list_members, pause, restart, resume, show_members, switchover
+from tenure.cli.verbs import failover, list_members, pause, restart, resume, show_members, switchover, warn_of_skipped
 from tenure.clock import SystemClock
 from tenure.errors import HandleNotFound, StorageError, TenureError, UsageError
 from tenure.settings import load_settings
@@ -126,6 +126,7 @@ def status(store: StoreOption = None, scope: ScopeOption = None, output: OutputO
         found = take_snapshot(opened, name)
     if output is Output.JSON:
         print_json(asdict(found))
+        warn_of_skipped(found)
         return
     show_members(found)
     queries = [asdict(one) for one in found.queries]

@@ -25,6 +25,7 @@ from tenure.events import (
     MirrorFailed,
     PipelineEnded,
     QueryStarted,
+    RecordSkipped,
     RehearsalFailed,
     RunDirectorySeeded,
     StandbyWarm,
@@ -66,6 +67,11 @@ def complain(line: str) -> None:
     _say(f"tenure: error: {' '.join(line.split())}")
 
 
+def warn(line: str) -> None:
+    """Print one line about something that is wrong, and did not keep the command from its work."""
+    _say(f"tenure: warning: {' '.join(line.split())}")
+
+
 def _say(line: str) -> None:
     """One line on stderr. A terminal that was closed or a pipe that nobody reads must not stop a member."""
     with suppress(OSError):
@@ -101,6 +107,7 @@ def _ended_line(event: PipelineEnded) -> str:
 _LINES: Mapping[type[Event], Callable[[Any], str]] = {
     DriverEnded: lambda e: f"driver of member {e.member} is replaced in {e.again_s:g} s: {e.why}",
     StoreAway: lambda e: f"member {e.member} tries the store again in {e.again_s:g} s: {e.why}",
+    RecordSkipped: lambda e: f"{e.why}; it is skipped",
     MemberReady: lambda e: f"member {e.member} is ready, standing by",
     LocalFilesSlow: lambda e: f"member {e.member} starts a process for each local file of Spark: {e.why}",
     StandbyWarm: lambda e: f"member {e.member} is warm after {e.seconds:.0f} s of rehearsals",

@@ -7,7 +7,7 @@ not come in time is taken back.
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import timedelta
 from typing import Annotated
 
@@ -15,9 +15,9 @@ import typer
 from rich import filesize
 
 from tenure.cli.options import OutputOption, ScopeOption, StoreOption, open_scope
-from tenure.cli.output import Output, show
+from tenure.cli.output import Output, show, warn
 from tenure.clock import SystemClock
-from tenure.coordination.candidates import Candidate
+from tenure.coordination.candidates import MEMBERS, Candidate
 from tenure.coordination.election import View, observe
 from tenure.coordination.orders import Orders, Requested
 from tenure.coordination.records import Revision, Scope
@@ -39,6 +39,7 @@ def list_members(store: StoreOption = None, scope: ScopeOption = None, output: O
         found = take_snapshot(opened, name)
     if output is Output.JSON:
         show(_rows(found), output=output, title="", columns=())
+        warn_of_skipped(found)
     else:
         show_members(found)
 
@@ -112,12 +113,20 @@ def show_members(found: Snapshot) -> None:
         notes.append("paused")
     if found.switchover is not None:
         notes.append(f"switchover to {found.switchover.to or 'the best standby'} asked for")
+    lags = {one.member: _lag(one) for one in found.members}
     show(
-        [{**row, "lag": _lag(one)} for row, one in zip(_rows(found), found.members, strict=True)],
+        [{**row, "lag": lags.get(str(row["member"]))} for row in _rows(found)],
         output=Output.TABLE,
         title=f"{found.scope} on {found.store}: {', '.join(notes)}",
         columns=("member", "role", "state", "epoch", "lag", "priority", "tags", "host", "pid", "since"),
     )
+    warn_of_skipped(found)
+
+
+def warn_of_skipped(found: Snapshot) -> None:
+    """A line for each record that does not decode."""
+    for one in found.unread:
+        warn(f"{one.why}; it is skipped")
 
 
 def _lag(one: Candidate) -> str | None:
@@ -129,10 +138,16 @@ def _lag(one: Candidate) -> str | None:
 def _rows(found: Snapshot) -> list[dict[str, object]]:
     rows = []
     for one in found.members:
-        leads = one.member == found.leader
-        row = {**asdict(one), "state": one.state.value, "role": "leader" if leads else "standby"}
-        row |= {"epoch": found.epoch if leads else None, "tags": "nofailover" if one.nofailover else None}
-        rows.append(row)
+        row = {**asdict(one), "state": one.state.value, "tags": "nofailover" if one.nofailover else None}
+        rows.append({**row, "trouble": None})
+    for skipped in found.unread:
+        if skipped.key.startswith(f"{MEMBERS}/"):
+            empty = dict.fromkeys([*(field.name for field in fields(Candidate)), "tags"])
+            name = skipped.key.removeprefix(f"{MEMBERS}/")
+            rows.append({**empty, "member": name, "state": "unreadable", "trouble": skipped.why})
+    for row in rows:
+        leads = row["member"] == found.leader
+        row |= {"role": "leader" if leads else "standby", "epoch": found.epoch if leads else None}
     return rows
 
 

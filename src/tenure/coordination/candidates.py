@@ -3,17 +3,23 @@
 A member that is ready may. Of those that are, the ones with the highest priority go first, warm before cold; one
 that is tagged `nofailover` never does. A request for a switchover names its member, and is for one epoch: that of the
 term that it ends. While the scope is paused, nobody may. All members read the same records, so they agree.
+
+A record of a member or of a request that does not decode is skipped: that member is not elected, and nobody does what
+was asked. It is one member's or one operator's, and keeps nobody else from the office. `unread_in` names such records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from tenure.coordination.encoding import decode, encode
 from tenure.coordination.records import Key, Record
+from tenure.errors import CorruptRecord
+
+T = TypeVar("T")
 
 MEMBERS = Key("members")
 """Under it one session-bound record for each member."""
@@ -26,6 +32,9 @@ PAUSED = Key("paused")
 
 RESTARTS = Key("restarts")
 """Under it one record for each member whose driver an operator wants to be replaced."""
+
+_OPTIONAL: Mapping[str, type] = {"priority": int, "nofailover": bool}
+"""Fields of a member's record that need not be there."""
 
 
 class State(StrEnum):
@@ -98,27 +107,82 @@ class Switchover:
     to: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A record that does not decode, and is skipped."""
+
+    key: str
+    why: str
+    """One line, which names the record."""
+
+
+def members_in(records: Iterable[Record]) -> list[str]:
+    """The names of all live members among the records of a scope, also of those whose record does not decode."""
+    return [record.key.name for record in records if record.key.is_under(MEMBERS)]
+
+
 def candidates_in(records: Iterable[Record]) -> list[Candidate]:
-    """The live members among the records of a scope. Raises CorruptRecord."""
-    return [decode_candidate(record) for record in records if record.key.is_under(MEMBERS)]
+    """The live members among the records of a scope whose record decodes."""
+    found = [_read(record, decode_candidate) for record in records if record.key.is_under(MEMBERS)]
+    return [one for one in found if isinstance(one, Candidate)]
+
+
+def unread_in(records: Iterable[Record]) -> list[Unread]:
+    """The records of members and of requests that do not decode."""
+    found: list[object] = []
+    for record in records:
+        if record.key.is_under(MEMBERS):
+            found.append(_read(record, decode_candidate))
+        elif record.key == SWITCHOVER:
+            found.append(_read(record, decode_switchover))
+        elif record.key.is_under(RESTARTS):
+            found.append(_read(record, _decode_restart))
+    return [one for one in found if isinstance(one, Unread)]
 
 
 def decode_candidate(record: Record) -> Candidate:
     """The member of a record. Raises CorruptRecord."""
     found = decode(record, fields={"host": str, "pid": int, "since": str})
-    known: dict[str, Any] = {name: found[name] for name in ("priority", "nofailover") if name in found}
+    known: dict[str, Any] = {name: found[name] for name in _OPTIONAL if name in found}
+    for name, value in known.items():
+        if type(value) is not _OPTIONAL[name]:
+            raise CorruptRecord(
+                f"record {record.key!r} does not decode: field {name!r} is not {_OPTIONAL[name].__name__}"
+            )
     lag = found.get("lag")
     if isinstance(lag, dict) and all(isinstance(lag.get(name), int) for name in ("batches", "bytes")):
         known["lag"] = Lag(lag["batches"], lag["bytes"])
     states = {state.value: state for state in State}
-    state = states.get(found.get("state", ""), State.STARTING)  # one that a newer version has is not for us to elect
+    state = states.get(str(found.get("state")), State.STARTING)  # one that a newer version has is not for us to elect
     return Candidate(record.key.name, found["host"], found["pid"], found["since"], state, **known)
+
+
+def read_switchover(record: Record) -> Switchover | None:
+    """The request of a record; None: it does not decode."""
+    found = _read(record, decode_switchover)
+    return found if isinstance(found, Switchover) else None
 
 
 def decode_switchover(record: Record) -> Switchover:
     """The request of a record. Raises CorruptRecord."""
     found = decode(record, fields={"epoch": int, "to": str})
     return Switchover(found["epoch"], found["to"] or None)
+
+
+def is_restart(record: Record) -> bool:
+    """Whether a record below `RESTARTS` is a request; what does not decode is none."""
+    return not isinstance(_read(record, _decode_restart), Unread)
+
+
+def _decode_restart(record: Record) -> object:
+    return decode(record, fields={"uid": str})
+
+
+def _read(record: Record, decode: Callable[[Record], T]) -> T | Unread:
+    try:
+        return decode(record)
+    except CorruptRecord as error:
+        return Unread(record.key, str(error))
 
 
 def ready_beside(members: Sequence[Candidate], leader: str | None) -> list[Candidate]:

@@ -23,8 +23,10 @@ from tenure.coordination.candidates import (
     Lag,
     State,
     Switchover,
+    Unread,
     candidates_in,
-    decode_switchover,
+    read_switchover,
+    unread_in,
 )
 from tenure.coordination.election_rules import (
     Office,
@@ -68,6 +70,8 @@ class View:
     paused: bool
     switchover: Switchover | None
     """A request that the newest term has not obeyed yet."""
+    unread: tuple[Unread, ...]
+    """What is skipped, as it does not decode."""
     revision: Revision
 
 
@@ -148,7 +152,7 @@ class Election:
                 raise SessionEnded(keeper.session_id, why=keeper.liveness.why or "it ended") from keeper.liveness.cause
             listing = self._store.list(self._scope, "")
             on_look(listing.records)
-            seen = seen_in(listing.records)
+            seen = self._with_itself(seen_in(listing.records))
             step = next_step(seen, member=self._member, session=keeper.session_id, now=self._now(), uid=uid)
             match step:
                 case TakeOffice():
@@ -218,6 +222,12 @@ class Election:
         commit_under(self._store, term, writes=writes, clock=self._clock)
         term.liveness.end(why)
 
+    def _with_itself(self, seen: Seen) -> Seen:
+        """A member whose own record does not decode is who it said that it is, and never leads with `nofailover`."""
+        if self._announced is None or any(one.member == self._member for one in seen.members):
+            return seen
+        return replace(seen, members=(*seen.members, self._announced[0]))
+
     def _take_office(self, step: TakeOffice, keeper: SessionKeeper) -> Term | None:
         """The term, or None when somebody else was faster."""
         try:
@@ -258,7 +268,7 @@ class Election:
 
 
 def observe(store: CoordinationStore, scope: Scope) -> View:
-    """Who leads, and who could. Raises StoreUnavailable, CorruptRecord."""
+    """Who leads, and who could. Raises StoreUnavailable, CorruptRecord: the leader or the epoch does not decode."""
     listing = store.list(scope, "")
     seen = seen_in(listing.records)
     leader, epoch = None, 0
@@ -266,7 +276,7 @@ def observe(store: CoordinationStore, scope: Scope) -> View:
         found = decode(seen.leader, fields={"member": str, "epoch": int})
         leader, epoch = found["member"], found["epoch"]
     office = None if seen.epoch is None else decode_office(seen.epoch)
-    request = None if seen.switchover is None else decode_switchover(seen.switchover)
+    request = None if seen.switchover is None else read_switchover(seen.switchover)
     return View(
         leader=leader,
         epoch=epoch,
@@ -274,6 +284,7 @@ def observe(store: CoordinationStore, scope: Scope) -> View:
         members=seen.members,
         paused=seen.paused,
         switchover=request if request is not None and office is not None and request.epoch == office.epoch else None,
+        unread=tuple(unread_in(listing.records)),
         revision=listing.revision,
     )
 

@@ -15,8 +15,8 @@ from tenure.coordination.candidates import (
     SWITCHOVER,
     Candidate,
     Switchover,
-    decode_switchover,
     may_take_office,
+    read_switchover,
 )
 from tenure.coordination.encoding import decode, encode
 from tenure.coordination.records import Absent, Delete, Guard, Put, Record, SessionId, Write
@@ -103,7 +103,7 @@ def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str
             return Vacate(writes=(Delete(LEADER, seen.leader.version),))
         return Wait()
     office = None if seen.epoch is None else decode_office(seen.epoch)
-    request = None if seen.switchover is None else decode_switchover(seen.switchover)
+    request = None if seen.switchover is None else read_switchover(seen.switchover)
     if office is not None and office.why == RESTART and (request is None or request.epoch != office.epoch):
         request = Switchover(office.epoch, to=None)
     outgoing = None if office is None else (office.epoch, office.holder)

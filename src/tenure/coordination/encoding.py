@@ -33,7 +33,7 @@ def decode(record: Record, *, fields: Mapping[str, type]) -> dict[str, Any]:
     """
     try:
         found = json.loads(record.value)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, and thousands of brackets, too
         raise CorruptRecord(f"record {record.key!r} does not decode: {error}") from error
     if not isinstance(found, dict) or "v" not in found:
         raise CorruptRecord(f"record {record.key!r} does not decode: no format version")

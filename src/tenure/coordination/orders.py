@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tenure.clock import Clock
-from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER, candidates_in, ready_beside
+from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER, members_in, ready_beside
 from tenure.coordination.election import seen_in
 from tenure.coordination.election_rules import Office, Seen, decode_office, resignation
 from tenure.coordination.encoding import encode, new_uid
@@ -115,7 +115,7 @@ class Orders:
         Raises UsageError: no such member.
         """
         records = self._store.list(self._scope, "").records
-        names = [candidate.member for candidate in candidates_in(records)]
+        names = members_in(records)
         if member not in names:
             raise UsageError(f"no live member of scope {self._scope!r} is named {member!r}", fix=f"live: {names}")
         key = RESTARTS.child(member)

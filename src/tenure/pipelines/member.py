@@ -37,7 +37,7 @@ from tenure.errors import (
 from tenure.events import DriverEnded, Events, MemberReady, PipelineEnded, StoreAway, TermWon
 from tenure.events import TermLost as TermLostEvent
 from tenure.pipelines.lifecycle import AFTER, Ended
-from tenure.pipelines.requests import Delays, Requests, StopOrStoreLost
+from tenure.pipelines.requests import Delays, Requests, Skipped, StopOrStoreLost
 from tenure.results.result import Ending, Result, Stage
 from tenure.results.store import ResultStore
 from tenure.retry import exponential_delay
@@ -154,6 +154,7 @@ class Member:
         self._nothing_to_rehearse = True
         self._term: Term | None = None  # None: it holds none
         self._election = Election(store, scope, member=identity.member, clock=clock)
+        self._skipped = Skipped(scope, events)
         self._had_session = False
         self._was_ready = False
 
@@ -221,6 +222,7 @@ class Member:
                 state = State.WARM if self._driver.warm else State.READY
                 self._election.announce(keeper, state, lag=self._driver.lag)
                 requests.look(records, epoch=None)
+                self._skipped.look(records)
                 self._nothing_to_rehearse = not any(record.key.is_under(CHECKPOINTS) for record in records)
                 self._contends = True
 
@@ -250,6 +252,7 @@ class Member:
         def look(records: Sequence[Record]) -> None:
             self._election.announce(keeper, State.LEADING)
             requests.look(records, epoch=term.epoch)
+            self._skipped.look(records)
 
         with self._election.attending(term, on_look=look):
             self._term = term

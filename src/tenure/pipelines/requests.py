@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from tenure.coordination.candidates import SWITCHOVER, decode_switchover
+from tenure.coordination.candidates import SWITCHOVER, Unread, is_restart, read_switchover, unread_in
 from tenure.coordination.election import Flag
-from tenure.coordination.records import Key, Record
+from tenure.coordination.records import Key, Record, Scope
 from tenure.coordination.term import Term
+from tenure.events import Events, RecordSkipped
 from tenure.pipelines.lifecycle import Ended
 from tenure.results.result import Result, Stage
 from tenure.results.store import result_in
@@ -37,16 +38,35 @@ class Requests:
         result = result_in(records)
         self.done = result if result is not None and result.stage is Stage.CLEAN else None
         for record in records:
-            if record.key == self._restart_key:
+            if record.key == self._restart_key and is_restart(record):
                 self.restart = record
                 self._finish(Ended.RESTART)
-            elif record.key == SWITCHOVER and decode_switchover(record).epoch == epoch:
-                self._finish(Ended.SWITCHOVER)
+            elif record.key == SWITCHOVER:
+                asked = read_switchover(record)
+                if asked is not None and asked.epoch == epoch:
+                    self._finish(Ended.SWITCHOVER)
 
     def _finish(self, ended: Ended) -> None:
         if self.finish_as is None:
             self.finish_as = ended
             self.finish.set()
+
+
+class Skipped:
+    """Tells of each record that does not decode and is skipped, once."""
+
+    def __init__(self, scope: Scope, events: Events) -> None:
+        self._scope = scope
+        self._events = events
+        self._told: list[Unread] = []
+
+    def look(self, records: Sequence[Record]) -> None:
+        """Tell of those that were not there at the last look."""
+        found = unread_in(records)
+        for one in found:
+            if one not in self._told:
+                self._events.emit(RecordSkipped(self._scope, record=one.key, why=one.why))
+        self._told = found
 
 
 class StopOrStoreLost:

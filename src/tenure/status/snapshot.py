@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tenure.checkpoints.store import CHECKPOINTS
-from tenure.coordination.candidates import Candidate, Switchover
+from tenure.coordination.candidates import Candidate, Switchover, Unread
 from tenure.coordination.election import observe
 from tenure.coordination.election_rules import TermPast
 from tenure.coordination.records import Scope
@@ -41,6 +41,8 @@ class Snapshot:
     """What an operator asked for, and the leader has not done yet."""
     members: tuple[Candidate, ...]
     queries: tuple[QueryStatus, ...]
+    unread: tuple[Unread, ...] = ()
+    """The records of members and requests that do not decode, and are skipped."""
 
 
 def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
@@ -61,6 +63,7 @@ def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
         switchover=view.switchover,
         members=view.members,
         queries=tuple(newest.values()),
+        unread=view.unread,
     )
 
 

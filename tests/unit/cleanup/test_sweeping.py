@@ -11,6 +11,7 @@ from tenure.blobs.filesystem import FileBlobs
 from tenure.checkpoints.checkpoint import checkpoint_name
 from tenure.checkpoints.run_name import RunName
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
+from tenure.coordination.candidates import MEMBERS, PAUSED, RESTARTS, SWITCHOVER
 from tenure.coordination.records import Put
 from tenure.coordination.term import Term, check_term
 from tenure.errors import CorruptCheckpoint, StorageError, TermLost
@@ -115,6 +116,28 @@ def test_mirrors_and_rehearsals_stay_while_their_member_s_session_lives(pipeline
     assert not pipeline.has(mirror)
     assert not pipeline.has("rehearsals/ben")
     assert pipeline.has(own)
+
+
+def test_a_member_whose_record_does_not_decode_lives(pipeline: Pipeline) -> None:
+    """Its mirrors and rehearsals stay while its session lives; nor do such records keep anything else."""
+    ben = pipeline.standby("ben")
+    key = MEMBERS.child("ben")
+    record = pipeline.lab.truth.read(SCOPE, key)
+    assert record is not None
+    ben.store.commit(SCOPE, guards=(), writes=[Put(key, b"{", replaces=record.version, session=record.session)])
+    for request in (SWITCHOVER, RESTARTS.child("ben"), PAUSED):
+        pipeline.lab.truth.commit(SCOPE, guards=(), writes=[Put(request, b"{", replaces=None)])
+    mirror = pipeline.directory("ben", epoch=2)
+    rehearsal = pipeline.put(f"rehearsals/ben/{QUERY}-0/offsets/0")
+    nobody_s = pipeline.directory("gone", epoch=2)
+    assert pipeline.sweep() == []
+    assert pipeline.has(mirror)
+    assert pipeline.has(rehearsal)
+    assert not pipeline.has(nobody_s)
+    ben.dies()
+    assert pipeline.sweep() == []
+    assert not pipeline.has(mirror)
+    assert not pipeline.has("rehearsals/ben")
 
 
 def test_the_folder_of_a_query_stays(pipeline: Pipeline) -> None:

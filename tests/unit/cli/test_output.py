@@ -20,6 +20,9 @@ TOLD: dict[events.Event, str | None] = {
     events.StoreAway(scope="rows", member="anna", why="it is locked", again_s=0.2): (
         "member anna tries the store again in 0.2 s: it is locked"
     ),
+    events.RecordSkipped(scope="rows", record="members/anna", why="record 'members/anna' does not decode: x"): (
+        "record 'members/anna' does not decode: x; it is skipped"
+    ),
     events.MemberReady(scope="rows", member="anna"): "member anna is ready, standing by",
     events.StandbyWarm(scope="rows", member="anna", seconds=16.2): "member anna is warm after 16 s of rehearsals",
     events.LocalFilesSlow(

@@ -10,15 +10,23 @@ from hypothesis import strategies as st
 
 from tenure.coordination.candidates import (
     MEMBERS,
+    RESTARTS,
+    SWITCHOVER,
     Candidate,
     Lag,
     State,
     Switchover,
+    candidates_in,
     decode_candidate,
+    is_restart,
     may_take_office,
+    members_in,
+    read_switchover,
     ready_beside,
+    unread_in,
 )
-from tenure.coordination.records import Record, Version
+from tenure.coordination.encoding import encode
+from tenure.coordination.records import Key, Record, Version
 from tenure.errors import CorruptRecord
 
 
@@ -118,6 +126,57 @@ def test_a_lag_that_is_not_understood_keeps_nobody_from_the_election() -> None:
 def test_a_damaged_record_is_named() -> None:
     with pytest.raises(CorruptRecord, match="members/anna"):
         decode_candidate(Record(MEMBERS.child("anna"), b"{", Version("1"), None))
+
+
+# --- records that do not decode are skipped -----------------------------------------------------------------------
+
+
+def at(key: Key, value: bytes) -> Record:
+    return Record(key, value, Version("1"), None)
+
+
+def test_what_does_not_decode_is_skipped_and_named() -> None:
+    good = at(MEMBERS.child("anna"), ANNA.encode(uid="u"))
+    others = [
+        at(Key("checkpoints"), b"{"),  # none of ours
+        at(MEMBERS.child("ben"), b"\xff"),
+        at(RESTARTS.child("anna"), encode({"uid": "u"})),
+        at(RESTARTS.child("ben"), b"[]"),
+        at(SWITCHOVER, b'{"v":2}'),
+    ]
+    assert candidates_in([good, *others]) == [ANNA]
+    assert members_in([good, *others]) == ["anna", "ben"]
+    unread = unread_in([good, *others])
+    assert [one.key for one in unread] == ["members/ben", "restarts/ben", "switchover"]
+    assert all(f"record {one.key!r} " in one.why for one in unread)
+    assert read_switchover(others[-1]) is None
+    assert [is_restart(record) for record in others[2:4]] == [True, False]
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+_FIELDS = {"host": "h", "pid": 7, "since": "s", "state": "ready", "priority": 1, "nofailover": False, "lag": None}
+
+
+@given(
+    fields=st.fixed_dictionaries({}, optional={name: st.just(good) | anything for name, good in _FIELDS.items()}).map(
+        encode
+    )
+    | st.binary(max_size=40),
+    request=st.fixed_dictionaries({}, optional={"epoch": anything, "to": anything, "uid": anything}).map(encode)
+    | st.binary(max_size=9),
+)
+def test_whatever_one_record_says_the_others_are_elected(fields: bytes, request: bytes) -> None:
+    records = [at(MEMBERS.child("anna"), ANNA.encode(uid="u")), at(MEMBERS.child("ben"), fields)]
+    known = candidates_in(records)
+    assert known[0] == ANNA
+    assert len(known) + len(unread_in(records)) == 2
+    asked = read_switchover(at(SWITCHOVER, request))
+    turn = elected(*known, request=asked, outgoing=(4, "carl"))
+    assert turn, "anna is ready"
 
 
 def test_who_could_take_over() -> None:

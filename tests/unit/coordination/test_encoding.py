@@ -57,5 +57,11 @@ def test_a_record_is_stable_json_for_people() -> None:
     assert json.loads(encode({}))["v"] == 1
 
 
+@pytest.mark.parametrize("value", [b"1" * 5000, b"[" * 100_000, b'{"v":' + b"9" * 5000 + b"}"])
+def test_what_python_does_not_like_to_read_is_corrupt(value: bytes) -> None:
+    with pytest.raises(CorruptRecord, match="'area/name' does not decode"):
+        decode(record(value), fields={})
+
+
 def test_uids_are_unique() -> None:
     assert len({new_uid() for _ in range(1000)}) == 1000

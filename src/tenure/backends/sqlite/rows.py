@@ -121,7 +121,8 @@ class Rows:
 
     def _record(self, row: tuple[Any, ...]) -> Record:
         key, value, revision, session = row
-        return Record(Key(key), bytes(value), self._version(revision), None if session is None else SessionId(session))
+        found = value if isinstance(value, bytes) else str(value).encode()  # typed in by hand, it may be no blob
+        return Record(Key(key), found, self._version(revision), None if session is None else SessionId(session))
 
 
 def _below(prefix: str) -> tuple[str, str]:

@@ -1,0 +1,78 @@
+"""The command line in a process whose drivers run no Spark: `python sparkless.py run ...`.
+
+Not a test: started by the tests beside it. Agents, sessions, elections and verbs are the product's; a driver tells of
+one batch as soon as it leads, and obeys.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+from unittest.mock import patch
+
+from tenure import assembly
+from tenure.cli import main as cli
+from tenure.clock import SystemClock
+from tenure.coordination.records import Scope
+from tenure.coordination.term import Term
+from tenure.driver import end_group
+from tenure.events import BatchCommitted, Events
+from tenure.pipelines.child import ChildProcess, become_child
+from tenure.pipelines.lifecycle import Ended
+from tenure.pipelines.link import Begin, Pulse
+from tenure.pipelines.serving import Pipeline, Served
+
+COMMAND = (sys.executable, __file__)
+_DRIVER = "be-the-driver"
+_CLOCK = SystemClock()
+
+
+class Work:
+    """What such a driver does."""
+
+    def __init__(self, scope: Scope, events: Events) -> None:
+        self._scope = scope
+        self._events = events
+
+    def prepare(self) -> Mapping[str, float]:
+        return {}
+
+    def stand_by(self) -> None: ...
+
+    def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
+        self._events.emit(BatchCommitted(self._scope, term.epoch, "rows", term.epoch, False, 0.0))
+        while not (stop.is_set() or finish.is_set() or term.lost):
+            _CLOCK.wait(stop, timeout_s=0.01)
+        return Ended.LOST if term.lost else Ended.STOPPED
+
+    def clean(self, term: Term, *, stop: threading.Event) -> Ended:
+        return Ended.CLEANED
+
+    def pulse(self) -> Pulse:
+        return Pulse({})
+
+    def close(self) -> None: ...
+
+
+def load(begin: Begin) -> Pipeline:
+    return Pipeline("rows", Work)
+
+
+def main() -> None:
+    if sys.argv[1] == _DRIVER:
+        link = become_child(*(int(argument) for argument in sys.argv[-2:]))
+        os._exit(Served(link, load=load, clock=_CLOCK, orphaned=end_group).run())
+    assemble = assembly.assemble
+
+    def without_spark(*positional: Any, **named: Any) -> assembly.Assembled:
+        return assemble(*positional, **named, start_driver=lambda: ChildProcess((*COMMAND, _DRIVER)))
+
+    with patch.object(cli, "assemble", without_spark):
+        cli.main()
+
+
+if __name__ == "__main__":
+    main()
