@@ -62,15 +62,18 @@ def retry(
     *,
     policy: RetryPolicy,
     on: type[Exception] | tuple[type[Exception], ...],
+    unless: type[Exception] | tuple[type[Exception], ...] = (),
+    go_on: Callable[[], bool] = lambda: True,
     clock: Clock,
 ) -> T:
-    """Call until it returns; errors of the types `on` are retried by `policy`, the last one is raised."""
+    """Call until it returns; errors of the types `on`, but not `unless`, are retried by `policy` and while `go_on()`,
+    the last one is raised."""
     delays = policy.delays_s()
     while True:
         try:
             return call()
-        except on:
+        except on as error:
             delay = next(delays, None)
-            if delay is None:
+            if delay is None or isinstance(error, unless) or not go_on():
                 raise
             clock.sleep(delay)

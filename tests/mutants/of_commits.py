@@ -19,6 +19,7 @@ ZOMBIE = "tests/contract/test_zombies.py::test_the_write_of_a_woken_leader_is_re
 AFTER = "tests/faults/test_fencing.py::test_on_every_store_a_write_after_the_term_is_refused"
 PAUSED = "tests/faults/test_fencing.py::test_on_every_store_a_write_that_was_paused_on_its_way_is_refused"
 DOUBT = "tests/faults/test_unknown_outcomes.py::"
+ORDERS = "tests/faults/test_orders.py::"
 LATE = "tests/regressions/test_late_requests_after_a_removal.py::"
 
 _SENT = """        return commit_settled(
@@ -155,6 +156,15 @@ OF_DOUBT: Final = (
         "a guard that fails at the second request is taken for the answer to the first",
         (Change(SETTLE, "refused.earlier_request_may_apply = True", "refused.earlier_request_may_apply = False"),),
         on(DOUBT + "test_the_term_ends_between_the_lost_reply_and_the_retry", *ALL),
+    ),
+    Mutant(
+        "orders-are-sent-again",
+        "a request of an operator is sent again until there is an answer, also when it was obeyed meanwhile",
+        (Change(SETTLE, "            on=StoreUnavailable,\n", "            on=(StoreUnavailable, OutcomeUnknown),\n"),),
+        (
+            *on(ORDERS + "test_a_restart_that_was_obeyed_meanwhile_is_not_asked_again", *ALL),
+            *on(ORDERS + "test_a_pause_that_was_ended_meanwhile_is_not_made_again", *ALL),
+        ),
     ),
     Mutant(
         "no-read-back",

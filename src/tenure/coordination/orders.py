@@ -2,13 +2,13 @@
 
 Promise: each request is one commit that presents what it was decided on, so it is for the leadership that the operator
 saw, or it is refused. A request is a record; members obey it by the rules in `election_rules`. Records: `switchover`
-(for one epoch), `paused`, `restarts/<member>`. Not promised: that a batch which hangs ever ends; `failover` waits for
-none.
+(for one epoch), `paused`, `restarts/<member>`. None is made twice: one whose reply was lost is sent again only under
+what moves when it is obeyed (`switchover`, `failover`: the leadership); the others are looked for, and what was not
+seen is OutcomeUnknown. Not promised: that a batch which hangs ever ends; `failover` waits for none.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 
 from tenure.clock import Clock
@@ -17,21 +17,25 @@ from tenure.coordination.election import seen_in
 from tenure.coordination.election_rules import Office, Seen, decode_office, resignation
 from tenure.coordination.encoding import encode, new_uid
 from tenure.coordination.records import Delete, Exact, Guard, Put, Record, Scope, Write
-from tenure.coordination.settle import commit_settled
+from tenure.coordination.settle import commit_once, commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER
-from tenure.errors import GuardFailed, UsageError
+from tenure.errors import GuardFailed, OutcomeUnknown, UsageError
 
 _SETTLE_S = 10.0
 """How long a request whose reply was lost is sought."""
 
+_LOOK = "look with tenure list before asking again"
+
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A request that was committed. `epoch`: the newest epoch then. `leader`: who led; None: nobody."""
+    """A request that was committed. `epoch`: the newest epoch then. `leader`: who led; None: nobody. `record`: what it
+    says, which no other request does."""
 
     epoch: int
     leader: str | None
+    record: bytes
 
 
 class Orders:
@@ -51,8 +55,9 @@ class Orders:
         if found.seen.leader is None:
             raise UsageError(f"nobody leads scope {self._scope!r}", fix="see tenure list; or use tenure failover")
         self._check_target(found, to)
-        self._commit(found, writes=(self._request(found, to),), guards=(Exact(LEADER, found.seen.leader.version),))
-        return Requested(found.office.epoch, found.leader_name)
+        request = self._request(found, to)
+        self._commit(writes=(request,), guards=(Exact(LEADER, found.seen.leader.version), found.as_it_is))
+        return Requested(found.office.epoch, found.leader_name, request.value)
 
     def failover(self, *, to: str | None) -> Requested:
         """Take the office away from whoever holds it, now, for `to`; None: for the best standby. What the old leader
@@ -62,57 +67,53 @@ class Orders:
         """
         found = self._look()
         self._check_target(found, to)
-        writes: tuple[Write, ...] = (self._request(found, to),)
+        request = self._request(found, to)
         if found.seen.leader is not None:
             ended = resignation(found.epoch, now=self._now(), why="failover", uid=new_uid())
-            writes = (
-                Delete(LEADER, found.seen.leader.version),
-                Put(EPOCH, ended, replaces=found.epoch.version),
-                *writes,
-            )
-            self._commit(found, writes=writes)
+            vacated = Delete(LEADER, found.seen.leader.version)
+            self._commit(writes=(vacated, Put(EPOCH, ended, replaces=found.epoch.version), request))
         else:
-            self._commit(found, writes=writes, guards=(Exact(EPOCH, found.epoch.version),))
-        return Requested(found.office.epoch, found.leader_name)
+            self._commit(writes=(request,), guards=(found.as_it_is,))
+        return Requested(found.office.epoch, found.leader_name, request.value)
 
     def withdraw(self, requested: Requested) -> bool:
-        """Take a request for a switchover back; False: it was obeyed already, or is not there any more."""
+        """Take a request for a switchover back; False: it was obeyed already, or is not there any more.
+
+        Raises StoreUnavailable; OutcomeUnknown: it may still stand.
+        """
         record = self._store.read(self._scope, SWITCHOVER)
         epoch = self._store.read(self._scope, EPOCH)
-        if record is None or epoch is None or decode_office(epoch).epoch != requested.epoch:
+        if record is None or record.value != requested.record:
+            return False  # another operator's is not ours to take back
+        if epoch is None or decode_office(epoch).epoch != requested.epoch:
             return False
-        try:
-            self._settled(writes=(Delete(SWITCHOVER, record.version),), guards=(Exact(EPOCH, epoch.version),))
-        except GuardFailed:
-            return False
-        return True
+        guard = Exact(EPOCH, epoch.version)
+        return self._once(
+            Delete(SWITCHOVER, record.version), record, guards=(guard,), what="the withdrawal of a switchover"
+        )
 
     def pause(self) -> bool:
-        """Let nobody be elected until `resume`. The leader goes on. False: it was paused already."""
+        """Let nobody be elected until `resume`. The leader goes on. False: it was paused already.
+
+        Raises StoreUnavailable; OutcomeUnknown: it may be paused.
+        """
         if self._store.read(self._scope, PAUSED) is not None:
             return False
         put = Put(PAUSED, encode({"at": self._now(), "uid": new_uid()}), replaces=None)
-        try:
-            self._settled(writes=(put,))
-        except GuardFailed:
-            return False  # somebody else was faster
-        return True
+        return self._once(put, None, what="a pause")  # False: somebody else was faster
 
     def resume(self) -> bool:
-        """End a pause. False: there was none."""
+        """End a pause. False: there was none.
+
+        Raises StoreUnavailable; OutcomeUnknown: it may have ended.
+        """
         record = self._store.read(self._scope, PAUSED)
-        if record is None:
-            return False
-        try:
-            self._settled(writes=(Delete(PAUSED, record.version),))
-        except GuardFailed:
-            return False
-        return True
+        return record is not None and self._once(Delete(PAUSED, record.version), record, what="the end of a pause")
 
     def restart(self, member: str) -> None:
         """Ask a member to replace its driver; a leader finishes its batch and resigns first.
 
-        Raises UsageError: no such member.
+        Raises UsageError: no such member; StoreUnavailable; OutcomeUnknown: it may have been asked, and have obeyed.
         """
         records = self._store.list(self._scope, "").records
         names = members_in(records)
@@ -121,8 +122,8 @@ class Orders:
         key = RESTARTS.child(member)
         before = next((record for record in records if record.key == key), None)
         value = encode({"at": self._now(), "uid": new_uid()})
-        with suppress(GuardFailed):  # somebody else has just asked for it
-            self._settled(writes=(Put(key, value, replaces=None if before is None else before.version),))
+        put = Put(key, value, replaces=None if before is None else before.version)
+        self._once(put, before, what=f"a restart of member {member!r}")  # False: somebody else has just asked for it
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
@@ -143,24 +144,39 @@ class Orders:
         value = encode({"epoch": found.office.epoch, "to": to or "", "at": self._now(), "uid": new_uid()})
         return Put(SWITCHOVER, value, replaces=None if found.seen.switchover is None else found.seen.switchover.version)
 
-    def _commit(self, found: _Found, *, writes: tuple[Write, ...], guards: tuple[Guard, ...] = ()) -> None:
-        try:
-            self._settled(writes=writes, guards=guards)
-        except GuardFailed as changed:
-            raise UsageError(
-                f"the leadership of scope {self._scope!r} changed meanwhile", fix="look with tenure list, and try again"
-            ) from changed
-
-    def _settled(self, *, writes: tuple[Write, ...], guards: tuple[Guard, ...] = ()) -> None:
+    def _commit(self, *, writes: tuple[Write, ...], guards: tuple[Guard, ...] = ()) -> None:
+        """Commit what presents the leadership as it was seen, which is another one once the request was obeyed."""
         end_s = self._clock.monotonic_s() + _SETTLE_S
-        commit_settled(
-            self._store,
-            self._scope,
-            guards=guards,
-            writes=writes,
-            go_on=lambda: self._clock.monotonic_s() < end_s,
-            clock=self._clock,
-        )
+        try:
+            commit_settled(
+                self._store,
+                self._scope,
+                guards=guards,
+                writes=writes,
+                go_on=lambda: self._clock.monotonic_s() < end_s,
+                clock=self._clock,
+            )
+        except GuardFailed as changed:
+            what = f"the leadership of scope {self._scope!r} changed meanwhile"
+            if changed.earlier_request_may_apply:
+                raise OutcomeUnknown(f"{what}, perhaps by this request", fix=_LOOK) from changed
+            raise UsageError(what, fix="look with tenure list, and try again") from changed
+        except OutcomeUnknown as unknown:
+            raise self._unknown("a switchover", unknown) from unknown
+
+    def _once(self, write: Write, before: Record | None, *, guards: tuple[Guard, ...] = (), what: str) -> bool:
+        """Send a request once; False: it was refused, as something else stands there now."""
+        try:
+            commit_once(self._store, self._scope, write, before=before, guards=guards, clock=self._clock)
+        except GuardFailed:
+            return False
+        except OutcomeUnknown as unknown:
+            raise self._unknown(what, unknown) from unknown
+        return True
+
+    def _unknown(self, what: str, unknown: OutcomeUnknown) -> OutcomeUnknown:
+        known = f"it is not known whether {what} of scope {self._scope!r} was asked for, and perhaps obeyed"
+        return OutcomeUnknown(f"{known}: {unknown.what}", fix=_LOOK)
 
     def _now(self) -> str:
         return self._clock.now().isoformat(timespec="milliseconds")
@@ -173,6 +189,11 @@ class _Found:
     seen: Seen
     epoch: Record
     office: Office
+
+    @property
+    def as_it_is(self) -> Exact:
+        """Holds until anybody is elected, resigns, or is removed."""
+        return Exact(EPOCH, self.epoch.version)
 
     @property
     def leader_name(self) -> str | None:

@@ -5,6 +5,9 @@ replaces, so of two requests for one commit at most one applies, in whatever ord
 is refused, the record's own content (each value carries a unique id) tells whether the first one did it.
 Reading alone would be no proof: the lost request may still arrive.
 
+`commit_once` is for what somebody else may obey and remove at once, as requests of operators are: sent again, such a
+write would find its place free, and apply a second time. So it is sent once, and then only looked for.
+
 Not promised: an answer when a guard of the caller fails after an unknown outcome (the term is gone); and a
 single key must not be written by two threads of one leader at once, or the content proves nothing.
 """
@@ -12,13 +15,15 @@ single key must not be written by two threads of one leader at once, or the cont
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 from tenure.clock import Clock
-from tenure.coordination.records import Commit, Guard, Put, Scope, Write
+from tenure.coordination.records import Commit, Delete, Guard, Put, Record, Scope, Write
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import AccessDenied, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable
-from tenure.retry import RetryPolicy
+from tenure.retry import RetryPolicy, retry
 
 QUICK = RetryPolicy(initial=timedelta(milliseconds=20), maximum=timedelta(seconds=1))
 """Between the attempts at one commit: the caller waits, so it starts small."""
@@ -81,6 +86,59 @@ def commit_settled(
                     raise unknown from failed
                 raise
         clock.sleep(delay)
+
+
+LOOK_S = 2.0
+"""How long a write whose reply was lost is looked for: it may be on its way."""
+
+
+def commit_once(
+    store: CoordinationStore,
+    scope: Scope,
+    write: Write,
+    *,
+    before: Record | None,
+    guards: Sequence[Guard] = (),
+    clock: Clock,
+    policy: RetryPolicy = QUICK,
+) -> None:
+    """Commit one write; it is sent again only while nothing was sent. `before`: what stood there when it was decided.
+
+    Raises GuardFailed, StoreUnavailable: nothing was written. OutcomeUnknown: it may have been, and may have been
+    obeyed; or it is still on its way.
+    """
+    try:
+        attempts = replace(policy, attempts=UNAVAILABLE_ATTEMPTS)
+        retry(
+            lambda: store.commit(scope, guards=guards, writes=(write,)),
+            policy=attempts,
+            on=StoreUnavailable,
+            unless=AccessDenied,
+            clock=clock,
+        )
+    except OutcomeUnknown:
+        if not _shows(store, scope, write, before=before, clock=clock, policy=policy):
+            raise
+
+
+def _shows(
+    store: CoordinationStore, scope: Scope, write: Write, *, before: Record | None, clock: Clock, policy: RetryPolicy
+) -> bool:
+    """Whether the store is seen as the write leaves it, within `LOOK_S`. The content decides, which is unique: where a
+    record is removed and made anew, a store may give its version again."""
+    end_s = clock.monotonic_s() + LOOK_S
+    for delay in policy.delays_s():
+        with suppress(StoreUnavailable):
+            record = store.read(scope, write.key)
+            value = None if record is None else record.value
+            if isinstance(write, Put) and value == write.value:
+                return True
+            if isinstance(write, Delete) and before is not None and value != before.value:
+                return True
+        if clock.monotonic_s() >= end_s:
+            break
+        clock.sleep(delay)
+    return False
 
 
 def _read_back(

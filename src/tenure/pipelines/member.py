@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import Clock
-from tenure.coordination.candidates import RESTARTS, Lag, State
+from tenure.coordination.candidates import Lag, State
 from tenure.coordination.election import Election, Flag
-from tenure.coordination.records import Delete, Record, Scope
+from tenure.coordination.records import Record, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
@@ -37,7 +36,7 @@ from tenure.errors import (
 from tenure.events import DriverEnded, Events, MemberReady, PipelineEnded, StoreAway, TermWon
 from tenure.events import TermLost as TermLostEvent
 from tenure.pipelines.lifecycle import AFTER, Ended
-from tenure.pipelines.requests import Delays, Requests, Skipped, StopOrStoreLost
+from tenure.pipelines.requests import Delays, Requests, Restarts, Skipped, StopOrStoreLost
 from tenure.results.result import Ending, Result, Stage
 from tenure.results.store import ResultStore
 from tenure.retry import exponential_delay
@@ -154,6 +153,7 @@ class Member:
         self._nothing_to_rehearse = True
         self._term: Term | None = None  # None: it holds none
         self._election = Election(store, scope, member=identity.member, clock=clock)
+        self._restarts = Restarts(store, scope, member=identity.member)
         self._skipped = Skipped(scope, events)
         self._had_session = False
         self._was_ready = False
@@ -216,7 +216,7 @@ class Member:
             if self._driver.prepare(scope=self._scope, stop=stop):
                 self._was_ready = True
                 self._events.emit(MemberReady(scope=self._scope, member=self._identity.member))
-            requests = Requests(RESTARTS.child(self._identity.member), stop=stop, gone=lambda: self._driver.gone)
+            requests = Requests(self._restarts, stop=stop, gone=lambda: self._driver.gone)
 
             def look(records: Sequence[Record]) -> None:
                 state = State.WARM if self._driver.warm else State.READY
@@ -243,7 +243,7 @@ class Member:
                 raise DriverDied(self._driver.gone or "the driver ended")
             if ended is Ended.RESTART and requests.restart is not None:
                 self._driver.close()
-                self._obeyed(requests.restart)
+                self._restarts.obeyed(requests.restart)
             return ended
 
     def _attended(self, term: Term, keeper: SessionKeeper, requests: Requests, *, stop: threading.Event) -> Ended:
@@ -309,11 +309,6 @@ class Member:
     def _say_ended(self, result: Result) -> None:
         clean = result.stage is Stage.CLEAN
         self._events.emit(PipelineEnded(self._scope, ending=result.ending.value, epoch=result.epoch, clean=clean))
-
-    def _obeyed(self, request: Record) -> None:
-        """Remove a request that was obeyed; one that was made anew meanwhile stays."""
-        with suppress(GuardFailed):
-            self._store.commit(self._scope, guards=(), writes=(Delete(request.key, request.version),))
 
     def _give_up(self, term: Term, ended: Ended) -> None:
         word = AFTER[ended].resign

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
-from tenure.coordination.candidates import SWITCHOVER, Unread, is_restart, read_switchover, unread_in
+from tenure.coordination.candidates import RESTARTS, SWITCHOVER, Unread, is_restart, read_switchover, unread_in
 from tenure.coordination.election import Flag
-from tenure.coordination.records import Key, Record, Scope
+from tenure.coordination.records import Delete, Record, Scope
+from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
+from tenure.errors import GuardFailed, OutcomeUnknown, StoreUnavailable
 from tenure.events import Events, RecordSkipped
 from tenure.pipelines.lifecycle import Ended
 from tenure.results.result import Result, Stage
@@ -16,11 +19,36 @@ from tenure.results.store import result_in
 from tenure.retry import RetryPolicy
 
 
+class Restarts:
+    """The requests to replace one member's driver: each is obeyed once, also when its record could not be removed."""
+
+    def __init__(self, store: CoordinationStore, scope: Scope, *, member: str) -> None:
+        self._store = store
+        self._scope = scope
+        self._key = RESTARTS.child(member)
+        self._obeyed: bytes | None = None  # what the last one said that was obeyed, which no other one does
+
+    def asked(self, records: Sequence[Record]) -> Record | None:
+        """A request among the records of the scope that was not obeyed yet."""
+        found = next((record for record in records if record.key == self._key and is_restart(record)), None)
+        if found is not None and found.value == self._obeyed:
+            self.obeyed(found)
+            return None
+        return found
+
+    def obeyed(self, request: Record) -> None:
+        """Remove a request; one that was made anew meanwhile stays. If it cannot be known whether it is gone, it is
+        tried again when it is seen again."""
+        self._obeyed = request.value
+        with suppress(GuardFailed, StoreUnavailable, OutcomeUnknown):
+            self._store.commit(self._scope, guards=(), writes=(Delete(request.key, request.version),))
+
+
 class Requests:
     """What operators ask of one member under one session. As a flag: set when it must not go on contending."""
 
-    def __init__(self, restart_key: Key, *, stop: threading.Event, gone: Callable[[], str | None]) -> None:
-        self._restart_key = restart_key
+    def __init__(self, restarts: Restarts, *, stop: threading.Event, gone: Callable[[], str | None]) -> None:
+        self._restarts = restarts
         self._stop = stop
         self._gone = gone
         self.restart: Record | None = None  # None: nobody asked for it
@@ -37,14 +65,13 @@ class Requests:
         """Note what the records ask. `epoch`: of the member's own term, None: it does not lead."""
         result = result_in(records)
         self.done = result if result is not None and result.stage is Stage.CLEAN else None
-        for record in records:
-            if record.key == self._restart_key and is_restart(record):
-                self.restart = record
-                self._finish(Ended.RESTART)
-            elif record.key == SWITCHOVER:
-                asked = read_switchover(record)
-                if asked is not None and asked.epoch == epoch:
-                    self._finish(Ended.SWITCHOVER)
+        restart = self._restarts.asked(records)
+        if restart is not None:
+            self.restart = restart
+            self._finish(Ended.RESTART)
+        switchovers = [read_switchover(record) for record in records if record.key == SWITCHOVER]
+        if any(asked is not None and asked.epoch == epoch for asked in switchovers):
+            self._finish(Ended.SWITCHOVER)
 
     def _finish(self, ended: Ended) -> None:
         if self.finish_as is None:

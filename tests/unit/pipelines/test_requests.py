@@ -9,13 +9,14 @@ from datetime import timedelta
 import pytest
 
 from tenure.checkpoints.store import CHECKPOINTS
-from tenure.coordination.candidates import SWITCHOVER, State
+from tenure.coordination.candidates import RESTARTS, SWITCHOVER, State
 from tenure.coordination.orders import Orders
 from tenure.coordination.records import Delete, Put
 from tenure.coordination.term import LEADER, Term
 from tenure.errors import UsageError
 from tenure.pipelines.lifecycle import Ended
 from tenure.status.snapshot import take_snapshot
+from tenure.testing.faulty import Call, FaultyStore
 from tenure.testing.waiting import NEVER_S, Deadline, wait_until
 from tests.unit.pipelines.scene import CLOCK, SCOPE, Scene, Scripted, Step, make_scene
 
@@ -129,6 +130,26 @@ def test_a_restart_of_the_leader_hands_over_and_of_a_standby_does_not(two: Two) 
     assert two.scene.store.list(SCOPE, "restarts").records == ()
     with pytest.raises(UsageError, match="no live member of scope 'rows' is named 'carl'"):
         two.orders.restart("carl")
+
+
+@pytest.mark.parametrize("lost", ["request", "reply", "nothing was sent"])
+def test_a_restart_is_obeyed_once_also_when_its_record_could_not_be_removed(two: Two, scene: Scene, lost: str) -> None:
+    """The member came back with a new session, saw the request, and replaced its driver once more."""
+    line = FaultyStore(scene.store)
+
+    def removes(call: Call) -> bool:
+        return any(isinstance(write, Delete) and write.key == RESTARTS.child("carl") for write in call.writes)
+
+    fault = {"request": line.lose_request, "reply": line.lose_reply, "nothing was sent": line.be_unavailable}[lost]
+    script = fault(when=removes)
+    two.start("carl", store=line)
+    two.leads("anna", epoch=1)
+    two.orders.restart("carl")
+    wait_until(lambda: script.fired and scene.store.read(SCOPE, RESTARTS.child("carl")) is None, timedelta(seconds=120))
+    two.leads("anna", epoch=1)
+    assert two.drivers["carl"].prepared == 2
+    two.orders.restart("carl")
+    wait_until(lambda: two.drivers["carl"].prepared == 3, timedelta(seconds=120))
 
 
 def test_a_switchover_whose_target_dies_goes_to_another(two: Two, scene: Scene) -> None:
