@@ -70,7 +70,7 @@ def load(
             checkpoints=lambda query: checkpoint_store(
                 store, scope, query, settings=settings, clock=clock, events=events
             ),
-            epoch=lambda: newest_epoch(store, scope),
+            epoch=lambda: newest_epoch(store, scope, clock=clock),
             cleaner=lambda more: scope_cleaner(store, scope, more=more, settings=settings, clock=clock, events=events),
             sweeper=lambda term, more: scope_sweeper(
                 store, scope, term, more=more, settings=settings, clock=clock, events=events

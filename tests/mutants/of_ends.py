@@ -36,7 +36,7 @@ OF_ENDS: Final = (
         (
             Change(
                 MEMBER,
-                "        result = self._results.read()\n        if result is None:\n",
+                "        result = self._results.read(term)\n        if result is None:\n",
                 "        result = None\n        if result is None:\n",
             ),
         ),

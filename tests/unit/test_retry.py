@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import floats, integers
 
-from tenure.errors import GuardFailed, StoreUnavailable, TenureError
+from tenure.errors import AccessDenied, GuardFailed, StoreUnavailable, TenureError
 from tenure.retry import RetryPolicy, exponential_delay, fixed_delay, no_retry, retry
 from tenure.testing.clock import ManualClock
 
@@ -82,6 +82,22 @@ def test_the_last_error_is_raised_after_exactly_so_many_attempts(attempts: int) 
             clock=ManualClock(sleeping_advances=True),
         )
     assert call.calls == attempts
+
+
+def test_what_is_excepted_is_raised_at_once() -> None:
+    call = Failing(1, AccessDenied("no right"))
+    with pytest.raises(AccessDenied):
+        retry(call, policy=exponential_delay(), on=StoreUnavailable, unless=AccessDenied, clock=ManualClock())
+    assert call.calls == 1
+
+
+def test_it_goes_on_while_it_shall() -> None:
+    clock = ManualClock(sleeping_advances=True)
+    call = Failing(99)
+    policy = fixed_delay(delay=seconds(1))
+    with pytest.raises(StoreUnavailable):
+        retry(call, policy=policy, on=StoreUnavailable, go_on=lambda: clock.monotonic_s() < 3, clock=clock)
+    assert (call.calls, clock.monotonic_s()) == (4, 3.0)
 
 
 def test_other_errors_are_not_retried() -> None:

@@ -43,14 +43,15 @@ class CheckpointStore:
         self._newest: Checkpoint | None = None  # None: not read yet, or there is none
         self._since: Guard | None = None  # holds while nothing was removed since `_known` was read; None: not read yet
 
-    def newest(self) -> Checkpoint | None:
-        """The newest checkpoint, read afresh; None when nothing was ever planned.
+    def newest(self, term: Term | None = None) -> Checkpoint | None:
+        """The newest checkpoint, read afresh; None when nothing was ever planned. `term`: until whose deadline a store
+        that is away is waited for; None: for some seconds.
 
-        Raises CorruptHandle, CorruptBlob, CorruptCheckpoint, StorageError, StoreUnavailable.
+        Raises CorruptHandle, CorruptBlob, CorruptCheckpoint, StorageError, StoreUnavailable, TermLost.
         """
         while True:
-            since = self._handles.no_removal_since()
-            known = self._handles.list()
+            since = self._handles.no_removal_since(term)
+            known = self._handles.list(term)
             try:
                 newest = self._decode(known[-1]) if known else None
             except CorruptBlob:
@@ -78,7 +79,7 @@ class CheckpointStore:
         is planned with other offsets), StorageError: this batch was not planned by this call.
         """
         if self._known is None:
-            self.newest()
+            self.newest(term)
         newest = self._newest
         if newest is not None and newest.batch == checkpoint.batch:
             if newest.offsets != checkpoint.offsets:
@@ -114,7 +115,7 @@ class CheckpointStore:
         Raises TermLost, StorageError, StoreUnavailable: it stays as it was. OutOfOrder: it is not the newest any more.
         """
         if self._known is None:
-            self.newest()
+            self.newest(term)
         if self._newest is None or not self._known:
             raise OutOfOrder(f"query {self._query!r} has no checkpoint to take over")
         retaken = replace(self._newest, run_directory=run_directory, epoch=term.epoch, closed=closed)

@@ -20,6 +20,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.candidates import MEMBERS, Candidate
 from tenure.coordination.election import View, observe
 from tenure.coordination.orders import Orders, Requested
+from tenure.coordination.reading import read_again, wait_for_change
 from tenure.coordination.records import Revision, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.durations import parse_duration
@@ -158,15 +159,15 @@ def _wait_for_successor(
     end_s = _CLOCK.monotonic_s() + limit.total_seconds()
     revision = Revision(0)
     while True:
-        found = observe(store, scope)
+        found = read_again(lambda: observe(store, scope), over=lambda: _CLOCK.monotonic_s() >= end_s, clock=_CLOCK)
         if found.epoch > requested.epoch:
             return found
         left_s = end_s - _CLOCK.monotonic_s()
         if left_s <= 0:
             return None
         revision = max(revision, found.revision)
-        with store.watch(scope, after=revision) as changes:
-            changes.wait(timeout=timedelta(seconds=min(left_s, 1.0)))
+        timeout = timedelta(seconds=min(left_s, 1.0))
+        wait_for_change(store, scope, after=revision, timeout=timeout, clock=_CLOCK)
 
 
 def _say_leader(found: View, scope: Scope, requested: Requested) -> None:

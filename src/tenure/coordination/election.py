@@ -38,12 +38,13 @@ from tenure.coordination.election_rules import (
     resignation,
 )
 from tenure.coordination.encoding import decode, new_uid
+from tenure.coordination.reading import LONG, SHORT, read_again, wait_for_change
 from tenure.coordination.records import Delete, Put, Record, Revision, Scope, Version
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER, Term, commit_under
-from tenure.errors import CorruptRecord, GuardFailed, SessionEnded, StoreError
+from tenure.errors import CorruptRecord, GuardFailed, SessionEnded, StoreError, StoreUnavailable
 
 WAKE_UP = timedelta(seconds=1)
 """A waiting contender looks up this often, to see that it was asked to stop."""
@@ -143,14 +144,25 @@ class Election:
         """Wait until the member is elected and return its term; None when `stop` was set first. `on_look` gets the
         records of the scope each time they were read: at every change, and every `WAKE_UP`.
 
-        Raises SessionEnded when the session is over, StoreUnavailable, OutcomeUnknown, CorruptRecord.
+        Raises SessionEnded when the session is over, OutcomeUnknown, CorruptRecord; StoreUnavailable when the store was
+        away until the session was over, or for long: one read that fails costs no session, and what hangs on it.
         """
         uid = new_uid()
         revision = Revision(0)
         while not stop.is_set():
             if keeper.liveness.over:
                 raise SessionEnded(keeper.session_id, why=keeper.liveness.why or "it ended") from keeper.liveness.cause
-            listing = self._store.list(self._scope, "")
+            try:
+                listing = read_again(
+                    lambda: self._store.list(self._scope, ""),
+                    over=lambda: keeper.liveness.over or stop.is_set(),
+                    at_most=LONG,
+                    clock=self._clock,
+                )
+            except StoreUnavailable:
+                if stop.is_set():
+                    return None
+                raise
             on_look(listing.records)
             seen = self._with_itself(seen_in(listing.records))
             step = next_step(seen, member=self._member, session=keeper.session_id, now=self._now(), uid=uid)
@@ -163,8 +175,7 @@ class Election:
                     self._vacate(step, keeper)
                 case _:
                     revision = max(revision, listing.revision)
-                    with self._store.watch(self._scope, after=revision) as changes:
-                        changes.wait(timeout=WAKE_UP)
+                    wait_for_change(self._store, self._scope, after=revision, timeout=WAKE_UP, clock=self._clock)
         return None
 
     @contextmanager
@@ -211,9 +222,12 @@ class Election:
         """Give the term up: the office is empty when this returns.
 
         Raises TermLost when it was over already, or when the reply was lost and the office is no longer this
-        term's: either way the term is over. StoreUnavailable: nothing was sent, the term goes on.
+        term's: either way the term is over. StoreUnavailable: nothing was sent, the term goes on, or ends with the
+        session; whoever resigns is about to end, and does not wait for long.
         """
-        record = self._store.read(self._scope, EPOCH)
+        record = read_again(
+            lambda: self._store.read(self._scope, EPOCH), over=lambda: term.lost, at_most=SHORT, clock=self._clock
+        )
         if record is None or record.version != term.epoch_record:
             value = b""  # the fence below refuses it: the epoch record is not the one of the grant any more
         else:
@@ -289,9 +303,9 @@ def observe(store: CoordinationStore, scope: Scope) -> View:
     )
 
 
-def newest_epoch(store: CoordinationStore, scope: Scope) -> int:
+def newest_epoch(store: CoordinationStore, scope: Scope, *, clock: Clock) -> int:
     """The epoch of the newest term, held or over; 0: there never was one. Raises StoreUnavailable, CorruptRecord."""
-    record = store.read(scope, EPOCH)
+    record = read_again(lambda: store.read(scope, EPOCH), clock=clock)
     return 0 if record is None else decode_office(record).epoch
 
 

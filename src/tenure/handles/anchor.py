@@ -15,12 +15,11 @@ from collections.abc import Mapping, Sequence
 
 from tenure.clock import Clock
 from tenure.coordination.encoding import encode, new_uid
+from tenure.coordination.reading import LONG, read_again, read_under
 from tenure.coordination.records import Absent, Exact, Guard, Key, Put, Record, Scope, Version, Write
-from tenure.coordination.settle import QUICK, UNAVAILABLE_ATTEMPTS
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term, commit_under
 from tenure.errors import GuardFailed, OutcomeUnknown, StoreUnavailable, TermLost
-from tenure.retry import RetryPolicy, retry
 
 
 class Anchor:
@@ -34,9 +33,10 @@ class Anchor:
         self._lock = threading.Lock()
         self._seen: Guard | None = None  # the anchor as it was last seen; None: not read yet; guarded by _lock
 
-    def read(self) -> Guard:
-        """The anchor as it is now: a guard that holds until the next removal. Raises StoreUnavailable."""
-        return self._note(None if (record := self._record(self._area)) is None else record.version)
+    def read(self, term: Term | None = None) -> Guard:
+        """The anchor as it is now: a guard that holds until the next removal. Raises like `read_under`."""
+        record = read_under(term, lambda: self._store.read(self._scope, self._area), clock=self._clock)
+        return self._note(None if record is None else record.version)
 
     def commit(
         self, term: Term, *, guards: Sequence[Guard], writes: Sequence[Write], moves: bool
@@ -51,7 +51,7 @@ class Anchor:
         while True:
             with self._lock:
                 seen = self._seen
-            seen = seen or self.read()
+            seen = seen or self.read(term)
             held = (seen,) if isinstance(seen, Exact) and not moves else ()
             moved = () if held else (self._move(seen),)
             try:
@@ -111,8 +111,4 @@ class Anchor:
         return seen
 
     def _record(self, key: Key) -> Record | None:
-        return retry(lambda: self._store.read(self._scope, key), policy=_READS, on=StoreUnavailable, clock=self._clock)
-
-
-_READS = RetryPolicy(initial=QUICK.initial, maximum=QUICK.maximum, attempts=UNAVAILABLE_ATTEMPTS)
-"""As patient as the commits are."""
+        return read_again(lambda: self._store.read(self._scope, key), at_most=LONG, clock=self._clock)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from tenure.blobs.store import Blob, BlobStore
 from tenure.clock import Clock
 from tenure.coordination.encoding import decode, encode, new_uid
+from tenure.coordination.reading import read_under
 from tenure.coordination.records import (
     Delete,
     Exact,
@@ -23,6 +24,7 @@ from tenure.coordination.records import (
     Key,
     NoneUnder,
     Put,
+    Record,
     Scope,
     SessionId,
     Version,
@@ -131,7 +133,7 @@ class HandleStore:
         Raises HandleLocked: it stays. TermLost. A blob that cannot be deleted is left to the sweep (BlobLeft).
         """
         while True:
-            record = self._store.read(self._scope, self._area.child(name))
+            record = self._record(name, term)
             if record is None:
                 return
             try:
@@ -155,15 +157,15 @@ class HandleStore:
         """How many handles one `add` with one guard can remove, by the store's guarantees."""
         return max(0, (self._store.guarantees.max_writes - _FENCE - 3) // 2)
 
-    def no_removal_since(self) -> Guard:
-        """A guard that holds until the next handle is removed from this area. Raises StoreUnavailable."""
-        return self._anchor.read()
+    def no_removal_since(self, term: Term | None = None) -> Guard:
+        """A guard that holds until the next handle is removed from this area. Raises StoreUnavailable, TermLost."""
+        return self._anchor.read(term)
 
     def check(self, term: Term) -> None:
         """Ask the store whether the term stands now. Raises TermLost; StoreUnavailable while it cannot be known."""
         check_term(self._store, term, clock=self._clock)
 
-    # --- reading ---
+    # --- reading: with a `term` until its deadline, and TermLost then; else for some seconds (`read_under`) ---
 
     def get(self, name: str) -> bytes:
         """The payload. Raises HandleNotFound, CorruptHandle, CorruptBlob, StorageError, StoreUnavailable."""
@@ -179,9 +181,9 @@ class HandleStore:
                     continue  # removed or replaced while it was read: that is no corruption
                 raise
 
-    def find(self, name: str) -> Handle | None:
-        """The handle, None when there is none. Raises CorruptHandle, StoreUnavailable."""
-        record = self._store.read(self._scope, self._area.child(name))
+    def find(self, name: str, term: Term | None = None) -> Handle | None:
+        """The handle, None when there is none. Raises CorruptHandle, StoreUnavailable, TermLost."""
+        record = self._record(name, term)
         return None if record is None else decode_handle(record)
 
     def payload(self, handle: Handle) -> bytes:
@@ -194,10 +196,11 @@ class HandleStore:
         except BlobNotFound as missing:
             raise CorruptBlob(f"handle {handle.key!r} names a blob that is gone: {missing.what}") from missing
 
-    def list(self) -> list[Handle]:
-        """All handles in the order of their names. Raises CorruptHandle for the first that does not decode."""
+    def list(self, term: Term | None = None) -> list[Handle]:
+        """All handles in the order of their names. Raises CorruptHandle for the first that does not decode,
+        StoreUnavailable, TermLost."""
         depth = self._area.count("/") + 1
-        records = self._store.list(self._scope, self._area).records
+        records = read_under(term, lambda: self._store.list(self._scope, self._area), clock=self._clock).records
         return [decode_handle(record) for record in records if record.key.count("/") == depth]
 
     def get_all(self) -> Mapping[str, bytes]:
@@ -294,6 +297,9 @@ class HandleStore:
                 for handle in remove:
                     if handle.blob is not None:
                         self._discard(handle.blob)
+
+    def _record(self, name: str, term: Term | None) -> Record | None:
+        return read_under(term, lambda: self._store.read(self._scope, self._area.child(name)), clock=self._clock)
 
     def _store_payload(self, term: Term, name: str, payload: bytes) -> bytes | Blob:
         if len(payload) <= self._inline_limit:

@@ -289,7 +289,7 @@ class Member:
 
     def _lead_or_clean(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
         """Let the driver lead; a pipeline that has ended, before or now, is cleaned up instead."""
-        result = self._results.read()
+        result = self._results.read(term)
         if result is None:
             ended = self._driver.lead(term, stop=stop, finish=finish)
             if ended is not Ended.IDLE or not self._final:

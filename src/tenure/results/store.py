@@ -31,9 +31,10 @@ class ResultStore:
         self._handles = handles
         self._scope = scope
 
-    def read(self) -> Result | None:
-        """The result; None: the pipeline has not ended. Raises CorruptHandle, CorruptRecord, StoreUnavailable."""
-        return self._decode(self._handles.find(_NAME))
+    def read(self, term: Term | None = None) -> Result | None:
+        """The result; None: the pipeline has not ended. `term`: until whose deadline the store is waited for; None: for
+        some seconds. Raises CorruptHandle, CorruptRecord, StoreUnavailable, TermLost."""
+        return self._decode(self._handles.find(_NAME, term))
 
     def write_dirty(self, term: Term, result: Result) -> Result:
         """Write how the pipeline ended; return what stands now, which may be an earlier writer's.
@@ -43,14 +44,14 @@ class ResultStore:
         try:
             self._handles.add(term, _NAME, encode_result(replace(result, stage=Stage.DIRTY)))
         except HandleExists:
-            standing = self.read()
+            standing = self.read(term)
             assert standing is not None, "only a term forgets, and this one has not"
             return standing
         return replace(result, stage=Stage.DIRTY)
 
     def mark_clean(self, term: Term) -> None:
         """Say that nothing is left. Raises TermLost, StoreUnavailable, HandleNotFound (there is no result)."""
-        handle = self._handles.find(_NAME)
+        handle = self._handles.find(_NAME, term)
         result = self._decode(handle)
         if handle is None or result is None:
             raise HandleNotFound(f"scope {self._scope!r} has no result")

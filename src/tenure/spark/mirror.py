@@ -147,18 +147,22 @@ class Mirrors:
                     self._say(one, error)
                 continue
             for one in self._mirrors:
+                if self._stopped.is_set():
+                    return
+                if self._clock.monotonic_s() < one.again_s:
+                    continue
+                try:
+                    # Without the lock: a store that is away is waited for, and a takeover waits for the lock.
+                    newest = self._checkpoints[one.query].newest()
+                except TenureError as error:  # what it has got is as good as before
+                    self._say(one, error)
+                    continue
                 with self._lock:
                     if self._stopped.is_set():
                         return
-                    if self._clock.monotonic_s() >= one.again_s:
-                        self._round(one, epoch=newest_epoch + 1)
+                    self._round(one, newest, epoch=newest_epoch + 1)
 
-    def _round(self, one: _Mirror, *, epoch: int) -> None:
-        try:
-            newest = self._checkpoints[one.query].newest()
-        except TenureError as error:  # what it has got is as good as before
-            self._say(one, error)
-            return
+    def _round(self, one: _Mirror, newest: Checkpoint | None, *, epoch: int) -> None:
         if newest is None:
             one.newest = -1
             self._discard(one)  # the pipeline has ended: nobody will run here
@@ -205,7 +209,7 @@ class Mirrors:
 
     def _say(self, one: _Mirror, error: Exception) -> None:
         why = str(error).split("\n", 1)[0] or type(error).__name__
-        if why != one.failed:
+        if why != one.failed and not self._stopped.is_set():
             one.failed = why
             self._events.emit(MirrorFailed(self._scope, query=one.query, why=why))
 

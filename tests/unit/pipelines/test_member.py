@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pytest
@@ -205,6 +206,44 @@ def test_a_member_that_loses_the_store_comes_back(scene: Scene) -> None:
     assert driver.epochs == [1, 2]
     assert driver.prepared == 1
     assert "StoreAway" in [type(event).__name__ for event in scene.told]
+
+
+def test_one_read_that_fails_costs_no_term(scene: Scene) -> None:
+    faulty = FaultyStore(scene.store)
+    fails = itertools.cycle([True, False])
+    script = faulty.be_unavailable(when=lambda call: call.operation == "read" and next(fails), times=None)
+    driver = Scripted(lambda term: Ended.IDLE)
+    assert scene.member(driver, store=faulty).run(stop=threading.Event()) is Ended.IDLE
+    assert script.fired > 1
+    assert scene.words() == ["finished"]
+
+
+@pytest.mark.parametrize("what", ["list", "wait"])
+def test_one_look_that_fails_costs_a_standby_neither_its_session_nor_its_mirrors(scene: Scene, what: str) -> None:
+    """It opened another session, and its driver began its mirrors anew."""
+    faulty = FaultyStore(scene.store)
+    standing = Scripted(lambda term: Ended.IDLE)
+
+    def lead(term: Term) -> Ended:
+        thread.start()
+        wait_until(lambda: ready(scene) == ["ben"], timedelta(seconds=120))
+        script = faulty.be_unavailable(when=lambda call: call.operation == what, times=2)
+        wait_until(lambda: script.fired == 2, timedelta(seconds=120))
+        return Ended.IDLE
+
+    thread = threading.Thread(
+        target=scene.member(standing, name="ben", store=faulty).run, kwargs={"stop": threading.Event()}
+    )
+    scene.member(Scripted(lead)).run(stop=threading.Event())
+    thread.join(timeout=120)
+    assert not thread.is_alive()
+    assert standing.epochs == [2]
+    assert len([call for call in faulty.calls if call.operation == "open_session"]) == 1
+    assert "StoreAway" not in [type(event).__name__ for event in scene.told]
+
+
+def ready(scene: Scene) -> list[str]:
+    return [one.member for one in take_snapshot(scene.store, SCOPE).members if one.ready]
 
 
 def test_a_member_that_shall_stop_when_the_store_is_lost_does_so_at_the_first_failed_renewal(scene: Scene) -> None:

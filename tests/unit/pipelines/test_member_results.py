@@ -181,5 +181,5 @@ def test_a_standby_that_is_faster_than_the_word_finds_it_under_its_term(scene: S
     late = scene.member(Scripted(), name="ben")
     reads = iter([None])
     read = late._results.read
-    late._results.read = lambda: next(reads, None) or read()  # type: ignore[method-assign] # the first look is too early
+    late._results.read = lambda term=None: next(reads, None) or read(term)  # type: ignore[method-assign] # the first look is too early
     assert late.run(stop=threading.Event()) is Ended.DONE

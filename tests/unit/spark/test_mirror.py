@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -35,6 +36,7 @@ class Scene:
         self.newest: Checkpoint | None = PLANNED
         self.epoch = 3
         self.away = False
+        self.ask: Callable[[], Checkpoint] | None = None  # None: it is answered
         self.rounds = 0
         self.told: list[Event] = []
         self.directory(OLD, done=9)
@@ -66,6 +68,8 @@ class Scene:
         self.newest = replace(PLANNED, batch=batch, offsets=offsets_of(batch))
 
     def _newest(self) -> Checkpoint | None:
+        if self.ask is not None:
+            return self.ask()
         if self.away:
             raise StoreUnavailable("the store is away")
         self.rounds += 1
