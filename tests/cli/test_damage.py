@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -67,6 +69,27 @@ def test_a_damaged_record_is_named_and_nothing_older_is_taken(
     place.sql("UPDATE records SET value = ? WHERE key = ?", (good, key))
     assert place.run(file, spark=spark).code == 0
     assert place.ids() == [1, 2, 3]
+
+
+def test_offsets_that_changed_in_the_store_are_not_taken(place: Place, spark: SparkSession) -> None:
+    """They were taken for those that were planned."""
+    place.feed(1)
+    file = place.pipeline(COPY)
+    assert place.run(file, spark=spark).code == 0
+    key = "checkpoints/copy/000000000000"
+    ((good,),) = place.sql("SELECT value FROM records WHERE key = ?", (key,))
+    record = json.loads(good)
+    payload = base64.b64decode(record["inline"]).replace(b'logOffset\\":0', b'logOffset\\":1')
+    changed = {**record, "inline": base64.b64encode(payload).decode()}
+    assert changed != record
+    place.sql("UPDATE records SET value = ? WHERE key = ?", (json.dumps(changed).encode(), key))
+    place.feed(2)
+    told = place.run(file, spark=spark)
+    assert told.code == 5
+    assert f"handle {key!r} does not decode: its payload of {len(payload)} bytes has a checksum" in told.error
+    place.sql("UPDATE records SET value = ? WHERE key = ?", (good, key))
+    assert place.run(file, spark=spark).code == 0
+    assert place.ids() == [1, 2]
 
 
 @pytest.mark.parametrize("needed", ["offsets/0", "commits/0", "metadata", "sources/0/1"])

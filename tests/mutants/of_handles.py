@@ -15,6 +15,7 @@ ALL = ("memory", "sqlite", *SERVERS)
 DOUBT = "tests/faults/test_unknown_outcomes.py::"
 LOCKS = "tests/unit/handles/test_locks.py::"
 ORDER = "tests/faults/test_write_order.py::"
+READING = "tests/unit/handles/test_reading.py::"
 DISK = "tests/unit/blobs/test_filesystem.py::"
 LATE = "tests/regressions/test_late_requests_after_a_removal.py::"
 LATE_ADDS = tuple(
@@ -33,6 +34,16 @@ OF_HANDLES: Final = (
             *on(LOCKS + "test_a_lock_follows_a_replacement", *ALL),
             *on(DOUBT + "test_a_late_lock_never_makes_its_parent", *ALL),
         ),
+    ),
+    Mutant(
+        "inline-payloads-unchecked",
+        "a payload in a record is taken as it is, whatever its checksum says",
+        (
+            Change(
+                "handles/handle.py", "        if payload is not None and found.get", "        if False and found.get"
+            ),
+        ),
+        on(READING + "test_an_inline_payload_that_is_not_the_one_that_was_written_is_loud", *ALL),
     ),
     Mutant(
         "check-then-delete",

@@ -1,12 +1,15 @@
 """The encoding of a handle: JSON with a format version; the payload inline, or a pointer to its blob.
 
-Promise: what `encode_handle` wrote, `decode_handle` reads; anything else is CorruptHandle, which names the record.
+Promise: what `encode_handle` wrote, `decode_handle` reads; anything else is CorruptHandle, which names the record. A
+payload is the one that was written, inline as in a blob: its checksum is that of its own bytes, however they are told.
+Not promised: that of an inline payload which an earlier version wrote, without a checksum.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from dataclasses import dataclass
 
 from tenure.blobs.store import Blob
@@ -38,7 +41,7 @@ def encode_handle(*, uid: str, epoch: int, content: bytes | Blob) -> bytes:
     if isinstance(content, Blob):
         fields["blob"] = {"address": content.address, "size": content.size, "sha256": content.sha256}
     else:
-        fields["inline"] = base64.b64encode(content).decode()
+        fields |= {"inline": base64.b64encode(content).decode(), "sha256": _checksum(content)}
     return encode(fields)
 
 
@@ -50,14 +53,21 @@ def decode_handle(record: Record) -> Handle:
         blob = found.get("blob")
         if (inline is None) == (blob is None):
             raise ValueError("it needs exactly one of 'inline' and 'blob'")
+        payload = None if inline is None else base64.b64decode(inline, validate=True)
+        if payload is not None and found.get("sha256", _checksum(payload)) != _checksum(payload):
+            raise ValueError(f"its payload of {len(payload)} bytes has a checksum that it does not name")
         return Handle(
             key=record.key,
             version=record.version,
             epoch=found["epoch"],
-            inline=None if inline is None else base64.b64decode(inline, validate=True),
+            inline=payload,
             blob=None if blob is None else Blob(str(blob["address"]), int(blob["size"]), str(blob["sha256"])),
         )
     except CorruptRecord as error:
         raise CorruptHandle(error.what, fix=error.fix) from error
     except (ValueError, KeyError, TypeError, binascii.Error) as error:
         raise CorruptHandle(f"handle {record.key!r} does not decode: {error}") from error
+
+
+def _checksum(payload: bytes) -> str:
+    return hashlib.sha256(payload).hexdigest()

@@ -67,7 +67,7 @@ class QueryTakeover:
     def begin(self) -> Begun:
         """Raises Corrupt..., InputsGone, StorageError, StoreUnavailable, TermLost: nothing is run."""
         own = str(RunName.new(self._query, epoch=self._term.epoch, member=self._term.holder))
-        newest = self._checkpoints.newest()
+        newest = self._checkpoints.newest(self._term)
         if newest is None:
             return Begun(own)
         inputs, gone = self._look_for_inputs(newest)

@@ -5,6 +5,8 @@ What is broken is loud (FLINK-5940, 22502).
 
 from __future__ import annotations
 
+import base64
+import json
 import threading
 from pathlib import Path
 
@@ -116,6 +118,8 @@ BROKEN = [
     b'{"v":1,"uid":"u","epoch":"1","inline":""}',
     b'{"v":1,"uid":"u","epoch":1,"inline":"***"}',
     b'{"v":1,"uid":"u","epoch":1,"inline":7}',
+    b'{"v":1,"uid":"u","epoch":1,"inline":"","sha256":"00"}',
+    b'{"v":1,"uid":"u","epoch":1,"inline":"","sha256":null}',
     b'{"v":1,"uid":"u","epoch":1,"inline":"","blob":{"address":"a","size":1,"sha256":""}}',
     b'{"v":1,"uid":"u","epoch":1,"blob":"a"}',
     b'{"v":1,"uid":"u","epoch":1,"blob":{"address":"a"}}',
@@ -178,3 +182,28 @@ def test_an_unreadable_storage_is_an_error_not_an_absence(lab: Lab, monkeypatch:
         leader.handles.get("x")
     with pytest.raises(StorageError):
         leader.handles.get_all()
+
+
+def test_an_inline_payload_that_is_not_the_one_that_was_written_is_loud(lab: Lab) -> None:
+    leader = lab.member("a")
+    handle = leader.handles.add(leader.lead(), "x", b'{"logOffset":3}')
+    record = lab.truth.read(SCOPE, handle.key)
+    assert record is not None
+    changed = record.value.replace(base64.b64encode(b'{"logOffset":3}'), base64.b64encode(b'{"logOffset":5}'))
+    assert changed != record.value
+    lab.truth.commit(SCOPE, guards=(), writes=[Put(handle.key, changed, replaces=record.version)])
+    for read in (leader.handles.list, lambda: leader.handles.get("x"), leader.handles.get_all):
+        with pytest.raises(CorruptHandle, match="'things/x' does not decode: its payload of 15 bytes has a checksum"):
+            read()
+
+
+def test_an_inline_payload_of_an_earlier_version_is_read(lab: Lab) -> None:
+    """It names no checksum."""
+    leader = lab.member("a")
+    handle = leader.handles.add(leader.lead(), "x", b"one")
+    record = lab.truth.read(SCOPE, handle.key)
+    assert record is not None
+    fields = json.loads(record.value)
+    del fields["sha256"]
+    lab.truth.commit(SCOPE, guards=(), writes=[Put(handle.key, json.dumps(fields).encode(), replaces=record.version)])
+    assert leader.handles.get("x") == b"one"
