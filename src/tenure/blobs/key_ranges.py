@@ -1,14 +1,16 @@
-"""Cuts what is behind a key into ranges of keys, so that a single large folder in S3 is listed by several at once.
+"""Cuts what is behind a key into ranges of keys, so that what is below a folder in S3 is listed by several at once.
 
 Nobody tells how many keys there are between two, but the first one behind any path can be asked for. So it is asked
-where paths differ: for the first one with another sign at a place, and so on, from the first place to the last one at
-which those that were seen differed, since all that shares more than that is small. Numbers, hexadecimal digits and
-UUIDs are cut about evenly so; a range that turns out to be large is cut again by whoever lists it.
+where the last key that was seen could go on otherwise: for the first one with another sign at a place, from the place
+at which the last page's keys differ (what shares more than that is small) to the beginning; then, from the beginning,
+for those with further signs. Numbers, hexadecimal digits, UUIDs and folders are cut about evenly so; a range that turns
+out to be large is cut again by whoever lists it.
 
 Promise: a range ends with a key that was there, which it has, and behind which the next one begins; so each key comes
-once, as long as that key stays. When it goes meanwhile, the range ends with the first key that is behind it in both
-orders that servers have, by bytes and by the names of folders; no key is missing, and one that these orders put in
-different places may come twice. From a server with neither order nothing is cut.
+once, as long as that key stays. That takes cuts in the server's order. Servers have one of two, by bytes and by the
+names of folders, and of two cuts each is behind the one before in both; from a server that has not shown that it has
+one of them nothing is cut. When a range's last key goes meanwhile, it ends with the first key that is behind it in
+both orders: no key is missing, and one that they put in different places may come twice.
 """
 
 from __future__ import annotations
@@ -26,10 +28,15 @@ PIECES: Final = 16
 """Into so many, or a few more, what is left of a piece is divided at once."""
 
 
-def ranges(objects: Objects, piece: Rest, *, first: str, last: str) -> Iterator[Rest]:
-    """What is left of a piece behind the path `last`, as pieces. `first`: the first one that was seen with it."""
-    cuts = _cuts(objects, piece, first, last)
-    for after, until in pairwise([last, *cuts, piece.until]):
+def ranges(objects: Objects, piece: Rest, *, page: Page) -> Iterator[Rest]:
+    """What is left of a piece behind the last key of a page, as pieces."""
+    seen = [path for path, _ in page]
+    cuts = _cuts(objects, piece, seen[0], seen[-1]) if _is_order_known(seen) else ()
+    ends = [seen[-1]]
+    for path in cuts:
+        if _is_behind(path, ends[-1]) and (not piece.until or _is_behind(piece.until, path)):
+            ends.append(path)
+    for after, until in pairwise([*ends, piece.until]):
         yield Rest(piece.folder, after, until)
 
 
@@ -44,39 +51,48 @@ def up_to(page: Page, until: str) -> tuple[Page, bool]:
     return page, False
 
 
+def _is_order_known(paths: Sequence[str]) -> bool:
+    """Whether paths that follow one another can only come from a server with one of the two orders: which of `a` and
+    `a/b`, or of `a-b` and `a/b`, comes first tells nothing, as orders differ there; signs of names tell."""
+    ups: list[bool] = []
+    for one, other in pairwise(paths):
+        place = _shared(one, other)
+        signs = one[place : place + 1], other[place : place + 1]
+        if "" not in signs and "/" not in signs:
+            ups.append(signs[0] < signs[1])
+    return bool(ups) and all(ups)
+
+
 def _cuts(objects: Objects, piece: Rest, first: str, last: str) -> Sequence[str]:
-    """Keys behind the path `last`, in their order."""
-    if not _is_behind(last, first):
-        return ()
+    """Keys behind the path `last`, in their order. `first`: another one, from about a page before it."""
     start = len(piece.folder) + 1 if piece.folder else 0
-    known = _shared(last, piece.until) if piece.until else 0  # all that is between them begins with that
-    places = range(max(start, known), _shared(first, last) + 1)
+    if piece.until:
+        start = max(start, _shared(last, piece.until))  # all that is between them begins with that
+    others: dict[int, str] = {}
+    place = min(_shared(first, last), len(last) - 1)
+    while place >= start and (path := _beyond(objects, piece, last, place)):
+        place = min(place, _shared(path, last))  # at those between, nothing has a sign behind
+        if place >= start:
+            others[place] = path
+        place -= 1
 
-    def ask(some: range) -> dict[int, list[str]]:
-        return {place: _with_another_sign(objects, piece, last, place) for place in some}
+    def with_further(place: int) -> list[str]:
+        paths = [others[place]]
+        while len(paths) < PIECES and (path := _beyond(objects, piece, paths[-1], place)):
+            if not path.startswith(last[:place]):
+                break
+            paths.append(path)
+        return paths
 
-    asked = [begin(partial(ask, places[number::AT_ONCE])) for number in range(min(AT_ONCE, len(places)))]
-    found = {place: keys for one in asked for place, keys in one.result().items()}
-    cuts: list[str] = []
-    for place in places:  # the ranges of the first places are the large ones, and the last ones in order
-        if len(cuts) < PIECES:
-            cuts = [*found[place], *cuts]
-    return cuts
+    large = list(others)[-AT_ONCE:]  # the ranges of the first places
+    asked = [begin(partial(with_further, place)) for place in large]
+    return [path for one in asked for path in one.result()][-PIECES:]
 
 
-def _with_another_sign(objects: Objects, piece: Rest, last: str, place: int) -> list[str]:
-    """The first keys that are like the path `last` before a place, and have a sign behind its own there."""
-    stem, sign = last[:place], last[place]
-    found: list[str] = []
-    while len(found) < PIECES and (sign := _next(sign)):
-        path = objects.next_path(piece.folder, after=stem + sign)
-        if not path.startswith(stem) or path[place : place + 1] < sign:
-            break
-        if not _is_behind(path, found[-1] if found else last) or (piece.until and not _is_behind(piece.until, path)):
-            break
-        found.append(path)
-        sign = path[place]
-    return found
+def _beyond(objects: Objects, piece: Rest, path: str, place: int) -> str:
+    """The first key behind all that are like a path up to a place, which they have as well; empty: none is known."""
+    sign = _next(path[place : place + 1])
+    return objects.next_path(piece.folder, after=path[:place] + sign) if sign else ""
 
 
 def _is_behind(path: str, other: str) -> bool:
@@ -86,12 +102,12 @@ def _is_behind(path: str, other: str) -> bool:
 
 def _shared(one: str, other: str) -> int:
     """How many signs both begin with."""
-    return next((number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
+    signs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (a, b) in signs if a != b), min(len(one), len(other)))
 
 
 def _next(sign: str) -> str:
     """The sign behind another one in a name; empty: there is none."""
-    number = ord(sign) + 1
-    if chr(number) == "/":
-        number += 1
-    return chr(number) if number < 0xD800 else ""  # behind are the surrogates, which are no signs
+    if not "" < sign < "\ud7ff":  # behind are the surrogates, which are no signs
+        return ""
+    return "0" if sign == "." else chr(ord(sign) + 1)

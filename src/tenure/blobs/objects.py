@@ -41,9 +41,15 @@ class Objects:
 
     def paged(self, folder: str, *, after: str = "") -> Iterator[tuple[Page, bool]]:
         """The same, and of each page whether another one follows."""
+        prefix = self._of(folder)
         start = {"StartAfter": f"{self._prefix}{after}"} if after else {}
-        for found, page in self._ask(folder, start):
-            yield found, bool(page.get("IsTruncated"))
+        while True:
+            keys, page = self._listings.ask(Bucket=self._bucket, Prefix=prefix, MaxKeys=AT_ONCE, **start)
+            more = bool(page.get("IsTruncated"))
+            yield [(key.removeprefix(self._prefix), size) for key, size in keys], more
+            if not more:
+                return
+            start = {"ContinuationToken": page["NextContinuationToken"]}  # a page may have nothing in it
 
     def next_path(self, folder: str, *, after: str) -> str:
         """The first one below a folder that comes behind a path, which need not be there; empty: there is none, or the
@@ -53,20 +59,6 @@ class Objects:
         start = f"{self._prefix}{after}"
         keys, _ = self._listings.ask(Bucket=self._bucket, Prefix=self._of(folder), MaxKeys=1, StartAfter=start)
         return keys[0][0].removeprefix(self._prefix) if keys else ""
-
-    def directly_in(self, folder: str) -> Iterator[tuple[Page, Sequence[str]]]:
-        """The objects directly in a folder, and the folders there, as paths, a page at a time."""
-        for found, page in self._ask(folder, {}, Delimiter="/"):
-            yield found, [one["Prefix"].removeprefix(self._prefix)[:-1] for one in page.get("CommonPrefixes", ())]
-
-    def _ask(self, folder: str, start: Mapping[str, str], **more: str) -> Iterator[tuple[Page, Mapping[str, Any]]]:
-        prefix = self._of(folder)
-        while True:
-            keys, page = self._listings.ask(Bucket=self._bucket, Prefix=prefix, MaxKeys=AT_ONCE, **start, **more)
-            yield [(key.removeprefix(self._prefix), size) for key, size in keys], page
-            if not page.get("IsTruncated"):
-                return
-            start = {"ContinuationToken": page["NextContinuationToken"]}  # a page may have nothing in it
 
     def _of(self, folder: str) -> str:
         """What all keys below a folder begin with; empty: the root."""

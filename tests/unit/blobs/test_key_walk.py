@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tenure.blobs import key_ranges, key_walk
+from tenure.blobs import key_ranges
 from tenure.blobs.key_walk import walk_keys
 from tenure.blobs.pieces import Rest
 
@@ -59,18 +59,6 @@ class Server:
         self.asked.append(folder)
         return next((key for key in self._below(folder) if self.order(key) > self.order(after)), "")
 
-    def directly_in(self, folder: str) -> Iterator[tuple[list[tuple[str, int]], list[str]]]:
-        prefix = f"{folder}/" if folder else ""
-        parts = [key.removeprefix(prefix).partition("/") for key in self._below(folder)]
-        names = list(dict.fromkeys(f"{name}{below}" for name, below, _ in parts))
-        for first in range(0, max(len(names), 1), self.page):
-            self.asked.append(folder)
-            some = [f"{prefix}{name}" for name in names[first : first + self.page]]
-            yield (
-                [(path, 1) for path in some if not path.endswith("/")],
-                [one[:-1] for one in some if one.endswith("/")],
-            )
-
     def _below(self, folder: str) -> list[str]:
         return [key for key in self.keys if key not in self.gone and (not folder or key.startswith(f"{folder}/"))]
 
@@ -88,28 +76,34 @@ def rounds(server: Any, folder: str, *, budget: int) -> tuple[list[str], list[in
     return found, left
 
 
-@contextmanager
-def pieces(number: int) -> Iterator[None]:
-    with patch.object(key_walk, "PIECES", number), patch.object(key_ranges, "PIECES", number):
-        yield
-
-
-_NAMES = st.sampled_from(["a", "b", "a-b", "a.b", "z", "0", "é", ""])
+_NAMES = st.sampled_from(["a", "b", "a-b", "a.b", "a0", "z", "0", "é", ""])
 _PATHS = st.lists(_NAMES, min_size=1, max_size=4).map("/".join).filter(lambda path: path[:1] not in {"", "/"})
-_KEYS = st.lists(_PATHS, max_size=40, unique=True)
 
 
+@st.composite
+def _trees(draw: st.DrawFn) -> list[str]:
+    """Keys, and of some of them the folders that they are in as keys, too."""
+    keys = draw(st.lists(_PATHS, max_size=40, unique=True))
+    above = dict.fromkeys(str(folder) for key in keys for folder in PurePosixPath(key.strip("/")).parents)
+    folders = [folder for folder in above if folder != "."]
+    both = draw(st.lists(st.sampled_from(folders), unique=True)) if folders else []
+    return list(dict.fromkeys([*keys, *both]))
+
+
+@example(["a", "a/a", "a-b", "b/a", "a/a-b", "a/a/a", "b/a/a"], backwards, 1, "", 16)
+@example(["a", "a/a", "b", "a-b", "a/a-b", "b/a", "a/a/a"], backwards, 1, "", 16)
+@example(["b/c", "b/b", "b/a", "a", "a/a", "a/a/a", "a-b"], backwards, 4, "", 16)
 @given(
-    _KEYS,
+    _trees(),
     st.sampled_from([by_bytes, by_folders, backwards]),
     st.integers(1, 12),
     st.sampled_from(["", "t", "t/u"]),
-    st.tuples(st.sampled_from([1, 2, 16]), st.sampled_from([0, 2])),
+    st.sampled_from([1, 2, 16]),
 )
-def test_each_key_comes_once(names: list[str], order: Order, budget: int, folder: str, how: tuple[int, int]) -> None:
+def test_each_key_comes_once(names: list[str], order: Order, budget: int, folder: str, pieces: int) -> None:
     keys = [f"{folder}/{name}" if folder else name for name in names]
     server = Server([*keys, "other/x", "t.x"] if folder else keys, order)
-    with pieces(how[0]), patch.object(key_walk, "_WORTH", how[1]):
+    with patch.object(key_ranges, "PIECES", pieces):
         found, _ = rounds(server, folder, budget=budget)
     assert sorted(found) == sorted(keys)
 
@@ -119,16 +113,7 @@ def test_a_skewed_tree_is_divided_below_its_large_folder() -> None:
     keys += ["runs/q/big/state/last", "runs/q/big/last", "runs/q/small/0", "runs/r/0"]
     found, left = rounds(Server(keys), "runs", budget=30)
     assert sorted(found) == sorted(keys)
-    assert left[0] == 8, "the rest of the second part in two ranges, four more parts, and the two small ones"
-
-
-@pytest.mark.parametrize("order", [by_bytes, by_folders, backwards])
-def test_small_folders_of_several_pieces_come_once(order: Order) -> None:
-    keys = [f"runs/{name}/{number}" for name in "abcdefghijklmnopqrst" for number in range(2)]
-    with pieces(2), patch.object(key_walk, "_WORTH", 1):
-        found, left = rounds(Server(keys, order), "runs", budget=6)
-    assert sorted(found) == sorted(keys)
-    assert left[0] > 2, "there are several"
+    assert left[0] == 9, "the rest of the second part in two ranges, four more parts, and the three small ones"
 
 
 @pytest.mark.parametrize(("place", "times"), [("000", 4), ("500", 2), ("999", 2)])
@@ -141,14 +126,6 @@ def test_small_folders_are_not_listed_one_by_one_wherever_a_large_one_is(place: 
     assert sorted(found) == sorted(keys)
     assert max(left) > 4, "it is divided"
     assert len(server.asked) < times * len(keys) / 100
-
-
-@pytest.mark.parametrize(("names", "found"), [(("a", "b"), []), (("a", "c", "d"), [("runs/c/0", 1)])])
-def test_folders_that_are_gone_meanwhile_are_nothing(names: tuple[str, ...], found: list[tuple[str, int]]) -> None:
-    server: Any = Server(["runs/c/0"])
-    told = list(walk_keys(server, Rest("runs", among=names), budget=9))
-    assert [key for page in told if not isinstance(page, Rest) for key in page] == found
-    assert not any(isinstance(one, Rest) for one in told)
 
 
 def test_what_follows_folders_with_next_to_nothing_is_divided() -> None:

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER: Final = "listing"
-_REST: Final = pa.schema(
-    [("folder", pa.string()), ("after", pa.string()), ("until", pa.string()), ("among", pa.list_(pa.string()))]
-)
+_REST: Final = pa.schema([("folder", pa.string()), ("after", pa.string()), ("until", pa.string())])
 _FIRST: Final = 10
 """The first round of tasks, in which little is known to be divided, has a budget that is so many times smaller."""
 
@@ -165,7 +163,7 @@ def _list(url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part
     """What a task does: list its folders; return the parts that it wrote, and those of the folders that are left."""
     plan = Plan(url)
     pieces = [
-        Rest(row["folder"], row["after"], row["until"], tuple(row["among"]))
+        Rest(row["folder"], row["after"], row["until"])
         for one in slices
         for row in plan.read(FOLDER, one.part).slice(one.first, one.rows).to_pylist()
     ]
