@@ -68,7 +68,7 @@ def scene(lab: Lab) -> Scene:
 
 UNDER_A_TERM: dict[str, Callable[[Scene], object]] = {
     "plan": lambda scene: scene.checkpoints().plan(scene.term, Checkpoint("q", "id", 1, "offsets", "run", 1, "now")),
-    "close": lambda scene: scene.checkpoints().close(scene.term, 0, run_directory="run"),
+    "retake": lambda scene: scene.checkpoints().retake(scene.term, run_directory="run"),
     "remove": lambda scene: scene.leader.handles.remove(scene.term, "000000000000"),
     "result": lambda scene: scene.results().read(scene.term),
 }

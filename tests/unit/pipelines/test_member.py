@@ -226,9 +226,9 @@ def test_one_look_that_fails_costs_a_standby_neither_its_session_nor_its_mirrors
 
     def lead(term: Term) -> Ended:
         thread.start()
-        wait_until(lambda: ready(scene) == ["ben"], timedelta(seconds=120))
+        wait_until(lambda: ready(scene) == ["ben"])
         script = faulty.be_unavailable(when=lambda call: call.operation == what, times=2)
-        wait_until(lambda: script.fired == 2, timedelta(seconds=120))
+        wait_until(lambda: script.fired == 2)
         return Ended.IDLE
 
     thread = threading.Thread(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -187,6 +188,27 @@ def test_a_store_that_is_away_is_waited_for(scene: Scene) -> None:
     scene.wait(Lag(0, 0))
     assert len(scene.told) == 1
     assert scene.folders() == folders, "what it had got is as good as before"
+
+
+def test_a_takeover_does_not_wait_for_a_store_that_is_away(scene: Scene) -> None:
+    """It is asked again for some seconds, by the mirror's thread."""
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    asked, answered = threading.Event(), threading.Event()
+
+    def asks() -> Checkpoint:
+        asked.set()
+        assert answered.wait(120)
+        raise StoreUnavailable("the store is away")
+
+    scene.ask = asks
+    assert asked.wait(120)
+    try:
+        assert scene.mirrors.take("rows", source=OLD, epoch=4) is not None
+    finally:
+        answered.set()
+    scene.mirrors._thread.join(120)
+    assert scene.told == [], "nobody mirrors any more"
 
 
 def test_an_error_of_a_storages_client_is_an_error_like_others(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
