@@ -9,6 +9,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tenure.testing.members import pause_process
@@ -30,6 +31,7 @@ scene.ready(lead=sys.argv[3]).lead(scene.term(), stop=threading.Event(), finish=
 def test_the_driver_and_all_that_it_started_end_with_their_agent(tmp_path: Path, number: int, lead: str) -> None:
     root = Path(__file__).parents[2]
     agent = subprocess.Popen([sys.executable, "-c", AGENT, str(root), str(tmp_path), lead])
+    processes: list[psutil.Process] = []
     try:
         processes = Scene(tmp_path).processes()
         os.kill(agent.pid, number)
@@ -39,7 +41,8 @@ def test_the_driver_and_all_that_it_started_end_with_their_agent(tmp_path: Path,
     finally:
         agent.kill()
         agent.wait()
-        processes[2].kill()
+        for workers in processes[2:]:
+            workers.kill()
 
 
 ASLEEP = """
@@ -59,6 +62,7 @@ def test_a_pause_of_the_whole_machine_is_not_the_drivers_silence(tmp_path: Path)
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", ASLEEP, str(root), str(tmp_path)]
     agent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    started: list[psutil.Process] = []
     try:
         driver, *started = Scene(tmp_path).processes()
         pause_process(agent.pid)
