@@ -27,7 +27,7 @@ from tenure.events import Events, Subscriber
 from tenure.housekeeping import scope_cleaner, scope_sweeper
 from tenure.pipelines.child import become_child
 from tenure.pipelines.link import Begin, Link
-from tenure.pipelines.loading import load_pipeline
+from tenure.pipelines.loading import fingerprint_of, load_pipeline
 from tenure.pipelines.serving import Pipeline, Served, Work
 from tenure.pipelines.submit import importable
 from tenure.settings import Settings
@@ -45,6 +45,7 @@ def load(
     submit = submit_of(settings)
     sys.path[:0] = importable(submit.python_files)
     pipeline = load_pipeline(begin.pipeline_file)
+    file = fingerprint_of(begin.pipeline_file)
 
     def work(scope: Scope, agent: Events) -> Work:
         try:
@@ -86,7 +87,7 @@ def load(
             on_close=store.close,
         )
 
-    return Pipeline(name=pipeline.name, work=work)
+    return Pipeline(name=pipeline.name, file=file, work=work)
 
 
 def serve(link: Link, *, load: Callable[[Begin], Pipeline], clock: Clock) -> int:

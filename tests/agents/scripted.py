@@ -99,7 +99,7 @@ class Work:
                 return Pulse({"rows": None}, lag)
             case "moving":
                 return Pulse({"rows": str(time.monotonic())}, lag)
-        return Pulse({}, lag)
+        return Pulse({}, lag, self._words.get("trouble"))
 
     def close(self) -> None: ...
 
@@ -110,7 +110,9 @@ def load(begin: Begin) -> Pipeline:
             raise PipelineFileError("pipeline file 'x.py' is not there", fix="give the path of a Python file")
         case "crash":
             raise ZeroDivisionError
-    return Pipeline("rows", lambda scope, events: Work({"scope": Scope(scope), **begin.settings}, events))
+    return Pipeline(
+        "rows", lambda scope, events: Work({"scope": Scope(scope), **begin.settings}, events), file="0123456789ab"
+    )
 
 
 def main() -> None:

@@ -122,6 +122,14 @@ def test_what_its_mirrors_miss_is_known_here(scene: Scene) -> None:
     assert wait_until(lambda: driver.lag) == Lag(2, 70)
 
 
+def test_why_it_cannot_rehearse_and_which_file_it_runs_are_known_here(scene: Scene) -> None:
+    driver = scene.driver(trouble="query 'rows' was not rehearsed: no luck")
+    assert (driver.file, driver.trouble) == ("", "")
+    assert driver.prepare(scope="rows", stop=scene.stop)
+    assert driver.file == "0123456789ab"
+    assert wait_until(lambda: driver.trouble) == "query 'rows' was not rehearsed: no luck"
+
+
 def test_a_driver_that_dies_while_it_stands_by_is_gone(scene: Scene) -> None:
     driver = scene.ready()
     processes = scene.processes()

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -25,11 +26,13 @@ SCOPE, CLOCK, TTL = Scope("rows"), SystemClock(), timedelta(seconds=20)
 class Actor:
     """A member that has no driver: it leads and hands over as it is asked, on a thread."""
 
-    def __init__(self, place: Place, name: str, *, obeys: bool = True, nofailover: bool = False) -> None:
+    def __init__(self, place: Place, name: str, *, obeys: bool = True, nofailover: bool = False, **said: Any) -> None:
+        """`said`: what it announces besides."""
         self.name = name
         self._store = SqliteStore(place.store)
         self._election = Election(self._store, SCOPE, member=name, clock=CLOCK)
         self._obeys = obeys
+        self._said = said
         self._nofailover = nofailover
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -49,6 +52,8 @@ class Actor:
                 self._election.join(keeper, host="here", pid=7, nofailover=self._nofailover)
                 if self._nofailover:
                     self._election.announce(keeper, State.READY, lag=Lag(3, 1_234_567))
+                elif self._said:
+                    self._election.announce(keeper, **self._said)
                 term = self._election.campaign(keeper, stop=self._stop)
                 if term is not None:
                     self._lead(term)
@@ -93,6 +98,24 @@ def test_list_shows_who_leads_and_who_could(pair: Place) -> None:
     assert "nofailover" in table
     assert "3 batches, 1.2 MB" in table
     assert [row["lag"] for row in pair.look("list")] == [None, None, {"batches": 3, "bytes": 1_234_567}]
+
+
+def test_list_shows_whose_rehearsals_fail_and_who_runs_another_file(place: Place) -> None:
+    place.make_store()
+    trouble = "query 'copy' was not rehearsed: no luck"
+    with Actor(place, "anna", state=State.READY, file="f1"), contextlib.ExitStack() as rest:
+        wait_until(lambda: place.look("status")["leader"] == "anna")
+        rest.enter_context(Actor(place, "ben", state=State.FAILING, file="f2", trouble=trouble))
+        rest.enter_context(Actor(place, "carl", state=State.READY, file="f1"))
+        wait_until(lambda: [row["file"] for row in place.look("list")] == ["f1", "f2", "f1"])
+        rows = {row["member"]: (row["state"], row["trouble"], row["other_file"]) for row in place.look("list")}
+        told = verb(place, "list").out.splitlines()
+    assert rows == {
+        "anna": ("ready", None, False),
+        "ben": ("failing", trouble, True),
+        "carl": ("ready", None, False),
+    }
+    assert told[-2:] == [f"ben: {trouble}", "ben: its pipeline file (f2) is not that of the leader"]
 
 
 def test_a_switchover_waits_for_the_new_leader(pair: Place) -> None:

@@ -116,9 +116,11 @@ def test_what_cannot_be_read_is_told_once_and_tried_again(scene: Scene, monkeypa
     (failed,) = scene.of(RehearsalFailed)
     assert isinstance(failed, RehearsalFailed)
     assert "is missing" in failed.why
+    assert rehearsals.trouble == f"query 'hours' was not rehearsed: {failed.why}"
     assert scene.of(StandbyWarm) == []
     runs.rename(scene.folder / "storage" / "runs")
     wait_until(lambda: scene.of(StandbyWarm), what="a warm standby")
+    assert rehearsals.trouble is None
     rehearsals.join(timeout_s=NEVER_S)
 
 

@@ -17,7 +17,7 @@ from rich import filesize
 from tenure.cli.options import OutputOption, ScopeOption, StoreOption, open_scope
 from tenure.cli.output import Output, show, warn
 from tenure.clock import SystemClock
-from tenure.coordination.candidates import MEMBERS, Candidate
+from tenure.coordination.candidates import MEMBERS, Candidate, State
 from tenure.coordination.election import View, observe
 from tenure.coordination.orders import Orders, Requested
 from tenure.coordination.reading import read_again, wait_for_change
@@ -121,6 +121,11 @@ def show_members(found: Snapshot) -> None:
         title=f"{found.scope} on {found.store}: {', '.join(notes)}",
         columns=("member", "role", "state", "epoch", "lag", "priority", "tags", "host", "pid", "since"),
     )
+    for row in _rows(found):
+        if row["state"] == State.FAILING.value:
+            _say(f"{row['member']}: {row['trouble']}")
+        if row["other_file"]:
+            _say(f"{row['member']}: its pipeline file ({row['file']}) is not that of the leader")
     warn_of_skipped(found)
 
 
@@ -138,9 +143,10 @@ def _lag(one: Candidate) -> str | None:
 
 def _rows(found: Snapshot) -> list[dict[str, object]]:
     rows = []
+    led = next((one.file for one in found.members if one.member == found.leader), "")
     for one in found.members:
         row = {**asdict(one), "state": one.state.value, "tags": "nofailover" if one.nofailover else None}
-        rows.append({**row, "trouble": None})
+        rows.append({**row, "trouble": one.trouble or None})
     for skipped in found.unread:
         if skipped.key.startswith(f"{MEMBERS}/"):
             empty = dict.fromkeys([*(field.name for field in fields(Candidate)), "tags"])
@@ -149,6 +155,7 @@ def _rows(found: Snapshot) -> list[dict[str, object]]:
     for row in rows:
         leads = row["member"] == found.leader
         row |= {"role": "leader" if leads else "standby", "epoch": found.epoch if leads else None}
+        row["other_file"] = bool(led and row["file"]) and row["file"] != led
     return rows
 
 

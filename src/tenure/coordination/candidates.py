@@ -1,8 +1,9 @@
 """Pure: which of the live members may take an empty office. No I/O, no clock.
 
-A member that is ready may. Of those that are, the ones with the highest priority go first, warm before cold; one
-that is tagged `nofailover` never does. A request for a switchover names its member, and is for one epoch: that of the
-term that it ends. While the scope is paused, nobody may. All members read the same records, so they agree.
+A member that is ready may. Of those that are, the ones with the highest priority go first, warm before cold, and those
+whose rehearsals fail last of all; one that is tagged `nofailover` never does. A request for a switchover names its
+member, and is for one epoch: that of the term that it ends. While the scope is paused, nobody may. All members read the
+same records, so they agree.
 
 A record of a member or of a request that does not decode is skipped: that member is not elected, and nobody does what
 was asked. It is one member's or one operator's, and keeps nobody else from the office. `unread_in` names such records.
@@ -33,7 +34,7 @@ PAUSED = Key("paused")
 RESTARTS = Key("restarts")
 """Under it one record for each member whose driver an operator wants to be replaced."""
 
-_OPTIONAL: Mapping[str, type] = {"priority": int, "nofailover": bool}
+_OPTIONAL: Mapping[str, type] = {"priority": int, "nofailover": bool, "file": str, "trouble": str}
 """Fields of a member's record that need not be there."""
 
 
@@ -42,6 +43,8 @@ class State(StrEnum):
 
     STARTING = "starting"
     """Its driver is not up: it cannot lead."""
+    FAILING = "failing"
+    """It could lead; a rehearsal of its has failed, and none has succeeded since."""
     READY = "ready"
     """It could lead, and its first batch would be slow."""
     WARM = "warm"
@@ -72,16 +75,20 @@ class Candidate:
     nofailover: bool = False
     lag: Lag | None = None
     """None: it mirrors nothing."""
+    file: str = ""
+    """The fingerprint of the pipeline file that its driver has loaded; empty: none yet."""
+    trouble: str = ""
+    """Why it is failing."""
 
     @property
     def ready(self) -> bool:
         """Whether it contends."""
-        return self.state in (State.READY, State.WARM) and not self.nofailover
+        return self.state in (State.FAILING, State.READY, State.WARM) and not self.nofailover
 
     @property
-    def rank(self) -> tuple[int, bool]:
+    def rank(self) -> tuple[bool, int, bool]:
         """The higher one goes first."""
-        return (self.priority, self.state is State.WARM)
+        return (self.state is not State.FAILING, self.priority, self.state is State.WARM)
 
     def encode(self, *, uid: str) -> bytes:
         """The bytes of its record."""
@@ -94,6 +101,8 @@ class Candidate:
                 "priority": self.priority,
                 "nofailover": self.nofailover,
                 "lag": None if self.lag is None else asdict(self.lag),
+                "file": self.file,
+                "trouble": self.trouble,
                 "uid": uid,
             }
         )

@@ -52,6 +52,9 @@ WAKE_UP = timedelta(seconds=1)
 
 _LAG_S = 5.0
 
+_TROUBLE_MOST = 300
+"""Characters of what is wrong with a member."""
+
 
 class Flag(Protocol):
     """Something that may be set at any time. A `threading.Event` is one."""
@@ -104,18 +107,21 @@ class Election:
         who = Candidate(self._member, host, pid, self._now(), state, priority, nofailover)
         self._announced = (who, self._put_member(keeper, who, replaces=None))
 
-    def announce(self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None) -> None:
-        """Say what the member is doing now. It takes part in the election while it is READY or WARM. `lag` is for
-        people: a change of it alone is said every `_LAG_S` at most.
+    def announce(
+        self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None, file: str = "", trouble: str = ""
+    ) -> None:
+        """Say what the member is doing now. It takes part in the election while it is FAILING, READY or WARM. `lag`
+        is for people: a change of it alone is said every `_LAG_S` at most. `file`, `trouble`: as `Candidate` has them.
 
         Raises SessionEnded, StoreUnavailable, OutcomeUnknown.
         """
         assert self._announced is not None, "join first"
         who, version = self._announced
         now_s = self._clock.monotonic_s()
-        if who.state is state and (who.lag == lag or now_s - self._announced_s < _LAG_S):
+        said = replace(who, state=state, file=file, trouble=trouble[:_TROUBLE_MOST])
+        if said == who and (who.lag == lag or now_s - self._announced_s < _LAG_S):
             return
-        who, self._announced_s = replace(who, state=state, lag=lag), now_s
+        who, self._announced_s = replace(said, lag=lag), now_s
         try:
             self._announced = (who, self._put_member(keeper, who, replaces=version))
         except GuardFailed as gone:

@@ -23,21 +23,16 @@ from tenure.pipelines.link import (
     Begin,
     Close,
     Failed,
-    Finish,
-    Lead,
-    Link,
     Loaded,
-    Lost,
     Over,
     Prepare,
     Prepared,
     Pulse,
-    Renewed,
     StandBy,
-    Stop,
     Told,
     Word,
 )
+from tenure.pipelines.said import Said
 
 _ASLEEP_S = 2.0
 """Whoever looks at a driver does so at least every second; a longer pause is one of the whole process."""
@@ -73,6 +68,7 @@ class DriverProcess:
         self._told = told
         self._running: _Running | None = None  # None: not started
         self._name: str | None = None  # None: not loaded yet
+        self._file = ""
 
     def load(self) -> str:
         """Start the process and let it load the pipeline; return the pipeline's name.
@@ -85,7 +81,7 @@ class DriverProcess:
         if self._name is None:
             word = self._answer(self._running, stop=threading.Event())
             assert isinstance(word, Loaded)
-            self._name = word.name
+            self._name, self._file = word.name, word.file
         return self._name
 
     @property
@@ -129,6 +125,16 @@ class DriverProcess:
         """How far its mirrors were behind a second ago; None: it mirrors nothing."""
         return None if self._running is None else self._running.lag
 
+    @property
+    def trouble(self) -> str:
+        """Why its rehearsals did not succeed, a second ago; empty: they did, or there are none."""
+        return "" if self._running is None else self._running.trouble
+
+    @property
+    def file(self) -> str:
+        """The fingerprint of the pipeline file that it has loaded; empty: none yet."""
+        return self._file
+
     def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
         """Let it lead until the term is lost, `stop` is set, or the queries end. Once `finish` is set, they end their
         batches, however long those take.
@@ -148,7 +154,7 @@ class DriverProcess:
         running = self._running
         assert running is not None
         running.progress.clear()
-        said = _Said(running.child.link, term, cleans=cleans)
+        said = Said(running.child.link, term, cleans=cleans)
         patience_end_s: float | None = None  # None: it need not stop yet
         while True:
             word = running.next(timeout_s=_LOOK_S)
@@ -212,36 +218,6 @@ class DriverProcess:
         return None
 
 
-class _Said:
-    """What a driver was told of one leadership: each thing once, each new deadline."""
-
-    def __init__(self, link: Link, term: Term, *, cleans: bool) -> None:
-        self._link = link
-        self._term = term
-        self._until_s = term.liveness.until_s
-        self._words: set[type[Word]] = set()
-        link.send(Lead(term.to_json(), self._until_s, cleans))
-
-    def say(self, *, stop: bool, finish: bool) -> bool:
-        """Tell what is new; return whether the driver must stop its queries now."""
-        if self._term.lost:
-            self._once(Lost(self._term.liveness.why or "it is over"))
-            return True
-        if self._term.liveness.until_s != self._until_s:
-            self._until_s = self._term.liveness.until_s
-            self._link.send(Renewed(self._until_s))
-        if stop:
-            self._once(Stop())
-        elif finish:
-            self._once(Finish())
-        return stop
-
-    def _once(self, word: Word) -> None:
-        if type(word) not in self._words:
-            self._words.add(type(word))
-            self._link.send(word)
-
-
 class _Running:
     """One process of the driver, its words, and two threads that end with it: one reads, one waits for the end."""
 
@@ -250,6 +226,7 @@ class _Running:
         self.prepared = False
         self.warm = False
         self.lag: Lag | None = None
+        self.trouble = ""
         self.limits_s: dict[str, float] = {}
         self.progress: dict[str, tuple[str | None, float]] = {}
         """For each query its last mark, and when it changed. Written by the reading thread."""
@@ -319,7 +296,7 @@ class _Running:
                 self._heard_s = now_s
             match word:
                 case Pulse():
-                    self.lag = None if word.lag is None else Lag(**word.lag)
+                    self.lag, self.trouble = None if word.lag is None else Lag(**word.lag), word.trouble or ""
                     for query, mark in word.marks.items():
                         if self.progress.get(query, (None, 0.0))[0] != mark or mark is None:
                             self.progress[query] = (mark, now_s)

@@ -89,9 +89,10 @@ class Close(Word):
 
 @dataclass(frozen=True, slots=True)
 class Loaded(Word):
-    """The pipeline's file was loaded; `name` is the pipeline's."""
+    """The pipeline's file was loaded; `name` is the pipeline's, `file` the file's fingerprint."""
 
     name: str
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +105,12 @@ class Prepared(Word):
 @dataclass(frozen=True, slots=True)
 class Pulse(Word):
     """The JVM has just answered. `marks`: for each query that has a limit, what changes with its progress; None: the
-    query waits for data. `lag`: of its mirrors, as `Lag` has it; None: it mirrors nothing."""
+    query waits for data. `lag`: of its mirrors, as `Lag` has it; None: it mirrors nothing. `trouble`: why its
+    rehearsals do not succeed; None: they do, or there are none."""
 
     marks: dict[str, str | None]
     lag: dict[str, int] | None = None
+    trouble: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

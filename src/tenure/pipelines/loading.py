@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import sys
@@ -24,6 +25,15 @@ def load_pipeline(path: str) -> Pipeline:
         names = ", ".join(sorted(one.name for one in found.values()))
         raise PipelineFileError(f"{path} declares {len(found)} pipelines ({names})", fix="keep one pipeline a file")
     return next(iter(found.values()))
+
+
+def fingerprint_of(path: str) -> str:
+    """What tells one text of a pipeline file from another. Raises PipelineFileError."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()[:12]
+    except OSError as error:
+        raise PipelineFileError(f"{path} cannot be read: {error.strerror}", fix="check its rights") from error
 
 
 def _execute(path: str) -> ModuleType:

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Protocol
 
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import Clock
@@ -35,6 +34,7 @@ from tenure.errors import (
 )
 from tenure.events import DriverEnded, Events, MemberReady, PipelineEnded, StoreAway, TermWon
 from tenure.events import TermLost as TermLostEvent
+from tenure.pipelines.driven import Driver
 from tenure.pipelines.lifecycle import AFTER, Ended
 from tenure.pipelines.requests import Delays, Requests, Restarts, Skipped, StopOrStoreLost
 from tenure.results.result import Ending, Result, Stage
@@ -45,52 +45,6 @@ DRIVER_RESTART = exponential_delay(initial=timedelta(seconds=3), maximum=timedel
 """How long a member waits before it starts another driver: its successor's first batches need the cores."""
 
 STORE_RETRY = exponential_delay(initial=timedelta(milliseconds=200), maximum=timedelta(seconds=5))
-
-
-class Driver(Protocol):
-    """What runs the queries of a pipeline. Used by one thread."""
-
-    def prepare(self, *, scope: str, stop: threading.Event) -> bool:
-        """Make it able to lead in a session that has just begun; return whether anything had to be started for that
-        (False also when `stop` was set meanwhile). What it made ready in an earlier session is not used any more.
-
-        Raises TenureError: what is wrong with the pipeline; DriverDied.
-        """
-        ...
-
-    @property
-    def gone(self) -> str | None:
-        """Why it must be prepared again before it can lead: how it ended, or that it answers no more. None: it can."""
-        ...
-
-    @property
-    def warm(self) -> bool:
-        """Whether its first batch as a leader would be fast."""
-        ...
-
-    @property
-    def lag(self) -> Lag | None:
-        """How far its mirrors are behind; None: it mirrors nothing."""
-        ...
-
-    def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
-        """Run the queries until the term is lost, `stop` is set, or they end; they are stopped on return. Once
-        `finish` is set, each one ends its batch and begins no other.
-
-        Raises the error of a query that failed, TermLost when the store said so, DriverDied.
-        """
-        ...
-
-    def clean(self, term: Term, *, stop: Flag) -> Ended:
-        """Run nothing; remove what the pipeline left. It must be prepared again after that.
-
-        CLEANED: nothing is left; LEFT: the policy has given up; STOPPED, LOST. Raises DriverDied, and what it raises.
-        """
-        ...
-
-    def close(self) -> None:
-        """Release everything."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +121,16 @@ class Member:
         if not self._contends or self._driver.gone is not None:
             return Condition(name, State.STARTING, None, ready=False)
         lag = self._driver.lag
+        state = self._standing
+        ready = state is State.WARM or (state is State.READY and (self._cold or self._nothing_to_rehearse))
+        return Condition(name, state, None, ready=ready, lag=lag)
+
+    @property
+    def _standing(self) -> State:
+        """As which it stands by, once its driver is up."""
         if self._driver.warm:
-            return Condition(name, State.WARM, None, ready=True, lag=lag)
-        return Condition(name, State.READY, None, ready=self._cold or self._nothing_to_rehearse, lag=lag)
+            return State.WARM
+        return State.FAILING if self._driver.trouble else State.READY
 
     def run(self, *, stop: threading.Event) -> Ended:
         """Stand by and lead until the pipeline is done (IDLE; CLEANED or DONE: for good) or `stop` is set (STOPPED).
@@ -219,8 +180,7 @@ class Member:
             requests = Requests(self._restarts, stop=stop, gone=lambda: self._driver.gone)
 
             def look(records: Sequence[Record]) -> None:
-                state = State.WARM if self._driver.warm else State.READY
-                self._election.announce(keeper, state, lag=self._driver.lag)
+                self._announce(keeper, self._standing, lag=self._driver.lag)
                 requests.look(records, epoch=None)
                 self._skipped.look(records)
                 self._nothing_to_rehearse = not any(record.key.is_under(CHECKPOINTS) for record in records)
@@ -250,7 +210,7 @@ class Member:
         """Lead, while a thread watches over the office and looks for what operators ask."""
 
         def look(records: Sequence[Record]) -> None:
-            self._election.announce(keeper, State.LEADING)
+            self._announce(keeper, State.LEADING)
             requests.look(records, epoch=term.epoch)
             self._skipped.look(records)
 
@@ -322,6 +282,10 @@ class Member:
             except StoreError as failed:
                 why = f"not resigned, it ends with the session: {failed}"
         self._events.emit(TermLostEvent(scope=self._scope, member=self._identity.member, epoch=term.epoch, why=why))
+
+    def _announce(self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None) -> None:
+        trouble = self._driver.trouble if state is State.FAILING else ""
+        self._election.announce(keeper, state, lag=lag, file=self._driver.file, trouble=trouble)
 
     def _join(self, keeper: SessionKeeper, *, stop: threading.Event) -> None:
         """Announce the member; its own earlier session may have to end first."""

@@ -84,10 +84,11 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A pipeline that was loaded: its name, and how its work is made for a scope."""
+    """A pipeline that was loaded: its name, how its work is made for a scope, and the fingerprint of its file."""
 
     name: str
     work: Callable[[Scope, Events], Work]
+    file: str = ""
 
 
 @dataclass(slots=True)
@@ -148,7 +149,7 @@ class Served:
         if not isinstance(begin, Begin):
             return
         pipeline = self._load(begin)
-        self._said.put(Loaded(pipeline.name))
+        self._said.put(Loaded(pipeline.name, pipeline.file))
         prepare = self._words.get()
         if not isinstance(prepare, Prepare):
             return

@@ -25,7 +25,7 @@ from tenure.probes.metrics import Metrics
 
 QUESTIONS: dict[str, Callable[[Condition], bool]] = {
     "/leader": lambda condition: condition.state is State.LEADING,
-    "/standby": lambda condition: condition.state in (State.READY, State.WARM),
+    "/standby": lambda condition: condition.state in (State.FAILING, State.READY, State.WARM),
     "/health": lambda condition: condition.state is not State.STARTING,
     "/livez": lambda condition: True,
     "/readyz": lambda condition: condition.ready,

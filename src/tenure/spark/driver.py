@@ -277,7 +277,9 @@ class SparkDriver:
             raise DriverDied(self._how_jvm_ended() or f"Spark's JVM does not answer: {one_line(error)}") from error
         mirrors = self._mirrors  # another thread's
         lag = None if mirrors is None else mirrors.lag
-        return Pulse(marks, None if lag is None else asdict(lag))
+        rehearsals = self._rehearsals
+        trouble = None if rehearsals is None else rehearsals.trouble
+        return Pulse(marks, None if lag is None else asdict(lag), trouble)
 
     def close(self) -> None:
         """Stop Spark and end its JVM."""

@@ -121,11 +121,17 @@ class Rehearsals:
         self._abandoned = threading.Event()
         self._lock = threading.Lock()  # guards _query; held while a query starts
         self._query: StreamingQuery | None = None  # None: none runs
+        self._trouble: str | None = None
         self._thread = threading.Thread(target=self._run, name="tenure-rehearsals", daemon=True)
 
     def start(self) -> None:
         """Begin, in a thread that ends by itself."""
         self._thread.start()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why a query could not be rehearsed the last time, and still has to be; None: none is like that."""
+        return None if self._abandoned.is_set() else self._trouble
 
     def abandon(self) -> None:
         """Begin no other query, and ask the one that runs to stop. Waits for one that is starting, not for one to
@@ -163,6 +169,8 @@ class Rehearsals:
                 return
             now_s = self._clock.monotonic_s()
             done = [self._rehearse(stream, one) for stream, one in waiting if now_s >= one.again_s]
+            failing = [(stream.name, one.why) for stream, one in waiting if one.left and one.why]
+            self._trouble = f"query {failing[0][0]!r} was not rehearsed: {failing[0][1]}" if failing else None
             if not any(done):
                 self._clock.wait(self._abandoned, timeout_s=_LOOK_S)
 

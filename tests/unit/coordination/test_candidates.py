@@ -46,6 +46,8 @@ members = st.lists(
         priority=st.integers(-1, 1),
         nofailover=st.booleans(),
         lag=st.none() | st.builds(Lag, batches=st.integers(0, 9), bytes=st.integers(0, 1 << 50)),
+        file=st.sampled_from(["", "0123456789ab"]),
+        trouble=st.sampled_from(["", "query 'copy' was not rehearsed"]),
     ),
     unique_by=lambda one: one.member,
 )
@@ -63,6 +65,9 @@ def elected(*known: Candidate, request: Switchover | None = None, outgoing: tupl
         ([ANNA, member("ben", state=State.WARM)], ["ben"]),
         ([member("anna", priority=1), member("ben", state=State.WARM)], ["anna"]),
         ([member("anna", state=State.STARTING, priority=9), BEN], ["ben"]),
+        ([member("anna", state=State.FAILING, priority=9), BEN], ["ben"]),
+        ([member("anna", state=State.FAILING, priority=9), member("ben", state=State.FAILING)], ["anna"]),
+        ([member("anna", state=State.FAILING), member("ben", state=State.STARTING)], ["anna"]),
         ([member("anna", nofailover=True, priority=9), BEN], ["ben"]),
         ([member("anna", nofailover=True)], []),
         ([member("anna", state=State.LEADING), BEN], ["ben"]),

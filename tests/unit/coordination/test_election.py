@@ -331,3 +331,17 @@ def test_a_lag_alone_is_written_every_few_seconds_at_most_and_with_every_change_
         clock.advance(timedelta(seconds=1))
         assert announce(State.WARM, Lag(0, 0)).lag == Lag(0, 0)
         assert announce(State.LEADING, None).lag is None
+
+
+def test_what_is_wrong_with_a_member_and_its_file_are_written_at_once_and_in_short() -> None:
+    store = MemoryStore(MemoryServer())
+    with SessionKeeper(store, ttl=LONG, clock=SystemClock()) as keeper:
+        election = Election(store, SCOPE, member="anna", clock=ManualClock())
+        election.join(keeper, host="here", pid=7)
+        for trouble, said in (("no luck", "no luck"), ("x" * 5000, "x" * 300), ("", "")):
+            election.announce(keeper, State.FAILING, file="f1", trouble=trouble)
+            (found,) = observe(store, SCOPE).members
+            assert (found.file, found.trouble) == ("f1", said)
+        revision = observe(store, SCOPE).revision
+        election.announce(keeper, State.FAILING, file="f1")
+        assert observe(store, SCOPE).revision == revision, "nothing is new"

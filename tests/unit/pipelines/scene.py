@@ -48,6 +48,8 @@ class Scripted:
 
     warm = False
     lag: Lag | None = None
+    trouble = ""
+    file = "0123456789ab"
 
     def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
         self.finish = finish

@@ -10,6 +10,7 @@ import pytest
 
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import RESTARTS, SWITCHOVER, State
+from tenure.coordination.election import observe
 from tenure.coordination.orders import Orders
 from tenure.coordination.records import Delete, Put
 from tenure.coordination.term import LEADER, Term
@@ -237,6 +238,33 @@ def test_a_standby_is_ready_when_it_is_warm_or_need_not_be(
         assert member.condition.ready == ready
         driver.gone = "signal SIGKILL"
         assert member.condition.state is State.STARTING
+    finally:
+        two.end()
+        thread.join(timeout=NEVER_S)
+
+
+def test_a_standby_whose_rehearsals_fail_says_so_and_which_file_it_runs(scene: Scene) -> None:
+    two = Two(scene)
+    two.start("anna")
+    two.leads("anna", epoch=1)
+    driver = Scripted()
+    driver.trouble = "query 'copy' was not rehearsed: no luck"
+    member = scene.member(driver, name="ben", cold=True)
+    thread = threading.Thread(target=member.run, kwargs={"stop": two.stop})
+    thread.start()
+
+    def said() -> tuple[State, str, str, bool]:
+        (ben,) = [one for one in observe(scene.store, SCOPE).members if one.member == "ben"]
+        return ben.state, ben.trouble, ben.file, ben.ready
+
+    try:
+        wait_until(lambda: member.condition.state is State.FAILING)
+        assert not member.condition.ready
+        wait_until(lambda: said() == (State.FAILING, driver.trouble, driver.file, True))
+        driver.trouble = ""
+        wait_until(lambda: said() == (State.READY, "", driver.file, True))
+        (anna,) = [one for one in observe(scene.store, SCOPE).members if one.member == "anna"]
+        assert anna.file == driver.file
     finally:
         two.end()
         thread.join(timeout=NEVER_S)

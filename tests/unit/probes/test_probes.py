@@ -22,6 +22,7 @@ from tenure.testing.waiting import NEVER_S
 STARTING = Condition("anna", State.STARTING, None, ready=False)
 CONDITIONS = {
     "starting": STARTING,
+    "failing": replace(STARTING, state=State.FAILING),
     "ready": replace(STARTING, state=State.READY),
     "ready cold": replace(STARTING, state=State.READY, ready=True),
     "warm": replace(STARTING, state=State.WARM, ready=True),
@@ -29,8 +30,8 @@ CONDITIONS = {
 }
 ANSWERS = {
     "/leader": {"leading"},
-    "/standby": {"ready", "ready cold", "warm"},
-    "/health": {"ready", "ready cold", "warm", "leading"},
+    "/standby": {"failing", "ready", "ready cold", "warm"},
+    "/health": {"failing", "ready", "ready cold", "warm", "leading"},
     "/livez": set(CONDITIONS),
     "/readyz": {"ready cold", "warm", "leading"},
 }
