@@ -22,6 +22,8 @@ from tenure.clock import Clock, SystemClock
 from tenure.coordination.election import newest_epoch
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
+from tenure.declarations.rules import Allowed
+from tenure.declarations.store import DeclarationStore
 from tenure.errors import UsageError
 from tenure.events import Events, Subscriber
 from tenure.housekeeping import scope_cleaner, scope_sweeper
@@ -49,6 +51,7 @@ def load(
 
     def work(scope: Scope, agent: Events) -> Work:
         try:
+            from tenure.spark.declared import RecordedDeclarations
             from tenure.spark.driver import SparkDriver  # pyspark is an extra, and takes its time to import
             from tenure.spark.session import start_session
         except ModuleNotFoundError as error:
@@ -70,6 +73,15 @@ def load(
             ),
             checkpoints=lambda query: checkpoint_store(
                 store, scope, query, settings=settings, clock=clock, events=events
+            ),
+            declarations=RecordedDeclarations(
+                DeclarationStore(store, scope, clock=clock),
+                scope=scope,
+                file=file,
+                allowed=Allowed(
+                    frozenset(settings.new_stream), frozenset(settings.drop_stream), frozenset(settings.changed_query)
+                ),
+                events=events,
             ),
             epoch=lambda: newest_epoch(store, scope, clock=clock),
             cleaner=lambda more: scope_cleaner(store, scope, more=more, settings=settings, clock=clock, events=events),

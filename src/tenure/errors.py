@@ -38,6 +38,13 @@ class PipelineFileError(TenureError):
     exit_code = 7
 
 
+class DeclaredOtherwise(TenureError):
+    """The pipeline file declares other streams, or a query over other state, than the scope has run, and no operator
+    has allowed that. Nothing was planned, read or written."""
+
+    exit_code = 12
+
+
 class QueryFailed(TenureError):
     """A query ended with an error of its own (user code, or Spark refused to restore it).
 

@@ -89,6 +89,29 @@ class RehearsalFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class DeclarationChanged(Event):
+    """A leader runs something else than the last one did, and has recorded that. `what`: what is different."""
+
+    epoch: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlagsNotNeeded(Event):
+    """A member was started with flags that allow what need not be allowed (any more)."""
+
+    flags: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableShared(Event):
+    """A query that has planned nothing yet is to write to a table that others have written to. `by`: who."""
+
+    query: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class MirrorFailed(Event):
     """A standby could not go on mirroring a query; it tries again, from the beginning. Said once for each reason."""
 

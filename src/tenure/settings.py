@@ -98,6 +98,12 @@ class Settings(BaseSettings):
     """Any other flags of spark-submit, as one text."""
     params: dict[str, str] = Field(default_factory=dict)
     """The pipeline's parameters."""
+    new_stream: list[str] = Field(default_factory=list)
+    """Streams that may begin at the start of their sources where a recorded one is declared no more."""
+    drop_stream: list[str] = Field(default_factory=list)
+    """Recorded streams that the pipeline does not have any more."""
+    changed_query: list[str] = Field(default_factory=list)
+    """Queries that may go on with the state that they have, though what decides it is different."""
     http: str | None = None
     """HOST:PORT at which the agent answers probes and shows metrics."""
     spark_log: str | None = None

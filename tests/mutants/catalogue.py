@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.of_commits import OF_DOUBT, OF_FENCE
+from tests.mutants.of_declarations import OF_DECLARATIONS
 from tests.mutants.of_edges import OF_EDGES
 from tests.mutants.of_embedded import OF_EMBEDDED
 from tests.mutants.of_ends import OF_ENDS
@@ -19,6 +20,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_CHECKPOINTS,
     *OF_EDGES,
     *OF_ENDS,
+    *OF_DECLARATIONS,
     *OF_SWEEPS,
     *OF_STORAGE,
     *OF_EMBEDDED,

@@ -112,6 +112,7 @@ class Lead:
         self.killed = 0
         self.mirror = False
         self.sweeps: list[str] = []
+        self.asked: list[str] = []
         self.driver: SparkDriver | None = None  # None: it did not begin
         self.may_sweep: Callable[[], bool] = lambda: False
         self.events: list[Event] = []
@@ -135,6 +136,7 @@ class Lead:
             params={"names": names},
             start_spark=lambda: cast(Any, spark),
             checkpoints=lambda name: cast(Any, None),
+            declarations=self,
             epoch=lambda: 1,
             cleaner=cast(Any, None),
             sweeper=cast(Any, self._sweeper),
@@ -165,6 +167,14 @@ class Lead:
         """Whether it goes on for a while."""
         self._thread.join(timeout=0.4)  # type: ignore[union-attr] # it began
         return self._thread.is_alive()  # type: ignore[union-attr] # it began
+
+    def check(self, streams: object) -> None:
+        """What is declared may be run."""
+        self.asked.append("check")
+
+    def record(self, term: Term, streams: object) -> None:
+        """It is what is recorded."""
+        self.asked.append("record")
 
     def _sweeper(self, term: Term, leavings: object) -> Any:
         return SimpleNamespace(

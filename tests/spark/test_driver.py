@@ -11,7 +11,15 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
-from tenure.errors import CorruptCheckpoint, DriverStuck, QueryFailed, StorageError, TenureError, TermLost
+from tenure.errors import (
+    CorruptCheckpoint,
+    DeclaredOtherwise,
+    DriverStuck,
+    QueryFailed,
+    StorageError,
+    TenureError,
+    TermLost,
+)
 from tenure.events import LocalFilesSlow
 from tenure.pipelines.lifecycle import Ended
 from tenure.spark import driver as driver_module
@@ -77,6 +85,32 @@ def test_a_new_session_begins_new_mirrors(lead: Lead) -> None:
     assert made[1].stop.called
     assert made[2].start.called
     assert not made[2].stop.called
+
+
+def test_what_is_declared_is_judged_before_it_contends_and_recorded_before_anything_is_started(lead: Lead) -> None:
+    started: list[list[str]] = []
+    start_hooks["a"] = lambda stream: started.append(list(lead.asked))
+    lead.begin("a")
+    assert lead.asked == ["check", "record"]
+    assert started == [["check", "record"]]
+    lead.stop.set()
+    assert lead.end() is Ended.STOPPED
+
+
+def test_what_may_not_be_run_by_now_is_not_started(lead: Lead) -> None:
+    refused = DeclaredOtherwise("another member has recorded something else meanwhile")
+    with patch.object(Lead, "record", side_effect=refused):
+        lead.begin("a")
+        assert lead.end() is refused
+    assert FakeStream.made == {}
+
+
+def test_a_member_that_may_not_run_does_not_rehearse(lead: Lead) -> None:
+    refused = DeclaredOtherwise("another pipeline")
+    with patch.object(Lead, "check", side_effect=refused), patch.object(driver_module, "Rehearsals") as rehearsals:
+        with pytest.raises(DeclaredOtherwise):
+            lead.begin("a")
+        assert not rehearsals.called
 
 
 def test_local_files_that_cost_a_process_each_are_told_and_hold_up_nothing(lead: Lead) -> None:

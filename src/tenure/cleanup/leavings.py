@@ -12,12 +12,13 @@ from typing import Final
 from tenure.blobs.folders import Folders
 from tenure.checkpoints.store import CHECKPOINTS as CHECKPOINT_AREAS
 from tenure.cleanup.cleaner import Leavings
-from tenure.cleanup.plan import ANCHORS, BLOBS, CHECKPOINTS, REHEARSALS, REQUESTS, RUNS, STORAGE
+from tenure.cleanup.plan import ANCHORS, BLOBS, CHECKPOINTS, DECLARATION, REHEARSALS, REQUESTS, RUNS, STORAGE
 from tenure.clock import Clock
 from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER
 from tenure.coordination.records import Delete, Key, NoneUnder, Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term, commit_under
+from tenure.declarations.store import DECLARED
 from tenure.errors import StorageError
 from tenure.handles.store import HandleStore
 
@@ -38,6 +39,7 @@ def leavings_of(
         REQUESTS: _Records(store, scope, clock=clock, wanted=_is_request),
         CHECKPOINTS: _Checkpoints(store, scope, handles=handles),
         ANCHORS: _Records(store, scope, clock=clock, wanted=_is_anchor),
+        DECLARATION: _Records(store, scope, clock=clock, wanted=lambda record: record.key == DECLARED),
         **{row: _Folders(storage, folder, depth=depth) for row, (folder, depth) in _FOLDERS.items()},
         STORAGE: _Root(storage),
     }

@@ -24,6 +24,7 @@ class Row:
 REQUESTS: Final = "requests"
 CHECKPOINTS: Final = "checkpoints"
 ANCHORS: Final = "anchors"
+DECLARATION: Final = "declaration"
 STAGED: Final = "staged output"
 RUNS: Final = "run directories"
 REHEARSALS: Final = "rehearsals"
@@ -37,6 +38,7 @@ PLAN: Final = (
         CHECKPOINTS, "the pointers of checkpoints, then their blobs; a locked one waits for its reader", owner="leader"
     ),
     Row(ANCHORS, "the records that move with each removal of a checkpoint", owner="leader", needs=(CHECKPOINTS,)),
+    Row(DECLARATION, "what the last leader declared", owner="leader"),
     # What is staged is found by the ids of queries, which are in their run directories.
     Row(RUNS, "run directories and mirrors", owner="leaders and standbys", needs=(CHECKPOINTS, STAGED)),
     Row(REHEARSALS, "what standbys rehearsed in", owner="standbys"),

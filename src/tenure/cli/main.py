@@ -63,6 +63,15 @@ def run(
     final: Annotated[
         bool, typer.Option("--final", help="When the sources have nothing more, the pipeline has ended for good.")
     ] = False,
+    new_stream: Annotated[
+        list[str] | None, typer.Option(help="A stream that begins where a recorded one is gone; may be repeated.")
+    ] = None,
+    drop_stream: Annotated[
+        list[str] | None, typer.Option(help="A recorded stream that is declared no more; may be repeated.")
+    ] = None,
+    changed_query: Annotated[
+        list[str] | None, typer.Option(help="A query that goes on with state of other making; may be repeated.")
+    ] = None,
     stop_patience: Annotated[str | None, typer.Option(help="How long queries may take to stop.")] = None,
     priority: Annotated[int | None, typer.Option(help="Standbys with a higher one are elected first.")] = None,
     nofailover: Annotated[bool | None, typer.Option("--nofailover", help="Never lead.")] = None,
@@ -87,6 +96,9 @@ def run(
         submit=submit,
         ttl=ttl,
         member=member,
+        new_stream=new_stream or None,
+        drop_stream=drop_stream or None,
+        changed_query=changed_query or None,
         stop_patience=stop_patience,
         priority=priority,
         nofailover=nofailover,

@@ -87,8 +87,9 @@ class Job:
         limit: str | timedelta | None = None,
     ) -> None:
         """Declare a query: `rows` (a streaming DataFrame) into `sink`. Its name is its identity in the store:
-        a renamed query starts from nothing. `limit` (`10m`): a batch that works for longer without an end is taken
-        for hung, and the driver is killed and replaced; a query that waits for data is not. Raises UsageError."""
+        a renamed query starts from nothing, and only where an operator allows that. `limit` (`10m`): a batch that works
+        for longer without an end is taken for hung, and the driver is killed and replaced; a query that waits for data
+        is not. Raises UsageError."""
         if not _NAME.match(name):
             raise UsageError(f"stream name {name!r} is not a name", fix="use letters, digits, '_' and '-'")
         if name in self._streams:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 
-from py4j.protocol import Py4JError
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -30,8 +29,6 @@ from tenure.coordination.term import Term
 from tenure.errors import (
     DriverDied,
     DriverStuck,
-    QueryFailed,
-    StorageError,
     TenureError,
     TermLost,
 )
@@ -40,13 +37,15 @@ from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.link import Pulse
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.spark.attempts import attempts_at
+from tenure.spark.declared import Declarations
 from tenure.spark.declaring import declare
+from tenure.spark.failures import how_jvm_ended, told
 from tenure.spark.input_files import InputFiles
 from tenure.spark.local_files import use_own_local_files
 from tenure.spark.mirror import Mirrors
 from tenure.spark.queries import SPARK_ERRORS, RunningQueries, one_line
 from tenure.spark.rehearsal import Rehearsals
-from tenure.spark.session import end_session, jvm_exit_code, kill_jvm
+from tenure.spark.session import end_session, kill_jvm
 from tenure.spark.sinks.sink import Calls, Stages
 from tenure.spark.stream import FencedStream, call_of
 
@@ -69,6 +68,7 @@ class SparkDriver:
         params: Mapping[str, str],
         start_spark: Callable[[], SparkSession],
         checkpoints: Callable[[str], CheckpointStore],
+        declarations: Declarations,
         epoch: Callable[[], int],
         cleaner: Callable[[Mapping[str, Leavings]], Cleaner],
         sweeper: Callable[[Term, Mapping[str, Leavings]], Sweeper],
@@ -93,6 +93,7 @@ class SparkDriver:
         self._params = params
         self._start_spark = start_spark
         self._checkpoints = checkpoints
+        self._declarations = declarations
         self._epoch = epoch
         self._cleaner = cleaner
         self._sweeper = sweeper
@@ -122,6 +123,7 @@ class SparkDriver:
         if slow is not None:
             self._events.emit(LocalFilesSlow(self._scope, member=self._member, why=slow))
         job = self._declare()
+        self._declarations.check(job.streams)
         self._rehearsals = Rehearsals(
             job.streams,
             scope=self._scope,
@@ -148,6 +150,7 @@ class SparkDriver:
         if mirrors is not None:
             mirrors.stop()
         job = self._declare()
+        self._declarations.record(term, job.streams)
         streams = [
             FencedStream(
                 declared,
@@ -274,7 +277,7 @@ class SparkDriver:
         except SPARK_ERRORS as error:
             if self._spark is None:
                 return Pulse({})  # it was ended meanwhile
-            raise DriverDied(self._how_jvm_ended() or f"Spark's JVM does not answer: {one_line(error)}") from error
+            raise DriverDied(how_jvm_ended(spark) or f"Spark's JVM does not answer: {one_line(error)}") from error
         mirrors = self._mirrors  # another thread's
         lag = None if mirrors is None else mirrors.lag
         rehearsals = self._rehearsals
@@ -307,7 +310,7 @@ class SparkDriver:
         try:
             return stream.start()
         except SPARK_ERRORS as error:
-            raise self._told(stream, error) from error
+            raise told(stream.name, error, spark=self._spark, log=self._spark_log) from error
 
     def _stop(self, running: RunningQueries) -> None:
         if not running.stop_all(patience=self._stop_patience):
@@ -325,22 +328,8 @@ class SparkDriver:
         for stream in streams:
             error = running.errors.get(stream.name)
             if error is not None:
-                raise self._told(stream, stream.failure or error) from error
-
-    def _told(self, stream: FencedStream, error: BaseException) -> TenureError:
-        line = one_line(error)
-        if "No space left on device" in str(error):
-            return StorageError(f"query {stream.name!r}: {line}", fix="free space on that disk")
-        if isinstance(error, (Py4JError, OSError)):
-            ended = self._how_jvm_ended()
-            if ended is not None:
-                return DriverDied(ended, fix=f"see {self._spark_log}")
-        return QueryFailed(f"query {stream.name!r} failed: {line}", fix=f"see {self._spark_log}")
-
-    def _how_jvm_ended(self) -> str | None:
-        """None: it runs, or is not ours. Its connections break a little before it has ended."""
-        ended = None if self._spark is None else jvm_exit_code(self._spark, patience_s=2)
-        return None if ended is None else f"Spark's JVM ended with exit code {ended}"
+                why = stream.failure or error
+                raise told(stream.name, why, spark=self._spark, log=self._spark_log) from error
 
 
 def _limits(streams: Sequence[Stream]) -> Iterator[tuple[str, float]]:

@@ -32,6 +32,15 @@ TOLD: dict[events.Event, str | None] = {
     events.RehearsalFailed(
         scope="rows", query="copy", why="x is missing"
     ): "query copy was not rehearsed: x is missing",
+    events.DeclarationChanged(scope="rows", epoch=3, what="stream 'b' begins"): (
+        "the pipeline is not what its last leader ran: stream 'b' begins"
+    ),
+    events.FlagsNotNeeded(scope="rows", flags="--new-stream b"): (
+        "--new-stream b: not needed, and would allow the next change as well: leave it out"
+    ),
+    events.TableShared(scope="rows", query="copy", by="stream 'a' of scope 'rows'"): (
+        "query copy begins in a table that others have written to: stream 'a' of scope 'rows'"
+    ),
     events.TermWon(scope="rows", member="anna", epoch=3): "member anna leads, epoch 3",
     events.TermLost(scope="rows", member="anna", epoch=3, why="refused"): "term 3 is over: refused",
     events.RunDirectorySeeded(scope="rows", epoch=3, query="copy", batch=7, files=3, seconds=0.01, mirrored=True): (

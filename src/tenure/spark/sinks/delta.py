@@ -125,6 +125,15 @@ class Delta:
         DeltaLog(self._location, app_id="", storage_options=self._options).refresh()
         staging.stage(rows, directory, partition_by=() if self._mode == "update" else self._partition_by)
 
+    def other_writers(self, *, scope: str, query: str) -> Sequence[str]:
+        """Who has written to the table before the query's first batch; see `Shared.other_writers`."""
+        from tenure.spark.sinks.delta_writers import in_words, writers_of
+
+        try:
+            return in_words(writers_of(self._location.filesystem(self._options)), scope=scope, query=query)
+        except (OSError, ValueError, KeyError) as error:
+            raise StorageError(f"cannot read the log of {self._location}: {error}") from error
+
     def staged(self, attempts: Attempts) -> Leavings:
         """What attempts have staged beside the table, and no log names, nor ever will."""
         from tenure.spark.sinks.delta_leavings import DeltaLeavings

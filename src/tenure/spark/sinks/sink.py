@@ -6,7 +6,7 @@ It does not ask who leads: a batch is named by (query id, batch id), and the sin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
@@ -101,6 +101,15 @@ class Stages(Protocol):
 
     def staged(self, attempts: Attempts) -> Leavings:
         """What attempts have put there and can never be committed any more."""
+        ...
+
+
+@runtime_checkable
+class Shared(Protocol):
+    """A sink that knows who else has written to where it writes."""
+
+    def other_writers(self, *, scope: str, query: str) -> Sequence[str]:
+        """Who, for people, when the query has not written anything yet. Raises StorageError."""
         ...
 
 

@@ -1,0 +1,82 @@
+"""What a declaration says: which streams a leader ran, of which pipeline file, and what decides the state of each.
+
+Promise: what `encode_declaration` wrote, `decode_declaration` reads; anything else is CorruptRecord.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tenure.coordination.encoding import decode, encode
+from tenure.coordination.records import Record
+from tenure.errors import CorruptRecord
+
+_TOLD_MOST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What decides the state of a query. Two are equal when the state of the one fits the other."""
+
+    fingerprint: str
+    told: str = field(compare=False)
+    """The same for people, in short."""
+
+    @classmethod
+    def of(cls, text: str, *, told: str) -> Shape:
+        """The shape that `text` describes, in the same words in each process."""
+        short = told if len(told) <= _TOLD_MOST else f"{told[:_TOLD_MOST]}..."
+        return cls(hashlib.sha256(text.encode()).hexdigest()[:32], short)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredStream:
+    """One stream. `shape` None: its query keeps no state. `dropped`: an operator has said that the pipeline does not
+    have it any more; its checkpoints are still there."""
+
+    shape: Shape | None = None
+    dropped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What one leader ran."""
+
+    file: str
+    """The fingerprint of the pipeline file."""
+    spark: str
+    """Its version: another one may describe the same query in other words."""
+    streams: Mapping[str, DeclaredStream]
+
+    def declares(self, name: str) -> bool:
+        """Whether a stream is among those that were run."""
+        return name in self.streams and not self.streams[name].dropped
+
+
+def encode_declaration(declaration: Declaration, *, epoch: int, member: str, uid: str) -> bytes:
+    """The bytes of its record. `epoch`, `member`: who led, for people."""
+    return encode({"uid": uid, "epoch": epoch, "member": member, **asdict(declaration)})
+
+
+def decode_declaration(record: Record) -> Declaration:
+    """The declaration in a record. Raises CorruptRecord."""
+    found = decode(record, fields={"file": str, "spark": str, "streams": dict})
+    try:
+        streams = {str(name): _stream(one) for name, one in found["streams"].items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CorruptRecord(f"record {record.key!r} does not decode: {error!r} among its streams") from error
+    return Declaration(found["file"], found["spark"], streams)
+
+
+def _stream(found: dict[str, Any]) -> DeclaredStream:
+    shape, dropped = found["shape"], found["dropped"]
+    if shape is not None:
+        shape = Shape(**shape)
+        if type(shape.fingerprint) is not str or type(shape.told) is not str:
+            raise ValueError("a shape is not text")
+    if type(dropped) is not bool:
+        raise ValueError("dropped is neither true nor false")
+    return DeclaredStream(shape, dropped)

@@ -1,0 +1,128 @@
+"""Pure: whether a pipeline file may go on with what is recorded of a scope. No I/O, no clock.
+
+Promise: what would be read once more under another name, left behind in silence, or computed on the state of another
+query, is refused until an operator allows it by name. What was allowed is in the record that comes out of it, so that
+nobody has to allow it again. Not promised: that what an operator allowed gives the right rows.
+
+A query is known when it is recorded, or has a checkpoint, unless it was dropped. One without a checkpoint has planned
+nothing: nothing is lost with it, and it has no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from tenure.declarations.declaration import Declaration, DeclaredStream, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The streams for which an operator allows something."""
+
+    new: frozenset[str] = frozenset()
+    """Begins at the start of its sources."""
+    dropped: frozenset[str] = frozenset()
+    """The pipeline does not have it any more."""
+    changed: frozenset[str] = frozenset()
+    """Goes on with the state that it has, though what decides its state is different."""
+
+    def flags(self) -> tuple[str, ...]:
+        """The flags that say this."""
+        return (
+            *(f"--drop-stream {name}" for name in sorted(self.dropped)),
+            *(f"--new-stream {name}" for name in sorted(self.new)),
+            *(f"--changed-query {name}" for name in sorted(self.changed)),
+        )
+
+    def without(self, other: Allowed) -> Allowed:
+        """What is allowed here, and not there."""
+        return Allowed(self.new - other.new, self.dropped - other.dropped, self.changed - other.changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What comes of a file and a record."""
+
+    refused: tuple[str, ...]
+    """Why it may not run, a sentence each; none: it may."""
+    wanted: Allowed
+    """What an operator would have to allow besides."""
+    needless: Allowed
+    """What an operator allows, and need not."""
+    record: Declaration
+    """What is to be recorded when it runs."""
+    news: tuple[str, ...]
+    """What is different from what is recorded, for people; none: nothing is, or nothing is recorded."""
+
+
+def judge(
+    recorded: Declaration | None, declared: Declaration, *, checkpointed: Collection[str], allowed: Allowed
+) -> Judgement:
+    """Judge what a file declares. `recorded` None: nothing is. `checkpointed`: the queries that have a checkpoint."""
+    before = recorded or replace(declared, streams={})
+    known = {name for name in (*before.streams, *checkpointed) if name not in before.streams or before.declares(name)}
+    gone = {name for name in known if name in checkpointed and name not in declared.streams}
+    fresh = {name for name in declared.streams if name not in checkpointed and name not in known} if gone else set()
+    changed = {
+        name: (before.streams[name].shape, one.shape)
+        for name, one in declared.streams.items()
+        if name in checkpointed and name in before.streams and before.streams[name].shape != one.shape
+    }
+    needed = Allowed(frozenset(fresh), frozenset(gone), frozenset(changed))
+    wanted = needed.without(allowed)
+    return Judgement(
+        refused=(
+            *_lost(sorted(wanted.dropped), sorted(wanted.new)),
+            *(_misfit(name, *changed[name]) for name in sorted(wanted.changed)),
+            *_other_words(before, declared, wanted),
+        ),
+        wanted=wanted,
+        needless=allowed.without(needed),
+        record=replace(declared, streams={**_left(before, declared, checkpointed), **declared.streams}),
+        news=_news(before, declared, checkpointed, changed) if recorded is not None else (),
+    )
+
+
+def _left(before: Declaration, declared: Declaration, checkpointed: Collection[str]) -> dict[str, DeclaredStream]:
+    """The streams that have checkpoints, and are declared no more."""
+    gone = sorted(name for name in checkpointed if name not in declared.streams)
+    return {name: replace(before.streams.get(name, DeclaredStream()), dropped=True) for name in gone}
+
+
+def _lost(gone: Sequence[str], fresh: Sequence[str]) -> list[str]:
+    told = [f"stream {name!r} has checkpoints and is declared no more" for name in gone]
+    return told + [f"stream {name!r} has none, and would begin at the start of its sources" for name in fresh]
+
+
+def _misfit(name: str, was: Shape | None, now: Shape | None) -> str:
+    if was is not None and now is not None and was.told == now.told:
+        return f"query {name!r} was run as {_told(was)}, and is declared otherwise in what these words leave out"
+    return f"query {name!r} was run as {_told(was)}, and would go on with that state as {_told(now)}"
+
+
+def _other_words(before: Declaration, declared: Declaration, wanted: Allowed) -> list[str]:
+    same = not wanted.changed or before.spark == declared.spark
+    return [] if same else [f"Spark is {declared.spark}, and was {before.spark}"]
+
+
+def _told(shape: Shape | None) -> str:
+    return "a query without state" if shape is None else f"[{shape.told}]"
+
+
+def _news(
+    before: Declaration, declared: Declaration, checkpointed: Collection[str], changed: Collection[str]
+) -> tuple[str, ...]:
+    came = [name for name in declared.streams if not before.declares(name)]
+    went = [name for name in before.streams if before.declares(name) and name not in declared.streams]
+    return (
+        *((f"the file is {declared.file}, and was {before.file}",) if declared.file != before.file else ()),
+        *((f"Spark is {declared.spark}, and was {before.spark}",) if declared.spark != before.spark else ()),
+        *(f"stream {name!r} {_beginning(name in checkpointed)}" for name in sorted(came)),
+        *(f"stream {name!r} is declared no more" for name in sorted(went)),
+        *(f"query {name!r} goes on with the state of another one" for name in sorted(changed)),
+    )
+
+
+def _beginning(has_checkpoint: bool) -> str:
+    return "goes on where it was" if has_checkpoint else "begins"

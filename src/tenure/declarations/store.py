@@ -1,0 +1,65 @@
+"""The declaration of one scope: a permanent record, written by its leader before the first plan of a term.
+
+Promise: it is written only under a term, and replaces what was read under it: who reads it under a later term reads
+what the last leader declared that planned anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tenure.checkpoints.store import CHECKPOINTS
+from tenure.clock import Clock
+from tenure.coordination.encoding import new_uid
+from tenure.coordination.reading import read_under
+from tenure.coordination.records import Key, Put, Record, Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.coordination.term import Term, commit_under
+from tenure.declarations.declaration import Declaration, decode_declaration, encode_declaration
+from tenure.results.store import RESULTS
+
+DECLARED: Final = Key("declared")
+"""The record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the store has of a scope."""
+
+    record: Record | None
+    """None: no leader has declared anything yet."""
+    declaration: Declaration | None
+    """What it says."""
+    checkpointed: frozenset[str]
+    """The queries that have a checkpoint."""
+    ended: bool
+    """The pipeline has ended for good: nothing of it is run any more, whatever a file declares."""
+
+
+class DeclarationStore:
+    """The declaration of `scope`."""
+
+    def __init__(self, store: CoordinationStore, scope: Scope, *, clock: Clock) -> None:
+        self._store = store
+        self._scope = scope
+        self._clock = clock
+
+    def read(self, term: Term | None = None) -> Found:
+        """What is there now. `term`: under which it is read, None: under none. Raises CorruptRecord, StoreUnavailable,
+        TermLost."""
+        records = read_under(term, lambda: self._store.list(self._scope, ""), clock=self._clock).records
+        record = next((one for one in records if one.key == DECLARED), None)
+        handles = [one.key.split("/") for one in records if one.key.is_under(CHECKPOINTS)]
+        return Found(
+            record=record,
+            declaration=None if record is None else decode_declaration(record),
+            checkpointed=frozenset(parts[1] for parts in handles if len(parts) == 3),
+            ended=any(one.key.is_under(RESULTS) for one in records),
+        )
+
+    def write(self, term: Term, declaration: Declaration, *, replaces: Record | None) -> None:
+        """Record what the term's holder runs. Raises TermLost, StoreUnavailable, GuardFailed (it is another by now)."""
+        value = encode_declaration(declaration, epoch=term.epoch, member=term.holder, uid=new_uid())
+        put = Put(DECLARED, value, replaces=None if replaces is None else replaces.version)
+        commit_under(self._store, term, writes=(put,), clock=self._clock)

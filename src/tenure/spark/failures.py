@@ -1,0 +1,28 @@
+"""Which of our errors an error of a query is, in one line."""
+
+from __future__ import annotations
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from tenure.errors import DriverDied, QueryFailed, StorageError, TenureError
+from tenure.spark.queries import one_line
+from tenure.spark.session import jvm_exit_code
+
+
+def told(query: str, error: BaseException, *, spark: SparkSession | None, log: str) -> TenureError:
+    """What ended a query. `spark`: its session, None: it is over. `log`: the file with the words of its JVM."""
+    line = one_line(error)
+    if "No space left on device" in str(error):
+        return StorageError(f"query {query!r}: {line}", fix="free space on that disk")
+    if isinstance(error, (Py4JError, OSError)):
+        ended = how_jvm_ended(spark)
+        if ended is not None:
+            return DriverDied(ended, fix=f"see {log}")
+    return QueryFailed(f"query {query!r} failed: {line}", fix=f"see {log}")
+
+
+def how_jvm_ended(spark: SparkSession | None) -> str | None:
+    """None: it runs, or is not ours. Its connections break a little before it has ended."""
+    ended = None if spark is None else jvm_exit_code(spark, patience_s=2)
+    return None if ended is None else f"Spark's JVM ended with exit code {ended}"

@@ -1,0 +1,83 @@
+"""What is weak in how a changed pipeline is told from the one that its scope has run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Change, Mutant, on
+
+RULES = "declarations/rules.py"
+STORE = "declarations/store.py"
+SHAPE = "spark/state_shape.py"
+ALL = ("memory", "sqlite", "zookeeper", "etcd")
+ANOTHER = "tests/regressions/test_another_pipeline.py::"
+JUDGED = "tests/unit/declarations/test_rules.py::"
+
+OF_DECLARATIONS: Final = (
+    Mutant(
+        "renamed-stream-runs",
+        "a stream that is declared no more is forgotten, and another one begins at the start of its sources",
+        (
+            Change(
+                RULES,
+                "    gone = {name for name in known if name in checkpointed and name not in declared.streams}\n",
+                "    gone: set[str] = set()\n",
+            ),
+        ),
+        (
+            ANOTHER + "test_a_renamed_stream_is_refused_before_it_leads",
+            JUDGED + "test_each_of_the_two_flags_of_a_renamed_stream_is_needed",
+        ),
+    ),
+    Mutant(
+        "runs-on-the-state-of-another",
+        "what decides the state of a query is not compared",
+        (Change(RULES, " and before.streams[name].shape != one.shape\n", " and False\n"),),
+        (
+            ANOTHER + "test_a_sum_does_not_go_on_with_the_state_of_a_count",
+            JUDGED + "test_a_dropped_stream_that_comes_back_goes_on_with_the_state_that_it_had",
+        ),
+    ),
+    Mutant(
+        "allowed-and-not-recorded",
+        "what an operator has allowed is not written down",
+        (
+            Change(
+                RULES,
+                "        record=replace(declared, streams={**_left(",
+                "        record=recorded or replace(declared, streams={**_left(",
+            ),
+        ),
+        (
+            ANOTHER + "test_what_an_operator_allows_runs_and_no_restart_needs_the_flags",
+            JUDGED + "test_what_was_allowed_is_recorded_and_needs_no_flag_any_more",
+        ),
+    ),
+    Mutant(
+        "judged-only-before-it-leads",
+        "what another member has recorded meanwhile is not looked at, and nothing is recorded",
+        (Change("spark/driver.py", "        self._declarations.record(term, job.streams)\n", ""),),
+        (
+            "tests/spark/test_driver.py::test_what_may_not_be_run_by_now_is_not_started",
+            ANOTHER + "test_a_sum_does_not_go_on_with_the_state_of_a_count",
+        ),
+    ),
+    Mutant(
+        "recorded-without-a-term",
+        "whoever believes to lead records what it runs",
+        (
+            Change(
+                STORE,
+                "        commit_under(self._store, term, writes=(put,), clock=self._clock)\n",
+                "        self._store.commit(self._scope, guards=(), writes=(put,))\n",
+            ),
+        ),
+        on("tests/unit/declarations/test_store.py::test_a_leader_whose_term_is_over_records_nothing", *ALL),
+    ),
+    Mutant(
+        "windows-by-name",
+        "a window is known by its column's name alone, whatever its length",
+        (Change(SHAPE, '"windows": windows.behind(keys)', '"windows": []'),),
+        ("tests/spark/test_state_shape.py::test_whatever_decides_it_makes_a_difference",),
+    ),
+)

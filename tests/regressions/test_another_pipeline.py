@@ -1,0 +1,148 @@
+"""A member is started with a file that declares something else than its scope has run.
+
+What went wrong: a renamed stream began once more at the start of its sources, in the same table; a sum went on with the
+state of a count, as the two look alike to Spark, and the output was neither's. Both ended with exit code 0.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.cli.conftest import place, spark
+from tests.cli.support import COPY, Place, Told, tenure
+
+__all__ = ["place", "spark"]
+
+pytestmark = pytest.mark.spark
+
+RENAMED = COPY.replace('"copy"', '"copied"')
+COUNT = (
+    'job.stream("totals", source(job).groupBy("k").agg(F.count("id").alias("n")),'
+    ' sink=Delta(job.params["output"], key=["k"]), output_mode="update")'
+)
+SUM = COUNT.replace("F.count(", "F.sum(")
+OTHER = COPY.replace('"copy"', '"other"').replace('job.params["output"]', 'job.params["output"] + "-other"')
+
+
+def totals(place: Place) -> dict[str, int]:
+    return {row["k"]: row["n"] for row in place.rows()}
+
+
+def told_events(log: Path, kind: str) -> list[dict[str, object]]:
+    found = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    return [one for one in found if one["event"] == kind]
+
+
+def refused(told: Told, *words: str) -> None:
+    """It ended before it led, with one line."""
+    assert told.code == 12, told.err
+    assert all(word in told.error for word in words), told.error
+    assert " leads, epoch " not in told.err
+
+
+def test_a_renamed_stream_is_refused_before_it_leads(place: Place, spark: SparkSession) -> None:
+    place.feed(1)
+    place.feed(2)
+    assert place.run(place.pipeline(COPY), spark=spark).code == 0
+    place.feed(3)
+    told = place.run(place.pipeline(RENAMED), spark=spark)
+    refused(told, "stream 'copy' has checkpoints and is declared no more", "stream 'copied' has none")
+    refused(told, "allow it once by --drop-stream copy --new-stream copied")
+    assert place.ids() == [1, 2]
+    assert len(place.look("history")) == 1
+    assert place.run(place.pipeline(COPY), spark=spark).code == 0
+    assert place.ids() == [1, 2, 3], "the file as it was goes on"
+
+
+def test_what_an_operator_allows_runs_and_no_restart_needs_the_flags(
+    place: Place, spark: SparkSession, tmp_path: Path
+) -> None:
+    place.feed(1)
+    assert place.run(place.pipeline(COPY), spark=spark).code == 0
+    file, log = place.pipeline(RENAMED), tmp_path / "events"
+    refused(place.run(file, "--new-stream", "copied", spark=spark), "allow it once by --drop-stream copy")
+    refused(place.run(file, "--drop-stream", "copy", spark=spark), "allow it once by --new-stream copied")
+    flags = ("--drop-stream", "copy", "--new-stream", "copied", "--event-log", str(log))
+    told = place.run(file, *flags, spark=spark)
+    assert told.code == 0, told.err
+    assert "begins in a table that others have written to: stream 'copy' of scope 'rows'" in told.err
+    assert place.ids() == [1, 1], "that is what was allowed"
+    (changed,) = told_events(log, "DeclarationChanged")
+    assert "stream 'copied' begins; stream 'copy' is declared no more" in str(changed["what"])
+    place.feed(2)
+    again = place.run(file, spark=spark)
+    assert (again.code, place.ids()) == (0, [1, 1, 2]), again.err
+    kept = place.run(file, *flags, spark=spark)
+    assert kept.code == 0
+    assert "--drop-stream copy --new-stream copied: not needed" in kept.err
+    refused(place.run(place.pipeline(COPY), spark=spark), "stream 'copied' has checkpoints and is declared no more")
+
+
+def test_a_sum_does_not_go_on_with_the_state_of_a_count(place: Place, spark: SparkSession) -> None:
+    place.feed(10, 20)
+    assert place.run(place.pipeline(COUNT), spark=spark).code == 0
+    place.feed(30)
+    told = place.run(place.pipeline(SUM), spark=spark)
+    refused(told, "query 'totals' was run as [count(id) by k; update mode], and would go on with that state")
+    refused(told, "as [sum(id) by k; update mode]", "allow it once by --changed-query totals")
+    assert totals(place) == {"a": 2}
+    assert place.run(place.pipeline(COUNT.replace("source(job)", 'source(job).where("id > 0")')), spark=spark).code == 0
+    assert totals(place) == {"a": 3}, "a filter is no state"
+
+
+def test_a_changed_query_that_is_allowed_needs_no_flag_again(place: Place, spark: SparkSession) -> None:
+    place.feed(10)
+    assert place.run(place.pipeline(COUNT), spark=spark).code == 0
+    place.feed(20)
+    file = place.pipeline(SUM)
+    told = place.run(file, "--changed-query", "totals", spark=spark)
+    assert told.code == 0, told.err
+    assert "query 'totals' goes on with the state of another one" in told.err
+    place.feed(30)
+    again = place.run(file, spark=spark)
+    assert again.code == 0, again.err
+    assert "state of another one" not in again.err
+    refused(place.run(place.pipeline(COUNT), spark=spark), "was run as [sum(id) by k; update mode]")
+
+
+def test_one_stream_less_is_refused_and_one_more_is_not(place: Place, spark: SparkSession) -> None:
+    place.feed(1)
+    assert place.run(place.pipeline(COPY), spark=spark).code == 0
+    more = place.run(place.pipeline(COPY, OTHER), spark=spark)
+    assert more.code == 0, more.err
+    assert "stream 'other' begins" in more.err
+    refused(place.run(place.pipeline(COPY), spark=spark), "stream 'other' has checkpoints", "--drop-stream other")
+    less = place.run(place.pipeline(COPY), "--drop-stream", "other", spark=spark)
+    assert less.code == 0, less.err
+    assert place.run(place.pipeline(COPY), spark=spark).code == 0
+    assert place.ids() == [1]
+    back = place.run(place.pipeline(COPY, OTHER), spark=spark)
+    assert (back.code, "stream 'other' goes on where it was" in back.err) == (0, True)
+
+
+def test_what_has_ended_is_cleaned_up_whatever_a_file_declares_and_begins_afresh(
+    place: Place, spark: SparkSession
+) -> None:
+    place.feed(1)
+    assert place.run(place.pipeline(COPY), "--final", spark=spark).code == 0
+    assert place.sql("select key from records where key = 'declared'") == []
+    place.look("result", "show")
+    where = ("--store", f"sqlite://{place.store}", "--storage", f"file://{place.storage}", "--scope", "rows")
+    assert tenure("result", "forget", *where).code == 0
+    told = place.run(place.pipeline(RENAMED), spark=spark)
+    assert told.code == 0, told.err
+    assert "begins in a table that others have written to: stream 'copy' of scope 'rows'" in told.err
+
+
+def test_a_damaged_record_is_named(place: Place, spark: SparkSession) -> None:
+    place.feed(1)
+    file = place.pipeline(COPY)
+    assert place.run(file, spark=spark).code == 0
+    place.sql("update records set value = ? where key = 'declared'", [b"{"])
+    told = place.run(file, spark=spark)
+    assert told.code == 5
+    assert "record 'declared' does not decode" in told.error

@@ -1,0 +1,177 @@
+"""Which pipeline files may go on with what a scope has recorded, as a table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenure.declarations.declaration import Declaration, DeclaredStream, Shape
+from tenure.declarations.rules import Allowed, Judgement, judge
+
+COUNT, SUM = Shape.of("count", told="count(1) by k"), Shape.of("sum", told="sum(id) by k")
+
+
+def declaration(file: str = "f1", **streams: Shape | None) -> Declaration:
+    return Declaration(file, "4.3.0", {name: DeclaredStream(shape) for name, shape in streams.items()})
+
+
+def dropped(shape: Shape | None = None) -> DeclaredStream:
+    return DeclaredStream(shape, dropped=True)
+
+
+def allow(new: str = "", dropped: str = "", changed: str = "") -> Allowed:
+    return Allowed(frozenset(new.split()), frozenset(dropped.split()), frozenset(changed.split()))
+
+
+def judged(
+    recorded: Declaration | None, declared: Declaration, *checkpointed: str, allowed: Allowed | None = None
+) -> Judgement:
+    return judge(recorded, declared, checkpointed=checkpointed, allowed=allowed or Allowed())
+
+
+@pytest.mark.parametrize(
+    ("recorded", "declared", "checkpointed", "wanted"),
+    [
+        # nothing is there yet, or nothing is different
+        (None, declaration(a=None), (), allow()),
+        (declaration(a=None), declaration(a=None), (), allow()),
+        (declaration(a=COUNT), declaration(a=COUNT), ("a",), allow()),
+        # a stream more: the others go on
+        (declaration(a=None), declaration(a=None, b=None), ("a",), allow()),
+        # a renamed one would be read once more
+        (declaration(a=None), declaration(b=None), ("a",), allow(new="b", dropped="a")),
+        (declaration(a=None), declaration(b=None, c=None), ("a",), allow(new="b c", dropped="a")),
+        (declaration(a=None, c=None), declaration(b=None, c=None), ("a", "c"), allow(new="b", dropped="a")),
+        # one that is recorded is not new, also when it has planned nothing yet
+        (declaration(a=None, c=None), declaration(c=None), ("a",), allow(dropped="a")),
+        # one less would be left behind
+        (declaration(a=None, b=None), declaration(b=None), ("a", "b"), allow(dropped="a")),
+        # one that has planned nothing is nothing to lose
+        (declaration(a=None), declaration(b=None), (), allow()),
+        (declaration(a=COUNT), declaration(a=SUM), (), allow()),
+        # what nobody has recorded is known by its checkpoints; their state cannot be judged
+        (None, declaration(b=None), ("a",), allow(new="b", dropped="a")),
+        (None, declaration(a=SUM), ("a",), allow()),
+        # state
+        (declaration(a=COUNT), declaration(a=SUM), ("a",), allow(changed="a")),
+        (declaration(a=None), declaration(a=SUM), ("a",), allow(changed="a")),
+        (declaration(a=COUNT), declaration(a=None), ("a",), allow(changed="a")),
+        # all at once
+        (
+            declaration(a=None, b=COUNT),
+            declaration(c=None, b=SUM),
+            ("a", "b"),
+            allow(new="c", dropped="a", changed="b"),
+        ),
+    ],
+)
+def test_what_an_operator_has_to_allow(
+    recorded: Declaration | None, declared: Declaration, checkpointed: tuple[str, ...], wanted: Allowed
+) -> None:
+    found = judged(recorded, declared, *checkpointed)
+    assert found.wanted == wanted
+    assert len(found.refused) == len(wanted.flags())
+    assert judged(recorded, declared, *checkpointed, allowed=wanted).refused == ()
+
+
+def test_each_of_the_two_flags_of_a_renamed_stream_is_needed() -> None:
+    was, now = declaration(a=None), declaration(b=None)
+    assert judged(was, now, "a", allowed=allow(dropped="a")).wanted == allow(new="b")
+    assert judged(was, now, "a", allowed=allow(new="b")).wanted == allow(dropped="a")
+
+
+def test_what_is_refused_is_named() -> None:
+    found = judged(declaration(a=None, q=COUNT), declaration(b=None, q=SUM), "a", "q")
+    assert found.refused == (
+        "stream 'a' has checkpoints and is declared no more",
+        "stream 'b' has none, and would begin at the start of its sources",
+        "query 'q' was run as [count(1) by k], and would go on with that state as [sum(id) by k]",
+    )
+    assert found.wanted.flags() == ("--drop-stream a", "--new-stream b", "--changed-query q")
+
+
+def test_another_spark_is_named_where_state_is_in_question() -> None:
+    newer = replace(declaration(q=SUM), spark="4.4.0")
+    assert judged(declaration(q=COUNT), newer, "q").refused[-1] == "Spark is 4.4.0, and was 4.3.0"
+    assert judged(declaration(q=SUM), newer, "q").refused == ()
+
+
+def test_what_the_words_leave_out_is_said_to_be_that() -> None:
+    other = Shape.of("count, by another window", told=COUNT.told)
+    (line,) = judged(declaration(q=COUNT), declaration(q=other), "q").refused
+    assert line.endswith("and is declared otherwise in what these words leave out")
+
+
+def test_what_was_allowed_is_recorded_and_needs_no_flag_any_more() -> None:
+    was, now = declaration(a=COUNT, q=COUNT), declaration("f2", b=None, q=SUM)
+    flags = allow(new="b", dropped="a", changed="q")
+    first = judged(was, now, "a", "q", allowed=flags)
+    assert first.needless == allow()
+    assert first.record.streams == {"a": dropped(COUNT), "b": DeclaredStream(None), "q": DeclaredStream(SUM)}
+    for checkpointed in (("a", "q"), ("a", "b", "q")):  # also before it has planned anything
+        again = judged(first.record, now, *checkpointed)
+        assert (again.refused, again.record, again.news) == ((), first.record, ())
+    assert judged(first.record, now, "a", "q", allowed=flags).needless == flags
+
+
+def test_to_go_back_is_a_change_as_well() -> None:
+    now = judged(declaration(a=None), declaration(b=None), "a", allowed=allow(new="b", dropped="a")).record
+    assert judged(now, declaration(a=None), "a", "b").wanted == allow(dropped="b")
+
+
+def test_a_dropped_stream_that_comes_back_goes_on_with_the_state_that_it_had() -> None:
+    was = Declaration("f1", "4.3.0", {"a": dropped(COUNT), "b": DeclaredStream()})
+    assert judged(was, declaration(a=SUM, b=None), "a", "b").wanted == allow(changed="a")
+    back = judged(was, declaration(a=COUNT, b=None), "a", "b")
+    assert back.refused == ()
+    assert back.news == ("stream 'a' goes on where it was",)
+
+
+def test_a_dropped_stream_without_checkpoints_is_forgotten() -> None:
+    was = Declaration("f1", "4.3.0", {"a": dropped(), "b": DeclaredStream()})
+    assert set(judged(was, declaration(b=None), "b").record.streams) == {"b"}
+
+
+def test_other_changes_are_told() -> None:
+    was = declaration(a=None, b=None, q=COUNT)
+    now = replace(declaration("f2", a=None, c=None, q=SUM), spark="4.4.0")
+    assert judged(was, now, "a", "q", allowed=allow(changed="q")).news == (
+        "the file is f2, and was f1",
+        "Spark is 4.4.0, and was 4.3.0",
+        "stream 'c' begins",
+        "stream 'b' is declared no more",
+        "query 'q' goes on with the state of another one",
+    )
+    assert judged(None, now).news == (), "there was no last leader"
+
+
+names = st.sampled_from("abcd")
+shapes = st.none() | st.sampled_from([COUNT, SUM])
+declarations = st.builds(
+    Declaration,
+    st.sampled_from(["f1", "f2"]),
+    st.just("4.3.0"),
+    st.dictionaries(names, st.builds(DeclaredStream, shapes), min_size=1),
+)
+recorded_ones = st.builds(
+    Declaration,
+    st.just("f1"),
+    st.just("4.3.0"),
+    st.dictionaries(names, st.builds(DeclaredStream, shapes, st.booleans())),
+)
+
+
+@given(recorded=st.none() | recorded_ones, declared=declarations, checkpointed=st.frozensets(names))
+def test_whatever_was_allowed_once_is_never_asked_for_again(
+    recorded: Declaration | None, declared: Declaration, checkpointed: frozenset[str]
+) -> None:
+    asked = judged(recorded, declared, *checkpointed)
+    given = judged(recorded, declared, *checkpointed, allowed=asked.wanted)
+    assert given.refused == ()
+    assert given.needless == allow()
+    for more in (checkpointed, checkpointed | set(declared.streams)):
+        again = judged(given.record, declared, *more)
+        assert (again.refused, again.record) == ((), given.record)
