@@ -7,12 +7,14 @@ The environment variable TESTING_FAULTS holds a JSON object:
   cleanup's plan, `dirty`, `clean`); the member kills itself (SIGKILL) there, in the first batch after
   `die_after_batches` batches of this process.
 - `order`: path of a file with a JSON object: `step`, `part`, `signal` (KILL or STOP). At that step the file is removed
-  and the part is struck: orders can be given while the member runs.
+  and the part is struck: orders can be given while the member runs. `signal` HOLD: only the thread that is at the step
+  waits, until the file `until` is there; the others go on, and the session lives.
 - `part`: which part of the member is killed or stopped: `host` (agent, driver and JVM: the default), `driver`
   (with its JVM) or `agent`.
 - `blindfold`: the member never notices that its session ended, that the office is another's, or that time passed while
   it was stopped.
 - `unfenced`: the store judges no guard, and overwrites whatever is there.
+- `unswept`: the member begins no sweep while it leads: as if what there is to list took it long.
 - `turn`: path of a file that agent and driver lock around each call to the store.
 
 Promise: the product has no hook; every fault is a wrapper or a subscriber.
@@ -27,7 +29,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,6 +38,7 @@ from unittest.mock import patch
 
 from tenure import assembly, housekeeping
 from tenure.cleanup.cleaner import Cleaner, Leavings
+from tenure.cleanup.sweeper import Sweeper
 from tenure.cli import main as cli
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
@@ -55,6 +58,7 @@ from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
 from tenure.testing.stepped import stepped
 from tenure.testing.strike import DRIVER_WORD, Turn, is_driver, strike
 from tenure.testing.unfenced import UnfencedStore
+from tenure.testing.waiting import wait_until
 
 if TYPE_CHECKING:
     pass
@@ -82,6 +86,8 @@ TAKEOVER_STEPS = (
 )
 """Where a member can die in a takeover."""
 
+_LONGEST_HOLD = timedelta(seconds=120)
+
 
 class Faults:
     """The faults of one process, as the environment describes them."""
@@ -92,6 +98,7 @@ class Faults:
         self._die_after = int(description.get("die_after_batches", 0))
         self.blindfold = bool(description.get("blindfold"))
         self._unfenced = bool(description.get("unfenced"))
+        self.unswept = bool(description.get("unswept"))
         self._part: str = description.get("part", "host")
         self._order = description.get("order")
         self._batches = 0
@@ -103,10 +110,16 @@ class Faults:
             order = json.loads(Path(self._order).read_text())
             if order["step"] == step:
                 Path(self._order).unlink()
-                with self._turn:
-                    strike(signal.Signals[f"SIG{order['signal']}"], order["part"])
+                self._obey(order)
         if step == self._die_at and self._batches >= self._die_after:
             strike(signal.SIGKILL, self._part)
+
+    def _obey(self, order: Mapping[str, str]) -> None:
+        if order["signal"] == "HOLD":
+            wait_until(lambda: os.path.exists(order["until"]), _LONGEST_HOLD, what=order["until"])
+            return
+        with self._turn:
+            strike(signal.Signals[f"SIG{order['signal']}"], order["part"])
 
     def on_event(self, event: Event) -> None:
         """A subscriber: the steps of a takeover that are events."""
@@ -306,6 +319,7 @@ def _drive(faults: Faults) -> None:
 
     stepped_seed = functools.partial(seed_mirrored, on_part=faults.at)
     with (
+        patch.object(Sweeper, "start", lambda sweeper, **named: None) if faults.unswept else nullcontext(),
         patch.object(driver_module, "FencedStream", SteppedStream),
         patch.object(takeover_module, "seed_mirrored", stepped_seed),
         patch.object(housekeeping, "Cleaner", stepped_cleaner),
