@@ -42,6 +42,10 @@ test-long: servers ## the long tests, and many more examples of each property, a
 mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red
 	@$(RUN) $(BIN)/python -m tests.mutants.run $(ARGS)
 
+.PHONY: soak
+soak: setup ## end members at random, and compare each output with the truth: make soak ARGS="--ends 500 --seed 1", ARGS="--placed all"
+	@$(RUN_TESTS) $(BIN)/python -m tests.soak $(ARGS)
+
 lint: setup ## ruff, mypy, and the layers of ARCHITECTURE.md
 	@$(RUN) $(BIN)/python -m tests.run lint
 

@@ -1,0 +1,164 @@
+"""`python -m tests.soak --ends N`: random ends of members, and the outputs against the truth; `--placed NAME`: an end
+at an exact point.
+
+Promise: a run's seed decides its queries, settings and ends. One line a run; of one that was not right, what was found
+and the command that repeats it; its folder is kept. Exit status: 0 all right, 1 something was found, 2 usage, 130
+interrupted. Results, seeds and timelines are in `build/soak`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import shlex
+import shutil
+import signal
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.house.tree import ROOT
+from tests.mutants.mutant import DoesNotApply
+from tests.soak.kinds import KINDS
+from tests.soak.placed import PLACED, carry_out_placed
+from tests.soak.plan import END_KINDS, HABITS, SINKS, STATES, Filter, Plan, make_plan
+from tests.soak.run import Result, carry_out
+from tests.soak.variants import VariantError, class_archive, environment, package_of
+
+ENDS_A_RUN = 25
+BUILD = ROOT / "build" / "soak"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what the arguments ask for; return the exit status."""
+    given = _parsed(arguments)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    try:
+        with package_of(without=given.without, package=given.package) as holder:
+            members = environment(holder, archive=class_archive(BUILD))
+            return _placed(given, members) if given.placed else _random(given, members)
+    except (VariantError, DoesNotApply) as error:
+        say(f"soak: {error}")
+        return 2
+    except KeyboardInterrupt:
+        say("soak: interrupted; all members have ended")
+        return 130
+
+
+def _random(given: argparse.Namespace, members: dict[str, str]) -> int:
+    seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
+    only = Filter(given.kinds, given.sinks, given.habits, given.ends_kinds, given.states)
+    results: list[Result] = []
+    left = given.ends
+    while left > 0 or not results:
+        plan = make_plan(seed + len(results), ends=min(left, given.ends_a_run), only=only)
+        folder = _fresh(given.folder / f"seed-{plan.seed}")
+        result = carry_out(plan, folder, environment=members, keep=given.keep)
+        results.append(result)
+        left -= len(plan.ends)
+        _tell(result, plan_words(plan), folder)
+        if not result.right:
+            say(f"  again: {_again(given, plan.seed, len(plan.ends))}")
+    return _summary(results)
+
+
+def _placed(given: argparse.Namespace, members: dict[str, str]) -> int:
+    names = list(PLACED) if "all" in given.placed else given.placed
+    results = []
+    for name in names:
+        folder = _fresh(given.folder / f"placed-{name}")
+        result = carry_out_placed(name, folder, environment=members, keep=given.keep)
+        results.append(result)
+        _tell(result, f"{name}: {' '.join((PLACED[name].tell.__doc__ or '').split())}", folder)
+    return _summary(results)
+
+
+def _tell(result: Result, what: str, folder: Path) -> None:
+    ends, minutes = sum(result.ends.values()), result.seconds / 60
+    say(
+        f"seed {result.seed:<8}{result.word:8} {ends:3} ends in {result.seconds:4.0f} s ({ends / minutes:4.1f} a "
+        f"minute), {result.batches:5} batches, {result.fed:6} events, {len(result.loud)} loud, {result.late} late: "
+        f"{what}"
+    )
+    times = Counter(f"  {finding.kind}: {finding.text}"[:600] for finding in result.findings)
+    say(*(f"{line} ({count} times)" if count > 1 else line for line, count in times.items()))
+    if not result.right:
+        say(f"  kept: {folder}")
+    with (BUILD / "results.jsonl").open("a") as file:
+        file.write(json.dumps({**asdict(result), "what": what, "word": result.word}) + "\n")
+
+
+def _summary(results: Sequence[Result]) -> int:
+    kinds: Counter[str] = Counter()
+    for result in results:
+        kinds.update(result.ends)
+    wrong = [result.seed for result in results if not result.right]
+    seconds = sum(result.seconds for result in results)
+    say(
+        f"{len(results)} runs, {kinds.total()} ends in {seconds:.0f} s, {sum(r.batches for r in results)} batches, "
+        f"{sum(r.fed for r in results)} events, {sum(len(r.loud) for r in results)} loud: "
+        f"{len(wrong)} not right{': seeds ' + ', '.join(map(str, wrong)) if wrong else ''}",
+        "ends: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()),
+    )
+    return 1 if wrong else 0
+
+
+def plan_words(plan: Plan) -> str:
+    """What a run consists of, in words."""
+    settings = [plan.state, f"local[{plan.cores}]", *(["warm"] * plan.warm), *(["lenient"] * plan.lenient)]
+    return f"{', '.join(query.name for query in plan.queries)} ({', '.join(settings)})"
+
+
+def _again(given: argparse.Namespace, seed: int, ends: int) -> str:
+    """The command that repeats a run."""
+    words = ["--ends", str(ends), "--ends-a-run", str(ends), "--seed", str(seed)]
+    for name in ("kinds", "habits", "sinks", "ends_kinds", "states"):
+        chosen = getattr(given, name)
+        words += [f"--{name.replace('_', '-')}", *chosen] if chosen else []
+    for name in ("without", "package"):
+        if getattr(given, name) is not None:
+            words += [f"--{name}", str(getattr(given, name))]
+    return f"make soak ARGS={shlex.quote(shlex.join(words))}"
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--ends", type=int, default=100, help="how many ends, over several runs")
+    parser.add_argument("--seed", type=int, help="of the first run; the others follow (default: drawn)")
+    parser.add_argument("--ends-a-run", type=int, default=ENDS_A_RUN, help=f"default: {ENDS_A_RUN}")
+    parser.add_argument("--kinds", "--queries", nargs="+", choices=list(KINDS), default=(), help="kinds of queries")
+    parser.add_argument("--habits", nargs="+", choices=HABITS, default=(), help="what becomes of inputs")
+    parser.add_argument("--sinks", nargs="+", choices=SINKS, default=())
+    parser.add_argument("--states", nargs="+", choices=STATES, default=(), help="where the state is kept")
+    parser.add_argument("--ends-kinds", nargs="+", choices=list(END_KINDS), default=(), help="kinds of ends")
+    parser.add_argument("--placed", nargs="+", choices=[*PLACED, "all"], default=(), help="ends at exact points")
+    parser.add_argument("--without", metavar="MUTANT", help="run a copy without what this mutant takes away")
+    parser.add_argument("--package", type=Path, help="run the package in this folder, or checkout, instead")
+    parser.add_argument("--keep", action="store_true", help="keep the folders of runs that are right, too")
+    parser.add_argument("--folder", type=Path, default=BUILD / "runs", help="where runs are kept")
+    return parser.parse_args(arguments)
+
+
+def _fresh(folder: Path) -> Path:
+    if folder.exists():
+        shutil.rmtree(folder)
+    return folder.resolve()
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def say(*lines: str) -> None:
+    """Print, at once: a run takes minutes."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,103 @@
+"""The pipeline of the soak: the streams that `queries` describes, below `folder`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as fn
+
+import tenure
+from tenure.sinks import Batch, Delta, Foreach
+from tests.soak.kinds import DELAY, KINDS, TAGS, WINDOW
+from tests.soak.ledger import Call, Calls, Entry, Ledger, RefusedError
+from tests.soak.plan import Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TRIGGER = "400 milliseconds"
+EVENTS = "id long, at timestamp, key long"
+
+
+@tenure.pipeline
+def soak(job: tenure.Job) -> None:
+    """`folder`: of the run; `queries`: a JSON list of kinds, sinks and habits."""
+    folder = Path(job.params["folder"])
+    for query in (Query(**given) for given in json.loads(job.params["queries"])):
+        kind = KINDS[query.kind]
+        sources = {name: _source(job, folder, query, name) for name in kind.sources}
+        output = folder / "output" / query.name
+        if query.sink == "delta":
+            sink: Delta | Foreach = Delta(output, key=kind.key)
+        else:
+            sink = Foreach(_keeper(output), idempotent=True)
+        job.stream(query.name, rows_of(query.kind, sources), sink=sink, output_mode=kind.mode, trigger=TRIGGER)
+
+
+def _source(job: tenure.Job, folder: Path, query: Query, name: str) -> DataFrame:
+    reader = job.spark.readStream.schema(EVENTS)
+    if query.habit in ("delete", "archive"):
+        reader = reader.option("cleanSource", query.habit)
+    if query.habit == "archive":
+        reader = reader.option("sourceArchiveDir", str(folder / "archive" / query.name / name))
+    return reader.json(str(folder / "input" / query.name / name))
+
+
+def rows_of(kind: str, sources: Mapping[str, DataFrame]) -> DataFrame:
+    """The query of a kind on its sources."""
+    delay, window = (f"{int(length.total_seconds())} seconds" for length in (DELAY, WINDOW))
+    timed = {name: rows.withWatermark("at", delay) for name, rows in sources.items()}
+    match kind:
+        case "passed":
+            return sources["a"].select("id")
+        case "windows":
+            counted = timed["a"].groupBy(fn.window("at", window).alias("w")).agg(*_sums())
+            return counted.select(fn.col("w.start").alias("at"), "rows", "ids")
+        case "unique":
+            halves = timed["a"].withColumn("half", fn.expr("id div 2"))
+            return halves.dropDuplicatesWithinWatermark(["half"]).select("half")
+        case "counts" | "totals":
+            return sources["a"].groupBy("key").agg(*_sums(), fn.max("id").alias("largest"))
+        case "joined":
+            right = timed["right"].select(fn.col("id").alias("other"), fn.col("at").alias("then"))
+            near = fn.expr("other = id + 1 AND then >= at AND then <= at + interval 5 seconds")
+            return timed["left"].join(right, near).select("id", "other")
+        case "twice":
+            tagged = [sources[source].select(fn.lit(tag).alias("tag"), "id") for tag, source in TAGS]
+            return tagged[0].union(tagged[1]).union(tagged[2]).union(tagged[3])
+    raise ValueError(kind)
+
+
+def _sums() -> tuple[Any, Any]:
+    return fn.count("*").alias("rows"), fn.sum("id").alias("ids")
+
+
+def _keeper(output: Path) -> Any:
+    """The function that keeps a ledger."""
+    ledger, calls = Ledger(output), Calls(output)
+
+    def keep(rows: DataFrame, batch: Batch) -> None:
+        newest = max((entry.epoch for entry in ledger.entries()), default=-1)
+        calls.note(Call(batch.epoch, batch.id, newest, "", -1))
+        values = [[_plain(value) for value in row] for row in rows.collect()]
+        try:
+            taken = ledger.put(Entry(batch.scope, batch.query_id, batch.id, batch.epoch, values))
+        except RefusedError as refused:
+            calls.note(Call(batch.epoch, batch.id, newest, "refused", len(values)))
+            raise _fenced()(str(refused)) from refused
+        calls.note(Call(batch.epoch, batch.id, newest, "taken" if taken else "had it", len(values)))
+
+    return keep
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _fenced() -> type[Exception]:
+    """What says that the target refused the epoch; RuntimeError in versions that have no word for it."""
+    return getattr(tenure, "Fenced", RuntimeError)
