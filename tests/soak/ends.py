@@ -10,7 +10,7 @@ from tests.soak.checks import check_quiet
 from tests.soak.inputs import feed
 from tests.soak.journal import happens
 from tests.soak.plan import End, Moment
-from tests.soak.scene import TTL_S, Scene, StuckError
+from tests.soak.scene import TTL_S, Scene
 from tests.soak.slots import Slot
 
 _MOMENT_S: Final = 8.0
@@ -292,5 +292,3 @@ _HOW: Final[Mapping[str, Callable[[Scene, End], str]]] = {
     "switchover": _switchover,
     "failover": _failover,
 }
-
-__all__ = ["StuckError", "strike"]

@@ -1,7 +1,17 @@
 """Ends at exact points: the stories of the edges of a batch, one each. `PLACED` names them.
 
-Each is right whoever dies, and shows what one of the rules is for: it is wrong, loud without end, or calls a function
-that it must not call, when that rule is switched off. A story is carried out by one query.
+Each is right whoever dies, and shows what a rule is for: without it an output is wrong, the pipeline stands still, or a
+function is called that must not be called.
+
+| rule | stories |
+|---|---|
+| a batch that is done is not run again | `idle-...`, `night`, `killed-before-plan...` |
+| planned inputs are looked for, before and after a batch is run again | `moved-before-commit`, `...-it-reads` |
+| any run directory in which the batch is done counts | `cleaned-before-it-...` |
+| the store is asked for the term after a first evaluation | `marked-by-a-zombie` |
+| a batch that is run again is retaken by a fenced write | `run-again-by-a-zombie` |
+| the store is asked immediately before a function is called | `woken-before-the-function...` |
+| it is recorded which folder belongs to which offset | `one-folder-twice` |
 """
 
 from __future__ import annotations
@@ -226,6 +236,7 @@ def _one_folder_twice(stage: Stage) -> None:
 PLACED: Final[Mapping[str, Story]] = {
     "night": Story(_night, Query(*KEPT, "quiet")),
     "idle-killed": Story(_idle_killed, Query(*KEPT, "quiet")),
+    "idle-killed-inputs-left": Story(_idle_killed, Query(*KEPT, "left")),
     "idle-ended": Story(_idle_ended, Query(*KEPT, "quiet")),
     "killed-before-plan": Story(_killed_before_plan, Query(*KEPT, "delete")),
     "killed-before-plan-archive": Story(_killed_before_plan, Query(*COUNTS, "archive")),
