@@ -78,27 +78,39 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             terminalreporter.write_line(line)
 
 
+def _not_for_pure_tests(request: pytest.FixtureRequest) -> None:
+    """`make check` starts no server: the group of a test is known by its fixtures and parameters, and may be wrong."""
+    if request.config.getoption("--group") == [groups.PURE]:
+        pytest.fail(
+            f"{request.fixturename} for a pure test: say so in a parameter or fixture that tests/groups.py knows"
+        )
+
+
 @pytest.fixture(scope="session")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+def zookeeper(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    _not_for_pure_tests(request)
     with installed(), ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
         yield ensemble
 
 
 @pytest.fixture(scope="session")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
+def etcd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
+    _not_for_pure_tests(request)
     with installed(), EtcdCluster(tmp_path_factory.mktemp("etcd")) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFs]:
+def seaweedfs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFs]:
+    _not_for_pure_tests(request)
     with installed(), SeaweedFs(tmp_path_factory.mktemp("seaweedfs")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def jvm() -> Iterator[Any]:
+def jvm(request: pytest.FixtureRequest) -> Iterator[Any]:
     """See `tests.jvm`, which needs PySpark."""
+    _not_for_pure_tests(request)
     from tests.jvm import SharedJvm
 
     shared = SharedJvm()
