@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sqlite3
 import subprocess
@@ -19,6 +21,13 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("TENURE_STORE", "TENURE_STORAGE", "TENURE_SCOPE", "TENURE_TTL", "TENURE_PARAMS"):
         monkeypatch.delenv(name, raising=False)
+
+
+BOTH = ["--store", "{store}", "--storage", "{storage}"]
+
+
+def retained(value: str) -> list[str]:
+    return ["--conf", f"spark.sql.streaming.minBatchesToRetain={value}"]
 
 
 @pytest.mark.parametrize(
@@ -46,6 +55,15 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (["run", "{file}", "--param", "input"], 2, "--param 'input' has no value; write --param NAME=VALUE"),
         (["run", "{file}", "--param", "=x"], 2, "--param '=x' has no value"),
         (["run", "{file}", "--conf", "spark.x"], 2, "--conf 'spark.x' has no value; write --conf NAME=VALUE"),
+        (
+            ["run", "{file}", *retained("0"), *BOTH],
+            2,
+            "spark.sql.streaming.minBatchesToRetain cannot be '0': a takeover",
+        ),
+        (["run", "{file}", *retained("-1"), *BOTH], 2, "cannot be '-1': a takeover needs what Spark kept of the batch"),
+        (["run", "{file}", *retained("1"), *BOTH], 2, "cannot be '1': a takeover needs"),
+        (["run", "{file}", *retained("two"), *BOTH], 2, "give 2 or more, or leave it out (100)"),
+        (["run", "{file}", "--submit", " ".join(retained("1")), *BOTH], 2, "minBatchesToRetain cannot be '1'"),
         (["run", "{file}", "--event-log", "/no/such/log"], 2, "--event-log '/no/such/log' cannot be written: No such"),
         (["run", "{file}", "--spark-log", "/"], 2, "--spark-log '/' cannot be written: Is a directory; name a file"),
         (["run", "{file}", "--ttl", "5"], 2, "setting 'ttl' cannot be '5'; a duration is a number with a unit"),
@@ -97,6 +115,27 @@ def test_a_master_that_spark_does_not_know(place: Place) -> None:
     assert "Master must" in (place.folder / "spark.log").read_text()
 
 
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        (
+            "spark.sql.streaming.minBatchesToRetain 0",
+            2,
+            "setting spark.sql.streaming.minBatchesToRetain cannot be '0': ",
+        ),
+        ("spark.sql.codegen.maxFields many", 8, "Spark does not start on master 'local[2]': [INVALID_CONF_VALUE"),
+    ],
+)
+def test_a_value_in_spark_s_own_file_that_cannot_be_used(place: Place, line: str, code: int, told: str) -> None:
+    """Spark reads it when the session is used for the first time; that was the end of the driver, and of its words."""
+    (place.folder / "spark-defaults.conf").write_text(f"{line}\n")
+    command = [*MAIN, "run", place.pipeline(COPY), *place.flags()]
+    environment = {**os.environ, "SPARK_CONF_DIR": str(place.folder)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+    assert done.stderr.startswith(f"tenure: error: {told}")
+
+
 def test_a_cluster_that_cannot_be_reached(place: Place) -> None:
     master = "k8s://https://127.0.0.1:1"
     command = [*MAIN, "run", place.pipeline(COPY), *place.flags(), "--master", master]
@@ -139,6 +178,24 @@ def test_a_store_file_that_is_no_database(place: Place) -> None:
         assert told.code == 5
         assert "is not a SQLite database; give another path" in told.error
     assert place.store.read_text().startswith("this is a text")
+
+
+def test_a_checkpoint_that_names_a_blob_outside_of_the_storage(place: Place) -> None:
+    place.make_store()
+    secret = place.folder / "secret"
+    secret.write_bytes(b"{}")
+    pointer = {"address": "../../../secret", "size": 2, "sha256": hashlib.sha256(b"{}").hexdigest()}
+    record = json.dumps({"v": 1, "uid": "u", "epoch": 1, "blob": pointer})
+    place.sql("INSERT INTO records VALUES ('rows', 'checkpoints/copy/000000000000', ?, 1, NULL)", (record.encode(),))
+    for command in (["checkpoints", "show", "copy"], ["checkpoints", "list"], ["status"]):
+        storage = ["--storage", f"file://{place.storage}"] if command[0] == "checkpoints" else []
+        told = tenure(*command, "--store", f"sqlite://{place.store}", *storage, "--scope", "rows")
+        assert told.code == 5
+        assert told.error == (
+            "handle 'checkpoints/copy/000000000000' does not decode: it names blob '../../../secret', "
+            "which is not a relative path of names"
+        )
+    assert secret.read_bytes() == b"{}"
 
 
 def test_a_database_of_something_else(place: Place) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,6 +16,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
+from tenure.pipelines.submit import RETAINED
 from tests.cli.support import COPY, Place, tenure
 
 pytestmark = pytest.mark.spark
@@ -64,6 +67,43 @@ def test_what_is_wrong_is_said_before_a_term_is_spent(
     assert len(told.err.splitlines()) == 1
     assert place.look("history") == []
     assert not place.output.exists()
+
+
+def test_state_that_is_kept_for_too_few_batches(place: Place, spark: SparkSession) -> None:
+    """From wherever Spark has it: its own file of defaults, a file of properties, the pipeline's function. Spark itself
+    refuses less than 1."""
+    try:
+        spark.conf.set(RETAINED, "1")
+        told = place.run(place.pipeline(COPY), spark=spark)
+    finally:
+        spark.conf.unset(RETAINED)
+    assert told.code == 2
+    assert told.error == (
+        f"setting {RETAINED} cannot be '1': a takeover needs what Spark kept of the batch before the newest one; "
+        "give 2 or more, or leave it out (100)"
+    )
+    assert place.look("history") == []
+
+
+def test_the_least_that_is_enough_for_a_takeover(place: Place, spark: SparkSession) -> None:
+    place.feed(1)
+    body = f'job.spark.conf.set("{RETAINED}", "2")\n{COUNTS}'
+    try:
+        for number in range(2, 7):
+            assert place.run(place.pipeline(body), spark=spark).code == 0
+            place.feed(number)
+            place.feed(number + 10)
+        assert place.run(place.pipeline(body), spark=spark).code == 0
+    finally:
+        spark.conf.unset(RETAINED)
+    newest: dict[str, int] = {}
+    for row in json_rows(place):
+        newest[row["k"]] = max(row["count"], newest.get(row["k"], 0))
+    assert newest == {"a": 6, "b": 5}
+
+
+def json_rows(place: Place) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in place.output.glob("*.json") for line in file.read_text().splitlines()]
 
 
 def test_a_name_that_a_live_member_has(place: Place, spark: SparkSession) -> None:

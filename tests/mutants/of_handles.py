@@ -46,6 +46,18 @@ OF_HANDLES: Final = (
         on(READING + "test_an_inline_payload_that_is_not_the_one_that_was_written_is_loud", *ALL),
     ),
     Mutant(
+        "addresses-lead-anywhere",
+        "a blob is sought, and deleted, wherever its address leads",
+        (Change("blobs/store.py", "    return not any(part in", "    return True or not any(part in"),),
+        (
+            *on(
+                READING + "test_an_address_that_leads_out_of_the_blobs_is_not_followed",
+                *(f"{s}-../outside" for s in ALL),
+            ),
+            *on(DISK + "test_an_address_outside_is_refused", "../x", "a/../b", "/etc/passwd"),
+        ),
+    ),
+    Mutant(
         "check-then-delete",
         "the locks are listed first, and the removal is not guarded against those that come then",
         (

@@ -16,8 +16,8 @@ from typing import Any
 
 from tenure.blobs.objects import Objects
 from tenure.blobs.place import number_of, reach, told
-from tenure.blobs.store import Blob
-from tenure.errors import BlobExists, BlobNotFound, CorruptBlob, StorageError
+from tenure.blobs.store import Blob, is_address
+from tenure.errors import BlobExists, BlobNotFound, CorruptBlob, StorageError, UsageError
 
 _PART = ".part-"
 _WRITE = "tenure-write"
@@ -71,8 +71,8 @@ class FileBlobs:
         self.delete(address)
 
     def _path(self, address: str) -> str:
-        if any(part in {"", ".", ".."} or _PART in part for part in address.split("/")):
-            raise ValueError(f"blob address {address!r} is not a relative path of names")
+        if not is_address(address) or _PART in address:
+            raise UsageError(f"blob address {address!r} is not a relative path of names")
         return f"{self._root}/{address}"
 
     def _find(self, prefix: str, base: str) -> Iterable[str]:

@@ -20,8 +20,14 @@ class Blob:
     sha256: str
 
 
+def is_address(text: str) -> bool:
+    """Whether it is a relative path of names: no other one is resolved, as it may lead to a place outside."""
+    return not any(part in {"", ".", ".."} or "\0" in part for part in text.split("/"))
+
+
 class BlobStore(Protocol):
-    """A blob store. Thread-safe; constructors do no I/O."""
+    """A blob store. Thread-safe; constructors do no I/O. Each call raises UsageError for an address that is none
+    (`is_address`), and does nothing."""
 
     def write(self, address: str, data: bytes) -> Blob:
         """Write a new blob. Raises BlobExists: nothing was written; StorageError: nothing reads what may have been

@@ -10,9 +10,11 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from tenure.blobs.store import Blob
+from tenure.blobs.store import Blob, is_address
 from tenure.coordination.encoding import decode, encode
 from tenure.coordination.records import Key, Record, Version
 from tenure.errors import CorruptHandle, CorruptRecord
@@ -61,12 +63,19 @@ def decode_handle(record: Record) -> Handle:
             version=record.version,
             epoch=found["epoch"],
             inline=payload,
-            blob=None if blob is None else Blob(str(blob["address"]), int(blob["size"]), str(blob["sha256"])),
+            blob=None if blob is None else _blob_of(blob),
         )
     except CorruptRecord as error:
         raise CorruptHandle(error.what, fix=error.fix) from error
     except (ValueError, KeyError, TypeError, binascii.Error) as error:
         raise CorruptHandle(f"handle {record.key!r} does not decode: {error}") from error
+
+
+def _blob_of(found: Mapping[str, Any]) -> Blob:
+    address = str(found["address"])
+    if not is_address(address):
+        raise ValueError(f"it names blob {address!r}, which is not a relative path of names")
+    return Blob(address, int(found["size"]), str(found["sha256"]))
 
 
 def _checksum(payload: bytes) -> str:

@@ -1,8 +1,9 @@
 """What a driver's Spark gets through spark-submit: `--packages`, `--jars`, `--py-files`, and any other flag of it.
 
-Promise: flags reach spark-submit as they were written. Those that would take the driver away from its agent are refused
-before anything is started. Not promised: that spark-submit likes them; what it says is in the log of the JVM. Nor that
-a file of properties holds nothing that is refused.
+Promise: flags reach spark-submit as they were written. Those that would take the driver away from its agent, and
+settings with which nobody could take over, are refused before anything is started. Not promised: that spark-submit
+likes them; what it says is in the log of the JVM. Nor that a file of properties holds nothing that is refused:
+`check_setting` is for what Spark made of it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tenure.errors import UsageError
 
@@ -35,6 +37,13 @@ _REFUSED_SETTINGS: Mapping[str, str] = {
     "spark.app.name": "the application is named after the scope; leave it out",
     "spark.submit.deployMode": "the driver runs beside its agent; leave it out",
 }
+RETAINED: Final = "spark.sql.streaming.minBatchesToRetain"
+"""How many batches Spark keeps its logs and its state for."""
+
+_LEAST_RETAINED: Final = 2
+"""A takeover at batch N needs the offsets, the commit and the state of N-1. With 1, Spark removes that state as soon as
+it has uploaded the one of N, which may be before N is in the sink."""
+
 _NO_VALUE = {"--verbose", "-v", "--supervise", "--help", "-h", "--usage-error", "--version"}
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 _URL_OR_GLOB = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[*?\[{]")
@@ -90,6 +99,8 @@ def read_submit(
     for name, _ in settings:
         if name in _REFUSED_SETTINGS:
             raise UsageError(f"--conf {name} in --submit is refused", fix=_REFUSED_SETTINGS[name])
+    for name, value in [*settings, *conf.items()]:
+        check_setting(name, value)
     lists = [value for flag, value in flags if flag == "--py-files" and value]
     lists += [value for name, value in settings if name == "spark.submit.pyFiles"]
     lists += [conf["spark.submit.pyFiles"]] if "spark.submit.pyFiles" in conf else []
@@ -98,6 +109,17 @@ def read_submit(
         if not _URL_OR_GLOB.search(file) and not os.path.exists(file):
             raise UsageError(f"--py-files {file!r} is not there", fix="give the path of a .py, .zip or .egg file")
     return Submit(tuple(flags), files)
+
+
+def check_setting(name: str, value: str) -> None:
+    """Raise UsageError when nobody could take over with this value of a setting of Spark's."""
+    if name != RETAINED:
+        return
+    if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", value) or int(value) < _LEAST_RETAINED:
+        raise UsageError(
+            f"setting {name} cannot be {value!r}: a takeover needs what Spark kept of the batch before the newest one",
+            fix=f"give {_LEAST_RETAINED} or more, or leave it out (100)",
+        )
 
 
 def importable(python_files: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tenure.errors import PipelineFileError, TenureError, UsageError
 from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
+from tenure.pipelines.submit import RETAINED, check_setting
 from tenure.spark.queries import SPARK_ERRORS, one_line
 from tenure.spark.stream import with_trigger
 
@@ -40,6 +41,8 @@ def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mappi
         raise PipelineFileError(f"pipeline {pipeline.name!r} declares no stream", fix="call job.stream(...)")
     for stream in job.streams:
         _check_trigger(stream)
+        # Here as well: it may come from spark-defaults.conf, a file of properties, or the pipeline's own function.
+        check_setting(RETAINED, str(stream.rows.sparkSession.conf.get(RETAINED)))
     return job
 
 

@@ -24,7 +24,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tenure.errors import QueryFailed, UsageError
-from tenure.pipelines.submit import Submit
+from tenure.pipelines.submit import RETAINED, Submit, check_setting
 
 DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -45,6 +45,9 @@ _JOINED = frozenset({"spark.jars", "spark.files", "spark.archives", "spark.submi
 """spark-submit adds to these what --packages and its like bring; set on the session they would undo that."""
 
 _NO_FLAGS = Submit()
+
+_END_S = 10.0
+"""How long a session may take to end that cannot be used."""
 
 _GAVE_UP = re.compile(r'^(?:Error: |Exception in thread "main" (?:[\w.$]+: )?)(.+)$', flags=re.MULTILINE)
 
@@ -88,13 +91,26 @@ def start_session(
     written = os.path.getsize(log) if os.path.exists(log) else 0
     try:
         with _output_to(log), _own_interrupts():
-            return builder.getOrCreate()
+            session = builder.getOrCreate()
+        _judge_defaults(session)
+        return session
+    except UsageError:
+        raise
     except Exception as error:  # py4j and pyspark share no root; the log has the JVM's own words
-        why = _why(error)
-        if "JAVA_GATEWAY_EXITED" in why:
-            why = _last_words(log, after=written) or why
         where = "" if chosen is None else f" on master {chosen!r}"
+        why = _why_not(error, log=log, after=written)
         raise QueryFailed(f"Spark does not start{where}: {why}", fix=f"see {log}") from error
+
+
+def _judge_defaults(session: SparkSession) -> None:
+    """Look at what Spark found in its own files. Raises UsageError; what Spark raises for a value that it refuses,
+    which it would do at the first use of the session."""
+    try:
+        check_setting(RETAINED, session.sparkContext.getConf().get(RETAINED, "100"))
+        session.conf.get(RETAINED)
+    except Exception:
+        end_session(session, patience_s=_END_S)
+        raise
 
 
 def _choose_python(conf: Mapping[str, str], *, local: bool) -> None:
@@ -185,6 +201,12 @@ def _own_interrupts() -> Iterator[None]:
             signal.signal(signal.SIGINT, ours)
 
 
+def _why_not(error: BaseException, *, log: str, after: int) -> str:
+    """One line: why Spark did not start. `after`: where in the log the words of this start begin."""
+    why = _why(error)
+    return (_last_words(log, after=after) or why) if "JAVA_GATEWAY_EXITED" in why else why
+
+
 def _last_words(log: str, *, after: int) -> str | None:
     """Why spark-submit gave up, in its own words; None: it did not say."""
     with open(log, encoding="utf-8", errors="replace") as file:
@@ -195,7 +217,7 @@ def _last_words(log: str, *, after: int) -> str | None:
 
 def _why(error: BaseException) -> str:
     """One line: what the error says, or for one of the JVM's what the exception says that caused the others."""
-    said = str(error)
+    said = str(getattr(error, "_desc", None) or error)  # to tell more, PySpark asks a JVM that may have ended
     if isinstance(error, Py4JJavaError):
         cause = error.java_exception
         while cause is not None:

@@ -89,7 +89,7 @@ def test_listings_are_sorted_and_of_one_prefix(blobs: FileBlobs) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["", "/", "/etc/passwd", "..", "../x", "a/../b", "a/..", "a//b", "a/", ".", "a/./b"]
+    "address", ["", "/", "/etc/passwd", "..", "../x", "a/../b", "a/..", "a//b", "a/", ".", "a/./b", "a\0b", "file:///x"]
 )
 def test_an_address_outside_is_refused(blobs: FileBlobs, address: str) -> None:
     for call in (
@@ -97,13 +97,13 @@ def test_an_address_outside_is_refused(blobs: FileBlobs, address: str) -> None:
         lambda: blobs.read(Blob(address, 1, "")),
         lambda: blobs.delete(address),
     ):
-        with pytest.raises(ValueError, match="not a relative path of names"):
+        with pytest.raises(UsageError, match="not a relative path of names"):
             call()
 
 
 @pytest.mark.parametrize("prefix", ["..", "../other", "/etc", "a/../.."])
 def test_a_listing_outside_is_refused(blobs: FileBlobs, prefix: str) -> None:
-    with pytest.raises(ValueError, match="not a relative path of names"):
+    with pytest.raises(UsageError, match="not a relative path of names"):
         blobs.list(prefix)
 
 
@@ -346,5 +346,5 @@ def test_every_failure_of_the_object_store_is_a_storage_error(method: str, monke
 @pytest.mark.parametrize("address", ["e1/area/x.part-0123", "e1/a.part-1/x"])
 def test_a_blob_cannot_be_named_like_a_temporary_file(address: str, tmp_path: Path) -> None:
     """It would be written and never listed, so no sweep could find it."""
-    with pytest.raises(ValueError, match="not a relative path of names"):
+    with pytest.raises(UsageError, match="not a relative path of names"):
         FileBlobs(str(tmp_path)).write(address, DATA)

@@ -6,12 +6,15 @@ What is broken is loud (FLINK-5940, 22502).
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import re
 import threading
 from pathlib import Path
 
 import pytest
 
+from tenure.coordination.encoding import encode
 from tenure.coordination.records import Put
 from tenure.errors import (
     CorruptBlob,
@@ -207,3 +210,24 @@ def test_an_inline_payload_of_an_earlier_version_is_read(lab: Lab) -> None:
     del fields["sha256"]
     lab.truth.commit(SCOPE, guards=(), writes=[Put(handle.key, json.dumps(fields).encode(), replaces=record.version)])
     assert leader.handles.get("x") == b"one"
+
+
+@pytest.mark.parametrize("where", ["../outside", "e1/../../outside", "/etc/passwd", "e1//x", "./outside", ""])
+def test_an_address_that_leads_out_of_the_blobs_is_not_followed(where: str, lab: Lab, tmp_path: Path) -> None:
+    """It was an error of Python's, and the last of several checks."""
+    leader = lab.member("a")
+    term = leader.lead()
+    outside = tmp_path.parent / "outside"
+    outside.write_bytes(ONE)
+    size, checksum = len(ONE), hashlib.sha256(ONE).hexdigest()
+    pointer = {"uid": "u", "epoch": 1, "blob": {"address": where, "size": size, "sha256": checksum}}
+    lab.truth.commit(SCOPE, guards=(), writes=[Put(AREA.child("x"), encode(pointer), replaces=None)])
+    for call in (
+        lambda: leader.handles.get("x"),
+        leader.handles.get_all,
+        lambda: leader.handles.lock("x", session=leader.keeper.session_id),
+        lambda: leader.handles.remove(term, "x"),
+    ):
+        with pytest.raises(CorruptHandle, match=re.escape(f"it names blob {where!r}, which is not a relative path")):
+            call()
+    assert outside.read_bytes() == ONE

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from tenure.errors import UsageError
-from tenure.pipelines.submit import Submit, importable, read_submit
+from tenure.pipelines.submit import RETAINED, Submit, importable, read_submit
 
 
 def test_flags_reach_it_as_they_were_written() -> None:
@@ -69,3 +70,18 @@ def test_what_cannot_be_is_one_line(text: str, line: str) -> None:
     with pytest.raises(UsageError) as refused:
         read_submit(text, packages="g:a:1", conf={})
     assert str(refused.value) == line
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1", " 1 ", "two", "", "2.5"])
+@pytest.mark.parametrize("way", ["conf", "text", "-c"])
+def test_settings_with_which_nobody_could_take_over_are_refused(way: str, value: str) -> None:
+    pair = f"{RETAINED}={value}"
+    given = {"conf": (None, {RETAINED: value}), "text": (f"--conf '{pair}'", {}), "-c": (f"-c '{pair}'", {})}
+    text, conf = given[way]
+    with pytest.raises(UsageError, match=f"setting {re.escape(RETAINED)} cannot be {value!r}: .*; give 2 or more"):
+        read_submit(text, conf=conf)
+
+
+@pytest.mark.parametrize("value", ["2", " 3", "+4", "100"])
+def test_settings_with_which_somebody_can_are_not(value: str) -> None:
+    assert read_submit(f"--conf '{RETAINED}={value}'", conf={RETAINED: value}).settings == [(RETAINED, value)]
