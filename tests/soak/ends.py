@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tenure.errors import StoreError, UsageError
+from tenure.testing.waiting import NEVER_S
 from tests.soak.checks import check_quiet
 from tests.soak.inputs import feed
 from tests.soak.journal import happens
@@ -225,7 +226,9 @@ def _night(scene: Scene, end: End) -> str:
 
 def _await_both_idle(scene: Scene) -> None:
     """Both run until idle; one leads, ends, and the other one after it."""
-    scene.wait(lambda: all(s.running and s.until_idle for s in scene.slots.values()), seconds=30, what="two starts")
+    scene.wait(
+        lambda: all(s.running and s.until_idle for s in scene.slots.values()), seconds=NEVER_S, what="two starts"
+    )
     for slot in scene.slots.values():
         slot.stay_down = True
         slot.next_until_idle = False

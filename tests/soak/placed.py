@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from tenure.testing.waiting import NEVER_S
 from tests.soak.checks import WrongError, late_calls
 from tests.soak.plan import Query
 from tests.soak.run import Result, tidy
@@ -54,7 +55,7 @@ def _night(stage: Stage) -> None:
     stage.feed(2)
     for _ in range(2):
         slot = stage.member("anna", until_idle=True)
-        stage.wait(lambda slot=slot: not slot.running, seconds=150, what="the end by idleness")  # type: ignore[misc] # bound now
+        stage.wait(lambda slot=slot: not slot.running, seconds=NEVER_S, what="the end by idleness")  # type: ignore[misc] # bound now
         stage.quiet()
         stage.move_quiet()
         stage.feed()
@@ -74,7 +75,7 @@ def _idle_ended(stage: Stage) -> None:
     _first_batch(stage, "anna")
     slot = stage.slots["anna"]
     slot.terminate(stage.journal)
-    stage.wait(lambda: not slot.running, seconds=60, what="the end of anna")
+    stage.wait(lambda: not slot.running, seconds=NEVER_S, what="the end of anna")
     stage.move_quiet()
     stage.ends_well("ben")
 
@@ -86,7 +87,7 @@ def _killed_before_plan(stage: Stage) -> None:
     held = stage.order("anna", "after offsets, before plan", "HOLD")
     stage.feed()
     stage.come(held)
-    stage.wait(lambda: not before & stage.here, seconds=30, what="the source to be cleaned")
+    stage.wait(lambda: not before & stage.here, seconds=NEVER_S, what="the source to be cleaned")
     stage.kill(stage.slots["anna"])
     stage.ends_well("ben")
 
@@ -115,7 +116,7 @@ def _cleaned_by_a_zombie(stage: Stage, *, step: str) -> None:
     stage.come(held)
     stage.feed()  # Spark cleans up when it begins the next batch
     stage.wake(stage.slots["anna"])
-    stage.wait(lambda: not mine & stage.here, seconds=60, what="the source to be cleaned by the zombie")
+    stage.wait(lambda: not mine & stage.here, seconds=NEVER_S, what="the source to be cleaned by the zombie")
     stage.kill(stage.slots["anna"])
     stage.go_on(held)
     stage.slots["ben"].stay_down = False
@@ -145,7 +146,7 @@ def _marked_by_a_zombie(stage: Stage) -> None:
     stage.stop(stage.slots["anna"])
     stage.go_on(held)
     stage.come(killed)
-    stage.wait(lambda: not stage.slots["ben"].running, seconds=30, what="the end of ben")
+    stage.wait(lambda: not stage.slots["ben"].running, seconds=NEVER_S, what="the end of ben")
     stage.move_shown()
     stage.wake(stage.slots["anna"])
     _let_it_write(stage, "anna")

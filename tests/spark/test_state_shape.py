@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tenure.testing.waiting import NEVER_S
 from tests.house.tree import ROOT
 from tests.spark import shapes
 
@@ -42,7 +43,7 @@ def read_by_a_process(folder: Path, order: str) -> Found:
         cwd=ROOT,
         stdout=subprocess.PIPE,
         check=True,
-        timeout=240,
+        timeout=NEVER_S,
     )
     found: Found = json.loads(told.stdout)
     return found

@@ -235,7 +235,7 @@ def test_one_look_that_fails_costs_a_standby_neither_its_session_nor_its_mirrors
         target=scene.member(standing, name="ben", store=faulty).run, kwargs={"stop": threading.Event()}
     )
     scene.member(Scripted(lead)).run(stop=threading.Event())
-    thread.join(timeout=120)
+    thread.join(timeout=NEVER_S)
     assert not thread.is_alive()
     assert standing.epochs == [2]
     assert len([call for call in faulty.calls if call.operation == "open_session"]) == 1

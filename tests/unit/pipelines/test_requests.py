@@ -146,11 +146,13 @@ def test_a_restart_is_obeyed_once_also_when_its_record_could_not_be_removed(two:
     two.start("carl", store=line)
     two.leads("anna", epoch=1)
     two.orders.restart("carl")
-    wait_until(lambda: script.fired and scene.store.read(SCOPE, RESTARTS.child("carl")) is None, timedelta(seconds=120))
+    wait_until(
+        lambda: script.fired and scene.store.read(SCOPE, RESTARTS.child("carl")) is None, timedelta(seconds=NEVER_S)
+    )
     two.leads("anna", epoch=1)
     assert two.drivers["carl"].prepared == 2
     two.orders.restart("carl")
-    wait_until(lambda: two.drivers["carl"].prepared == 3, timedelta(seconds=120))
+    wait_until(lambda: two.drivers["carl"].prepared == 3, timedelta(seconds=NEVER_S))
 
 
 def test_a_switchover_whose_target_dies_goes_to_another(two: Two, scene: Scene) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import NEVER_S, wait_until
 from tests.soak.inputs import Inputs, Routine, feed
 from tests.soak.kinds import EVENTS_A_FILE
 from tests.soak.plan import Query
@@ -95,14 +95,14 @@ def test_a_routine_does_nothing_while_it_is_paused() -> None:
     routine = Routine("test", act, every_s=0.001)
     routine.start()
     try:
-        assert acted.wait(30)
+        assert acted.wait(NEVER_S)
         routine.pause()
         before = times
         acted.clear()
         assert not acted.wait(0.05)
         assert times == before
         routine.resume()
-        assert acted.wait(30)
+        assert acted.wait(NEVER_S)
     finally:
         routine.stop()
 
@@ -115,6 +115,6 @@ def test_what_ended_a_routine_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
     routine = Routine("test", fail, every_s=0.001)
     routine.start()
-    wait_until(lambda: routine.failure is not None, timedelta(seconds=30))
+    wait_until(lambda: routine.failure is not None, timedelta(seconds=NEVER_S))
     routine.stop()
     assert str(routine.failure) == "no space"

@@ -198,16 +198,16 @@ def test_a_takeover_does_not_wait_for_a_store_that_is_away(scene: Scene) -> None
 
     def asks() -> Checkpoint:
         asked.set()
-        assert answered.wait(120)
+        assert answered.wait(NEVER_S)
         raise StoreUnavailable("the store is away")
 
     scene.ask = asks
-    assert asked.wait(120)
+    assert asked.wait(NEVER_S)
     try:
         assert scene.mirrors.take("rows", source=OLD, epoch=4) is not None
     finally:
         answered.set()
-    scene.mirrors._thread.join(120)
+    scene.mirrors._thread.join(NEVER_S)
     assert scene.told == [], "nobody mirrors any more"
 
 
