@@ -37,6 +37,15 @@ class Handle:
         return self.key.name
 
 
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A session-bound claim of a reader on a handle; `handle` is what it protects."""
+
+    key: Key
+    version: Version
+    handle: Handle
+
+
 def encode_handle(*, uid: str, epoch: int, content: bytes | Blob) -> bytes:
     """The bytes of the record; `uid` is unique to the write, so that its content proves who wrote it."""
     fields: dict[str, object] = {"uid": uid, "epoch": epoch}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from tenure.blobs.store import Blob, BlobStore
 from tenure.clock import Clock
@@ -45,7 +44,7 @@ from tenure.errors import (
 )
 from tenure.events import BlobLeft, Events
 from tenure.handles.anchor import Anchor
-from tenure.handles.handle import Handle, decode_handle, encode_handle
+from tenure.handles.handle import Handle, Lock, decode_handle, encode_handle
 from tenure.handles.reading import read_all
 from tenure.handles.refusals import answer_to
 from tenure.handles.write_order import AFTER, Operation, Outcome
@@ -59,15 +58,6 @@ MOST_INLINE = 65536
 
 _FENCE = 2
 """The guards of a term."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lock:
-    """A session-bound claim of a reader on a handle; `handle` is what it protects."""
-
-    key: Key
-    version: Version
-    handle: Handle
 
 
 class HandleStore:
