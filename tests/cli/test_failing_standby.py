@@ -1,4 +1,4 @@
-"""A standby whose rehearsals fail, and that runs another file than the leader, was `ready` in every list."""
+"""A standby whose rehearsals fail, and that runs another file than the leader, as `tenure list` shows it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ import pytest
 
 from tenure.testing.members import MemberProcess
 from tenure.testing.waiting import wait_until
-from tests.cli.conftest import place
 from tests.cli.support import Place, tenure
-
-__all__ = ["place"]
 
 pytestmark = pytest.mark.spark
 
