@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Final
 from tenure.backends.registry import open_store
 from tenure.blobs.filesystem import FileBlobs
 from tenure.blobs.folders import Folders
-from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.term import EPOCH
-from tenure.errors import StorageError, UsageError
+from tenure.errors import UsageError
 from tenure.events import Events, JsonLines, Subscriber
 from tenure.handles.store import MOST_INLINE, HandleStore
+from tenure.ownership.owner import Owner
 from tenure.pipelines.child import ChildProcess, Start
 from tenure.pipelines.driver_process import DriverProcess
 from tenure.pipelines.link import Begin
@@ -103,6 +102,11 @@ def checkpoint_store(
     return CheckpointStore(handles, query=query, keep=settings.checkpoints_kept)
 
 
+def scope_owner(store: CoordinationStore, scope: Scope, *, settings: Settings, clock: Clock) -> Owner:
+    """Whose the scope's part of the storage is."""
+    return Owner(store, scope, storage=storage_url(settings, scope), clock=clock)
+
+
 def result_store(
     store: CoordinationStore, scope: Scope, *, settings: Settings, clock: Clock, events: Events = Events.nobody
 ) -> ResultStore:
@@ -134,7 +138,7 @@ def assemble(
     sinks, the pipeline has ended for good. `wrap_store` puts something around the
     store (faults, in tests).
 
-    Raises UsageError, PipelineFileError, StoreUnavailable, StorageError: nothing is left running.
+    Raises UsageError, PipelineFileError, StoreUnavailable, StorageError, OwnerMismatch: nothing is left running.
     """
     clock = clock or SystemClock()
     identity = identify(settings)
@@ -177,14 +181,9 @@ def assemble(
         # Where there is nothing of the scope, nothing is made either: it may have been cleaned up.
         own = storage_url(settings, scope)
         FileBlobs(own if Folders(own).entries() else settings.required("storage")).check_writable()
-        used = _is_used(own)
         store = wrap_store(scope_store(settings, clock=clock))
         # A store that cannot be used is told before Spark takes its seconds to start.
-        if store.read(scope, EPOCH) is None and used:
-            raise UsageError(
-                f"{own} has run directories of a pipeline that {settings.store} knows nothing of",
-                fix="name the store that it ran with, or another storage, or remove them to begin afresh",
-            )
+        scope_owner(store, scope, settings=settings, clock=clock).check()
         member = Member(
             store,
             scope,
@@ -212,16 +211,6 @@ def assemble(
         kill=driver.kill,
         close=close,
     )
-
-
-def _is_used(own: str) -> bool:
-    """Whether a pipeline has run with this part of the storage."""
-    storage = Folders(own)
-    try:
-        found = [f"{RUNS}/{query.name}" for query in storage.entries(RUNS)]
-        return any(RunName.parse(f"{path}/{run.name}") for path in found for run in storage.entries(path))
-    except StorageError:
-        return False  # a link, say: what cannot be looked at will not be swept either
 
 
 def _metrics(member: str) -> Metrics:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from tenure.assembly import (
     checkpoint_store,
     member_events,
+    scope_owner,
     scope_store,
     storage_url,
     submit_of,
@@ -30,6 +31,7 @@ from tenure.housekeeping import scope_cleaner, scope_sweeper
 from tenure.pipelines.child import become_child
 from tenure.pipelines.link import Begin, Link
 from tenure.pipelines.loading import fingerprint_of, load_pipeline
+from tenure.pipelines.owned import OwnedWork
 from tenure.pipelines.serving import Pipeline, Served, Work
 from tenure.pipelines.submit import importable
 from tenure.settings import Settings
@@ -62,7 +64,8 @@ def load(
         store = wrap_store(scope_store(settings, clock=clock))
         events = member_events(settings, agent.emit, *subscribers, clock=clock)
         spark_log, member = settings.required("spark_log"), settings.required("member")
-        return SparkDriver(
+        owned = OwnedWork(scope_owner(store, scope, settings=settings, clock=clock))
+        driver = SparkDriver(
             scope=scope,
             member=member,
             pipeline=pipeline,
@@ -86,7 +89,7 @@ def load(
             epoch=lambda: newest_epoch(store, scope, clock=clock),
             cleaner=lambda more: scope_cleaner(store, scope, more=more, settings=settings, clock=clock, events=events),
             sweeper=lambda term, more: scope_sweeper(
-                store, scope, term, more=more, settings=settings, clock=clock, events=events
+                store, scope, term, more=more, look_first=owned.look, settings=settings, clock=clock, events=events
             ),
             storage=storage_url(settings, scope),
             spark_log=spark_log,
@@ -98,6 +101,7 @@ def load(
             events=events,
             on_close=store.close,
         )
+        return owned.around(driver)
 
     return Pipeline(name=pipeline.name, file=file, work=work)
 

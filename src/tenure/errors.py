@@ -139,6 +139,14 @@ class CleanupIncomplete(TenureError):
         super().__init__(what, fix=fix)
 
 
+class OwnerMismatch(TenureError):
+    """The store and the storage, or the store now and the store before, are not those of one life of a pipeline: one
+    of them belongs to another, was emptied, or was restored from an older copy (I10). Nothing was planned, taken as
+    ours or removed. It says the same until somebody mends that."""
+
+    exit_code = 11
+
+
 class DriverDied(TenureError):
     """The driver (its process or its JVM) ended by itself, hung, or was killed. What it was about to write is
     judged by the fence like any other late write; a new one can be started."""

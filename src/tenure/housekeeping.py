@@ -5,7 +5,7 @@ Promise: like `assembly`, it wires, and decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tenure.assembly import checkpoint_handles, checkpoint_store, storage_url
 from tenure.blobs.folders import Folders
@@ -14,7 +14,7 @@ from tenure.cleanup.cleaner import Cleaner, Leavings
 from tenure.cleanup.leavings import leavings_of
 from tenure.cleanup.orphans import Seen
 from tenure.cleanup.sweeper import Sweeper
-from tenure.cleanup.sweeping import Office, check_ours, orphans_of, seen_now
+from tenure.cleanup.sweeping import Office, orphans_of, seen_now
 from tenure.clock import Clock
 from tenure.coordination.election import observe
 from tenure.coordination.records import Scope
@@ -57,7 +57,7 @@ def scope_cleaner(
 def scope_orphans(
     store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings, clock: Clock
 ) -> Mapping[str, Leavings]:
-    """What nobody needs in the storage of a pipeline that goes on, by the rows of the plan; once `scope_is_ours`."""
+    """What nobody needs in the storage of a pipeline that goes on, by the rows of the plan, once that is ours."""
     return orphans_of(
         store,
         scope,
@@ -80,9 +80,8 @@ def office_now(store: CoordinationStore, scope: Scope) -> Office:
 
 
 def scope_seen(store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings, clock: Clock) -> Seen:
-    """What the records of a scope say now, for who has listed its storage before. Raises StorageError, StoreError,
-    Corrupt."""
-    scope_is_ours(store, scope, office, settings=settings)
+    """What the records of a scope say now, for who has listed its storage before, and asked its owner. Raises
+    StorageError, StoreError, Corrupt."""
     return seen_now(
         store,
         scope,
@@ -116,32 +115,23 @@ def scope_attempts(
     }
 
 
-def scope_is_ours(store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings) -> None:
-    """Raise StorageError when the storage has what cannot be of this store; StoreError."""
-    check_ours(store, scope, office, storage=Folders(storage_url(settings, scope)))
-
-
 def scope_sweeper(
     store: CoordinationStore,
     scope: Scope,
     term: Term,
     *,
     more: Mapping[str, Leavings],
+    look_first: Callable[[], None],
     settings: Settings,
     clock: Clock,
     events: Events,
 ) -> Sweeper:
-    """What removes that which nobody needs, beside the batches of a term. `more`: as in `scope_cleaner`."""
+    """What removes that which nobody needs, beside the batches of a term. `more`: as in `scope_cleaner`; `look_first`:
+    as in `Sweeper`."""
     office = Office(term.epoch, term.holder)
     orphans = scope_orphans(store, scope, office, settings=settings, clock=clock)
     cleaner = _cleaner({**orphans, **more}, store, scope, settings=settings, clock=clock, events=events)
-    return Sweeper(
-        cleaner,
-        term,
-        look_first=lambda: scope_is_ours(store, scope, office, settings=settings),
-        clock=clock,
-        events=events,
-    )
+    return Sweeper(cleaner, term, look_first=look_first, clock=clock, events=events)
 
 
 def _cleaner(

@@ -68,7 +68,8 @@ def lead(
 
     `store`, `member` and `ttl` as the flags of `tenure run`; what is left out comes from TENURE_* or tenure.toml.
     `timeout` None: wait for ever. Raises TimeoutError, UsageError (also: a live member has that name),
-    StoreUnavailable, SessionEnded (this process was paused while it waited).
+    StoreUnavailable, SessionEnded (this process was paused while it waited), OwnerMismatch (the store has forgotten
+    what this process saw in it while it waited).
     """
     clock = clock or SystemClock()
     settings = load_settings(store=store, member=member, ttl=ttl)

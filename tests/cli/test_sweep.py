@@ -88,8 +88,8 @@ def test_another_store_plans_nothing(swept: Place, spark: SparkSession, tmp_path
     assert other.run(other.pipeline(COPY), spark=spark).code == 0
     where = ("--storage", f"file://{swept.storage}", "--scope", "rows")
     told = tenure("sweep", "plan", str(tmp_path / "plan"), "--store", f"sqlite://{other.store}", *where)
-    assert told.error.startswith("no checkpoint in the store names a run directory that is in file://")
-    assert told.code == 2
+    assert told.error.startswith(f"storage file://{swept.storage}/rows is not that of scope 'rows' in this store")
+    assert told.code == 11
     assert sweep(swept, "report", str(tmp_path / "plan")).error.startswith("there is no whole plan in")
     assert files(swept) == before
 
@@ -166,5 +166,5 @@ def test_another_store_plans_nothing_beside_a_table(swept: Place, spark: SparkSe
     assert other.run(other.pipeline(COPY), spark=spark).code == 0
     where = ("--storage", f"file://{swept.storage}", "--scope", "rows", "--table", str(swept.output))
     told = tenure("sweep", "plan", str(tmp_path / "plan"), "--store", f"sqlite://{other.store}", *where)
-    assert told.error.startswith("no checkpoint in the store names a run directory that is in file://")
+    assert told.error.startswith(f"storage file://{swept.storage}/rows is not that of scope 'rows' in this store")
     assert lost.exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tenure.backends.registry import open_store
-from tenure.cleanup.plan import ANCHORS, CHECKPOINTS, PLAN, RUNS
+from tenure.cleanup.plan import ANCHORS, CHECKPOINTS, OWNER, PLAN, RUNS
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.results.result import Result, Stage
@@ -23,7 +23,7 @@ from tests.stores import STORES, new_store
 STREAM = "joined"
 FINAL = ("--until-idle", "--final")
 
-_FULL = (CHECKPOINTS, ANCHORS, RUNS)
+_FULL = (CHECKPOINTS, ANCHORS, RUNS, OWNER)
 """Rows in which something lies: a member can die after the last of it."""
 
 STEPS = (
@@ -31,7 +31,7 @@ STEPS = (
     *(f"{when} {row.name}" for row in PLAN for when in ("before", "after") if when == "before" or row.name in _FULL),
     *("before clean", "after clean"),
 )
-SHORT = ("before dirty", "after dirty", f"after {CHECKPOINTS}", f"after {RUNS}", "before clean")
+SHORT = ("before dirty", "after dirty", f"after {CHECKPOINTS}", f"after {RUNS}", f"after {OWNER}", "before clean")
 """What each run tries."""
 
 
@@ -88,7 +88,7 @@ def check(finish: Finish, steps: tuple[str, ...]) -> None:
     assert finish.exits == {**dict.fromkeys(steps, -signal.SIGKILL), "none": 0}, finish.told
     assert finish.verdict.right, finish.verdict
     assert finish.files == []
-    assert {key for key in finish.records if not key.startswith("results")} == {"epoch"}
+    assert {key for key in finish.records if not key.startswith("results")} == {"epoch", "identity"}
     assert finish.result is not None
     assert finish.result.stage is Stage.CLEAN
 

@@ -14,7 +14,7 @@ from tests.house import tree
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 # Codes that no TenureError carries: success, and what a shell reports for Ctrl-C.
 NOT_OF_ERRORS = {0, 130}
-INVARIANTS = tuple(f"I{number}" for number in range(1, 10))
+INVARIANTS = tuple(f"I{number}" for number in range(1, 11))
 
 
 def text_of(name: str) -> str:

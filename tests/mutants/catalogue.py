@@ -9,6 +9,7 @@ from tests.mutants.of_edges import OF_EDGES
 from tests.mutants.of_embedded import OF_EMBEDDED
 from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
+from tests.mutants.of_owners import OF_OWNERS
 from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
 from tests.mutants.of_sweeps import OF_SWEEPS
@@ -22,6 +23,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_ENDS,
     *OF_DECLARATIONS,
     *OF_SWEEPS,
+    *OF_OWNERS,
     *OF_STORAGE,
     *OF_EMBEDDED,
     *OF_STORES,

@@ -75,7 +75,10 @@ OF_SWEEPS: Final = (
         "sweeps-another-store-s-storage",
         "nobody looks whether the storage is that of the store",
         (Change("cleanup/sweeper.py", "            self._look_first()\n", ""),),
-        ("tests/unit/cleanup/test_sweeper.py::test_what_speaks_against_any_sweep_keeps_everything",),
+        (
+            "tests/unit/cleanup/test_sweeper.py::test_what_speaks_against_any_sweep_keeps_everything",
+            "tests/unit/cleanup/test_sweeper.py::test_another_owner_ends_all_sweeps",
+        ),
     ),
     Mutant(
         "staged-before-it-is-in-the-sink",
@@ -106,11 +109,5 @@ OF_SWEEPS: Final = (
         "a driver is not told that its member has a new session",
         (Change("pipelines/driver_process.py", "            self._running.child.link.send(StandBy())\n", ""),),
         ("tests/agents/test_driver_process.py::test_a_new_session_is_told_before_the_next_leadership",),
-    ),
-    Mutant(
-        "begins-beside-another-store",
-        "a store that knows nothing of the pipeline in the storage begins anew, and sweeps away what another one names",
-        (Change("assembly.py", "is None and used:", "is None and False:"),),
-        ("tests/cli/test_results.py::test_a_store_that_does_not_know_the_pipeline_in_the_storage_is_refused",),
     ),
 )

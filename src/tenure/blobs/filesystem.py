@@ -39,14 +39,20 @@ class FileBlobs:
         return Blob(address, len(data), hashlib.sha256(data).hexdigest())
 
     def read(self, blob: Blob) -> bytes:
-        path = self._path(blob.address)
+        data = self.load(blob.address)
+        if len(data) != blob.size or hashlib.sha256(data).hexdigest() != blob.sha256:
+            path = self._path(blob.address)
+            raise CorruptBlob(f"blob {path} has {len(data)} bytes or a checksum that its pointer does not name")
+        return data
+
+    def load(self, address: str) -> bytes:
+        """The bytes of a blob to which there is no pointer. Raises BlobNotFound, StorageError."""
+        path = self._path(address)
         try:
             with self._storage_errors("read", path):
                 data: bytes = self._fs.cat_file(path)
         except FileNotFoundError:
             raise BlobNotFound(f"blob {path} is not there") from None
-        if len(data) != blob.size or hashlib.sha256(data).hexdigest() != blob.sha256:
-            raise CorruptBlob(f"blob {path} has {len(data)} bytes or a checksum that its pointer does not name")
         return data
 
     def delete(self, address: str) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 from tenure.blobs.folders import Folders
 from tenure.checkpoints.store import CHECKPOINTS as CHECKPOINT_AREAS
 from tenure.cleanup.cleaner import Leavings
-from tenure.cleanup.plan import ANCHORS, BLOBS, CHECKPOINTS, DECLARATION, REHEARSALS, REQUESTS, RUNS, STORAGE
+from tenure.cleanup.plan import ANCHORS, BLOBS, CHECKPOINTS, DECLARATION, OWNER, REHEARSALS, REQUESTS, RUNS, STORAGE
 from tenure.clock import Clock
 from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER
 from tenure.coordination.records import Delete, Key, NoneUnder, Record, Scope
@@ -21,8 +21,14 @@ from tenure.coordination.term import Term, commit_under
 from tenure.declarations.store import DECLARED
 from tenure.errors import StorageError
 from tenure.handles.store import HandleStore
+from tenure.ownership.marks import OWNER as MARKS
 
-_FOLDERS: Final[Mapping[str, tuple[str, int]]] = {RUNS: ("runs", 2), REHEARSALS: ("rehearsals", 2), BLOBS: ("blobs", 1)}
+_FOLDERS: Final[Mapping[str, tuple[str, int]]] = {
+    RUNS: ("runs", 2),
+    REHEARSALS: ("rehearsals", 2),
+    BLOBS: ("blobs", 1),
+    OWNER: (MARKS, 1),
+}
 """The folders below a scope's storage, and how deep what is removed at once lies in them."""
 
 

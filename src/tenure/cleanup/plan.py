@@ -29,6 +29,7 @@ STAGED: Final = "staged output"
 RUNS: Final = "run directories"
 REHEARSALS: Final = "rehearsals"
 BLOBS: Final = "blobs"
+OWNER: Final = "owner"
 STORAGE: Final = "storage"
 
 PLAN: Final = (
@@ -43,12 +44,9 @@ PLAN: Final = (
     Row(RUNS, "run directories and mirrors", owner="leaders and standbys", needs=(CHECKPOINTS, STAGED)),
     Row(REHEARSALS, "what standbys rehearsed in", owner="standbys"),
     Row(BLOBS, "blobs without a pointer, and writes that did not end", owner="leaders", needs=(CHECKPOINTS,)),
-    Row(
-        STORAGE,
-        "the scope's folder in the storage, when nothing is in it",
-        owner="all",
-        needs=(RUNS, REHEARSALS, BLOBS),
-    ),
+    # As long as anything else is there, it can be told whose it is.
+    Row(OWNER, "the marks of whose storage it is", owner="leaders", needs=(RUNS, REHEARSALS, BLOBS)),
+    Row(STORAGE, "the scope's folder in the storage, when nothing is in it", owner="all", needs=(OWNER,)),
 )
 """In this order. The result is not among it: it is dirty before the first row, and clean after the last."""
 

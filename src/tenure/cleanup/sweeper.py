@@ -17,7 +17,7 @@ from tenure.cleanup.cleaner import STOPPED, Cleaner, Left, StopOrLost, told
 from tenure.clock import Clock
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
-from tenure.errors import TermLost
+from tenure.errors import OwnerMismatch, TermLost
 from tenure.events import Events, OrphansFound, Swept
 from tenure.retry import RetryPolicy, exponential_delay
 
@@ -41,7 +41,8 @@ class Sweeper:
         clock: Clock,
         events: Events,
     ) -> None:
-        """`look_first` raises what speaks against any sweep. `policy`: without delays there is one."""
+        """`look_first` raises what speaks against any sweep: OwnerMismatch is the last word, other errors are of this
+        one. `policy`: without delays there is one."""
         self._cleaner = cleaner
         self._term = term
         self._look_first = look_first
@@ -62,7 +63,7 @@ class Sweeper:
 
     def last(self, *, stop: Flag) -> None:
         """After `stop()`: sweep once more, in this thread, until `stop` is set or the term is over. A pipeline that is
-        run now and then, and ends each time, would never be swept otherwise."""
+        run now and then, and ends each time, would never be swept otherwise. Raises OwnerMismatch."""
         with suppress(TermLost):
             self._sweep(StopOrLost(stop, self._term))
 
@@ -75,7 +76,7 @@ class Sweeper:
         while not over.is_set():
             try:
                 self._sweep(over)
-            except TermLost:
+            except (TermLost, OwnerMismatch):  # who looks first has told the latter, and ends the leadership
                 return
             pause_s = next(delays, None)
             if pause_s is None or not self._wait(pause_s):
@@ -92,7 +93,7 @@ class Sweeper:
         return False
 
     def _sweep(self, over: Flag) -> None:
-        """One sweep. Raises TermLost."""
+        """One sweep. Raises TermLost, OwnerMismatch."""
         scope, epoch = self._term.scope, self._term.epoch
         began_s = self._clock.monotonic_s()
 
@@ -113,11 +114,11 @@ class Sweeper:
             self._events.emit(swept)
 
     def _walk(self, over: Flag, found: Callable[[str, int], None]) -> tuple[int, list[Left]]:
-        """How much went, and what is left; what nobody tried to remove is neither. Raises TermLost."""
+        """How much went, and what is left; what nobody tried to remove is neither. Raises TermLost, OwnerMismatch."""
         try:
             self._look_first()
             removed, left = self._cleaner.walk(self._term, stop=over, on_found=found)
-        except TermLost:
+        except (TermLost, OwnerMismatch):
             raise
         except Exception as error:  # noqa: BLE001 - a storage's client raises what it likes, and no batch depends on it
             return 0, [Left("storage", "what is there", str(error).split("\n", 1)[0] or type(error).__name__)]

@@ -27,7 +27,6 @@ from tenure.coordination.encoding import decode
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
-from tenure.errors import StorageError
 
 _WITHOUT_BLOBS: Final = {MEMBERS, RESTARTS, SWITCHOVER, PAUSED}
 """Records, and areas of records, that name none. One of them that does not decode is skipped by everybody."""
@@ -58,32 +57,6 @@ def orphans_of(
         REHEARSALS: _Orphans(storage, REHEARSALS_FOLDER, office, named, depth=3, stays=1),
         BLOBS: _Orphans(storage, BLOBS_FOLDER, office, named, depth=None, stays=1),
     }
-
-
-def check_ours(store: CoordinationStore, scope: Scope, office: Office, *, storage: Folders) -> None:
-    """Look whether the run directories can all be of this store; two stores that share a storage would each sweep away
-    what the other one names. Raises StorageError: they cannot, or cannot be looked at; StoreError."""
-    runs = [
-        run
-        for query in storage.entries(RUNS_FOLDER)
-        for entry in storage.entries(f"{RUNS_FOLDER}/{query.name}")
-        if query.folder and (run := RunName.parse(f"{RUNS_FOLDER}/{query.name}/{entry.name}")) is not None
-    ]
-    done = {run for run in runs if storage.entries(f"{run}/commits")}
-    planned = {record.key.split("/")[1] for record in store.list(scope, CHECKPOINTS).records}
-    for run in runs:
-        ahead = run.epoch - office.epoch
-        if ahead > 1 or (ahead == 1 and any(entry.name == "metadata" for entry in storage.entries(str(run)))):
-            raise _foreign(run, f"the newest epoch in the store is {office.epoch}")
-        if run in done and run.query not in planned:
-            raise _foreign(run, f"the store has no checkpoint of query {run.query!r}")
-
-
-def _foreign(run: RunName, why: str) -> StorageError:
-    return StorageError(
-        f"run directory {run} is not of this store: {why}",
-        fix="give every store a storage of its own; nothing is swept",
-    )
 
 
 def seen_now(

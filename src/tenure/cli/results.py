@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from tenure.assembly import identify, result_store
+from tenure.assembly import identify, result_store, scope_owner
 from tenure.cleanup.cleaner import CANNOT, Leavings
 from tenure.cleanup.plan import PLAN, Row
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
@@ -20,7 +20,8 @@ from tenure.coordination.election import observe
 from tenure.coordination.holding import held
 from tenure.coordination.records import Scope
 from tenure.errors import UsageError
-from tenure.housekeeping import office_now, scope_is_ours, scope_leavings, scope_orphans
+from tenure.housekeeping import office_now, scope_leavings, scope_orphans
+from tenure.ownership.owner import renew_identity
 from tenure.results.result import Result, Stage
 from tenure.results.store import RESULTS, result_in
 from tenure.settings import load_settings
@@ -73,6 +74,7 @@ def result_forget(store: StoreOption = None, storage: StorageOption = None, scop
                 clock=_CLOCK,
             ) as term:
                 _refuse_unless_clean(results.read(), name)  # it may be another one by now
+                renew_identity(opened, term, clock=_CLOCK)  # what is left of this life is not of the next one
                 results.forget(term)
         except TimeoutError as busy:
             raise UsageError(f"scope {name!r} cannot be had: {busy}", fix="stop its members first") from busy
@@ -101,8 +103,8 @@ def cleanup_status(
     with open_scope(settings) as (opened, name):
         found = result_store(opened, name, settings=settings, clock=_CLOCK).read()
         if found is None:
+            scope_owner(opened, name, settings=settings, clock=_CLOCK).check()
             office = office_now(opened, name)
-            scope_is_ours(opened, name, office, settings=settings)
             leavings = scope_orphans(opened, name, office, settings=settings, clock=_CLOCK)
         else:
             leavings = scope_leavings(opened, name, settings=settings, clock=_CLOCK)

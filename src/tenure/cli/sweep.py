@@ -23,7 +23,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from tenure.assembly import storage_url
+from tenure.assembly import scope_owner, storage_url
 from tenure.cleanup.orphans import Seen
 from tenure.cleanup.sweeping import Office
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
@@ -184,6 +184,10 @@ def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settin
 
     storage = storage_url(settings, scope)
 
+    def owner() -> str:
+        mark = scope_owner(store, scope, settings=settings, clock=_CLOCK).check()
+        return "" if mark is None else str(mark)
+
     def see(office: Office) -> Seen:
         return scope_seen(store, scope, office, settings=settings, clock=_CLOCK)
 
@@ -194,7 +198,7 @@ def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settin
         return delta_sweep.look(location, scope=scope, epoch=office.epoch, holder=office.holder, queries=queries)
 
     if table is None:
-        return storage_target(scope=scope, storage=storage, see=lambda: see(office_now(store, scope)))
+        return storage_target(scope=scope, storage=storage, see=lambda: see(office_now(store, scope)), owner=owner)
     try:
         from tenure.spark.sinks import delta_sweep
     except ModuleNotFoundError as error:
@@ -203,7 +207,8 @@ def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settin
             fix="pip install 'tenure[delta]'",
         ) from error
     location = _location(table)
-    return Target(scope, location.table, (delta_sweep.staged_in(scope),), look, table=True)
+    staged = (delta_sweep.staged_in(scope),)
+    return Target(scope, location.table, staged, look, table=True, storage=storage, owner=owner)
 
 
 @contextmanager

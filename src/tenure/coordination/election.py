@@ -38,6 +38,7 @@ from tenure.coordination.election_rules import (
     resignation,
 )
 from tenure.coordination.encoding import decode, new_uid
+from tenure.coordination.identity import IDENTITY, Life, check_follows, has_checkpoints, identity_in
 from tenure.coordination.reading import LONG, SHORT, read_again, wait_for_change
 from tenure.coordination.records import Delete, Put, Record, Revision, Scope, Version
 from tenure.coordination.session import SessionKeeper
@@ -89,6 +90,7 @@ class Election:
         self._clock = clock
         self._announced: tuple[Candidate, Version] | None = None  # None: not joined
         self._announced_s = float("-inf")
+        self._known: Life | None = None  # None: it has not looked yet
 
     def join(
         self,
@@ -152,6 +154,7 @@ class Election:
 
         Raises SessionEnded when the session is over, OutcomeUnknown, CorruptRecord; StoreUnavailable when the store was
         away until the session was over, or for long: one read that fails costs no session, and what hangs on it.
+        OwnerMismatch: the store has forgotten what this member has seen in it.
         """
         uid = new_uid()
         revision = Revision(0)
@@ -169,6 +172,7 @@ class Election:
                 if stop.is_set():
                     return None
                 raise
+            self._known = check_follows(life_in(listing.records), self._known, scope=self._scope)
             on_look(listing.records)
             seen = self._with_itself(seen_in(listing.records))
             step = next_step(seen, member=self._member, session=keeper.session_id, now=self._now(), uid=uid)
@@ -261,6 +265,7 @@ class Election:
             )
         except GuardFailed:
             return None
+        self._known = Life(None if self._known is None else self._known.identity, step.epoch)
         return Term(
             scope=self._scope,
             epoch=step.epoch,
@@ -315,6 +320,12 @@ def newest_epoch(store: CoordinationStore, scope: Scope, *, clock: Clock) -> int
     return 0 if record is None else decode_office(record).epoch
 
 
+def life_in(records: Sequence[Record]) -> Life:
+    """Which life of a scope these records of it tell of, and how far it is. Raises CorruptRecord."""
+    epoch = next((record for record in records if record.key == EPOCH), None)
+    return Life(identity_in(records), 0 if epoch is None else decode_office(epoch).epoch)
+
+
 def holds_office(term: Term, records: Sequence[Record]) -> bool:
     """Whether the two records are those of the term."""
     versions = {record.key: record.version for record in records if record.key in (LEADER, EPOCH)}
@@ -330,6 +341,7 @@ def seen_in(records: tuple[Record, ...]) -> Seen:
         switchover=by_key.get(SWITCHOVER),
         paused=PAUSED in by_key,
         members=tuple(candidates_in(records)),
+        nameless=IDENTITY not in by_key and not has_checkpoints(records),
     )
     if seen.leader is not None and seen.epoch is None:
         raise CorruptRecord(f"record {LEADER!r} stands without record {EPOCH!r}", fix="restore the epoch record")

@@ -2,7 +2,8 @@
 
 The records: `leader` (session-bound: who holds office) and `epoch` (permanent: the newest epoch, and the terms
 before it). Taking office is one commit: `leader` and `paused` must be absent, `epoch` must be the one that was read;
-a request for a switchover that was read goes with it. Whose turn it is, is decided in `candidates`.
+a request for a switchover that was read goes with it, and the first grant says which life of the scope this is
+(`identity`). Whose turn it is, is decided in `candidates`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tenure.coordination.candidates import (
     read_switchover,
 )
 from tenure.coordination.encoding import decode, encode
+from tenure.coordination.identity import put_identity
 from tenure.coordination.records import Absent, Delete, Guard, Put, Record, SessionId, Write
 from tenure.coordination.term import EPOCH, LEADER
 from tenure.errors import CorruptRecord
@@ -69,6 +71,8 @@ class Seen:
     switchover: Record | None = None
     paused: bool = False
     members: tuple[Candidate, ...] = ()
+    nameless: bool = False
+    """It has no identity, and no checkpoint that would belong to one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,8 @@ Step = TakeOffice | Vacate | Wait
 
 
 def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str) -> Step:
-    """What the contender does next. `now`: wall clock for people. Raises CorruptRecord."""
+    """What the contender does next. `now`: wall clock for people. `uid`: random; the identity of a life that begins.
+    Raises CorruptRecord."""
     if seen.leader is not None:
         if seen.leader.session == session:
             return Vacate(writes=(Delete(LEADER, seen.leader.version),))
@@ -125,6 +130,7 @@ def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str
             Put(LEADER, encode({"member": member, "epoch": epoch, "uid": uid}), replaces=None, session=session),
             Put(EPOCH, encode_office(begun, uid=uid), replaces=replaced),
             *(() if seen.switchover is None else (Delete(SWITCHOVER, seen.switchover.version),)),
+            *((put_identity(uid, replaces=None),) if seen.nameless else ()),
         ),
         guards=(Absent(PAUSED),),
     )

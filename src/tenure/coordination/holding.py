@@ -35,7 +35,8 @@ def held(
     """Contend as `member`, and hold the term. `timeout` None: wait for ever.
 
     Raises TimeoutError (somebody else leads), UsageError (a live member has that name), StoreUnavailable,
-    OutcomeUnknown, SessionEnded (this process was paused while it waited).
+    OutcomeUnknown, SessionEnded (this process was paused while it waited), OwnerMismatch (the store has forgotten what
+    it said while this process waited).
     """
     election = Election(store, scope, member=member, clock=clock)
     with SessionKeeper(store, ttl=ttl, clock=clock) as keeper:

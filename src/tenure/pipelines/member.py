@@ -136,7 +136,8 @@ class Member:
         """Stand by and lead until the pipeline is done (IDLE; CLEANED or DONE: for good) or `stop` is set (STOPPED).
 
         Raises what the driver raises; DriverDied when it dies before it was ready for the first time;
-        StoreUnavailable when no session can be had at the start; UsageError (member name); CleanupIncomplete.
+        StoreUnavailable when no session can be had at the start; UsageError (member name); CleanupIncomplete;
+        OwnerMismatch: the store has forgotten what this member saw in it.
         """
         restarts, retries = Delays(DRIVER_RESTART), Delays(STORE_RETRY)
         result = self._results.read()

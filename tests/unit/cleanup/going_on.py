@@ -11,10 +11,11 @@ from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RunName
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.cleanup.cleaner import Cleaner, Leavings
-from tenure.cleanup.sweeping import Office, check_ours, orphans_of
+from tenure.cleanup.sweeping import Office, orphans_of
 from tenure.coordination.term import Term, check_term
 from tenure.events import Events
 from tenure.handles.store import HandleStore
+from tenure.ownership.owner import Owner
 from tenure.retry import no_retry
 from tests.faults.lab import SCOPE, Crasher, Lab, Member
 
@@ -106,10 +107,9 @@ class Pipeline:
             checkpoints=lambda query: CheckpointStore(self.handles(member), query=query),
         )
 
-    def check_ours(self) -> None:
-        """Raises StorageError: the storage is another store's."""
-        member, term = self.leaders[-1]
-        check_ours(member.store, SCOPE, Office(term.epoch, term.holder), storage=Folders(self.storage))
+    def owner(self, member: Member | None = None) -> Owner:
+        """Whose the storage is, as a member asks; None: the leader."""
+        return Owner((member or self.leaders[-1][0]).store, SCOPE, storage=self.storage, clock=self.lab.clock)
 
     def orphans(self) -> list[str]:
         return [name for leavings in self.found().values() for name in leavings.find()]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tenure.cleanup.cleaner import Cleaner, Left
-from tenure.cleanup.plan import ANCHORS, BLOBS, CHECKPOINTS, PLAN, REHEARSALS, REQUESTS, RUNS, STORAGE
+from tenure.cleanup.plan import ANCHORS, BLOBS, CHECKPOINTS, OWNER, PLAN, REHEARSALS, REQUESTS, RUNS, STORAGE
 from tenure.coordination.term import Term
 from tenure.errors import HandleLocked, StorageError, StoreUnavailable, TermLost
 from tenure.events import CleanupDelayed, CleanupEnded, Event, Events
@@ -98,7 +98,7 @@ def test_a_second_run_changes_nothing(scene: Scene) -> None:
 def test_what_cannot_go_keeps_what_it_names_and_nothing_else(scene: Scene, error: Exception) -> None:
     scene.rows[CHECKPOINTS].refuse = failing(error)
     left = scene.run(no_retry())
-    assert scene.left() == {CHECKPOINTS, ANCHORS, RUNS, BLOBS, STORAGE}
+    assert scene.left() == {CHECKPOINTS, ANCHORS, RUNS, BLOBS, OWNER, STORAGE}
     assert scene.rows[CHECKPOINTS].names == ["a"]
     assert left[0] == Left(CHECKPOINTS, "a", str(error))
     assert {one.row for one in left} == scene.left()
@@ -109,7 +109,7 @@ def test_a_row_that_cannot_be_listed_is_left(scene: Scene) -> None:
     scene.rows[RUNS].find_fails = iter([StorageError("no such bucket")])
     (first, *_) = scene.run(no_retry())
     assert first == Left(RUNS, "what is there", "no such bucket")
-    assert scene.left() == {RUNS, STORAGE}
+    assert scene.left() == {RUNS, OWNER, STORAGE}
 
 
 def test_it_is_tried_again_on_schedule(scene: Scene) -> None:
@@ -130,7 +130,7 @@ def test_it_is_tried_again_on_schedule(scene: Scene) -> None:
     delays = [event.again_s for event in scene.told if isinstance(event, CleanupDelayed)]
     assert delays == [1.0, 2.0, 4.0, 6.0]
     first = next(event for event in scene.told if isinstance(event, CleanupDelayed))
-    assert (first.left, first.first) == (2, "run directories: a (it is read-only)")
+    assert (first.left, first.first) == (3, "run directories: a (it is read-only)")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_the_policy_gives_up_and_it_is_told_what_is_left(scene: Scene, policy: R
     assert [(one.row, one.name) for one in left if one.row == BLOBS] == [(BLOBS, "a"), (BLOBS, "b")]
     ended = scene.told[-1]
     assert isinstance(ended, CleanupEnded)
-    assert (ended.left, ended.first) == (3, "blobs: a (it is read-only)")
+    assert (ended.left, ended.first) == (4, "blobs: a (it is read-only)")
 
 
 def test_it_stops_between_two_things(scene: Scene) -> None:

@@ -16,6 +16,7 @@ from tenure.cleanup.cleaner import Cleaner, Left
 from tenure.cleanup.leavings import leavings_of
 from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER
 from tenure.coordination.encoding import encode
+from tenure.coordination.identity import IDENTITY
 from tenure.coordination.records import Delete, Put
 from tenure.coordination.term import EPOCH, LEADER, Term, check_term
 from tenure.errors import TermLost
@@ -35,6 +36,8 @@ FILES = (
     "rehearsals/ben/counts-0123456789ab/offsets/0",
     "blobs/e00000001/checkpoints/counts/000000000000-lost",
     "blobs/e00000001/checkpoints/counts/x.part-0123456789abcdef",
+    "owner/identity",
+    "owner/e00000001-0123456789abcdef0123456789abcdef-0123456789ab",
 )
 REQUESTS = (SWITCHOVER, PAUSED, RESTARTS.child("ben"))
 OTHERS = "notes.txt"
@@ -109,7 +112,7 @@ class Leaving:
     def records(self) -> set[str]:
         """Of the records, but for those of the election."""
         found = {record.key for record in self.lab.truth.list(SCOPE, "").records}
-        return {key for key in found if key not in (EPOCH, LEADER) and not key.startswith("members/")}
+        return {key for key in found if key not in (EPOCH, IDENTITY, LEADER) and not key.startswith("members/")}
 
     def files(self) -> set[str]:
         return {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}

@@ -14,7 +14,7 @@ from tenure.cleanup.sweeper import Sweeper
 from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
-from tenure.errors import StorageError, TermLost
+from tenure.errors import OwnerMismatch, StorageError, TermLost
 from tenure.events import Event, Events, OrphansFound, Swept
 from tenure.retry import RetryPolicy, fixed_delay, no_retry
 from tenure.testing.clock import ManualClock
@@ -142,15 +142,31 @@ def test_what_went_by_itself_is_told_too(scene: Scene) -> None:
 
 def test_what_speaks_against_any_sweep_keeps_everything(scene: Scene) -> None:
     def refuse() -> None:
-        raise StorageError("another store's")
+        raise StorageError("it does not answer")
 
     scene.runs.names, scene.look_first = ["a"], refuse
     scene.run()
     assert scene.runs.names == ["a"]
     assert scene.runs.looked_s == []
     assert {event.first for event in scene.told if isinstance(event, Swept)} == {
-        "storage: what is there (another store's)"
+        "storage: what is there (it does not answer)"
     }
+
+
+def test_another_owner_ends_all_sweeps(scene: Scene) -> None:
+    """Who looks first tells it; the last sweep of a leadership raises it."""
+    looked: list[float] = []
+
+    def refuse() -> None:
+        looked.append(scene.clock.monotonic_s())
+        raise OwnerMismatch("it is not ours")
+
+    scene.runs.names, scene.look_first = ["a"], refuse
+    scene.run()
+    assert len(looked) == 1
+    assert (scene.runs.names, scene.runs.looked_s, scene.told) == (["a"], [], [])
+    with pytest.raises(OwnerMismatch):
+        scene.sweeper.last(stop=threading.Event())
 
 
 def test_the_last_one_does_not_wait_for_one_that_hangs(scene: Scene) -> None:

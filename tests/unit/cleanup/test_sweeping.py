@@ -14,7 +14,7 @@ from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.coordination.candidates import MEMBERS, PAUSED, RESTARTS, SWITCHOVER
 from tenure.coordination.records import Put
 from tenure.coordination.term import Term, check_term
-from tenure.errors import CorruptCheckpoint, StorageError, TermLost
+from tenure.errors import CorruptCheckpoint, TermLost
 from tests.faults.lab import SCOPE, Crash, Crasher, Lab
 from tests.unit.cleanup.going_on import KEEP, QUERY, Pipeline
 
@@ -325,35 +325,3 @@ def test_corrupt_is_no_reason_to_stop(pipeline: Pipeline) -> None:
         "run directories and mirrors: it waits for staged output",
     ]
     assert not pipeline.has(lost)
-
-
-# --- whose storage it is ----------------------------------------------------------------------------------------
-
-
-def test_the_storage_is_that_of_the_store(pipeline: Pipeline) -> None:
-    pipeline.put(f"{pipeline.run}/commits/0")
-    pipeline.put(f"{pipeline.directory('ben', epoch=2)}/state/0/0/1.zip")
-    pipeline.check_ours()
-    pipeline.next_leader("ben")
-    pipeline.check_ours()
-
-
-@pytest.mark.parametrize(
-    ("path", "why"),
-    [
-        (f"runs/{QUERY}/e00000003-x-0123456789ab/offsets/0", "the newest epoch in the store is 1"),
-        (f"runs/{QUERY}/e00000002-x-0123456789ab/metadata", "the newest epoch in the store is 1"),
-        ("runs/other/e00000001-x-0123456789ab/commits/0", "the store has no checkpoint of query 'other'"),
-    ],
-    ids=["far ahead", "somebody runs ahead", "planned elsewhere"],
-)
-def test_two_stores_with_one_storage_are_told(pipeline: Pipeline, path: str, why: str) -> None:
-    """Each would sweep away what the other one names."""
-    pipeline.put(path)
-    with pytest.raises(StorageError, match=why):
-        pipeline.check_ours()
-
-
-def test_a_first_batch_that_was_never_planned_is_nobody_else_s(pipeline: Pipeline) -> None:
-    pipeline.put("runs/other/e00000001-x-0123456789ab/offsets/0")
-    pipeline.check_ours()

@@ -21,6 +21,7 @@ from tenure.blobs.trees import normal_url
 from tenure.cleanup.orphans import is_orphan, nothing_seen, orphans_in
 from tenure.clock import Clock, SystemClock
 from tenure.errors import UsageError
+from tenure.ownership.owner import check_noted
 from tenure.spark.sweep.jobs import job_errors
 from tenure.spark.sweep.plan import REPORT, About, Plan
 from tenure.spark.sweep.removing import CALLS, FAILED, GONE, REMOVED, remover
@@ -60,13 +61,15 @@ def apply_plan(
     which has to be the plan's. `per_second`: how many files at most, of all tasks together; None: as fast as it goes.
     `start_spark` is called when more than `here` parts are left.
 
-    Raises UsageError, StorageError (the plan's own folder), QueryFailed.
+    Raises UsageError, OwnerMismatch, StorageError (the plan's own folder, or the marks), QueryFailed.
     """
     about = plan.about()
     if normal_url(storage) != normal_url(about.storage):
         raise UsageError(
             f"the plan in {plan.url} is of {about.storage}, not of {storage}", fix="name the plan's storage"
         )
+    if about.owner:
+        check_noted(about.marked, about.owner)  # an older copy may need what nobody needed when the plan was made
     begun = progress(plan)
     todo = sorted(set(plan.parts()) - _whole(plan))
     on_progress(begun)

@@ -65,6 +65,10 @@ class About:
     """None: nobody has asked for their sizes."""
     table: bool = False
     """Whether `storage` is a table, and the files are staged beside it."""
+    owner: str = ""
+    """The newest mark in the scope's part of the storage when the files were listed; empty: nobody ever led."""
+    marked: str = ""
+    """URL of that part, also of a plan of a table; empty: as before."""
 
 
 class Plan:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tenure.blobs.folders import Folders
@@ -47,11 +48,24 @@ class Target:
     look: Callable[[], Judge]
     """Reads what decides which files go. Raises UsageError, StorageError, StoreError, Corrupt."""
     table: bool = False
+    storage: str = ""
+    """URL of the scope's part of the storage; empty: it is not asked for."""
+    owner: Callable[[], str] = lambda: ""
+    """Looks whether the storage is that of the store, and returns the newest mark there; empty: there is none. Raises
+    OwnerMismatch, StorageError, StoreError, Corrupt."""
 
 
-def storage_target(*, scope: str, storage: str, see: Callable[[], Seen]) -> Target:
-    """A scope's storage. `see` reads the records. A plan of it raises UsageError when they are those of another one."""
-    return Target(scope, storage, tuple(FOLDERS), lambda: StorageJudge(check_records(see(), storage)))
+def storage_target(
+    *, scope: str, storage: str, see: Callable[[], Seen], owner: Callable[[], str] = lambda: ""
+) -> Target:
+    """A scope's storage. `see` reads the records; `owner`: as `Target` has it. A plan of it raises UsageError when they
+    are those of another one."""
+    look = partial(_judge, storage, see)
+    return Target(scope, storage, tuple(FOLDERS), look, storage=storage, owner=owner)
+
+
+def _judge(storage: str, see: Callable[[], Seen]) -> StorageJudge:
+    return StorageJudge(check_records(see(), storage))
 
 
 def make_plan(
@@ -68,8 +82,10 @@ def make_plan(
     """Write the plan of what goes. `start_spark` is called when the tree is not small. `sizes`: ask the disk for the
     sizes of what goes, where the listing does not tell them.
 
-    Raises UsageError (the plan's folder, or the target's), StorageError, StoreError, Corrupt, QueryFailed.
+    Raises UsageError (the plan's folder, or the target's), OwnerMismatch, StorageError, StoreError, Corrupt,
+    QueryFailed.
     """
+    target.owner()
     plan.begin()
     tree = Tree(target.root)
     walk = tree.walk([Rest(folder) for folder in target.folders], budget=small)
@@ -77,6 +93,7 @@ def make_plan(
     if whole:
         listed = sum(len(one.names) for one in found if isinstance(one, Listed))
         on_progress(Progress(1, listed, 0))
+        owner = target.owner()
         judge = target.look()
         orphans = orphans_among(
             table_of([one for one in found if isinstance(one, Listed)]), judge, sizes=tree.sizes if sizes else None
@@ -90,6 +107,7 @@ def make_plan(
         listing = Listing(start_spark(), plan, target.root, budget=budget, part=PART, on_progress=on_progress)
         with job_errors("listing"):
             listed = listing.run(_handed_over(found, walk))
+        owner = target.owner()
         judge = target.look()
         with job_errors("planning"):
             files, size = listing.write_plan(judge, sizes=sizes)
@@ -104,6 +122,8 @@ def make_plan(
         files=files,
         bytes=size,
         table=target.table,
+        owner=owner,
+        marked=target.storage if owner else "",
     )
     plan.end(about)
     return about

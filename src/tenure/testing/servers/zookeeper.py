@@ -65,6 +65,13 @@ class ZooKeeperEnsemble(Servers):
         line.client.create(path)
         line.close()
 
+    def remove(self, path: str) -> None:
+        """Remove a node with all below it."""
+        line = Connection(Ensemble(hosts=self.hosts), ttl=timedelta(seconds=10), pings=True)
+        line.open()
+        line.client.delete(path, recursive=True)
+        line.close()
+
     def answers(self, number: int) -> bool:
         return self.mode(number) != ""
 

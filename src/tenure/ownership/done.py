@@ -1,0 +1,50 @@
+"""Which batches Spark has noted as done in the run directories of a storage.
+
+Promise: of each query the newest such batch of the run directories that are asked for, as it was at some moment of the
+call. Links are followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from tenure.blobs.folders import Folders
+from tenure.blobs.side_by_side import begin
+from tenure.checkpoints.run_name import RUNS, RunName
+from tenure.ownership.rules import Done
+
+_AT_ONCE: Final = 8
+"""Listings at a time, where a server answers them."""
+
+
+def newest_done(storage: str, *, since: Callable[[str], int]) -> Mapping[str, Done]:
+    """By query. `since`: the epoch before which a query's run directories are not asked. Raises StorageError."""
+    runs = [run for query in _names(storage, RUNS) for run in _runs(storage, query, since=since(query))]
+    shares = [share for first in range(_AT_ONCE) if (share := runs[first::_AT_ONCE])]
+    found: dict[str, Done] = {}
+    for listing in [begin(partial(_all_done, storage, share)) for share in shares]:
+        for query, done in listing.result():
+            if query not in found or done.batch > found[query].batch:
+                found[query] = done
+    return found
+
+
+def _runs(storage: str, query: str, *, since: int) -> list[RunName]:
+    paths = [f"{RUNS}/{query}/{name}" for name in _names(storage, f"{RUNS}/{query}")]
+    return [run for run in map(RunName.parse, paths) if run is not None and run.epoch >= since]
+
+
+def _all_done(storage: str, runs: Sequence[RunName]) -> list[tuple[str, Done]]:
+    found = []
+    for run in runs:
+        batches = [int(name) for name in _names(storage, f"{run}/commits") if name.isdigit()]
+        if batches:
+            found.append((run.query, Done(max(batches), f"{run}/commits/{max(batches)}")))
+    return found
+
+
+def _names(storage: str, folder: str) -> list[str]:
+    """Of what is in a folder, which may be a link."""
+    return [entry.name for entry in Folders(f"{storage}/{folder}").entries()]

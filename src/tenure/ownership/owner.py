@@ -1,0 +1,164 @@
+"""Compares a store with a storage, and makes a storage that of the store whose term it is.
+
+Promise (I10): `check` reads only; `own` puts marks once nothing speaks against it, and returns when the mark of the
+term's epoch is durable and nobody else has claimed the storage. Both refuse with OwnerMismatch, one line. Not promised:
+that a storage which is taken away later is noticed before the next time that somebody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from tenure.checkpoints.store import CHECKPOINTS
+from tenure.clock import Clock
+from tenure.coordination.election import holds_office
+from tenure.coordination.election_rules import Office, decode_office
+from tenure.coordination.encoding import decode, new_uid
+from tenure.coordination.identity import IDENTITY, identity_in, put_identity
+from tenure.coordination.reading import read_under
+from tenure.coordination.records import Record, Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.coordination.term import EPOCH, Term, commit_under
+from tenure.errors import CorruptRecord, OwnerMismatch, StorageError, TermLost
+from tenure.ownership.done import newest_done
+from tenure.ownership.marks import Marks
+from tenure.ownership.rules import (
+    InStorage,
+    InStore,
+    Mark,
+    Newest,
+    Refusal,
+    changed_since,
+    claimed_by_another,
+    grant_name,
+    not_needed,
+    refusal,
+)
+from tenure.results.store import RESULTS
+
+
+class Owner:
+    """Whose a scope's part of the storage is. Thread-safe. No I/O in the constructor."""
+
+    def __init__(self, store: CoordinationStore, scope: Scope, *, storage: str, clock: Clock) -> None:
+        """`storage`: URL of the scope's part of it."""
+        self._store = store
+        self._scope = scope
+        self._storage = storage
+        self._clock = clock
+        self._marks = Marks(storage)
+
+    def check(self) -> Mark | None:
+        """Look whether the storage is that of the store; return its newest mark, None: it has none.
+
+        Raises OwnerMismatch: it is not; StoreUnavailable, StorageError, CorruptRecord.
+        """
+        found, _ = self._compare(None)
+        return found.newest
+
+    def own(self, term: Term) -> None:
+        """The same, and leave the mark of the term's epoch, before anything is read or planned under it.
+
+        Raises OwnerMismatch, TermLost, StoreUnavailable, StorageError, CorruptRecord.
+        """
+        found, records = self._compare(term)
+        office = _office(records)
+        store = in_store(records)
+        if office is None or store.identity is None or not holds_office(term, records):
+            raise TermLost(scope=self._scope, epoch=term.epoch)
+        mark = Mark(term.epoch, store.identity, store.grants[term.epoch])
+        if mark not in found.marks:
+            self._put(mark, office, found, store)
+            found = self._marks.look()  # whoever has claimed it at the same time is there by now, or sees this mark
+            self._refuse(claimed_by_another(found, store))
+        with suppress(StorageError):  # the next grant tries it again
+            for one in not_needed(found, store):
+                self._marks.drop(one)
+
+    def _put(self, mark: Mark, office: Office, found: InStorage, store: InStore) -> None:
+        if not found.marks:
+            self._refuse(claimed_by_another(InStorage(self._marks.claim(mark.identity)), store))
+        self._marks.put(mark, holder=office.holder, since=office.since)
+
+    def _compare(self, term: Term | None) -> tuple[InStorage, Sequence[Record]]:
+        before = in_store(self._read(term))
+
+        def since(query: str) -> int:
+            """Whoever has planned or run a later batch did so in this epoch or a later one, in a directory of that."""
+            newest = before.newest.get(query)
+            return 0 if newest is None or newest.epoch is None else newest.epoch
+
+        done = newest_done(self._storage, since=since)
+        found = replace(self._marks.look(), done=done)
+        records = self._read(term)
+        self._refuse(refusal(before, found, in_store(records)))
+        return found, records
+
+    def _read(self, term: Term | None) -> Sequence[Record]:
+        return read_under(term, lambda: self._store.list(self._scope, ""), clock=self._clock).records
+
+    def _refuse(self, found: Refusal | None) -> None:
+        if found is not None:
+            raise OwnerMismatch(
+                f"storage {self._storage} is not that of scope {self._scope!r} in this store: {found.found}",
+                fix=found.fix,
+            )
+
+
+def check_noted(storage: str, noted: str) -> None:
+    """Look whether a scope's part of a storage is still the one of which `noted` was the newest mark.
+
+    Raises OwnerMismatch, StorageError.
+    """
+    mark = Mark.parse(noted)
+    found = None if mark is None else changed_since(mark, Marks(storage).look())
+    if found is not None:
+        raise OwnerMismatch(f"storage {storage} is not the one that the plan was made of: {found.found}", fix=found.fix)
+
+
+def renew_identity(store: CoordinationStore, term: Term, *, clock: Clock) -> None:
+    """Begin another life of a scope that has no checkpoint: no mark of an earlier one is its own. Raises TermLost,
+    GuardFailed, StoreUnavailable."""
+    record = read_under(term, lambda: store.read(term.scope, IDENTITY), clock=clock)
+    put = put_identity(new_uid(), replaces=None if record is None else record.version)
+    commit_under(store, term, writes=(put,), clock=clock)
+
+
+def in_store(records: Sequence[Record]) -> InStore:
+    """What the records of a scope say of its life. Raises CorruptRecord."""
+    office = _office(records)
+    newest: dict[str, Newest] = {}
+    for record in records:
+        parts = record.key.split("/")
+        if record.key.is_under(CHECKPOINTS) and len(parts) == 3 and parts[2].isdigit():
+            batch = int(parts[2])
+            if parts[1] not in newest or batch > newest[parts[1]].batch:
+                newest[parts[1]] = Newest(batch, _epoch_of(record))
+    return InStore(
+        identity=identity_in(records),
+        epoch=0 if office is None else office.epoch,
+        grants={} if office is None else _grants(office),
+        newest=newest,
+        ended=any(record.key.is_under(RESULTS) for record in records),
+    )
+
+
+def _office(records: Sequence[Record]) -> Office | None:
+    record = next((record for record in records if record.key == EPOCH), None)
+    return None if record is None else decode_office(record)
+
+
+def _grants(office: Office) -> dict[int, str]:
+    terms = [(term.epoch, term.holder, term.since) for term in office.past]
+    terms.append((office.epoch, office.holder, office.since))
+    return {epoch: grant_name(epoch, holder=holder, since=since) for epoch, holder, since in terms}
+
+
+def _epoch_of(record: Record) -> int | None:
+    """The term that wrote a handle; None: who wants to take over from it says that it does not decode."""
+    try:
+        return int(decode(record, fields={"epoch": int})["epoch"])
+    except CorruptRecord:
+        return None

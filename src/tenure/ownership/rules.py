@@ -1,0 +1,201 @@
+"""Pure: what a store says and what a storage shows -> whether they are those of one life of a pipeline (I10).
+
+The storage is read between two readings of the store. What it shows was in the store before, so the later reading has
+it; what the earlier reading has, was in the storage before. Hence no leader that goes on meanwhile, no later one and no
+zombie is taken for a stranger.
+
+Promise: a refusal says what was found, and what to do about it, which then works. Not promised: that an older copy is
+noticed here in every instant. A storage that was copied within the newest epoch lacks what the next run directory is
+filled from, which is CorruptRunDirectory; a store that was copied within it is noticed by a batch that is done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+KEPT: Final = 5
+"""How many marks of the newest epochs stay, besides those that are needed."""
+
+_MARK: Final = re.compile(r"e(?P<epoch>\d{8,})-(?P<identity>[0-9a-f]{32})-(?P<grant>[0-9a-f]{12})")
+
+_BEGIN: Final = "restore the store, or name an empty storage to begin anew"
+_STORE: Final = "restore the store, or name an empty storage and another --scope to begin anew"
+_STORAGE: Final = "restore the storage, or name an empty storage and another --scope to begin anew"
+"""A store that has checkpoints cannot go on with an empty storage: it has not what they name."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mark:
+    """That an epoch of an identity had its grant: a name in the storage."""
+
+    epoch: int
+    identity: str
+    grant: str
+    """Which grant it was: `grant_name`. An older copy of a store may give an epoch a second time."""
+
+    @classmethod
+    def parse(cls, name: str) -> Mark | None:
+        """The one of a name; None: it is none."""
+        found = _MARK.fullmatch(name)
+        return None if found is None else cls(int(found["epoch"]), found["identity"], found["grant"])
+
+    def __str__(self) -> str:
+        return f"e{self.epoch:08d}-{self.identity}-{self.grant}"
+
+
+def grant_name(epoch: int, *, holder: str, since: str) -> str:
+    """A name for one grant, from what the store remembers of it."""
+    return hashlib.sha256(f"{epoch} {holder} {since}".encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest checkpoint of a query. `epoch`: of the term that wrote it; None: the record does not decode."""
+
+    batch: int
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class InStore:
+    """What the records of a scope say."""
+
+    identity: str | None = None
+    """None: there is none."""
+    epoch: int = 0
+    """The newest one; 0: nobody ever led."""
+    grants: Mapping[int, str] = field(default_factory=dict)
+    """Epoch -> the name of its grant, as far back as the store remembers."""
+    newest: Mapping[str, Newest] = field(default_factory=dict)
+    """By query."""
+    ended: bool = False
+    """The pipeline has ended for good: its checkpoints go, and then its run directories."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A batch that Spark noted as done. `path`: of the note, below the storage."""
+
+    batch: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class InStorage:
+    """What a scope's part of a storage shows."""
+
+    claimed: str | None = None
+    """The identity that put itself there first; None: nobody did. It decides while there is no mark of an epoch."""
+    marks: tuple[Mark, ...] = ()
+    done: Mapping[str, Done] = field(default_factory=dict)
+    """The newest batch of each query that is done, as far as the store may not know it."""
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """Whose it is; more than one: several have claimed it at once."""
+        if self.marks:
+            return tuple(sorted({mark.identity for mark in self.marks}))
+        return () if self.claimed is None else (self.claimed,)
+
+    @property
+    def newest(self) -> Mark | None:
+        """The mark of the newest epoch; None: there is none."""
+        return max(self.marks, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the two are not of one life, and what can be done."""
+
+    found: str
+    fix: str
+
+
+def refusal(before: InStore, storage: InStorage, after: InStore) -> Refusal | None:
+    """What speaks against taking the storage for that of the store; None: nothing. The storage was read after `before`
+    was, and before `after` was."""
+    return (
+        claimed_by_another(storage, after)
+        or _of_an_older_store(storage, after)
+        or _of_an_older_storage(before, storage, after)
+    )
+
+
+def claimed_by_another(storage: InStorage, store: InStore) -> Refusal | None:
+    """Whether somebody else has marked the storage, whenever the store was read: it keeps its identity."""
+    whose = ", ".join(_owner(one) for one in storage.identities)
+    if store.identity is None and store.newest:
+        return Refusal("the store has checkpoints and no owner", _STORE)
+    if any(one != store.identity for one in storage.identities):
+        if len(storage.identities) > 1:
+            return Refusal(f"{whose} have claimed it at once", _BEGIN if not store.newest else _STORE)
+        if store.identity is None:
+            return Refusal(f"it belongs to {whose}, and the store knows nothing of that", _BEGIN)
+        belongs = f"it belongs to {whose}, and the store to {_owner(store.identity)}"
+        return Refusal(belongs, _BEGIN if not store.newest else _STORE)
+    return None
+
+
+def _of_an_older_store(storage: InStorage, store: InStore) -> Refusal | None:
+    """The storage shows what the store would know if it had not been copied earlier."""
+    newest = storage.newest
+    fix = _STORE if store.newest else _BEGIN
+    if newest is not None and newest.epoch > store.epoch:
+        found = f"it is marked by epoch {newest.epoch}, and the store is in epoch {store.epoch}"
+        return Refusal(f"{found}, so the store is an older copy", fix)
+    for mark in sorted(storage.marks, reverse=True):
+        if store.grants.get(mark.epoch, mark.grant) != mark.grant:
+            found = f"its mark of epoch {mark.epoch} is of another grant than the store's"
+            return Refusal(f"{found}, so the store comes from an older copy", fix)
+    for query, done in sorted(storage.done.items()):
+        if store.ended:
+            if not storage.identities:
+                return Refusal(f"it has {done.path}, and no mark of an owner", fix)
+            continue  # its checkpoints go before its run directories do
+        known = store.newest.get(query)
+        if known is None:
+            return Refusal(f"it has {done.path}, and the store has no checkpoint of query {query!r}", fix)
+        if done.batch > known.batch:
+            found = f"it has {done.path}, and the newest checkpoint of query {query!r} is {known.batch}"
+            return Refusal(f"{found}, so the store is an older copy", fix)
+    return None
+
+
+def _of_an_older_storage(before: InStore, storage: InStorage, after: InStore) -> Refusal | None:
+    """The store names what the storage would show if it had not been copied earlier."""
+    marked = {mark.epoch for mark in storage.marks}
+    for query, newest in sorted(before.newest.items()):
+        now = after.newest.get(query)
+        if newest.epoch is None or newest.epoch in marked or now is None or now.epoch != newest.epoch:
+            continue  # the mark of what has passed meanwhile may have gone with it
+        found = f"it has no mark of epoch {newest.epoch}, in which batch {newest.batch} of query {query!r} was planned"
+        return Refusal(f"{found}, so it is an older copy, or another one", _STORAGE)
+    return None
+
+
+def changed_since(noted: Mark, storage: InStorage) -> Refusal | None:
+    """What speaks against removing what was planned when `noted` was the newest mark; None: nothing. A storage without
+    any mark has nothing in it."""
+    newest = storage.newest
+    if newest is None or (newest >= noted and storage.identities == (noted.identity,)):
+        return None
+    if any(one != noted.identity for one in storage.identities):
+        return Refusal(f"it belongs to {_owner(newest.identity)} now", "make a new plan")
+    return Refusal(f"its newest mark is of epoch {newest.epoch} now: it is an older copy", "make a new plan")
+
+
+def not_needed(storage: InStorage, store: InStore) -> list[Mark]:
+    """The marks that no comparison asks for any more: neither one of the newest, nor of an epoch that wrote the newest
+    checkpoint of a query. A later checkpoint is of the newest epoch or a later one; of those nothing is said here,
+    since the store may have been read long before the storage."""
+    needed = {newest.epoch for newest in store.newest.values()}
+    known = sorted(mark for mark in storage.marks if mark.epoch <= store.epoch)
+    return [] if None in needed else [mark for mark in known[:-KEPT] if mark.epoch not in needed]
+
+
+def _owner(identity: str) -> str:
+    return f"owner {identity[:8]}"

@@ -1,0 +1,205 @@
+"""What is weak in telling whose a storage is: somebody else's is taken for one's own, or begun anew (I10)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Change, Mutant, on
+
+RULES = "ownership/rules.py"
+OWNER = "ownership/owner.py"
+MARKS = "ownership/marks.py"
+ALL = ("memory", "sqlite", "zookeeper", "etcd")
+TABLE = "tests/unit/ownership/test_rules.py::"
+OWNS = "tests/unit/ownership/test_owner.py::"
+ELECTS = "tests/unit/coordination/test_forgetting_stores.py::"
+CLAIMS = "tests/contract/test_owners.py::"
+SCENES = "tests/regressions/test_one_owner.py::"
+LATER = "tests/regressions/test_one_owner_later.py::"
+
+OF_OWNERS: Final = (
+    Mutant(
+        "begins-beside-another-store",
+        "nobody looks whose the storage is before a member starts",
+        (Change("assembly.py", "        scope_owner(store, scope, settings=settings, clock=clock).check()\n", ""),),
+        on(SCENES + "test_of_two_stores_with_one_storage_the_second_is_refused_and_its_own_storage_is_not", "sqlite"),
+    ),
+    Mutant(
+        "leads-in-another-s-storage",
+        "nobody looks whose the storage is after a grant",
+        (Change("pipelines/owned.py", "        self._owner.own(term)\n", ""),),
+        (
+            "tests/unit/pipelines/test_owned.py::test_a_storage_of_somebody_else_is_not_led_in_and_not_cleaned_up",
+            LATER + "test_at_a_grant_a_storage_that_was_copied_back_is_refused",
+        ),
+    ),
+    Mutant(
+        "cleans-up-another-s-storage",
+        "nobody looks whose the storage is before it is cleaned up",
+        (Change("pipelines/owned.py", "        self._owner.check()\n        return", "        return"),),
+        ("tests/unit/pipelines/test_owned.py::test_a_storage_of_somebody_else_is_not_led_in_and_not_cleaned_up",),
+    ),
+    Mutant(
+        "leads-on-beside-another-owner",
+        "a leadership whose sweep finds another owner goes on",
+        (Change("pipelines/owned.py", "                    self._stop.set()\n", "                    pass\n"),),
+        ("tests/unit/pipelines/test_owned.py::test_a_leadership_whose_sweep_finds_another_owner_ends_with_that",),
+    ),
+    Mutant(
+        "epoch-1-once-more",
+        "a member takes office in a store that has forgotten what it has seen",
+        (
+            Change(
+                "coordination/election.py",
+                "check_follows(life_in(listing.records), self._known, scope=self._scope)",
+                "life_in(listing.records)",
+            ),
+        ),
+        (
+            *on(ELECTS + "test_a_member_takes_no_office_in_an_older_copy_or_in_another_store", *ALL),
+            ELECTS + "test_a_member_takes_no_office_in_a_store_that_was_emptied",
+        ),
+    ),
+    Mutant(
+        "an-older-copy-of-the-store-is-believed",
+        "a member takes office in a store whose epoch is less than it has seen",
+        (Change("coordination/identity.py", "if now.epoch < before.epoch:", "if False:"),),
+        on(ELECTS + "test_a_member_takes_no_office_in_an_older_copy_or_in_another_store", *ALL),
+    ),
+    Mutant(
+        "names-a-life-beside-checkpoints",
+        "an identity that is missing is put again, though nobody can tell whose the checkpoints are",
+        (Change("coordination/election.py", "not in by_key and not has_checkpoints(records)", "not in by_key"),),
+        on(OWNS + "test_an_identity_that_was_removed_is_not_put_again_beside_checkpoints", *ALL),
+    ),
+    Mutant(
+        "any-identity-will-do",
+        "a storage that another identity has marked is taken for one's own",
+        (Change(RULES, "if any(one != store.identity for one in storage.identities):", "if False:"),),
+        (
+            *on(OWNS + "test_a_store_that_was_emptied_is_refused_until_it_is_brought_back", *ALL),
+            *on(CLAIMS + "test_of_two_stores_the_second_is_refused_and_leaves_no_trace", "local", "s3"),
+        ),
+    ),
+    Mutant(
+        "marks-ahead-of-the-store",
+        "a mark of an epoch that the store has not reached is nothing",
+        (Change(RULES, "newest is not None and newest.epoch > store.epoch", "False"),),
+        on(OWNS + "test_an_older_copy_of_the_store_is_refused_by_its_epoch", *ALL),
+    ),
+    Mutant(
+        "epochs-given-again",
+        "a mark of an epoch that the store has given to another grant is nothing",
+        (Change(RULES, "store.grants.get(mark.epoch, mark.grant) != mark.grant", "False"),),
+        on(OWNS + "test_an_older_copy_of_the_store_is_refused_when_it_has_given_the_epochs_again", *ALL),
+    ),
+    Mutant(
+        "done-ahead-of-the-store",
+        "a batch that is done, and that the store has not planned, is nothing",
+        (Change(RULES, "if done.batch > known.batch:", "if False:"),),
+        (
+            *on(OWNS + "test_an_older_copy_of_the_store_is_refused_by_a_batch_that_is_done", *ALL),
+            SCENES + "test_a_store_whose_file_was_copied_within_an_epoch_is_refused_by_a_batch_that_is_done",
+        ),
+    ),
+    Mutant(
+        "done-of-a-query-that-the-store-does-not-know",
+        "a batch that is done of a query without a checkpoint is nothing",
+        (
+            Change(
+                RULES,
+                "        if known is None:\n            return",
+                "        if known is None:\n            continue\n            return",
+            ),
+        ),
+        (TABLE + "test_what_is_not",),
+    ),
+    Mutant(
+        "an-older-copy-of-the-storage-is-believed",
+        "nobody asks for the mark of the epoch that wrote the newest checkpoint",
+        (Change(RULES, "newest.epoch is None or newest.epoch in marked or", "True or"),),
+        on(OWNS + "test_an_older_copy_of_the_storage_is_refused", *ALL),
+    ),
+    Mutant(
+        "needed-marks-go",
+        "the mark of the epoch that wrote the newest checkpoint goes with the old ones",
+        (Change(RULES, " if mark.epoch not in needed]", "]"),),
+        (
+            *on(OWNS + "test_old_marks_go_but_for_those_that_are_asked_for", *ALL),
+            TABLE + "test_marks_that_nobody_asks_for_any_more",
+        ),
+    ),
+    Mutant(
+        "a-late-leader-removes-marks-of-later-epochs",
+        "whoever was paused after it read the store removes marks that were put meanwhile",
+        (Change(RULES, "for mark in storage.marks if mark.epoch <= store.epoch)", "for mark in storage.marks)"),),
+        (TABLE + "test_none_goes_of_epochs_that_the_reading_of_the_store_may_not_know",),
+    ),
+    Mutant(
+        "a-successor-is-a-stranger",
+        "the storage is held against what the store said before: who leads meanwhile is taken for somebody else",
+        (Change(OWNER, "refusal(before, found, in_store(records))", "refusal(before, found, before)"),),
+        on(
+            OWNS + "test_who_is_paused_in_its_look_takes_nobody_for_a_stranger",
+            *(f"{store}-before the storage" for store in ALL),
+        ),
+    ),
+    Mutant(
+        "a-mark-that-comes-late-is-missed",
+        "the marks are held against what the store said after they were read: who leads meanwhile seems to have none",
+        (Change(RULES, "in sorted(before.newest.items()):", "in sorted(after.newest.items()):"),),
+        on(
+            OWNS + "test_who_is_paused_in_its_look_takes_nobody_for_a_stranger",
+            *(f"{store}-after the storage" for store in ALL),
+        ),
+    ),
+    Mutant(
+        "leads-without-a-mark",
+        "the epoch of a grant leaves no mark",
+        (Change(OWNER, "        self._marks.put(mark, holder=office.holder, since=office.since)\n", ""),),
+        on(OWNS + "test_the_first_leader_marks_the_storage_and_each_later_one_its_epoch", *ALL),
+    ),
+    Mutant(
+        "the-last-claim-stays",
+        "whoever finds the storage claimed takes it all the same",
+        (
+            Change(
+                MARKS,
+                "            return self._claimed()\n        return identity",
+                "            return identity\n        return identity",
+            ),
+        ),
+        on(CLAIMS + "test_the_first_claim_stays", "local", "s3"),
+    ),
+    Mutant(
+        "two-names-lead",
+        "nobody lists the marks once more: where nothing is put if absent, two stores lead",
+        (Change(OWNER, "            self._refuse(claimed_by_another(found, store))\n", ""),),
+        on(CLAIMS + "test_where_nothing_is_put_if_absent_two_names_refuse_both", "local", "s3"),
+    ),
+    Mutant(
+        "marks-go-before-the-rest",
+        "the cleanup removes the marks while other things are left, whose then nobody knows",
+        (Change("cleanup/plan.py", 'owner="leaders", needs=(RUNS, REHEARSALS, BLOBS)),', 'owner="leaders"),'),),
+        (
+            "tests/unit/cleanup/test_plan.py::test_whose_a_storage_is_can_be_told_as_long_as_anything_else_is_there",
+            "tests/unit/cleanup/test_cleaner.py::test_a_row_that_cannot_be_listed_is_left",
+        ),
+    ),
+    Mutant(
+        "forgotten-and-the-same",
+        "a life that begins after another one was forgotten takes the marks of that for its own",
+        (
+            Change(
+                "cli/results.py", "                renew_identity(opened, term, clock=_CLOCK)", "                pass"
+            ),
+        ),
+        (LATER + "test_what_was_forgotten_begins_with_marks_of_its_own",),
+    ),
+    Mutant(
+        "plans-of-today-for-yesterday",
+        "a plan of a sweep is applied to an older copy of the storage, which may need what it removes",
+        (Change("spark/sweep/applying.py", "    if about.owner:\n", "    if False:\n"),),
+        (LATER + "test_a_plan_of_a_sweep_is_not_applied_to_a_storage_that_was_copied_back",),
+    ),
+)
