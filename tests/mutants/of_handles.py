@@ -54,7 +54,7 @@ OF_HANDLES: Final = (
                 READING + "test_an_address_that_leads_out_of_the_blobs_is_not_followed",
                 *(f"{s}-../outside" for s in ALL),
             ),
-            *on(DISK + "test_an_address_outside_is_refused", "../x", "a/../b", "/etc/passwd"),
+            *on(DISK + "test_an_address_outside_is_refused", "disk-../x", "disk-a/../b", "remote-/etc/passwd"),
         ),
     ),
     Mutant(

@@ -138,3 +138,8 @@ class Pipeline:
         member, _ = self.leaders[-1]
         for one in CheckpointStore(self.handles(member), query=QUERY).list():
             assert self.has(one.run_directory)
+
+
+def lost_blob(pipeline: Pipeline, *, epoch: int) -> str:
+    """A blob whose pointer was never committed."""
+    return pipeline.put(f"blobs/e{epoch:08d}/checkpoints/{QUERY}/000000000009-lost")

@@ -7,31 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tenure.blobs.filesystem import FileBlobs
 from tenure.checkpoints.checkpoint import checkpoint_name
 from tenure.checkpoints.run_name import RunName
-from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
-from tenure.coordination.candidates import MEMBERS, PAUSED, RESTARTS, SWITCHOVER
-from tenure.coordination.records import Put
+from tenure.checkpoints.store import CheckpointStore
 from tenure.coordination.term import Term, check_term
 from tenure.errors import CorruptCheckpoint, TermLost
-from tests.faults.lab import SCOPE, Crash, Crasher, Lab
-from tests.unit.cleanup.going_on import KEEP, QUERY, Pipeline
-
-
-@pytest.fixture
-def pipeline(lab: Lab, tmp_path: Path) -> Pipeline:
-    """The laboratory keeps its blobs in the same folder, which is the scope's."""
-    lab.files = FileBlobs(str(tmp_path / "scope" / "blobs"))
-    pipeline = Pipeline(lab, tmp_path / "scope")
-    pipeline.next_leader("anna")
-    pipeline.plan(0)
-    return pipeline
-
-
-def lost_blob(pipeline: Pipeline, *, epoch: int) -> str:
-    """A blob whose pointer was never committed."""
-    return pipeline.put(f"blobs/e{epoch:08d}/checkpoints/{QUERY}/000000000009-lost")
+from tests.faults.lab import SCOPE, Crash, Crasher
+from tests.unit.cleanup.going_on import KEEP, QUERY, Pipeline, lost_blob
 
 
 def test_a_dead_leader_s_run_directory_goes_when_no_checkpoint_names_it(pipeline: Pipeline) -> None:
@@ -118,28 +100,6 @@ def test_mirrors_and_rehearsals_stay_while_their_member_s_session_lives(pipeline
     assert pipeline.has(own)
 
 
-def test_a_member_whose_record_does_not_decode_lives(pipeline: Pipeline) -> None:
-    """Its mirrors and rehearsals stay while its session lives; nor do such records keep anything else."""
-    ben = pipeline.standby("ben")
-    key = MEMBERS.child("ben")
-    record = pipeline.lab.truth.read(SCOPE, key)
-    assert record is not None
-    ben.store.commit(SCOPE, guards=(), writes=[Put(key, b"{", replaces=record.version, session=record.session)])
-    for request in (SWITCHOVER, RESTARTS.child("ben"), PAUSED):
-        pipeline.lab.truth.commit(SCOPE, guards=(), writes=[Put(request, b"{", replaces=None)])
-    mirror = pipeline.directory("ben", epoch=2)
-    rehearsal = pipeline.put(f"rehearsals/ben/{QUERY}-0/offsets/0")
-    nobody_s = pipeline.directory("gone", epoch=2)
-    assert pipeline.sweep() == []
-    assert pipeline.has(mirror)
-    assert pipeline.has(rehearsal)
-    assert not pipeline.has(nobody_s)
-    ben.dies()
-    assert pipeline.sweep() == []
-    assert not pipeline.has(mirror)
-    assert not pipeline.has("rehearsals/ben")
-
-
 def test_the_folder_of_a_query_stays(pipeline: Pipeline) -> None:
     """A leader that starts would have to make it again in that very moment."""
     pipeline.directory("gone", epoch=2, query="other")
@@ -158,30 +118,6 @@ def test_what_others_put_there_stays_and_links_are_not_followed(pipeline: Pipeli
     assert all(map(pipeline.has, others))
     assert pipeline.has("runs/linked")
     assert (tmp_path / "precious" / "data").exists()
-
-
-def test_a_checkpoint_that_does_not_decode_keeps_everything(pipeline: Pipeline) -> None:
-    member, _ = pipeline.leaders[-1]
-    handle = pipeline.handles(member).list()[-1]
-    assert handle.blob is not None
-    lost = lost_blob(pipeline, epoch=1)
-    never_planned = pipeline.directory("anna", epoch=1)
-    pipeline.next_leader("ben")
-    pipeline.put(f"blobs/{handle.blob.address}")
-    (told, *_) = pipeline.sweep()
-    assert "a checksum that its pointer does not name" in told
-    assert pipeline.has(lost)
-    assert pipeline.has(never_planned)
-
-
-def test_a_record_that_does_not_decode_keeps_everything(pipeline: Pipeline) -> None:
-    key = CHECKPOINTS.child(QUERY).child(checkpoint_name(7))
-    pipeline.lab.truth.commit(SCOPE, guards=(), writes=(Put(key, b"no record", replaces=None),))
-    lost = lost_blob(pipeline, epoch=1)
-    pipeline.next_leader("ben")
-    (told, *_) = pipeline.sweep()
-    assert "does not decode" in told
-    assert pipeline.has(lost)
 
 
 def test_no_record_is_written(pipeline: Pipeline) -> None:
