@@ -50,6 +50,7 @@ TOLD: dict[events.Event, str | None] = {
         "query copy goes on at batch 7 (12 files, 0.12 s)"
     ),
     events.QueryStarted(scope="rows", epoch=3, query="copy", run_directory="runs/x"): "query copy started in runs/x",
+    events.BatchRetaken(scope="rows", epoch=3, query="copy", batch=7, done=False): None,
     events.BatchStarted(scope="rows", epoch=3, query="copy", batch=7): None,
     events.CheckpointSaved(scope="rows", epoch=3, query="copy", batch=7, seconds=0.1): None,
     events.BatchCommitted(scope="rows", epoch=3, query="copy", batch=7, repeated=False, seconds=1.0): (
