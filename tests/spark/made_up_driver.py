@@ -19,6 +19,7 @@ from tenure.errors import TenureError
 from tenure.events import Event, Events
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.loading import load_pipeline
+from tenure.pipelines.submit import RETAINED
 from tenure.spark import driver as driver_module
 from tenure.spark.driver import SparkDriver
 from tenure.testing.waiting import NEVER_S
@@ -123,7 +124,9 @@ class Lead:
         """Start leading; return once every stream was started (or refused)."""
         (file := self.folder / "p.py").write_text(FILE)
         spark = SimpleNamespace(
-            rows=SimpleNamespace(isStreaming=True, writeStream=None),
+            rows=SimpleNamespace(
+                isStreaming=True, writeStream=None, sparkSession=SimpleNamespace(conf={RETAINED: "100"})
+            ),
             sink=SimpleNamespace(check=lambda output_mode: None),
             sparkContext=SimpleNamespace(_gateway=None, master="made up"),
             streams=SimpleNamespace(active=[]),
