@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,6 +26,7 @@ from tenure.events import Events, JsonLines, Subscriber
 from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.ownership.owner import Owner
 from tenure.pipelines.child import ChildProcess, Start
+from tenure.pipelines.driver_folder import DriverFolder, temporary_folder
 from tenure.pipelines.driver_process import DriverProcess
 from tenure.pipelines.link import Begin
 from tenure.pipelines.member import Identity, Member
@@ -131,7 +131,7 @@ def assemble(
     final: bool = False,
     subscribers: tuple[Subscriber, ...] = (),
     wrap_store: Callable[[CoordinationStore], CoordinationStore] = lambda store: store,
-    start_driver: Start = lambda: ChildProcess(DRIVER),
+    start_driver: Start = lambda member: ChildProcess(DRIVER, member=member),
     clock: Clock | None = None,
 ) -> Assembled:
     """A member for the pipeline file; its driver has loaded the file, and waits. `final`: when everything is in the
@@ -142,6 +142,7 @@ def assemble(
     """
     clock = clock or SystemClock()
     identity = identify(settings)
+    DriverFolder.make(identity.member).remove()  # one that cannot be made is told before anything else of it is used
     settings = settings.model_copy(
         update={"member": identity.member, "spark_log": settings.spark_log or default_spark_log(identity.member)}
     )
@@ -232,7 +233,7 @@ def member_events(settings: Settings, *subscribers: Subscriber, clock: Clock) ->
 
 def default_spark_log(member: str) -> str:
     """Where a member's JVM writes what it prints, unless the settings say otherwise."""
-    return os.path.join(tempfile.gettempdir(), f"tenure-{member}.spark.log")
+    return str(temporary_folder() / f"tenure-{member}.spark.log")
 
 
 def _check_log(path: str | None, *, flag: str) -> None:

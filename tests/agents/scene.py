@@ -40,7 +40,7 @@ class Scene:
     def driver(self, *, patience: float = NEVER_S, silence: float = NEVER_S, **words: Any) -> DriverProcess:
         """A driver that is not started yet; its `words` are those of `scripted.py`."""
         made = DriverProcess(
-            start=lambda: ChildProcess(SCRIPTED),
+            start=lambda member: ChildProcess(SCRIPTED, member=member),
             begin=Begin({"lead": "obey", "pids": str(self.pids_file), **words}, "rows.py", until_idle=False),
             member="anna",
             stop_patience=timedelta(seconds=patience),

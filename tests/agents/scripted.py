@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -43,6 +44,7 @@ class Work:
     def prepare(self) -> Mapping[str, float]:
         if self._words.get("prepare") == "die":
             os._exit(5)
+        Path(tempfile.gettempdir(), "unpacked.so").write_text("as a JVM does")
         jvm = subprocess.Popen(["sleep", "1000"])
         workers = subprocess.Popen(["sleep", "1000"], process_group=0)
         Path(self._words["pids"]).write_text(f"{os.getpid()} {jvm.pid} {workers.pid}")

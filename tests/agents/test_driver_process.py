@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tenure.coordination.candidates import Lag
-from tenure.errors import DriverDied, PipelineFileError, QueryFailed, StoreUnavailable
+from tenure.errors import DriverDied, PipelineFileError, QueryFailed, StoreUnavailable, UsageError
 from tenure.events import BatchCommitted, CleanupEnded, MirrorFailed
 from tenure.pipelines.lifecycle import Ended
 from tenure.testing.waiting import NEVER_S, Deadline, wait_until
@@ -231,6 +231,39 @@ def test_a_start_that_nobody_waits_for_any_more_is_killed(scene: Scene) -> None:
     scene.stop.set()
     assert not driver.prepare(scope="rows", stop=scene.stop)
     assert driver.gone == "the driver was not started"
+
+
+def test_the_temporary_folder_of_a_driver_goes_with_it(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    driver = scene.ready(lead="die")
+    (first,) = (tmp_path / "tmp").iterdir()
+    assert (first / "unpacked.so").exists()
+    with pytest.raises(DriverDied, match="signal SIGKILL"):
+        driver.lead(scene.term(), stop=scene.stop, finish=scene.finish)
+    wait_until(lambda: not first.exists(), what="the removal, while no other driver is asked for")
+    assert driver.prepare(scope="rows", stop=scene.stop)
+    assert [path.name for path in (tmp_path / "tmp").glob("*/*.so")] == ["unpacked.so"]
+    driver.close()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_driver_that_cannot_be_started_any_more_has_died(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member tries again, as its temporary folder may have room later; at its first start it says so and ends."""
+    driver = scene.ready(lead="die")
+    with pytest.raises(DriverDied, match="signal SIGKILL"):
+        driver.lead(scene.term(), stop=scene.stop, finish=scene.finish)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    with pytest.raises(DriverDied, match=r"no driver can be started: the temporary folder .*; make room in it"):
+        driver.prepare(scope="rows", stop=scene.stop)
+    with pytest.raises(UsageError, match=r"the temporary folder .*/none' cannot be used: No such file"):
+        scene.ready()
+    monkeypatch.delenv("TMPDIR")
+    assert driver.prepare(scope="rows", stop=scene.stop)
 
 
 def test_an_orderly_end_leaves_nothing(scene: Scene) -> None:

@@ -80,7 +80,7 @@ class Told:
 class ThreadChild:
     """A driver that is a thread of this process, at the other end of a real link. It cannot be killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, member: str) -> None:
         ours, theirs = socket.socketpair()
         self._link = Link(ours)
         self._code: int | None = None
@@ -103,6 +103,8 @@ class ThreadChild:
 
     def bury(self) -> None:
         self._link.close()
+
+    def clear(self) -> None: ...
 
     def _serve(self, link: Link) -> None:
         clock = SystemClock()

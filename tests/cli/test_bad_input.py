@@ -84,6 +84,21 @@ def test_one_line_and_a_code(place: Place, arguments: list[str], code: int, line
     assert line in told.error
 
 
+@pytest.mark.parametrize(("there", "why"), [(False, "No such file or directory"), (True, "Not a directory")])
+def test_a_temporary_folder_that_cannot_be_used(
+    place: Place, monkeypatch: pytest.MonkeyPatch, there: bool, why: str
+) -> None:
+    if there:
+        (place.folder / "temporary").touch()
+    monkeypatch.setenv("TMPDIR", str(place.folder / "temporary"))
+    told = tenure("run", place.pipeline(COPY), *place.flags())
+    assert told.code == 2
+    assert told.error == (
+        f"the temporary folder '{place.folder}/temporary' cannot be used: {why}; "
+        "make room in it, or set TMPDIR to a folder that can be written to"
+    )
+
+
 @pytest.mark.parametrize(
     ("setting", "line"),
     [

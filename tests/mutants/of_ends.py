@@ -11,6 +11,8 @@ CLEANER = "cleanup/cleaner.py"
 PLAN = "cleanup/plan.py"
 FOLDERS = "blobs/folders.py"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
+FOLDER = "pipelines/driver_folder.py"
+DRIVERS = "tests/unit/pipelines/test_driver_folder.py::"
 ENDS = "tests/unit/pipelines/test_member_results.py::"
 RESULTS = "tests/unit/results/test_store.py::"
 CLEANING = "tests/unit/cleanup/test_cleaner.py::"
@@ -100,5 +102,32 @@ OF_ENDS: Final = (
             "tests/unit/spark/sinks/test_delta_leavings.py::test_a_folder_that_a_later_leader_fills_meanwhile_stays",
             "tests/unit/blobs/test_folders.py::test_only_an_empty_folder_goes_by_the_other_word[local]",
         ),
+    ),
+    Mutant(
+        "folders-of-living-drivers",
+        "the start of a member removes the temporary folders of drivers that run",
+        (
+            Change(
+                FOLDER,
+                "        if _take(lock):\n            _remove(path)",
+                "        if True:\n            _remove(path)",
+            ),
+        ),
+        (
+            DRIVERS + "test_one_is_held_as_long_as_the_driver_lives_though_its_agent_has_ended",
+            DRIVERS + "test_the_next_start_removes_those_that_nobody_holds_whoever_they_were",
+        ),
+    ),
+    Mutant(
+        "folder-that-was-taken",
+        "a driver starts with a folder that somebody else has removed as it was made",
+        (Change(FOLDER, "if _take(lock) and os.path.samestat(path.stat(), os.fstat(lock)):", "if _take(lock):"),),
+        (DRIVERS + "test_one_that_was_taken_for_abandoned_as_it_was_made_is_made_again",),
+    ),
+    Mutant(
+        "what-killed-drivers-leave",
+        "the temporary folder of a driver that died stays",
+        (Change("pipelines/driver_process.py", "        self.child.clear()  #", "        #"),),
+        ("tests/agents/test_driver_process.py::test_the_temporary_folder_of_a_driver_goes_with_it",),
     ),
 )

@@ -68,7 +68,8 @@ def main() -> None:
     assemble = assembly.assemble
 
     def without_spark(*positional: Any, **named: Any) -> assembly.Assembled:
-        return assemble(*positional, **named, start_driver=lambda: ChildProcess((*COMMAND, _DRIVER)))
+        named["start_driver"] = lambda member: ChildProcess((*COMMAND, _DRIVER), member=member)
+        return assemble(*positional, **named)
 
     with patch.object(cli, "assemble", without_spark):
         cli.main()

@@ -15,7 +15,7 @@ from tenure.clock import Clock
 from tenure.coordination.candidates import Lag
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
-from tenure.errors import DriverDied, error_from_data
+from tenure.errors import DriverDied, UsageError, error_from_data
 from tenure.events import DriverStarted, Events, StandbyWarm, event_from_data
 from tenure.pipelines.child import Child, Start
 from tenure.pipelines.lifecycle import Ended
@@ -69,6 +69,7 @@ class DriverProcess:
         self._running: _Running | None = None  # None: not started
         self._name: str | None = None  # None: not loaded yet
         self._file = ""
+        self._had_one = False
 
     def load(self) -> str:
         """Start the process and let it load the pipeline; return the pipeline's name.
@@ -76,13 +77,23 @@ class DriverProcess:
         Raises what the driver raises (PipelineFileError, UsageError), DriverDied.
         """
         if self._running is None:
-            self._running = _Running(self._start(), clock=self._clock, told=self._told)
+            self._running = _Running(self._start_one(), clock=self._clock, told=self._told)
             self._running.child.link.send(self._begin)
         if self._name is None:
             word = self._answer(self._running, stop=threading.Event())
             assert isinstance(word, Loaded)
             self._name, self._file = word.name, word.file
         return self._name
+
+    def _start_one(self) -> Child:
+        try:
+            child = self._start(self._member)
+        except UsageError as unusable:
+            if self._had_one:
+                raise DriverDied(f"no driver can be started: {unusable.what}", fix=unusable.fix) from unusable
+            raise
+        self._had_one = True
+        return child
 
     @property
     def gone(self) -> str | None:
@@ -203,6 +214,7 @@ class DriverProcess:
         if running is not None:
             running.child.kill()
             running.end()
+            running.clear()
 
     def _answer(self, running: _Running, *, stop: Flag) -> Word | None:
         """The driver's answer; None: `stop` was set meanwhile, and the driver is killed: it has nothing to lose."""
@@ -240,6 +252,7 @@ class _Running:
         self._looking = threading.Lock()  # guards the next one: a pause counts once
         self._looked_s = clock.monotonic_s()
         self._heard_s: float | None = None  # None: it is not prepared
+        self._buried = threading.Event()
         self._reader = threading.Thread(target=self._read, name="tenure-driver-words", daemon=True)
         self._waiter = threading.Thread(target=self._wait, name="tenure-driver-end", daemon=True)
         self._reader.start()
@@ -283,8 +296,12 @@ class _Running:
 
     def end(self) -> None:
         """Wait until it is buried; it was killed."""
-        self._waiter.join()
+        self._buried.wait()
         self._reader.join()
+
+    def clear(self) -> None:
+        """Wait until nothing of it is left on this machine."""
+        self._waiter.join()
 
     def _read(self) -> None:
         while True:
@@ -316,4 +333,8 @@ class _Running:
         self.how = self.how or how
         self.gone.set()
         self._words.put(None)
-        self.child.bury()  # its JVM may have outlived it
+        try:
+            self.child.bury()  # its JVM may have outlived it
+        finally:
+            self._buried.set()
+        self.child.clear()  # which nobody who resigns waits for

@@ -6,6 +6,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from tenure.errors import DriverDied, QueryFailed, StorageError, TenureError
+from tenure.pipelines.driver_folder import room_to_make
 from tenure.spark.queries import one_line
 from tenure.spark.session import jvm_exit_code
 
@@ -13,8 +14,8 @@ from tenure.spark.session import jvm_exit_code
 def told(query: str, error: BaseException, *, spark: SparkSession | None, log: str) -> TenureError:
     """What ended a query. `spark`: its session, None: it is over. `log`: the file with the words of its JVM."""
     line = one_line(error)
-    if "No space left on device" in str(error):
-        return StorageError(f"query {query!r}: {line}", fix="free space on that disk")
+    if (room := room_to_make(str(error))) is not None:
+        return StorageError(f"query {query!r}: {line}", fix=room)
     if isinstance(error, (Py4JError, OSError)):
         ended = how_jvm_ended(spark)
         if ended is not None:

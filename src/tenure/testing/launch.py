@@ -292,7 +292,8 @@ def main() -> None:
         named["subscribers"] = (*named.get("subscribers", ()), faults.on_event)
         named["clock"] = faults.clock()
         named["wrap_store"] = faults.wrap_store
-        named["start_driver"] = lambda: ChildProcess((sys.executable, "-m", "tenure.testing.launch", DRIVER_WORD))
+        command = (sys.executable, "-m", "tenure.testing.launch", DRIVER_WORD)
+        named["start_driver"] = lambda member: ChildProcess(command, member=member)
         return assemble(*positional, **named)
 
     with ExitStack() as around:

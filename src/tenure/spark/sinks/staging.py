@@ -21,6 +21,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from tenure.errors import StorageError
+from tenure.pipelines.driver_folder import room_to_make
 from tenure.spark.sinks.sink import Batch
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def stage(rows: DataFrame, directory: str, *, partition_by: Sequence[str]) -> No
             trouble = storage_trouble(str(error))
             if trouble is None:
                 raise
-            raise StorageError(f"cannot write to {directory}: {trouble}", fix="free or repair the storage") from error
+            fix = room_to_make(trouble) or "free or repair the storage"
+            raise StorageError(f"cannot write to {directory}: {trouble}", fix=fix) from error
 
 
 def storage_trouble(message: str) -> str | None:
