@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from tenure.wording import on_one_line
+
 
 class TenureError(Exception):
     """Root of the family. `str(error)` is one line for a person; the fields are for programs."""
@@ -18,6 +20,7 @@ class TenureError(Exception):
 
     def __init__(self, what: str, *, fix: str | None = None) -> None:
         """`what` names the thing and its value; `fix` says what the reader can do about it."""
+        what = on_one_line(what)
         super().__init__(what)
         self.what = what
         self.fix = fix

@@ -20,6 +20,7 @@ from tenure.coordination.term import Term
 from tenure.errors import OwnerMismatch, TermLost
 from tenure.events import Events, OrphansFound, Swept
 from tenure.retry import RetryPolicy, exponential_delay
+from tenure.wording import sentence
 
 LOOKS = exponential_delay(initial=timedelta(seconds=1), maximum=timedelta(hours=1))
 """How long after each sweep the next one is."""
@@ -121,5 +122,5 @@ class Sweeper:
         except (TermLost, OwnerMismatch):
             raise
         except Exception as error:  # noqa: BLE001 - a storage's client raises what it likes, and no batch depends on it
-            return 0, [Left("storage", "what is there", str(error).split("\n", 1)[0] or type(error).__name__)]
+            return 0, [Left("storage", "what is there", sentence(str(error)) or type(error).__name__)]
         return removed, [one for one in left if one.why != STOPPED]

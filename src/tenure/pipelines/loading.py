@@ -11,6 +11,7 @@ from types import ModuleType
 
 from tenure.errors import PipelineFileError, TenureError
 from tenure.pipelines.pipeline import Pipeline
+from tenure.wording import sentence
 
 
 def load_pipeline(path: str) -> Pipeline:
@@ -55,7 +56,7 @@ def _execute(path: str) -> ModuleType:
         place = f"{error.filename}:{error.lineno}" if error.filename else path
         raise PipelineFileError(f"{place}: {error.msg}", fix="mend the syntax") from error
     except (Exception, SystemExit) as error:  # the file is user code: whatever it raises is told in one line
-        raise PipelineFileError(f"{where(error, path)}: {type(error).__name__}: {error}") from error
+        raise PipelineFileError(f"{where(error, path)}: {type(error).__name__}: {sentence(str(error))}") from error
     return module
 
 

@@ -7,14 +7,14 @@ from pyspark.sql import SparkSession
 
 from tenure.errors import DriverDied, QueryFailed, StorageError, TenureError
 from tenure.pipelines.driver_folder import room_to_make
-from tenure.spark.queries import one_line
+from tenure.spark.queries import one_line, words_of
 from tenure.spark.session import jvm_exit_code
 
 
 def told(query: str, error: BaseException, *, spark: SparkSession | None, log: str) -> TenureError:
     """What ended a query. `spark`: its session, None: it is over. `log`: the file with the words of its JVM."""
     line = one_line(error)
-    if (room := room_to_make(str(error))) is not None:
+    if (room := room_to_make(words_of(error))) is not None:
         return StorageError(f"query {query!r}: {line}", fix=room)
     if isinstance(error, (Py4JError, OSError)):
         ended = how_jvm_ended(spark)

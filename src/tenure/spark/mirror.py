@@ -23,6 +23,7 @@ from tenure.events import BlobLeft, Events, MirrorFailed
 from tenure.retry import exponential_delay
 from tenure.spark.bringing import Goal, Mirrored, Stopped, bring
 from tenure.spark.run_directory import RunDirectory, has_commit, remove_tree
+from tenure.wording import sentence
 
 ROUND_S = 1.0
 """How often a mirror is compared with the leader's run directory."""
@@ -208,7 +209,7 @@ class Mirrors:
         one.goal, one.failed, one.delays = goal, "", _AGAIN.delays_s()
 
     def _say(self, one: _Mirror, error: Exception) -> None:
-        why = str(error).split("\n", 1)[0] or type(error).__name__
+        why = sentence(str(error)) or type(error).__name__
         if why != one.failed and not self._stopped.is_set():
             one.failed = why
             self._events.emit(MirrorFailed(self._scope, query=one.query, why=why))

@@ -6,19 +6,19 @@ they did.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.clock import Clock
 from tenure.coordination.term import Term
 from tenure.pipelines.lifecycle import Ended
+from tenure.wording import sentence
 
 SPARK_ERRORS = (PySparkException, Py4JError, OSError)
 """What a call into the JVM can raise: Spark's own word, the gateway's, and a JVM that is gone."""
@@ -111,16 +111,21 @@ class RunningQueries:
             self._wake.set()
 
 
-_PYTHON_CAUSE = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)$", flags=re.MULTILINE)
-_STREAM_FAILED = re.compile(r"\A\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")  # we name the query
-_JVM_CAUSE = re.compile(r"^Caused by: (.+)$", flags=re.MULTILINE)
-
-
 def one_line(error: BaseException) -> str:
-    """The sentence that matters of a Spark or Python error: what a Python worker raised, the JVM's innermost
-    cause, or its own first line."""
-    text = str(error).strip()
-    causes = _PYTHON_CAUSE.findall(text) or _JVM_CAUSE.findall(text)
-    first = causes[-1] if causes else _STREAM_FAILED.sub("", text).split("\n", 1)[0]
-    kind = "" if isinstance(error, PySparkException) else f"{type(error).__name__}: "
-    return f"{kind}{first.rstrip('; ')}"[:600]
+    """The sentence that matters of a Spark or Python error."""
+    said = sentence(words_of(error))
+    if said and isinstance(error, (PySparkException, Py4JJavaError)):
+        return said
+    return ": ".join(filter(None, (type(error).__name__, said)))
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says, with a JVM that answers or without: to tell more, PySpark's and py4j's errors ask it, and
+    then fail themselves, or add a stack that nobody has asked for."""
+    said = getattr(error, "_desc", None) if isinstance(error, PySparkException) else None
+    if isinstance(said, str):
+        return said
+    try:
+        return str(error)
+    except (Py4JError, OSError):
+        return str(getattr(error, "errmsg", ""))

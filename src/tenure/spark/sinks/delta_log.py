@@ -24,6 +24,7 @@ from tenure.spark.sinks.delta_schema import Json
 from tenure.spark.sinks.location import Location
 from tenure.spark.sinks.staged_files import StagedFile
 from tenure.spark.sinks.staging import PREFIX
+from tenure.wording import on_one_line
 
 _ATTEMPT = "tenure.attempt"
 """The key in a commit's information that names the attempt: whose commit it was, when the reply was lost."""
@@ -221,7 +222,7 @@ class DeltaLog:
         return PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=None if clean else False)
 
     def _failure(self, what: str, error: Exception) -> TenureError:
-        text = " ".join(_COLOUR.sub("", str(error)).split())[:400]
+        text = on_one_line(_COLOUR.sub("", str(error)))[:400]
         if isinstance(error, CommitFailedError):
             return StorageError(f"{what} {self._location}: {text}", fix="see that other writers pause between commits")
         if isinstance(error, OSError):
