@@ -32,13 +32,13 @@ class Session:
 
 
 def sessions() -> tuple[Session, ...]:
-    """Every folder with tests, in one of them: those that mostly wait; those with one JVM at a time; and one by one
-    those that start several members with JVMs of their own."""
+    """Every folder with tests, in one of them: those that mostly wait, and those with JVMs, which need the cores."""
     waiting = (*PURE_FOLDERS, "contract")
-    one_jvm = ("spark", "cli", "agents", "regressions")
     found = sorted(path.name for path in TESTS.iterdir() if any(path.rglob("test_*.py")))
-    others = tuple(name for name in found if name not in (*waiting, *one_jvm))
-    return (Session("waiting", waiting, 3), Session("one JVM", one_jvm, 2), Session("members", others, 1))
+    return (
+        Session("waiting", waiting, 3),
+        Session("Spark", tuple(name for name in found if name not in waiting), 2),
+    )
 
 
 def group_of(node: str, *, is_long: bool, starts: bool) -> str:
