@@ -80,7 +80,7 @@ def _keeper(output: Path) -> Any:
     """The function that keeps a ledger."""
     ledger, calls = Ledger(output), Calls(output)
 
-    def keep(rows: DataFrame, batch: Batch) -> None:
+    def keep(rows: DataFrame, batch: Batch) -> object:
         newest = max((entry.epoch for entry in ledger.entries()), default=-1)
         calls.note(Call(batch.epoch, batch.id, newest, "", -1))
         values = [[_plain(value) for value in row] for row in rows.collect()]
@@ -90,6 +90,7 @@ def _keeper(output: Path) -> Any:
             calls.note(Call(batch.epoch, batch.id, newest, "refused", len(values)))
             raise _fenced()(str(refused)) from refused
         calls.note(Call(batch.epoch, batch.id, newest, "taken" if taken else "had it", len(values)))
+        return tenure.Written(repeated=not taken) if hasattr(tenure, "Written") else None
 
     return keep
 
@@ -100,4 +101,4 @@ def _plain(value: Any) -> Any:
 
 def _fenced() -> type[Exception]:
     """What says that the target refused the epoch; RuntimeError in versions that have no word for it."""
-    return getattr(tenure, "Fenced", RuntimeError)
+    return tenure.Fenced if hasattr(tenure, "Fenced") else RuntimeError

@@ -7,7 +7,7 @@ function is called that must not be called.
 |---|---|
 | a batch that is done is not run again | `idle-...`, `night`, `killed-before-plan...` |
 | planned inputs are looked for, before and after a batch is run again | `moved-before-commit`, `...-it-reads` |
-| any run directory in which the batch is done counts | `cleaned-before-it-...` |
+| any run directory in which the batch is done counts | `finished-by-a-zombie`, `cleaned-before-it-...` |
 | the store is asked for the term after a first evaluation | `marked-by-a-zombie` |
 | a batch that is run again is retaken by a fenced write | `run-again-by-a-zombie` |
 | the store is asked immediately before a function is called | `woken-before-the-function...` |
@@ -104,23 +104,46 @@ def _moved_before_commit(stage: Stage) -> None:
 
 
 def _cleaned_by_a_zombie(stage: Stage, *, step: str) -> None:
-    """A leader is stopped when its batch is in the sink; its successor, which is to run that batch again, is held at
+    """A leader is stopped before Spark notes its batch; its successor, which is to run that batch again, is held at
     `step`; the first one is woken, notes the batch, and cleans up what the successor is about to read."""
+    held = stage.order("ben", step, "HOLD")
+    mine = _stopped_before_commits(stage)
+    stage.come(held)
+    _finishes_and_cleans(stage, mine)
+    stage.go_on(held)
+    stage.slots["ben"].stay_down = False
+    stage.ends_well("anna")
+
+
+def _stopped_before_commits(stage: Stage) -> frozenset[str]:
+    """The leader, anna, is stopped when her second batch is in the sink and nothing is asked any more; return what that
+    batch has read."""
     _first_batch(stage, "anna", blindfold=True)
     stage.member("ben")
-    stopped = stage.order("anna", "after sink commit", "STOP")
-    held = stage.order("ben", step, "HOLD")
+    stopped = stage.order("anna", "before commits", "STOP")
+    before = stage.here
     stage.feed()
     stage.come(stopped)
-    mine = stage.here
-    stage.come(held)
+    return stage.here - before
+
+
+def _finishes_and_cleans(stage: Stage, mine: frozenset[str]) -> None:
+    """The zombie, anna, is woken, and killed when she has cleaned up what her batch had read."""
     stage.feed()  # Spark cleans up when it begins the next batch
     stage.wake(stage.slots["anna"])
     stage.wait(lambda: not mine & stage.here, seconds=NEVER_S, what="the source to be cleaned by the zombie")
     stage.kill(stage.slots["anna"])
-    stage.go_on(held)
-    stage.slots["ben"].stay_down = False
-    stage.ends_well("anna")
+
+
+def _finished_by_a_zombie(stage: Stage) -> None:
+    """A leader is stopped before Spark notes its batch; its successor is killed when it has retaken that batch; the
+    first one is woken, notes the batch, and cleans up what it had read."""
+    killed = stage.order("ben", "before staging", "KILL")
+    mine = _stopped_before_commits(stage)
+    stage.come(killed)
+    stage.wait(lambda: not stage.slots["ben"].running, seconds=30, what="the end of ben")
+    _finishes_and_cleans(stage, mine)
+    stage.ends_well("ben")
 
 
 def _cleaned_before_it_starts(stage: Stage) -> None:
@@ -244,6 +267,7 @@ PLACED: Final[Mapping[str, Story]] = {
     "moved-before-commit": Story(_moved_before_commit, Query(*KEPT, "shown")),
     "cleaned-before-it-starts": Story(_cleaned_before_it_starts, Query(*COUNTS, "delete")),
     "cleaned-before-it-reads": Story(_cleaned_before_it_reads, Query(*COUNTS, "delete"), lenient=True),
+    "finished-by-a-zombie": Story(_finished_by_a_zombie, Query(*KEPT, "delete")),
     "marked-by-a-zombie": Story(_marked_by_a_zombie, Query(*COUNTS, "shown"), lenient=True),
     "run-again-by-a-zombie": Story(_run_again_by_a_zombie, Query(*COUNTS, "shown"), lenient=True),
     "woken-before-the-function": Story(_woken_before_the_function, Query("passed", "ledger", "left")),

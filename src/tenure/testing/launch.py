@@ -47,7 +47,7 @@ from tenure.coordination.store import CoordinationStore, Session
 from tenure.coordination.term import Term
 from tenure.driver import load, serve
 from tenure.errors import SessionEnded
-from tenure.events import Event, QueryStarted, RunDirectorySeeded, TermWon
+from tenure.events import BatchCommitted, Event, QueryStarted, RunDirectorySeeded, TermWon
 from tenure.pipelines.child import ChildProcess, become_child
 from tenure.spark import driver as driver_module
 from tenure.spark import stream as stream_module
@@ -122,7 +122,8 @@ class Faults:
             strike(signal.Signals[f"SIG{order['signal']}"], order["part"])
 
     def on_event(self, event: Event) -> None:
-        """A subscriber: the steps of a takeover that are events."""
+        """A subscriber: the steps of a takeover that are events; and `before commits`, when nothing is asked any more
+        before Spark notes the batch as done."""
         match event:
             case TermWon():
                 self.at("after grant")
@@ -130,6 +131,8 @@ class Faults:
                 self.at("after seeding")
             case QueryStarted():
                 self.at("after start")
+            case BatchCommitted():
+                self.at("before commits")
             case _:
                 pass
 
