@@ -93,12 +93,13 @@ class Slot:
         self.struck = len(journal.events)
         self.paused = True
         driver = self.driver()
-        if part == "agent":
-            pause_process(self.member.agent)
-        elif part == "driver" and driver is not None:
-            os.killpg(driver, signal.SIGSTOP)
-        else:
-            self.member.pause()
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            if part == "agent":
+                pause_process(self.member.agent)
+            elif part == "driver" and driver is not None:
+                os.killpg(driver, signal.SIGSTOP)
+            else:
+                self.member.pause()
 
     def wake(self) -> None:
         """Let it go on."""
@@ -111,6 +112,8 @@ class Slot:
         """Ask it to end."""
         self.struck = len(journal.events)
         self.expect.add(0)
+        if not self.was_ready(journal):
+            self.expect.add(-signal.SIGTERM)  # it may not have come to its handlers yet
         if self.running:
             self.member.terminate()
 
