@@ -25,7 +25,7 @@ from typing import Final
 
 from tenure.testing.waiting import NEVER_S
 from tests.soak.checks import WrongError, late_calls
-from tests.soak.plan import Query
+from tests.soak.plan import Plan, Query
 from tests.soak.run import Result, tidy
 from tests.soak.scene import Finding, StuckError
 from tests.soak.stage import Stage
@@ -41,6 +41,7 @@ class Story:
     tell: Callable[[Stage], None]
     query: Query
     lenient: bool = False
+    state: str = "rocksdb"
 
 
 def _first_batch(stage: Stage, name: str, **faults: bool) -> None:
@@ -141,7 +142,7 @@ def _finished_by_a_zombie(stage: Stage) -> None:
     killed = stage.order("ben", "before staging", "KILL")
     mine = _stopped_before_commits(stage)
     stage.come(killed)
-    stage.wait(lambda: not stage.slots["ben"].running, seconds=30, what="the end of ben")
+    stage.wait(lambda: not stage.slots["ben"].running, seconds=NEVER_S, what="the end of ben")
     _finishes_and_cleans(stage, mine)
     stage.ends_well("ben")
 
@@ -257,6 +258,17 @@ def _one_folder_twice(stage: Stage) -> None:
     stage.ends_well("ben")
 
 
+def _taken_over_again(stage: Stage) -> None:
+    """Two takeovers in the course of a few batches, of a state whose files are named by their version alone."""
+    for name in ("anna", "ben"):
+        stage.member(name)
+        for _ in range(2):
+            stage.feed()
+            stage.quiet()
+        stage.kill(stage.slots[name])
+    stage.ends_well("anna")
+
+
 PLACED: Final[Mapping[str, Story]] = {
     "night": Story(_night, Query(*KEPT, "quiet")),
     "idle-killed": Story(_idle_killed, Query(*KEPT, "quiet")),
@@ -272,6 +284,7 @@ PLACED: Final[Mapping[str, Story]] = {
     "run-again-by-a-zombie": Story(_run_again_by_a_zombie, Query(*COUNTS, "shown"), lenient=True),
     "woken-before-the-function": Story(_woken_before_the_function, Query("passed", "ledger", "left")),
     "woken-before-the-function-again": Story(_woken_before_the_function_again, Query("passed", "ledger", "left")),
+    "taken-over-again": Story(_taken_over_again, Query(*KEPT, "left"), state="hdfs"),
     "one-folder-twice": Story(_one_folder_twice, Query("twice", "ledger", "left")),
 }
 
@@ -282,7 +295,8 @@ def carry_out_placed(name: str, folder: Path, *, environment: Mapping[str, str],
     story = PLACED[name]
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(json.dumps({"story": name, **asdict(story.query)}))
-    with Stage(folder, story.query, environment=environment, lenient=story.lenient) as stage:
+    plan = Plan(seed=0, queries=(story.query,), state=story.state, lenient=story.lenient)
+    with Stage(folder, plan, environment=environment) as stage:
         began_s = stage.clock.monotonic_s()
         try:
             story.tell(stage)

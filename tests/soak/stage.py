@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tenure.testing.members import MemberProcess
 from tests.soak.checks import check_quiet
-from tests.soak.plan import Plan, Query
+from tests.soak.plan import Plan
 from tests.soak.scene import Scene
 from tests.soak.slots import Slot
 
@@ -37,9 +37,9 @@ class Order:
 class Stage(Scene):
     """One story. Used by one thread."""
 
-    def __init__(self, folder: Path, query: Query, *, environment: Mapping[str, str], lenient: bool = False) -> None:
-        super().__init__(folder, Plan(seed=0, queries=(query,), lenient=lenient), environment=environment)
-        self.query = query
+    def __init__(self, folder: Path, plan: Plan, *, environment: Mapping[str, str]) -> None:
+        """`plan`: of one query, and without ends."""
+        super().__init__(folder, plan, environment=environment)
         self._faults: dict[str, dict[str, Any]] = {}
         self._orders = 0
 

@@ -25,6 +25,7 @@ _CHANGES = ("changelog", "delta")
 # What `zipfile` raises at damaged bytes; RuntimeError and NotImplementedError: a flag or method that nobody wrote.
 _UNREADABLE_ZIP = (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError, EOFError, RuntimeError, OSError)
 _WITH_ID = re.compile(r"(\d+)_([^.]+)\.(?:zip|changelog)\Z")
+_OF_A_VERSION = re.compile(rf"((\d+)(?:_[^.]+)?)\.(?:{'|'.join((*_FULL, *_CHANGES))})\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +128,13 @@ def _stem(names: Collection[str], version: int, *, id_of: Callable[[int], str | 
     try:
         unique = id_of(version)
     except MissingFile:
-        # A small retention drops commits before the full file that they lead to. One candidate cannot be wrong:
-        # Spark itself follows the ids inside the change files, and refuses a chain that does not fit.
-        found = {match[2] for name in names if (match := _WITH_ID.match(name)) and int(match[1]) == version}
+        # A small retention, or a seed, has no commits before the full file that they lead to. One candidate cannot be
+        # wrong: Spark itself follows the ids inside the change files, and refuses a chain that does not fit; without
+        # ids (format 1) there is one anyway.
+        found = {match[1] for name in names if (match := _OF_A_VERSION.match(name)) and int(match[2]) == version}
         if len(found) != 1:
             raise
-        unique = found.pop()
+        return found.pop()
     return str(version) if unique is None else f"{version}_{unique}"
 
 

@@ -70,6 +70,25 @@ def test_commits_that_are_gone_leave_no_doubt_where_there_is_one_candidate() -> 
     assert found == ("5_c.changelog", "4_b.changelog", "3_a.zip")
 
 
+@pytest.mark.parametrize("kinds", [("snapshot", "delta"), ("zip", "changelog")])
+def test_without_ids_no_commits_are_needed(kinds: tuple[str, str]) -> None:
+    full, changes = kinds  # a seed has the commit of its own batch only, and its chain may reach further back
+    names = {f"1.{full}", *(f"{version}.{changes}" for version in range(1, 6))}
+
+    def seeded(version: int) -> str | None:
+        if version < 5:
+            raise missing(f"commits/{version - 1}")
+        return None
+
+    found = state_files.state_chain(names, 5, id_of=seeded, where="state/0/0")
+    assert found == (f"5.{changes}", f"4.{changes}", f"3.{changes}", f"2.{changes}", f"1.{full}")
+
+
+def test_a_state_file_without_an_id_beside_one_with_an_id_leaves_doubt() -> None:
+    with pytest.raises(CorruptRunDirectory, match="commits/3 is missing"):
+        state_files.state_chain({"5_c.changelog", "4.zip", "4_b.zip"}, 5, id_of=purged, where="state/0/0")
+
+
 @pytest.mark.parametrize("names", [{"4_b.changelog", "4_x.changelog"}, set()])
 def test_commits_that_are_gone_are_named_where_there_is_doubt(names: set[str]) -> None:
     with pytest.raises(CorruptRunDirectory, match="commits/3 is missing"):
