@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
@@ -67,7 +67,8 @@ class InputFiles:
         self._spark = spark
 
     def missing(self, paths: Sequence[str]) -> Sequence[str]:
-        """Which of them are not there, up to about `MOST_NAMED`. Raises StorageError: it cannot be known."""
+        """Which of them are not there, up to about `MOST_NAMED`. Raises StorageError: it cannot be known; what the
+        gateway raises when the JVM is gone."""
         found: list[str] = []
         for first in range(0, len(paths), _CHUNK):
             found += self._missing_of(paths[first : first + _CHUNK], MOST_NAMED - len(found))
@@ -104,7 +105,7 @@ class InputFiles:
             if error.getCondition() == "PATH_NOT_FOUND":
                 return False
             raise _unknown(error) from error
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JJavaError) as error:
             raise _unknown(error) from error
         return True
 
