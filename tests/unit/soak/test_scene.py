@@ -161,10 +161,6 @@ def test_a_run_whose_members_end_and_end_is_over(scene: MadeUpScene) -> None:
         scene.ends("ben", 7)
         scene.look_after()
     scene.ends("ben", 7)
-    for _ in range(3):
-        scene.ends("ben", 7)
-        scene.look_after()
-    scene.ends("ben", 7)
     with pytest.raises(StuckError):
         scene.look_after()
 
