@@ -12,7 +12,7 @@ RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDI
 RUN_TESTS = $(RUN) $(BIN)/python -m tests.run $(if $(COUNTS),--counts-later)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo check test test-rest test-long mutants lint format bench clean
+.PHONY: help setup servers demo check test test-rest test-long mutants soak lint format bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
@@ -42,9 +42,8 @@ test-long: servers ## the long tests, and many more examples of each property, a
 mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red
 	@$(RUN) $(BIN)/python -m tests.mutants.run $(ARGS)
 
-.PHONY: soak
 soak: setup ## end members at random, and compare each output with the truth: make soak ARGS="--ends 500 --seed 1", ARGS="--placed all"
-	@$(RUN_TESTS) $(BIN)/python -m tests.soak $(ARGS)
+	@$(RUN) $(BIN)/python -m tests.soak $(ARGS)
 
 lint: setup ## ruff, mypy, and the layers of ARCHITECTURE.md
 	@$(RUN) $(BIN)/python -m tests.run lint
