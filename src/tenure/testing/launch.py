@@ -89,6 +89,15 @@ TAKEOVER_STEPS = (
 _LONGEST_HOLD = timedelta(seconds=120)
 
 
+def _removed(path: str) -> bool:
+    """Whether this call removed the file; of several, one did."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 class Faults:
     """The faults of one process, as the environment describes them."""
 
@@ -106,13 +115,23 @@ class Faults:
 
     def at(self, step: str) -> None:
         """Die, or be struck, if this is the step."""
-        if self._order is not None and os.path.exists(self._order):
-            order = json.loads(Path(self._order).read_text())
-            if order["step"] == step:
-                Path(self._order).unlink()
-                self._obey(order)
+        order = self._taken(step)
+        if order is not None:
+            self._obey(order)
         if step == self._die_at and self._batches >= self._die_after:
             strike(signal.SIGKILL, self._part)
+
+    def _taken(self, step: str) -> Mapping[str, str] | None:
+        """The order, if it is for this step: of the threads that come to it at once, the one that removes the file."""
+        if self._order is None:
+            return None
+        try:
+            order: Mapping[str, str] = json.loads(Path(self._order).read_text())
+            if order["step"] != step:
+                return None
+        except FileNotFoundError:
+            return None
+        return order if _removed(self._order) else None
 
     def _obey(self, order: Mapping[str, str]) -> None:
         if order["signal"] == "HOLD":
@@ -170,8 +189,7 @@ class Faults:
             return proceed()
 
     def _around_plan(self, call: Call, proceed: Proceed) -> Any:
-        if self._pause_when is not None and os.path.exists(self._pause_when):
-            Path(self._pause_when).unlink()
+        if self._pause_when is not None and _removed(self._pause_when):
             strike(signal.SIGSTOP, self._part)
         self.at("after offsets, before plan")
         answer = proceed()
