@@ -12,6 +12,7 @@ function is called that must not be called.
 | a batch that is run again is retaken by a fenced write | `run-again-by-a-zombie` |
 | the store is asked immediately before a function is called | `woken-before-the-function...` |
 | it is recorded which folder belongs to which offset | `one-folder-twice` |
+| (no rule: state files that are named by their version alone are seeded whole) | `taken-over-again` |
 """
 
 from __future__ import annotations

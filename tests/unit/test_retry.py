@@ -38,7 +38,7 @@ def test_exponential_delays_double_up_to_the_maximum() -> None:
     assert list(islice(delays, 6)) == [1, 2, 4, 8, 10, 10]
 
 
-def test_the_defaults_are_those_of_the_design() -> None:
+def test_the_defaults() -> None:
     policy = exponential_delay()
     assert (policy.initial, policy.maximum, policy.attempts) == (seconds(1), seconds(3600), None)
 

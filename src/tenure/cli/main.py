@@ -64,13 +64,13 @@ def run(
         bool, typer.Option("--final", help="When the sources have nothing more, the pipeline has ended for good.")
     ] = False,
     new_stream: Annotated[
-        list[str] | None, typer.Option(help="A stream that begins where a recorded one is gone; may be repeated.")
+        list[str] | None, typer.Option(help="A stream that may begin where a recorded one is gone; repeatable.")
     ] = None,
     drop_stream: Annotated[
-        list[str] | None, typer.Option(help="A recorded stream that is declared no more; may be repeated.")
+        list[str] | None, typer.Option(help="A recorded stream that this file no longer declares; repeatable.")
     ] = None,
     changed_query: Annotated[
-        list[str] | None, typer.Option(help="A query that goes on with state of other making; may be repeated.")
+        list[str] | None, typer.Option(help="A query that may go on with its old state though it changed; repeatable.")
     ] = None,
     stop_patience: Annotated[str | None, typer.Option(help="How long queries may take to stop.")] = None,
     priority: Annotated[int | None, typer.Option(help="Standbys with a higher one are elected first.")] = None,

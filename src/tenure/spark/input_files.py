@@ -122,8 +122,8 @@ def inputs_gone(missing: Sequence[str], *, query: str, batch: int, written: bool
     count = len(missing)
     others = "" if count == 1 else f" and {'at least ' if count >= MOST_NAMED else ''}{count - 1} more"
     what = f"input files that are planned for batch {batch} of query {query!r} are gone: {missing[0]}{others}"
-    fix = "put them back and start again; inputs may go once the batch is done (tenure status says which is)"
+    fix = "put them back and start again; a batch is done when tenure status shows a later one of its query"
     if written:
         what += "; its function was called while they went, so the target may hold a short batch"
-        fix = "put them back, look at that batch in the target, and start again"
+        fix = "start again if another leader has finished it; else put them back first, and look at it in the target"
     return InputsGone(what, fix=fix, written=written)

@@ -23,7 +23,7 @@ class QueryStatus:
     query: str
     batch: int
     epoch: int
-    """The term that planned it."""
+    """The term that planned or retook it last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,12 @@ import json
 import os
 import signal
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 from tenure import assembly, housekeeping
@@ -42,11 +41,10 @@ from tenure.cleanup.sweeper import Sweeper
 from tenure.cli import main as cli
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
-from tenure.coordination.records import Put, SessionId
-from tenure.coordination.store import CoordinationStore, Session
+from tenure.coordination.records import Put
+from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.driver import load, serve
-from tenure.errors import SessionEnded
 from tenure.events import BatchCommitted, Event, QueryStarted, RunDirectorySeeded, TermWon
 from tenure.pipelines.child import ChildProcess, become_child
 from tenure.spark import driver as driver_module
@@ -54,14 +52,12 @@ from tenure.spark import stream as stream_module
 from tenure.spark import takeover as takeover_module
 from tenure.spark.seeding import seed_mirrored
 from tenure.spark.sinks.sink import Sink
+from tenure.testing.blindfold import BlindClock, NeverToldStore
 from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
 from tenure.testing.stepped import stepped
 from tenure.testing.strike import DRIVER_WORD, Turn, is_driver, strike
 from tenure.testing.unfenced import UnfencedStore
 from tenure.testing.waiting import wait_until
-
-if TYPE_CHECKING:
-    pass
 
 BATCH_STEPS = (
     "after offsets, before plan",
@@ -160,7 +156,7 @@ class Faults:
         if self._unfenced:
             store = UnfencedStore(store, blind=True)
         if self.blindfold:
-            store = _NeverToldStore(store)
+            store = NeverToldStore(store)
         faulty = FaultyStore(store)
         faulty.script(self._in_turn, times=None)
         faulty.script(self._around_plan, when=_plans, times=None)
@@ -174,7 +170,7 @@ class Faults:
 
     def clock(self) -> SystemClock:
         """The clock that the member looks at."""
-        return _BlindClock() if self.blindfold else SystemClock()
+        return BlindClock() if self.blindfold else SystemClock()
 
     def batch_began(self) -> None:
         """Count, and notice that Spark ended the batch before: its commit file is written by now."""
@@ -245,61 +241,6 @@ class _SteppedLeavings:
         self._leavings.remove(term, name)
         if name == self._last:
             self._faults.at(f"after {self._row}")
-
-
-class _NeverToldStore(FaultyStore):
-    """A store whose sessions never say that they have ended."""
-
-    def open_session(self, *, ttl: timedelta) -> Session:
-        return _NeverTold(super().open_session(ttl=ttl))
-
-
-class _NeverTold:
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    @property
-    def id(self) -> SessionId:
-        return self._session.id
-
-    @property
-    def ttl(self) -> timedelta:
-        return self._session.ttl
-
-    def renew(self) -> None:
-        try:
-            self._session.renew()
-        except SessionEnded:
-            return
-
-    def close(self) -> None:
-        self._session.close()
-
-
-class _BlindClock(SystemClock):
-    """A clock that does not see that time passed while the process was stopped."""
-
-    _leap_s = 1.0
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards the two below: a leap that two threads see is one leap
-        self._last_s = super().monotonic_s()
-        self._hidden_s = 0.0
-
-    def monotonic_s(self) -> float:
-        with self._lock:
-            now_s = super().monotonic_s()
-            leap_s = now_s - self._last_s
-            if leap_s > self._leap_s:
-                self._hidden_s += leap_s
-            self._last_s = now_s
-            return now_s - self._hidden_s
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(super().now().timestamp() - self._hidden_s, UTC)
-
-    def wait(self, event: threading.Event, *, timeout_s: float) -> bool:
-        return super().wait(event, timeout_s=min(timeout_s, self._leap_s / 2))
 
 
 def main() -> None:
