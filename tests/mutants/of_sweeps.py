@@ -46,6 +46,20 @@ OF_SWEEPS: Final = (
         on(SWEEPS + "test_mirrors_and_rehearsals_stay_while_their_member_s_session_lives", *ALL),
     ),
     Mutant(
+        "sweeps-mirrors-between-leaders",
+        "where nobody leads, a mirror for the next epoch is taken for one of somebody who was not elected",
+        (
+            Change(
+                ORPHANS, "mirrored_for = seen.epoch + 1 if seen.holder else seen.epoch", "mirrored_for = seen.epoch + 1"
+            ),
+        ),
+        (
+            "tests/unit/cleanup/test_orphans.py::test_what_may_still_be_run_never_is",
+            "tests/regressions/test_swept_between_leaders.py::"
+            "test_a_plan_that_was_made_while_nobody_led_spares_who_is_elected_later",
+        ),
+    ),
+    Mutant(
         "sweeps-mirrors-of-the-unreadable",
         "a member whose record does not decode is taken for gone",
         (

@@ -26,9 +26,9 @@ class Seen:
     """What the records of a scope said, after the storage was listed."""
 
     epoch: int
-    """Of the term under which is swept."""
+    """Of the term under which is swept; where nobody leads, the one that the next grant gives."""
     holder: str
-    """The member that holds it."""
+    """The member that holds it; empty: nobody does yet."""
     members: frozenset[str]
     """Whose sessions live."""
     named: frozenset[str]
@@ -46,11 +46,13 @@ def is_orphan(path: str, seen: Seen) -> bool:
         return False
     run = RunName.parse(path)
     if run is not None:
-        if run.epoch > seen.epoch + 1:
+        mirrored_for = seen.epoch + 1 if seen.holder else seen.epoch
+        if run.epoch > mirrored_for:
             return False  # nobody of this store can have made it
-        if run.epoch == seen.epoch:
-            return run.member != seen.holder  # a mirror of somebody who was not elected
-        return run.epoch < seen.epoch or _is_gone(run.member, seen)
+        if run.epoch == mirrored_for:
+            return _is_gone(run.member, seen)
+        # One of the term's epoch that is not its holder's is a mirror of somebody who was not elected.
+        return run.epoch < seen.epoch or run.member != seen.holder
     blob = _BLOB.fullmatch(path)
     if blob is not None:
         return int(blob["epoch"]) < seen.epoch

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.checkpoints.run_name import RunName
-from tenure.cleanup.orphans import Seen, is_orphan, nothing_seen
+from tenure.cleanup.orphans import Seen, is_orphan, nothing_seen, orphans_in
 
 UID = "0123456789ab"
 SEEN = Seen(
@@ -58,16 +58,42 @@ def test_by_epoch_session_and_name(path: str, orphan: bool) -> None:
     assert not orphan or is_orphan(path, nothing_seen(epoch=5, holder="anna")), "what is none at least is none"
 
 
+UNLED = Seen(epoch=2, holder="", members=frozenset({"ben"}), named=frozenset())
+
+
+@pytest.mark.parametrize(
+    ("path", "orphan"),
+    [
+        (f"runs/q/e00000002-ben-{UID}", False),  # he may win the next epoch, and run in it
+        (f"runs/q/e00000002-carl-{UID}", True),  # whose session is gone
+        (f"runs/q/e00000001-anna-{UID}", True),  # she led
+        (f"runs/q/e00000003-carl-{UID}", False),  # of another store
+        ("blobs/e00000001/checkpoints/q/7-x", True),
+        ("blobs/e00000002/checkpoints/q/8-y", False),
+        ("rehearsals/ben/q-0", False),
+    ],
+)
+def test_where_nobody_leads_the_mirrors_of_the_next_epoch_are_their_members(path: str, orphan: bool) -> None:
+    assert is_orphan(path, UNLED) is orphan
+    assert not orphan or is_orphan(path, nothing_seen(epoch=2, holder="")), "what is none at least is none"
+    if path.startswith("runs/"):
+        assert orphans_in(f"{path}/state/0/0", UNLED) is orphan
+
+
 MEMBERS = st.sampled_from(["anna", "ben", "carl", "e00000001-x", f"a-{UID}"])
 
 
-@given(st.integers(1, 10), MEMBERS, st.integers(1, 10), st.sets(MEMBERS), st.booleans())
-def test_what_may_still_be_run_never_is(epoch: int, member: str, term: int, members: set[str], named: bool) -> None:
+@given(st.integers(1, 10), MEMBERS, st.integers(1, 10), st.sets(MEMBERS), st.tuples(st.booleans(), st.booleans()))
+def test_what_may_still_be_run_never_is(
+    epoch: int, member: str, term: int, members: set[str], named_led: tuple[bool, bool]
+) -> None:
+    named, led = named_led
     path = str(RunName.new("q", epoch=epoch, member=member))
     found = RunName.parse(path)
     assert found is not None
     assert (found.query, found.epoch, found.member) == ("q", epoch, member)
-    seen = Seen(term, "anna", frozenset(members), frozenset({path}) if named else frozenset())
-    mirrored = epoch == term + 1 and member in {"anna", *members}
-    may_be_run = named or mirrored or (epoch == term and member == "anna") or epoch > term + 1
+    holder, next_term = ("anna", term + 1) if led else ("", term)
+    seen = Seen(term, holder, frozenset(members), frozenset({path}) if named else frozenset())
+    mirrored = epoch == next_term and member in {holder, *members}
+    may_be_run = named or mirrored or (epoch == term and member == holder) or epoch > next_term
     assert is_orphan(path, seen) is not may_be_run
