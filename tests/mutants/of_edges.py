@@ -118,6 +118,6 @@ OF_EDGES: Final = (
                 "            self._folders = ()\n",
             ),
         ),
-        (BY_USERS + "test_one_folder_that_is_read_twice_beside_others_with_equal_offsets",),
+        on(BY_USERS + "test_one_folder_that_is_read_twice_beside_others_with_equal_offsets", "1", "2"),
     ),
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from pyspark.sql import SparkSession
@@ -77,23 +79,60 @@ def test_a_function_is_not_called_again_for_a_batch_that_is_done(
     assert calls.all() == [(0, [0, 1]), (1, [2])]
 
 
-def test_one_folder_that_is_read_twice_beside_others_with_equal_offsets(
-    place: Place, calls: Calls, spark: SparkSession
-) -> None:
-    """Which folder of Spark's logs belongs to which line of the offsets cannot be told from these."""
+def with_three_folders(place: Place, read: str, union: str) -> str:
+    """A pipeline that reads three folders, of one file each."""
     folders = {name: place.folder / name for name in ("one", "two", "three")}
     for number, folder in enumerate(folders.values()):
         folder.mkdir()
         (folder / "a.json").write_text(json.dumps({"id": number, "k": "a"}) + "\n")
-    read = 'def read(folder): return job.spark.readStream.schema("id long, k string").json(folder)'
+    lines = f"def read(folder): return {read}"
     rows = f"one, two, three = (read(folder) for folder in {[str(folder) for folder in folders.values()]})"
-    stream = 'job.stream("copy", one.union(two).union(one).union(three), sink=Foreach(note, idempotent=True))'
-    file = place.pipeline(NOTE, read, rows, stream)
+    return place.pipeline(NOTE, lines, rows, f'job.stream("copy", {union}, sink=Foreach(note, idempotent=True))')
+
+
+@contextmanager
+def settings(spark: SparkSession, **values: str) -> Iterator[None]:
+    """These settings of structured streaming, for as long as a test needs them."""
+    for name, value in values.items():
+        spark.conf.set(f"spark.sql.streaming.{name.replace('_', '.')}", value)
+    try:
+        yield
+    finally:
+        for name in values:
+            spark.conf.unset(f"spark.sql.streaming.{name.replace('_', '.')}")
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_one_folder_that_is_read_twice_beside_others_with_equal_offsets(
+    place: Place, calls: Calls, spark: SparkSession, version: str
+) -> None:
+    """Which folder of Spark's logs belongs to which line of the offsets cannot be told from these."""
+    read = 'job.spark.readStream.schema("id long, k string").json(folder)'
+    file = with_three_folders(place, read, "one.union(two).union(one).union(three)")
     calls.fail(0)
+    with settings(spark, offsetLog_formatVersion=version):
+        goes_on_after_a_failure(place, calls, spark, file, [0, 0, 1, 2])
+
+
+def test_sources_with_names_of_their_own(place: Place, calls: Calls, spark: SparkSession) -> None:
+    """Their folders have these names, and not numbers."""
+    name = 'name("s" + folder[-3:])'
+    file = with_three_folders(
+        place, f'job.spark.readStream.schema("id long, k string").{name}.json(folder)', "one.union(two).union(three)"
+    )
+    calls.fail(0)
+    with settings(spark, offsetLog_formatVersion="2", queryEvolution_enableSourceEvolution="true"):
+        goes_on_after_a_failure(place, calls, spark, file, [0, 1, 2])
+
+
+def goes_on_after_a_failure(place: Place, calls: Calls, spark: SparkSession, file: str, ids: list[int]) -> None:
+    """The first batch fails in its function, and is run again; nothing is left to do after that."""
     assert place.run(file, spark=spark).code == 8
     told = place.run(file, spark=spark)
     assert told.code == 0, told.err
-    assert calls.all() == [(0, [0, 0, 1, 2])]
+    assert calls.all() == [(0, ids)]
+    assert place.run(file, spark=spark).code == 0
+    assert calls.all() == [(0, ids)], "the batch is done"
 
 
 def test_planned_inputs_that_are_gone_are_named_and_it_goes_on_when_they_are_back(

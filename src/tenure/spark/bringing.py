@@ -22,7 +22,6 @@ from tenure.spark.seed_plan import (
     check_source_entry,
     corrupt,
     decode_commit,
-    decode_offsets,
     is_log_file,
     log_offset,
     missing,
@@ -135,7 +134,7 @@ class Bringing:
         self._needed: set[str] = set()
         self._needed_commits: set[int] = set()
         try:
-            self._offsets = decode_offsets(goal.offsets, where=f"plan of batch {goal.batch}")
+            self._folders = source_folders(goal.offsets, goal.folders, where=f"plan of batch {goal.batch}")
         except CorruptRunDirectory as error:
             raise CorruptCheckpoint(error.what) from error
 
@@ -144,8 +143,7 @@ class Bringing:
     def sources(self) -> Seeded:
         """Bring the logs of the sources up to the planned offsets."""
         items: list[tuple[str, bool]] = []  # (path, whether it is an entry of a file source's log)
-        folders = source_folders(self._offsets, self._goal.folders, where=f"plan of batch {self._goal.batch}")
-        for name, offset in folders.items():
+        for name, offset in self._folders.items():
             folder = f"sources/{name}"
             last = None if offset is None else log_offset(offset)
             if last is not None:

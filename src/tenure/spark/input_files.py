@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tenure.errors import InputsGone, StorageError
 from tenure.spark.queries import one_line
 from tenure.spark.run_directory import RunDirectory
-from tenure.spark.seed_plan import decode_offsets, entries_between, files_in_entry, log_offset, source_folders
+from tenure.spark.seed_plan import entries_between, files_in_entry, log_offset, source_folders
 
 Missing = Callable[[Sequence[str]], Sequence[str]]
 """Which of some files are not there; many at least `MOST_NAMED` of them."""
@@ -34,12 +34,11 @@ def planned_inputs(directory: RunDirectory, batch: int, *, offsets: str, folders
     """The input files of a batch, as Hadoop names them, by the logs of the file sources in a run directory; other
     sources have none. `offsets`, `folders`: as the checkpoint has them. Raises CorruptRunDirectory, StorageError."""
     where = f"plan of batch {batch}"
-    until = source_folders(decode_offsets(offsets, where=where), folders, where=where)
+    until = source_folders(offsets, folders, where=where)
     before: dict[str, str | None] = {}
     if batch > 0:
         path = f"offsets/{batch - 1}"
-        lines = decode_offsets(directory.read_text(path), where=directory.where(path))
-        before = dict(source_folders(lines, folders, where=directory.where(path)))
+        before = dict(source_folders(directory.read_text(path), folders, where=directory.where(path)))
     found: list[str] = []
     for folder, offset in until.items():
         last = None if offset is None else log_offset(offset)

@@ -17,6 +17,7 @@ from tenure.errors import CorruptRunDirectory
 StateIds = NewType("StateIds", Mapping[str, list[list[str]]])
 """Operator -> partition -> store -> the unique id in the name of the state version that a commit wrote."""
 
+_NAMED_SOURCES = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 NO_OFFSET = "-"
 _FIX = "restore it; no older checkpoint is taken in its place"
 _COMPACT = re.compile(r"(\d+)\.compact\Z")
@@ -56,9 +57,9 @@ def decode_query_id(text: str, *, where: str) -> str:
 
 
 def decode_offsets(text: str, *, where: str) -> dict[str, str | None]:
-    """The offsets of one batch: name of the source (its folder under `sources/`) -> its offset; None: it has none yet.
+    """The offsets of one batch: name of the source -> its offset; None: it has none yet.
 
-    Version 1 of the log lists the offsets by position, version 2 as `name:offset`.
+    Version 1 of the log lists the offsets by position, version 2 as `name:offset`. For folders see `source_folders`.
     """
     lines = text.split("\n")
     if len(lines) < 3 or lines[0] not in ("v1", "v2"):
@@ -152,24 +153,34 @@ def is_log_file(name: str) -> bool:
     return not name.startswith((".", "_")) and not name.endswith((".crc", ".tmp"))
 
 
-def source_folders(
-    offsets: Mapping[str, str | None], folders: Sequence[str], *, where: str
-) -> Mapping[str, str | None]:
+def source_folders(text: str, folders: Sequence[str], *, where: str) -> Mapping[str, str | None]:
     """What each folder below `sources/` is read up to: folder -> offset.
 
-    `folders`: the folder of each line of the plan, as its leader's Spark had it; empty: line i is folder i. A source
-    that a query reads twice (a self-join, a self-union) has one folder, and a line, the same, for each time. `where`
-    names the plan in an error. Raises CorruptRunDirectory.
+    `text`: an entry of the offset log. `folders`: the folder of each source of the plan, by position, as its leader's
+    Spark had it; empty: a line's name is its folder. A source that a query reads twice (a self-join, a self-union) has
+    one folder. In version 1 of the log it has a line, the same, for each time; in version 2 it has one, named by the
+    last of its positions. Sources with names of their own (`queryEvolution.enableSourceEvolution`, which needs
+    version 2) have folders of these names. `where` names the plan in an error. Raises CorruptRunDirectory.
     """
-    if not folders:
+    offsets = decode_offsets(text, where=where)
+    version, head = text.split("\n")[:2]
+    if not folders or (version == "v2" and _has_named_sources(head)):
         return offsets
-    if len(folders) != len(offsets):
+    if version == "v1" and len(folders) != len(offsets):
         raise corrupt(where, f"has {len(offsets)} lines for {len(folders)} sources")
     found: dict[str, str | None] = {}
-    for folder, offset in zip(folders, offsets.values(), strict=True):
+    for name, offset in offsets.items():
+        if not name.isdecimal() or int(name) >= len(folders):
+            raise corrupt(where, f"has source {name}, and the query has {len(folders)}")
+        folder = folders[int(name)]
         if found.setdefault(folder, offset) != offset:
             raise corrupt(where, f"has two offsets for source {folder}, which is read more than once")
     return found
+
+
+def _has_named_sources(head: str) -> bool:
+    settings = json.loads(head).get("conf")
+    return isinstance(settings, dict) and settings.get(_NAMED_SOURCES) == "true"
 
 
 def entries_between(names: Collection[str], after: int, last: int, *, where: str) -> tuple[str, ...]:
