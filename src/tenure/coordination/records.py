@@ -50,6 +50,14 @@ class Key(str):
             raise UsageError(f"key {path!r} is not a path of names", fix="use letters, digits, '.', '_', '=', '-'")
         return super().__new__(cls, path)
 
+    @classmethod
+    def found(cls, path: object) -> Key | None:
+        """The key that a store's own name says; None: it is none, so somebody else has put it there."""
+        text = path.decode(errors="replace") if isinstance(path, bytes) else path
+        if not isinstance(text, str) or not all(map(_SEGMENT.match, text.split("/"))):
+            return None
+        return cls(text)
+
     def child(self, name: str) -> Key:
         """The key of the record `name` under this one."""
         return Key(f"{self}/{name}")

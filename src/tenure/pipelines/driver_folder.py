@@ -5,8 +5,8 @@ shuffles and states stay. So each driver has a folder of its own, `tenure-driver
 
 Promise: the agent removes it when it buries the driver; of those whose agent ended as well, the next start of any
 member of the same user removes what is left. A folder is another's as long as somebody has the kernel's lock on the
-file `lock` in it: the agent and the driver's process have, whatever container or scope they belong to. Nothing is touched
-that has not that name, that file and that owner. Not promised: what the user's own settings put elsewhere
+file `lock` in it: the agent and the driver's process have, whatever container or scope they belong to. Nothing is
+touched that has not that name, that file and that owner. Not promised: what the user's own settings put elsewhere
 (`spark.local.dir`, `-Djava.io.tmpdir=...`), which are obeyed; and a temporary folder that several machines share, on a
 file system whose locks one does not see of the other (NFS with `local_lock` or `nolock`).
 """

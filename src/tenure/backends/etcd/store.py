@@ -74,7 +74,8 @@ class EtcdStore:
     def list(self, scope: Scope, prefix: str = "") -> Listing:
         start = self._path(scope, f"{prefix}/" if prefix else "")
         found = self._range(pb.RangeRequest(key=start, range_end=end_of(start)))
-        records = sorted((self._record(scope, one) for one in found.kvs), key=lambda record: record.key)
+        ours = [one for one in found.kvs if Key.found(self._below(scope, one)) is not None]
+        records = sorted((self._record(scope, one) for one in ours), key=lambda record: record.key)
         return Listing(tuple(records), Revision(found.header.revision))
 
     def watch(self, scope: Scope, *, after: Revision) -> EtcdChanges:
@@ -149,8 +150,11 @@ class EtcdStore:
     def _path(self, scope: Scope, key: str) -> bytes:
         return f"{self._cluster.prefix}/{scope}/{key}".encode()
 
+    def _below(self, scope: Scope, found: Any) -> bytes:
+        return bytes(found.key[len(self._path(scope, "")) :])
+
     def _record(self, scope: Scope, found: Any) -> Record:
-        key = Key(found.key[len(self._path(scope, "")) :].decode())
+        key = Key(self._below(scope, found).decode())
         session = session_name(found.lease) if found.lease else None
         return Record(key, bytes(found.value), Version(str(found.mod_revision)), session)
 

@@ -53,7 +53,7 @@ class Rows:
             rows = self._connection.execute(f"{query} ORDER BY key", (scope,))
         else:
             rows = self._connection.execute(f"{query} AND key > ? AND key < ? ORDER BY key", (scope, *_below(prefix)))
-        return [self._record(row) for row in rows]
+        return [self._record(row) for row in rows if Key.found(row[0]) is not None]
 
     def refusal(
         self, scope: Scope, guards: Sequence[Guard], writes: Sequence[Write]
