@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.blobs.filesystem import FileBlobs
 from tenure.coordination.election import Election
-from tenure.coordination.records import Scope
+from tenure.coordination.records import Record, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
 from tenure.errors import OwnerMismatch
@@ -22,6 +23,7 @@ from tenure.testing.clock import ManualClock
 from tenure.testing.servers import BUCKET
 from tests.contract.test_hdfs import hdfs  # noqa: F401 # a fixture, asked for by its name
 from tests.faults.lab import TTL, StillKeeper
+from tests.lives import bring_back, copy_of
 
 ROWS = Scope("rows")
 MINE, OTHER = "1" * 32, "2" * 32
@@ -60,16 +62,25 @@ def test_marks_are_put_listed_and_removed(storage: str) -> None:
 
 
 class Contender:
-    """The only member of a store of its own."""
+    """The only member of a store of its own, which may be a copy of another one."""
 
-    def __init__(self, storage: str) -> None:
+    def __init__(self, storage: str, *, member: str = "anna", of: Sequence[Record] = ()) -> None:
         clock = ManualClock(sleeping_advances=True)
-        store = MemoryStore(MemoryServer(clock))
-        keeper: SessionKeeper = StillKeeper(store, ttl=TTL, clock=clock).__enter__()
-        term = Election(store, ROWS, member="anna", clock=clock).campaign(keeper, stop=_Never())
+        self.store = MemoryStore(MemoryServer(clock))
+        bring_back(self.store, ROWS, of)
+        self._keeper: SessionKeeper = StillKeeper(self.store, ttl=TTL, clock=clock).__enter__()
+        self.election = Election(self.store, ROWS, member=member, clock=clock)
+        self.term: Term = self.lead()
+        self.owner = Owner(self.store, ROWS, storage=storage, clock=clock)
+
+    def lead(self) -> Term:
+        term = self.election.campaign(self._keeper, stop=_Never())
         assert term is not None
-        self.term: Term = term
-        self.owner = Owner(store, ROWS, storage=storage, clock=clock)
+        return term
+
+    def lead_again(self) -> None:
+        self.election.resign(self.term)
+        self.term = self.lead()
 
     def own(self) -> str:
         """`own`, or why it was refused."""
@@ -80,17 +91,24 @@ class Contender:
         return "owns it"
 
     def meanwhile(self, do: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
-        """Do something between its first look at the storage and its claim."""
-        marks = self.owner._marks
-        look = marks.look
+        """Do something between its first looks at the storage and its claim."""
+        put = self.owner._put
 
-        def looked() -> InStorage:
-            found = look()
-            patch.setattr(marks, "look", look)
+        def late(*what: Any) -> None:
             do()
-            return found
+            put(*what)
 
-        patch.setattr(marks, "look", looked)
+        patch.setattr(self.owner, "_put", late)
+
+    def before_it_looks_again(self, do: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
+        """Do something between its claim and its last look at the storage."""
+        put = self.owner._put
+
+        def put_first(*what: Any) -> None:
+            put(*what)
+            do()
+
+        patch.setattr(self.owner, "_put", put_first)
 
 
 class _Never:
@@ -118,6 +136,43 @@ def test_of_two_stores_that_claim_it_at_once_one_goes_on(storage: str, monkeypat
 
 
 @pytest.fixture
+def copies(storage: str) -> tuple[Contender, Contender]:
+    """Two stores of one identity: the second one is a copy of the first one. Each has been granted epoch 2."""
+    first = Contender(storage)
+    assert first.own() == "owns it"
+    second = Contender(storage, member="ben", of=copy_of(first.store, ROWS))
+    first.lead_again()
+    assert (first.term.epoch, second.term.epoch) == (2, 2)
+    return first, second
+
+
+def test_of_two_copies_of_a_store_with_grants_at_once_one_goes_on(
+    copies: tuple[Contender, Contender], storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = copies
+    second.meanwhile(lambda: told.append(first.own()), monkeypatch)
+    told: list[str] = []
+    assert "its mark of epoch 2 is of another grant than the store's" in second.own()
+    assert told == ["owns it"]
+    assert [mark.epoch for mark in sorted(Marks(storage).look().marks)] == [1, 2]
+    first.owner.check()
+    assert first.own() == "owns it"
+
+
+def test_of_two_copies_of_a_store_who_has_the_lower_epoch_does_not_go_on(
+    copies: tuple[Contender, Contender], storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = copies
+    second.lead_again()
+    first.meanwhile(lambda: told.append(second.own()), monkeypatch)
+    told: list[str] = []
+    assert "it is marked by epoch 3, and the store is in epoch 2, so the store is an older copy" in first.own()
+    assert told == ["owns it"]
+    assert [mark.epoch for mark in sorted(Marks(storage).look().marks)] == [1, 3]
+    second.owner.check()
+
+
+@pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every storage takes every put, whatever is there, as S3 servers do that do not know of conditions."""
 
@@ -129,7 +184,10 @@ def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("deaf")
-def test_where_nothing_is_put_if_absent_two_names_refuse_both(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_is_put_if_absent_who_finds_another_mark_removes_its_own(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the rightful leader is not stopped by it, neither now nor at its next start."""
     Marks(storage).claim(OTHER)
     assert Marks(storage).claim(MINE) == MINE, "it takes every put"
     FileBlobs(f"{storage}/owner").delete("identity")
@@ -138,9 +196,20 @@ def test_where_nothing_is_put_if_absent_two_names_refuse_both(storage: str, monk
     told: list[str] = []
     assert "have claimed it at once" in second.own()
     assert told == ["owns it"], "nobody else was there"
-    with pytest.raises(OwnerMismatch, match="have claimed it at once"):
-        first.owner.check()
-    assert "have claimed it at once" in first.own()
+    assert len(Marks(storage).look().marks) == 1
+    first.owner.check()
+    assert first.own() == "owns it"
+    first.lead_again()
+    assert first.own() == "owns it"
+
+
+@pytest.mark.usefixtures("deaf")
+def test_where_nothing_is_put_if_absent_two_at_once_refuse_both(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each removes its own mark, and not the other's."""
+    one = Contender(storage)
+    one.before_it_looks_again(lambda: Marks(storage).put(FIRST, holder="ben", since="today"), monkeypatch)
+    assert "have claimed it at once" in one.own()
+    assert Marks(storage).look().marks == (FIRST,)
 
 
 @pytest.mark.usefixtures("deaf")

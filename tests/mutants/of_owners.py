@@ -9,9 +9,11 @@ from tests.mutants.mutant import Change, Mutant, on
 RULES = "ownership/rules.py"
 OWNER = "ownership/owner.py"
 MARKS = "ownership/marks.py"
+IDENTITY = "coordination/identity.py"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
 TABLE = "tests/unit/ownership/test_rules.py::"
 OWNS = "tests/unit/ownership/test_owner.py::"
+NEXT = "tests/unit/ownership/test_next_life.py::"
 ELECTS = "tests/unit/coordination/test_forgetting_stores.py::"
 CLAIMS = "tests/contract/test_owners.py::"
 SCENES = "tests/regressions/test_one_owner.py::"
@@ -138,7 +140,7 @@ OF_OWNERS: Final = (
     Mutant(
         "a-successor-is-a-stranger",
         "the storage is held against what the store said before: who leads meanwhile is taken for somebody else",
-        (Change(OWNER, "refusal(before, found, in_store(records))", "refusal(before, found, before)"),),
+        (Change(OWNER, "refusal(before, found, after)", "refusal(before, found, before)"),),
         on(
             OWNS + "test_who_is_paused_in_its_look_takes_nobody_for_a_stranger",
             *(f"{store}-before the storage" for store in ALL),
@@ -174,8 +176,122 @@ OF_OWNERS: Final = (
     Mutant(
         "two-names-lead",
         "nobody lists the marks once more: where nothing is put if absent, two stores lead",
-        (Change(OWNER, "            self._refuse(claimed_by_another(found, store))\n", ""),),
-        on(CLAIMS + "test_where_nothing_is_put_if_absent_two_names_refuse_both", "local", "s3"),
+        (Change(OWNER, "        self._refuse(marked_by_another(found, in_store(records)))\n", ""),),
+        (
+            *on(CLAIMS + "test_where_nothing_is_put_if_absent_who_finds_another_mark_removes_its_own", "local", "s3"),
+            *on(CLAIMS + "test_where_nothing_is_put_if_absent_two_at_once_refuse_both", "local", "s3"),
+        ),
+    ),
+    Mutant(
+        "two-copies-lead",
+        "the marks that are listed once more are asked for their identity only: a store and its copy lead",
+        (
+            Change(
+                RULES,
+                "claimed_by_another(storage, store) or _of_another_grant(storage, store)",
+                "claimed_by_another(storage, store)",
+            ),
+        ),
+        (
+            *on(CLAIMS + "test_of_two_copies_of_a_store_with_grants_at_once_one_goes_on", "local", "s3"),
+            *on(CLAIMS + "test_of_two_copies_of_a_store_who_has_the_lower_epoch_does_not_go_on", "local", "s3"),
+            TABLE + "test_whoever_marks_it_at_the_same_time_is_seen",
+        ),
+    ),
+    Mutant(
+        "a-refused-leader-s-mark-stays",
+        "whoever is refused right after its mark leaves it there, and the rightful leader is refused for it",
+        (Change(OWNER, "                self._withdraw(mark, found)\n", ""),),
+        (
+            *on(CLAIMS + "test_of_two_copies_of_a_store_with_grants_at_once_one_goes_on", "local", "s3"),
+            *on(CLAIMS + "test_where_nothing_is_put_if_absent_who_finds_another_mark_removes_its_own", "local", "s3"),
+            NEXT + "test_a_leader_that_is_overtaken_before_its_mark_leaves_none",
+        ),
+    ),
+    Mutant(
+        "a-refused-leader-s-claim-stays",
+        "whoever is overtaken right after its claim leaves it there, and the next life is refused for it",
+        (Change(OWNER, "                self._marks.disclaim()\n", "                pass\n"),),
+        on(
+            NEXT + "test_a_leader_that_is_overtaken_before_its_mark_leaves_none",
+            *(f"{store}-the life ends" for store in ALL),
+        ),
+    ),
+    Mutant(
+        "overtaken-and-marked",
+        "nobody asks the store once more after the mark: it is that of a term that is over",
+        (Change(OWNER, "        if not holds_office(term, records):\n", "        if False:\n"),),
+        on(
+            NEXT + "test_a_leader_that_is_overtaken_before_its_mark_leaves_none",
+            *(f"{store}-a leader goes on" for store in ALL),
+        ),
+    ),
+    Mutant(
+        "another-store-is-believed",
+        "a member takes office in a store that names another life than it has seen",
+        (Change(IDENTITY, "if before.identity not in (None, now.identity, *now.former):", "if False:"),),
+        (
+            *on(ELECTS + "test_a_member_takes_no_office_in_an_older_copy_or_in_another_store", *ALL),
+            "tests/unit/coordination/test_identity.py::test_a_store_that_forgot_is_refused",
+        ),
+    ),
+    Mutant(
+        "the-life-before-is-a-stranger-s",
+        "a standby that outlives what is forgotten ends as if the store had been replaced",
+        (Change(IDENTITY, "(None, now.identity, *now.former)", "(None, now.identity)"),),
+        (
+            *on(ELECTS + "test_a_standby_that_outlives_what_is_forgotten_stands_by_in_the_next_life", *ALL),
+            LATER + "test_a_standby_that_outlives_what_is_forgotten_stands_by_in_the_next_life",
+        ),
+    ),
+    Mutant(
+        "run-directories-of-the-life-before",
+        "what a leader of the life before left when it woke up is held against the next life",
+        (Change(OWNER, "max(before.begins, 0 if newest", "max(0, 0 if newest"),),
+        (
+            *on(NEXT + "test_what_a_woken_leader_leaves_when_all_is_cleaned_up_is_in_nobody_s_way", *ALL),
+            LATER + "test_what_a_woken_leader_leaves_when_all_is_cleaned_up_is_in_nobody_s_way",
+        ),
+    ),
+    Mutant(
+        "a-life-without-a-beginning",
+        "a life that begins after another one was forgotten does not say with which epoch",
+        (Change(OWNER, "name, epoch = new_uid(), term.epoch + 1", "name, epoch = new_uid(), 0"),),
+        on(NEXT + "test_what_a_woken_leader_leaves_when_all_is_cleaned_up_is_in_nobody_s_way", *ALL),
+    ),
+    Mutant(
+        "clean-and-refused",
+        "what a leader left when it woke up is held against a pipeline that has ended and is cleaned up",
+        (Change(RULES, "if not (store.clean or ", "if not ("),),
+        (
+            *on(NEXT + "test_what_a_woken_leader_leaves_when_all_is_cleaned_up_is_in_nobody_s_way", *ALL),
+            TABLE + "test_what_is_of_one_life",
+            LATER + "test_what_a_woken_leader_leaves_when_all_is_cleaned_up_is_in_nobody_s_way",
+        ),
+    ),
+    Mutant(
+        "the-last-cleanup-is-a-stranger-s",
+        "the marks are looked at after the run directories only: a cleanup that removes both meanwhile seems nobody's",
+        (Change(RULES, " or store.identity in storage.earlier)", ")"),),
+        (
+            *on(NEXT + "test_who_starts_while_the_last_cleanup_runs_takes_nobody_for_a_stranger", *ALL),
+            TABLE + "test_what_is_of_one_life",
+        ),
+    ),
+    Mutant(
+        "cleans-up-what-is-nobody-s",
+        "the last cleanup removes what lies in a storage without marks",
+        (Change(RULES, "            if not (store.clean or ", "            if False and not (store.clean or "),),
+        (
+            *on(NEXT + "test_what_lies_in_a_storage_of_nobody_is_not_cleaned_up", *ALL),
+            TABLE + "test_what_is_not",
+        ),
+    ),
+    Mutant(
+        "forgotten-meanwhile",
+        "what was read of a life that is forgotten meanwhile is held against the next one",
+        (Change(OWNER, "if before.identity in after.former:", "if False:"),),
+        on(NEXT + "test_who_is_paused_while_a_life_is_forgotten_compares_with_the_next_one", *ALL),
     ),
     Mutant(
         "marks-go-before-the-rest",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tenure.backends.registry import open_store
@@ -44,6 +45,13 @@ class Scene:
         told = self.run()
         assert told.code == 0, told.err
         assert self.place.ids() == [*ids]
+
+    def begins_anew(self, *ids: int) -> None:
+        """What a refusal tells to do: another scope, and another output, in the same store and storage."""
+        output = self.place.folder / "output-anew"
+        told = self.run("--scope", "anew", output=output)
+        assert told.code == 0, told.err
+        assert sorted(DeltaTable(str(output)).to_pyarrow_table()["id"].to_pylist()) == [*ids]
 
     def refused(self, why: str, *, url: str = "") -> None:
         """Whoever starts, plans a sweep, or asks what could go, is refused in one line, and nothing is changed."""

@@ -15,6 +15,8 @@ from contextlib import closing
 import pytest
 from pyspark.sql import SparkSession
 
+from tenure.coordination.identity import IDENTITY
+from tenure.coordination.records import Delete
 from tenure.testing.members import MemberProcess
 from tests.cli.conftest import place, spark
 from tests.cli.support import Place, Told
@@ -54,21 +56,19 @@ def test_a_store_that_was_emptied_is_refused_and_restored_it_goes_on(everywhere:
     scene.goes_on(1, 2)
 
 
-def test_an_emptied_store_begins_anew_with_an_empty_storage(on_sqlite: Scene) -> None:
+ANEW = "; to begin anew, use another --scope, and another output"
+
+
+def test_with_an_emptied_store_one_begins_anew_under_another_scope(on_sqlite: Scene) -> None:
     scene = on_sqlite
     scene.place.feed(1)
     scene.goes_on(1)
     scene.empty()
     told = scene.run()
-    assert told.error.endswith("restore the store, or name an empty storage to begin anew")
-    anew = scene.place.folder / "anew"
-    told = scene.run(storage=anew, output=scene.place.folder / "output-anew")
-    assert told.code == 0, told.err
-    assert (anew / "rows" / "owner" / "identity").exists()
-    scene.storage = anew
-    scene.place.output = scene.place.folder / "output-anew"
+    assert told.error.endswith(f"restore the store{ANEW}")
+    scene.begins_anew(1)
     scene.place.feed(2)
-    scene.goes_on(1, 2)
+    scene.begins_anew(1, 2)
 
 
 def test_an_older_copy_of_the_store_is_refused_and_the_newest_goes_on(scene: Scene) -> None:
@@ -93,13 +93,28 @@ def test_with_an_older_copy_of_the_store_one_begins_anew_under_another_scope(on_
     scene.goes_on(1)
     scene.bring_back(older)
     told = scene.run()
-    assert told.error.endswith("restore the store, or name an empty storage and another --scope to begin anew")
-    anew, output = scene.place.folder / "anew", scene.place.folder / "output-anew"
-    told = scene.run(storage=anew, output=output)
+    assert told.error.endswith(f"restore the store{ANEW}")
+    told = scene.run(storage=scene.place.folder / "anew")
     assert told.code == 11, "its checkpoints name what an empty storage has not"
-    assert told.error.endswith("restore the storage, or name an empty storage and another --scope to begin anew")
-    told = scene.run("--scope", "anew", storage=anew, output=output)
-    assert told.code == 0, told.err
+    assert told.error.endswith(f"restore the storage{ANEW}")
+    scene.begins_anew(1)
+
+
+def test_with_checkpoints_of_an_older_version_one_begins_anew_under_another_scope(on_sqlite: Scene) -> None:
+    """It wrote no identity, and no mark."""
+    scene = on_sqlite
+    scene.place.feed(1)
+    scene.goes_on(1)
+    with scene.store() as store:
+        record = store.read(ROWS, IDENTITY)
+        assert record is not None
+        store.commit(ROWS, guards=(), writes=(Delete(IDENTITY, record.version),))
+    shutil.rmtree(scene.storage / "rows" / "owner")
+    told = scene.run()
+    assert told.code == 11
+    assert "no owner: its record 'identity' was removed, or an older version wrote them; " in told.error
+    assert told.error.endswith(ANEW)
+    scene.begins_anew(1)
 
 
 def test_a_store_whose_file_was_copied_within_an_epoch_is_refused_by_a_batch_that_is_done(on_sqlite: Scene) -> None:
@@ -205,9 +220,10 @@ def test_a_running_member_whose_store_is_taken_away_ends_with_one_line(
         told = Told(member.exit_code, "", member.told())
     assert told.code == 11, told.err
     assert "scope 'rows' in the store was in epoch 2, and has" in told.error
-    assert told.error.endswith("restore the store, or name an empty storage to begin anew")
+    assert told.error.endswith(f"restore the store{ANEW}")
     assert len(member.events("TermWon")) == 1, "it has not led a second time"
     assert place.ids() == [1, 2]
+    scene.begins_anew(1, 2, 3)
     scene.refused("it belongs to owner" if how == "emptied" else "it is marked by epoch 2, and the store is in epoch 1")
     scene.bring_back(newest)
     scene.goes_on(1, 2, 3)

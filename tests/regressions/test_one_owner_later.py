@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.member import Member
+from tenure.testing.members import MemberProcess
+from tenure.testing.waiting import wait_until
 from tests.cli.conftest import place, spark
 from tests.cli.support import Place, tenure
 from tests.regressions.owned import Scene, files
@@ -130,7 +132,7 @@ job.stream("copy", source(job), sink=Foreach(put, idempotent=True))
     scene.place.feed(1)
     told = scene.run(file=file)
     assert told.code == 11, told.err
-    assert "have claimed it at once; restore the store, or name an empty storage and another --scope" in told.error
+    assert "have claimed it at once; stop the members of one of them, and remove its marks" in told.error
     assert orphan.exists()
     mark.unlink()
     assert scene.run(file=file).code == 0
@@ -189,6 +191,62 @@ def test_whoever_ended_for_good_cleans_up_in_its_own_storage_only(on_sqlite: Sce
     rehearsals.unlink()
     assert scene.run().code == 0
     assert not (scene.storage / "rows").exists()
+    told = scene.run(storage=other)
+    assert told.code == 11, told.err
+    assert "use another --scope, or tenure result forget and an empty storage, and another output" in told.error
+    scene.begins_anew(1)
+    assert tenure("result", "forget", *scene.where(), "--scope", "rows").code == 0
+    assert scene.run(storage=scene.place.folder / "empty", output=scene.place.folder / "o3").code == 0
+
+
+def test_what_a_woken_leader_leaves_when_all_is_cleaned_up_is_in_nobody_s_way(on_sqlite: Scene) -> None:
+    """It was stopped while it filled its run directory, and woke up when the marks were gone."""
+    scene = on_sqlite
+    runs, plan = scene.storage / "rows" / "runs" / "copy", str(scene.place.folder / "plan")
+    scene.place.feed(1)
+    scene.goes_on(1)
+    (name,) = [run.name for run in runs.iterdir()]
+
+    def wakes_up() -> None:
+        (runs / name / "commits").mkdir(parents=True)
+        (runs / name / "commits" / "0").write_text("v1\n{}")
+
+    assert scene.run("--final").code == 0
+    wakes_up()
+    told = scene.run()
+    assert told.code == 0, told.err
+    assert "has finished for good, epoch 2" in told.err
+    assert tenure("result", "forget", *scene.where(), "--scope", "rows").code == 0
+    scene.goes_on(1, 1)
+    assert not (runs / name).exists(), "its leader has swept"
+    wakes_up()
+    assert tenure("sweep", "plan", plan, *scene.where(), "--scope", "rows").code == 0
+    assert tenure("sweep", "apply", plan).code == 0
+    assert not (runs / name / "commits").exists()
+    scene.place.feed(2)
+    scene.goes_on(1, 1, 2)
+
+
+def test_a_standby_that_outlives_what_is_forgotten_stands_by_in_the_next_life(on_sqlite: Scene) -> None:
+    """It is stopped while the pipeline ends, and while an operator has that forgotten."""
+    scene = on_sqlite
+    where = (*scene.where(), "--scope", "rows")
+    scene.place.feed(1)
+    scene.goes_on(1)
+    assert tenure("pause", *where[:2], *where[4:]).code == 0
+    arguments = ["run", scene.file, *scene.where(), *scene.place.flags(ttl="4s")[4:], "--until-idle"]
+    with MemberProcess("ben", folder=scene.place.folder, arguments=arguments) as ben:
+        ben.wait_for("MemberReady")
+        wait_until(lambda: scene.place.look("list")[0]["state"] in ("ready", "warm"))
+        ben.pause()
+        assert tenure("resume", *where[:2], *where[4:]).code == 0
+        assert scene.run("--final").code == 0
+        assert tenure("result", "forget", *where).code == 0
+        ben.wake()
+        ben.wait()
+        assert ben.exit_code == 0, ben.told()
+        assert len(ben.events("TermWon")) == 1
+    assert scene.place.ids() == [1, 1], "the next life reads from the beginning"
 
 
 def test_what_was_forgotten_begins_with_marks_of_its_own(on_sqlite: Scene) -> None:

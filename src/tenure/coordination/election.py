@@ -38,7 +38,7 @@ from tenure.coordination.election_rules import (
     resignation,
 )
 from tenure.coordination.encoding import decode, new_uid
-from tenure.coordination.identity import IDENTITY, Life, check_follows, has_checkpoints, identity_in
+from tenure.coordination.identity import IDENTITY, Life, birth_in, check_follows, has_checkpoints
 from tenure.coordination.reading import LONG, SHORT, read_again, wait_for_change
 from tenure.coordination.records import Delete, Put, Record, Revision, Scope, Version
 from tenure.coordination.session import SessionKeeper
@@ -323,7 +323,9 @@ def newest_epoch(store: CoordinationStore, scope: Scope, *, clock: Clock) -> int
 def life_in(records: Sequence[Record]) -> Life:
     """Which life of a scope these records of it tell of, and how far it is. Raises CorruptRecord."""
     epoch = next((record for record in records if record.key == EPOCH), None)
-    return Life(identity_in(records), 0 if epoch is None else decode_office(epoch).epoch)
+    birth = birth_in(records)
+    newest = 0 if epoch is None else decode_office(epoch).epoch
+    return Life(None, newest) if birth is None else Life(birth.identity, newest, birth.former)
 
 
 def holds_office(term: Term, records: Sequence[Record]) -> bool:

@@ -20,7 +20,7 @@ from tenure.coordination.candidates import (
     read_switchover,
 )
 from tenure.coordination.encoding import decode, encode
-from tenure.coordination.identity import put_identity
+from tenure.coordination.identity import Birth, put_identity
 from tenure.coordination.records import Absent, Delete, Guard, Put, Record, SessionId, Write
 from tenure.coordination.term import EPOCH, LEADER
 from tenure.errors import CorruptRecord
@@ -130,7 +130,7 @@ def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str
             Put(LEADER, encode({"member": member, "epoch": epoch, "uid": uid}), replaces=None, session=session),
             Put(EPOCH, encode_office(begun, uid=uid), replaces=replaced),
             *(() if seen.switchover is None else (Delete(SWITCHOVER, seen.switchover.version),)),
-            *((put_identity(uid, replaces=None),) if seen.nameless else ()),
+            *((put_identity(Birth(uid, epoch), replaces=None),) if seen.nameless else ()),
         ),
         guards=(Absent(PAUSED),),
     )

@@ -1,8 +1,8 @@
 """The marks of its owner in a scope's part of a storage: `owner/identity`, put if absent, and one for each epoch.
 
-A storage that does not put if absent may take the second identity for the first one. So the name of an epoch's mark has
-the identity, too, and whoever has put one lists them again: of two that claim a storage at once, at least the later one
-sees the other, and the other one does when it looks next.
+A storage that does not put if absent may take the second identity for the first one, and two copies of one store have
+one identity. So the name of an epoch's mark has the identity and the grant, and whoever has put one lists them again:
+of two that mark a storage at once, at least the later one sees the other, and removes its own mark.
 
 Promise: a mark is whole and durable when `claim` or `put` returns. Links are followed: Spark would, too. What does not
 look like a mark is none.
@@ -11,10 +11,12 @@ look like a mark is none.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any, Final
 
 from tenure.blobs.filesystem import FileBlobs
 from tenure.blobs.folders import Folders
+from tenure.coordination.identity import ANEW
 from tenure.errors import BlobExists, BlobNotFound, OwnerMismatch
 from tenure.ownership.rules import InStorage, Mark
 
@@ -52,14 +54,16 @@ class Marks:
 
     def put(self, mark: Mark, *, holder: str, since: str) -> None:
         """Put the mark of an epoch; fine when it is there. `holder`, `since`: for people. Raises StorageError."""
-        try:
+        with suppress(BlobExists):
             self._put(str(mark), {"epoch": mark.epoch, "holder": holder, "since": since})
-        except BlobExists:
-            return
 
     def drop(self, mark: Mark) -> None:
         """Remove the mark of an epoch. Raises StorageError."""
         self._blobs.delete(str(mark))
+
+    def disclaim(self) -> None:
+        """Remove the identity, which says nothing any more once there is a mark. Raises StorageError."""
+        self._blobs.delete(_IDENTITY)
 
     def _put(self, name: str, fields: dict[str, Any]) -> None:
         self._blobs.write(name, json.dumps({"v": _FORMAT, **fields}, sort_keys=True).encode())
@@ -73,5 +77,5 @@ class Marks:
         except (ValueError, KeyError, TypeError) as error:
             raise OwnerMismatch(
                 f"{self._url}/{_IDENTITY} does not say whose storage it is in: {error!r}",
-                fix="restore it, or name an empty storage",
+                fix=f"restore it; {ANEW}",
             ) from error

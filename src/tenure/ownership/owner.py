@@ -1,7 +1,8 @@
 """Compares a store with a storage, and makes a storage that of the store whose term it is.
 
 Promise (I10): `check` reads only; `own` puts marks once nothing speaks against it, and returns when the mark of the
-term's epoch is durable and nobody else has claimed the storage. Both refuse with OwnerMismatch, one line. Not promised:
+term's epoch is durable and nobody else has marked the storage. Of two that mark it at once at least one is refused, and
+removes its own mark again, under which nothing was planned. Both refuse with OwnerMismatch, one line. Not promised:
 that a storage which is taken away later is noticed before the next time that somebody looks.
 """
 
@@ -16,7 +17,7 @@ from tenure.clock import Clock
 from tenure.coordination.election import holds_office
 from tenure.coordination.election_rules import Office, decode_office
 from tenure.coordination.encoding import decode, new_uid
-from tenure.coordination.identity import IDENTITY, identity_in, put_identity
+from tenure.coordination.identity import IDENTITY, Birth, birth_in, put_identity
 from tenure.coordination.reading import read_under
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.store import CoordinationStore
@@ -33,10 +34,12 @@ from tenure.ownership.rules import (
     changed_since,
     claimed_by_another,
     grant_name,
+    marked_by_another,
     not_needed,
     refusal,
 )
-from tenure.results.store import RESULTS
+from tenure.results.result import Stage
+from tenure.results.store import result_in
 
 
 class Owner:
@@ -53,7 +56,7 @@ class Owner:
     def check(self) -> Mark | None:
         """Look whether the storage is that of the store; return its newest mark, None: it has none.
 
-        Raises OwnerMismatch: it is not; StoreUnavailable, StorageError, CorruptRecord.
+        Raises OwnerMismatch: it is not; StoreUnavailable, StorageError, Corrupt.
         """
         found, _ = self._compare(None)
         return found.newest
@@ -61,18 +64,20 @@ class Owner:
     def own(self, term: Term) -> None:
         """The same, and leave the mark of the term's epoch, before anything is read or planned under it.
 
-        Raises OwnerMismatch, TermLost, StoreUnavailable, StorageError, CorruptRecord.
+        Raises OwnerMismatch, TermLost, StoreUnavailable, StorageError, Corrupt.
         """
         found, records = self._compare(term)
-        office = _office(records)
-        store = in_store(records)
+        office, store = _office(records), in_store(records)
         if office is None or store.identity is None or not holds_office(term, records):
             raise TermLost(scope=self._scope, epoch=term.epoch)
         mark = Mark(term.epoch, store.identity, store.grants[term.epoch])
         if mark not in found.marks:
             self._put(mark, office, found, store)
-            found = self._marks.look()  # whoever has claimed it at the same time is there by now, or sees this mark
-            self._refuse(claimed_by_another(found, store))
+            try:
+                found = self._look_again(term)
+            except (OwnerMismatch, TermLost):
+                self._withdraw(mark, found)
+                raise
         with suppress(StorageError):  # the next grant tries it again
             for one in not_needed(found, store):
                 self._marks.drop(one)
@@ -82,18 +87,38 @@ class Owner:
             self._refuse(claimed_by_another(InStorage(self._marks.claim(mark.identity)), store))
         self._marks.put(mark, holder=office.holder, since=office.since)
 
+    def _look_again(self, term: Term) -> InStorage:
+        """Whoever has marked it at the same time is there by now, or sees the mark of this term."""
+        found = self._marks.look()
+        records = self._read(term)
+        if not holds_office(term, records):
+            raise TermLost(scope=self._scope, epoch=term.epoch)
+        self._refuse(marked_by_another(found, in_store(records)))
+        return found
+
+    def _withdraw(self, mark: Mark, found: InStorage) -> None:
+        """Remove what this term has put, which would be in the way of whose it is. `found`: what was there before."""
+        with suppress(StorageError):  # it stays, and is told as what it is
+            self._marks.drop(mark)
+            if not found.marks:
+                self._marks.disclaim()
+
     def _compare(self, term: Term | None) -> tuple[InStorage, Sequence[Record]]:
         before = in_store(self._read(term))
 
         def since(query: str) -> int:
             """Whoever has planned or run a later batch did so in this epoch or a later one, in a directory of that."""
             newest = before.newest.get(query)
-            return 0 if newest is None or newest.epoch is None else newest.epoch
+            return max(before.begins, 0 if newest is None or newest.epoch is None else newest.epoch)
 
+        earlier = self._marks.look().identities  # a cleanup removes run directories first, and marks then
         done = newest_done(self._storage, since=since)
-        found = replace(self._marks.look(), done=done)
+        found = replace(self._marks.look(), done=done, earlier=earlier)
         records = self._read(term)
-        self._refuse(refusal(before, found, in_store(records)))
+        after = in_store(records)
+        if before.identity in after.former:
+            return self._compare(term)  # what was read before is of a life that was forgotten meanwhile
+        self._refuse(refusal(before, found, after))
         return found, records
 
     def _read(self, term: Term | None) -> Sequence[Record]:
@@ -119,16 +144,21 @@ def check_noted(storage: str, noted: str) -> None:
 
 
 def renew_identity(store: CoordinationStore, term: Term, *, clock: Clock) -> None:
-    """Begin another life of a scope that has no checkpoint: no mark of an earlier one is its own. Raises TermLost,
-    GuardFailed, StoreUnavailable."""
+    """Begin another life of a scope that has no checkpoint, with the epoch after this term's: no mark and no run
+    directory of an earlier one is its own. Raises TermLost, GuardFailed, StoreUnavailable, CorruptRecord."""
     record = read_under(term, lambda: store.read(term.scope, IDENTITY), clock=clock)
-    put = put_identity(new_uid(), replaces=None if record is None else record.version)
+    name, epoch = new_uid(), term.epoch + 1
+    birth = None if record is None else birth_in([record])
+    put = put_identity(
+        Birth(name, epoch) if birth is None else birth.next(name, epoch=epoch),
+        replaces=None if record is None else record.version,
+    )
     commit_under(store, term, writes=(put,), clock=clock)
 
 
 def in_store(records: Sequence[Record]) -> InStore:
-    """What the records of a scope say of its life. Raises CorruptRecord."""
-    office = _office(records)
+    """What the records of a scope say of its life. Raises Corrupt."""
+    office, birth, result = _office(records), birth_in(records), result_in(records)
     newest: dict[str, Newest] = {}
     for record in records:
         parts = record.key.split("/")
@@ -137,11 +167,14 @@ def in_store(records: Sequence[Record]) -> InStore:
             if parts[1] not in newest or batch > newest[parts[1]].batch:
                 newest[parts[1]] = Newest(batch, _epoch_of(record))
     return InStore(
-        identity=identity_in(records),
+        identity=None if birth is None else birth.identity,
         epoch=0 if office is None else office.epoch,
         grants={} if office is None else _grants(office),
         newest=newest,
-        ended=any(record.key.is_under(RESULTS) for record in records),
+        ended=result is not None,
+        clean=result is not None and result.stage is Stage.CLEAN,
+        begins=0 if birth is None else birth.epoch,
+        former=() if birth is None else birth.former,
     )
 
 

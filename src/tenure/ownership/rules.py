@@ -17,15 +17,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tenure.coordination.identity import ANEW
+
 KEPT: Final = 5
 """How many marks of the newest epochs stay, besides those that are needed."""
 
 _MARK: Final = re.compile(r"e(?P<epoch>\d{8,})-(?P<identity>[0-9a-f]{32})-(?P<grant>[0-9a-f]{12})")
 
-_BEGIN: Final = "restore the store, or name an empty storage to begin anew"
-_STORE: Final = "restore the store, or name an empty storage and another --scope to begin anew"
-_STORAGE: Final = "restore the storage, or name an empty storage and another --scope to begin anew"
-"""A store that has checkpoints cannot go on with an empty storage: it has not what they name."""
+_STORE: Final = f"restore the store; {ANEW}"
+_STORAGE: Final = f"restore the storage; {ANEW}"
+_EITHER: Final = f"restore the store, or name the storage that is its own; {ANEW}"
+_ONE: Final = f"stop the members of one of them, and remove its marks from the folder owner; {ANEW}"
+_NAMELESS: Final = f"restore the record, if it was removed; {ANEW}"
+_ENDED: Final = (
+    "restore the store, or name the storage that is its own; to begin anew, use another --scope, or tenure result "
+    "forget and an empty storage, and another output"
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -74,6 +81,12 @@ class InStore:
     """By query."""
     ended: bool = False
     """The pipeline has ended for good: its checkpoints go, and then its run directories."""
+    clean: bool = False
+    """They are gone. What lies there, a leader put there that woke up later; nobody asks for it."""
+    begins: int = 0
+    """The first epoch of this life: run directories of earlier ones are not its own."""
+    former: tuple[str, ...] = ()
+    """The identities of the lives before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +106,8 @@ class InStorage:
     marks: tuple[Mark, ...] = ()
     done: Mapping[str, Done] = field(default_factory=dict)
     """The newest batch of each query that is done, as far as the store may not know it."""
+    earlier: tuple[str, ...] = ()
+    """Whose it was, before it was asked what is done."""
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -129,39 +144,54 @@ def claimed_by_another(storage: InStorage, store: InStore) -> Refusal | None:
     """Whether somebody else has marked the storage, whenever the store was read: it keeps its identity."""
     whose = ", ".join(_owner(one) for one in storage.identities)
     if store.identity is None and store.newest:
-        return Refusal("the store has checkpoints and no owner", _STORE)
+        found = "the store has checkpoints and no owner"
+        return Refusal(f"{found}: its record 'identity' was removed, or an older version wrote them", _NAMELESS)
     if any(one != store.identity for one in storage.identities):
-        if len(storage.identities) > 1:
-            return Refusal(f"{whose} have claimed it at once", _BEGIN if not store.newest else _STORE)
+        if store.identity in storage.identities:
+            return Refusal(f"{whose} have claimed it at once", _ONE)
         if store.identity is None:
-            return Refusal(f"it belongs to {whose}, and the store knows nothing of that", _BEGIN)
+            return Refusal(f"it belongs to {whose}, and the store knows nothing of that", _STORE)
         belongs = f"it belongs to {whose}, and the store to {_owner(store.identity)}"
-        return Refusal(belongs, _BEGIN if not store.newest else _STORE)
+        return Refusal(belongs, _ENDED if store.clean else _EITHER)
     return None
+
+
+def marked_by_another(storage: InStorage, store: InStore) -> Refusal | None:
+    """What a leader that has put its mark asks of the marks that are there now. The store was read after them."""
+    return claimed_by_another(storage, store) or _of_another_grant(storage, store)
 
 
 def _of_an_older_store(storage: InStorage, store: InStore) -> Refusal | None:
     """The storage shows what the store would know if it had not been copied earlier."""
+    return _of_another_grant(storage, store) or _done_elsewhere(storage, store)
+
+
+def _of_another_grant(storage: InStorage, store: InStore) -> Refusal | None:
     newest = storage.newest
-    fix = _STORE if store.newest else _BEGIN
     if newest is not None and newest.epoch > store.epoch:
         found = f"it is marked by epoch {newest.epoch}, and the store is in epoch {store.epoch}"
-        return Refusal(f"{found}, so the store is an older copy", fix)
+        return Refusal(f"{found}, so the store is an older copy", _STORE)
     for mark in sorted(storage.marks, reverse=True):
         if store.grants.get(mark.epoch, mark.grant) != mark.grant:
             found = f"its mark of epoch {mark.epoch} is of another grant than the store's"
-            return Refusal(f"{found}, so the store comes from an older copy", fix)
+            return Refusal(f"{found}, so the store comes from an older copy", _STORE)
+    return None
+
+
+def _done_elsewhere(storage: InStorage, store: InStore) -> Refusal | None:
     for query, done in sorted(storage.done.items()):
         if store.ended:
-            if not storage.identities:
+            if not (store.clean or storage.identities or store.identity in storage.earlier):
+                run = done.path.partition("/commits/")[0]
+                fix = f"restore the storage, or name its own; if this is it, remove {run}; {ANEW}"
                 return Refusal(f"it has {done.path}, and no mark of an owner", fix)
-            continue  # its checkpoints go before its run directories do
+            continue  # its checkpoints go before its run directories do, and these before its marks
         known = store.newest.get(query)
         if known is None:
-            return Refusal(f"it has {done.path}, and the store has no checkpoint of query {query!r}", fix)
+            return Refusal(f"it has {done.path}, and the store has no checkpoint of query {query!r}", _STORE)
         if done.batch > known.batch:
             found = f"it has {done.path}, and the newest checkpoint of query {query!r} is {known.batch}"
-            return Refusal(f"{found}, so the store is an older copy", fix)
+            return Refusal(f"{found}, so the store is an older copy", _STORE)
     return None
 
 

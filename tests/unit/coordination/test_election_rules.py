@@ -21,7 +21,7 @@ from tenure.coordination.election_rules import (
     resignation,
 )
 from tenure.coordination.encoding import encode
-from tenure.coordination.identity import put_identity
+from tenure.coordination.identity import Birth, put_identity
 from tenure.coordination.records import Absent, Delete, Put, Record, SessionId, Version
 from tenure.coordination.term import EPOCH, LEADER
 
@@ -54,7 +54,7 @@ def test_the_first_term_of_a_scope_is_1_and_needs_both_records_absent() -> None:
 def test_the_first_grant_says_which_life_this_is_in_the_very_commit() -> None:
     found = step(Seen(None, None, nameless=True))
     assert isinstance(found, TakeOffice)
-    assert found.writes[2:] == (put_identity("new", replaces=None),)
+    assert found.writes[2:] == (put_identity(Birth("new", 1), replaces=None),)
     named = step(Seen(None, epoch_record()))
     assert isinstance(named, TakeOffice)
     assert len(named.writes) == 2, "it has an identity, or checkpoints that would belong to another one"

@@ -11,6 +11,7 @@ from tenure.coordination.identity import identity_in
 from tenure.coordination.records import Record
 from tenure.coordination.term import EPOCH
 from tenure.errors import OwnerMismatch
+from tenure.ownership.owner import renew_identity
 from tests.faults.lab import SCOPE, Lab
 from tests.lives import bring_back, copy_of, empty
 
@@ -54,6 +55,23 @@ def test_a_member_takes_no_office_in_an_older_copy_or_in_another_store(lab: Lab)
         other = lab.member(name)
         other.election.resign(other.lead())
     with pytest.raises(OwnerMismatch, match=r"was that of owner \w{8}, and names owner \w{8} now"):
+        b.lead()
+
+
+def test_a_standby_that_outlives_what_is_forgotten_stands_by_in_the_next_life(lab: Lab) -> None:
+    """It was stopped, or its driver was replaced, while the pipeline ended and an operator had that forgotten."""
+    a, b, operator = lab.member("a"), lab.member("b"), lab.member("operator")
+    a.election.resign(a.lead())
+    with pytest.raises(InterruptedError):
+        b.election.campaign(b.keeper, stop=threading.Event(), on_look=interrupt)
+    before = copy_of(lab.truth, SCOPE)
+    for _ in range(2):
+        term = operator.lead()
+        renew_identity(operator.store, term, clock=lab.clock)
+        operator.election.resign(term)
+    assert b.lead().epoch == 4
+    bring_back(lab.truth, SCOPE, before)
+    with pytest.raises(OwnerMismatch, match="was in epoch 4, and has epoch 1 now"):
         b.lead()
 
 

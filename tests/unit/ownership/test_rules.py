@@ -16,6 +16,7 @@ from tenure.ownership.rules import (
     changed_since,
     claimed_by_another,
     grant_name,
+    marked_by_another,
     not_needed,
     refusal,
 )
@@ -55,6 +56,14 @@ FINE = {
     "the newest checkpoint does not decode": (replace(STORE, newest={"q": Newest(40, None)}), STORAGE),
     "it has ended, and its checkpoints are gone first": (InStore(MINE, 7, ended=True), STORAGE),
     "it has ended, and its marks are gone last": (InStore(MINE, 7, ended=True), NOTHING),
+    "its cleanup removes the marks meanwhile": (
+        InStore(MINE, 7, ended=True),
+        InStorage(done={"q": Done(3, "runs/q/r/commits/3")}, earlier=(MINE,)),
+    ),
+    "a woken leader left something when all was cleaned up": (
+        InStore(MINE, 7, ended=True, clean=True),
+        InStorage(done={"q": Done(3, "runs/q/r/commits/3")}),
+    ),
 }
 
 
@@ -63,52 +72,53 @@ def test_what_is_of_one_life(store: InStore, storage: InStorage) -> None:
     assert refusal(store, storage, store) is None
 
 
-BEGIN = "restore the store, or name an empty storage to begin anew"
-STORE_FIX = "restore the store, or name an empty storage and another --scope to begin anew"
-STORAGE_FIX = "restore the storage, or name an empty storage and another --scope to begin anew"
+ANEW = "to begin anew, use another --scope, and another output"
+STORE_FIX = f"restore the store; {ANEW}"
+STORAGE_FIX = f"restore the storage; {ANEW}"
+EITHER = f"restore the store, or name the storage that is its own; {ANEW}"
 
 REFUSED = {
     "the store was emptied": (
         InStore(),
         STORAGE,
         "it belongs to owner 11111111, and the store knows nothing of that",
-        BEGIN,
+        STORE_FIX,
     ),
     "the store was emptied, when the storage was only claimed": (
         InStore(),
         InStorage(MINE),
         "it belongs to owner 11111111, and the store knows nothing of that",
-        BEGIN,
+        STORE_FIX,
     ),
     "the store was emptied, and has a new life": (
         InStore(OTHER, 1),
         STORAGE,
         "it belongs to owner 11111111, and the store to owner 22222222",
-        BEGIN,
+        EITHER,
     ),
     "another store, which has planned elsewhere": (
         replace(STORE, identity=OTHER),
         STORAGE,
         "it belongs to owner 11111111, and the store to owner 22222222",
-        STORE_FIX,
+        EITHER,
     ),
     "another store was faster": (
         InStore(MINE, 1),
         InStorage(OTHER),
         "it belongs to owner 22222222, and the store to owner 11111111",
-        BEGIN,
+        EITHER,
     ),
     "two names": (
         STORE,
         marked(mark(1, OTHER), mark(6)),
         "owner 11111111, owner 22222222 have claimed it at once",
-        STORE_FIX,
+        f"stop the members of one of them, and remove its marks from the folder owner; {ANEW}",
     ),
     "of an older version, or the record was removed": (
         replace(STORE, identity=None),
         STORAGE,
-        "the store has checkpoints and no owner",
-        STORE_FIX,
+        "the store has checkpoints and no owner: its record 'identity' was removed, or an older version wrote them",
+        f"restore the record, if it was removed; {ANEW}",
     ),
     "an older copy of the store, by its epoch": (
         STORE,
@@ -120,7 +130,7 @@ REFUSED = {
         InStore(MINE, 1),
         STORAGE,
         "it is marked by epoch 6, and the store is in epoch 1, so the store is an older copy",
-        BEGIN,
+        STORE_FIX,
     ),
     "an older copy of the store, which has given the epochs again": (
         STORE,
@@ -144,7 +154,7 @@ REFUSED = {
         InStore(),
         InStorage(done={"q": Done(3, "runs/q/r/commits/3")}),
         "it has runs/q/r/commits/3, and the store has no checkpoint of query 'q'",
-        BEGIN,
+        STORE_FIX,
     ),
     "an older copy of the storage": (
         STORE,
@@ -162,19 +172,32 @@ REFUSED = {
         InStore(MINE, 7, ended=True),
         marked(mark(6, OTHER)),
         "it belongs to owner 22222222, and the store to owner 11111111",
-        BEGIN,
+        EITHER,
     ),
     "it has ended, and this is the storage of nobody": (
         InStore(MINE, 7, ended=True),
         InStorage(done={"q": Done(3, "runs/q/r/commits/3")}),
         "it has runs/q/r/commits/3, and no mark of an owner",
-        BEGIN,
+        f"restore the storage, or name its own; if this is it, remove runs/q/r; {ANEW}",
     ),
     "it has ended, and this is an older copy of its storage": (
         replace(STORE, ended=True),
         marked(mark(5)),
         "it has no mark of epoch 6, in which batch 40 of query 'q' was planned, so it is an older copy, or another one",
         STORAGE_FIX,
+    ),
+    "it has ended and is clean, and this is the storage of somebody else": (
+        InStore(MINE, 7, ended=True, clean=True),
+        marked(mark(6, OTHER)),
+        "it belongs to owner 22222222, and the store to owner 11111111",
+        "restore the store, or name the storage that is its own; to begin anew, use another --scope, or tenure result "
+        "forget and an empty storage, and another output",
+    ),
+    "it has ended, and its marks were gone before": (
+        InStore(MINE, 7, ended=True),
+        InStorage(done={"q": Done(3, "runs/q/r/commits/3")}, earlier=(OTHER,)),
+        "it has runs/q/r/commits/3, and no mark of an owner",
+        f"restore the storage, or name its own; if this is it, remove runs/q/r; {ANEW}",
     ),
 }
 
@@ -214,9 +237,24 @@ def test_a_query_whose_checkpoints_go_meanwhile_is_not_asked_for() -> None:
 # --- what a grant and a plan ask besides -------------------------------------------------------------------------
 
 
-def test_whoever_claims_it_at_the_same_time_is_seen_however_old_the_store_s_reading_is() -> None:
+def test_of_a_claim_only_the_identity_is_asked() -> None:
     assert claimed_by_another(marked(mark(90)), STORE) is None
     assert claimed_by_another(marked(mark(7), mark(1, OTHER)), STORE) is not None
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        (mark(6), None),
+        (mark(7, OTHER), "owner 11111111, owner 22222222 have claimed it at once"),
+        (mark(7, grant=ANOTHER), "its mark of epoch 7 is of another grant than the store's"),
+        (mark(8), "it is marked by epoch 8, and the store is in epoch 7"),
+    ],
+    ids=["nobody", "another store", "a copy of the store, in its epoch", "a copy of the store, in a later one"],
+)
+def test_whoever_marks_it_at_the_same_time_is_seen(other: Mark, found: str | None) -> None:
+    refused = marked_by_another(marked(mark(7), other), STORE)
+    assert (refused is None) if found is None else (refused is not None and refused.found.startswith(found))
 
 
 NOTED = mark(6)
