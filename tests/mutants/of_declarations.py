@@ -9,8 +9,11 @@ from tests.mutants.mutant import Change, Mutant, on
 RULES = "declarations/rules.py"
 STORE = "declarations/store.py"
 SHAPE = "spark/state_shape.py"
+EXPRESSIONS = "spark/expressions.py"
+PLANS = "spark/plans.py"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
 ANOTHER = "tests/regressions/test_another_pipeline.py::"
+ALIKE = "tests/spark/test_state_shape.py::test_two_declarations_in_two_processes_are_read_alike"
 JUDGED = "tests/unit/declarations/test_rules.py::"
 
 OF_DECLARATIONS: Final = (
@@ -79,5 +82,50 @@ OF_DECLARATIONS: Final = (
         "a window is known by its column's name alone, whatever its length",
         (Change(SHAPE, '"windows": windows.behind(keys)', '"windows": []'),),
         ("tests/spark/test_state_shape.py::test_whatever_decides_it_makes_a_difference",),
+    ),
+    Mutant(
+        "lambda-variables-by-name",
+        "a variable of a lambda function is known by its name, in which Spark's Python counts",
+        (
+            Change(
+                EXPRESSIONS,
+                'variables.setdefault(node["exprId"]["id"], len(variables))\n',
+                'variables.setdefault(node["exprId"]["id"], node["name"])\n',
+            ),
+        ),
+        (ALIKE, ANOTHER + "test_a_file_that_is_as_it_was_is_run_again[lambda]"),
+    ),
+    Mutant(
+        "seeds-are-compared",
+        "the seed of a sketch, which is another one in each declaration, is a part of what decides its state",
+        (Change(EXPRESSIONS, 'case "Literal" if position in seeds or not values:', 'case "Literal" if not values:'),),
+        (ALIKE,),
+    ),
+    Mutant(
+        "bytes-by-address",
+        "bytes in an expression are known by what Java prints for them",
+        (Change(PLANS, "    if _BYTES in text:\n", "    if False:\n"),),
+        (ALIKE, ANOTHER + "test_a_file_that_is_as_it_was_is_run_again[bytes]"),
+    ),
+    Mutant(
+        "all-that-is-declared-is-kept",
+        "what Spark leaves out of a state, as nothing takes it, and in which order it keeps the rest, is not looked at",
+        (Change(SHAPE, '"kept": kept.operators}', '"kept": []}'),),
+        (
+            "tests/spark/test_state_shape.py::test_whatever_decides_it_makes_a_difference",
+            ANOTHER + "test_a_projection_above_aggregates_does_not_give_the_state_of_one_to_another",
+        ),
+    ),
+    Mutant(
+        "shape-of-the-hour",
+        "the time at which a query is declared is a part of what its streams are joined by",
+        (
+            Change(
+                SHAPE,
+                "        self._values = not any(_NOW.match(kind) for _, said in declared for kind in _kinds(said))\n",
+                "        self._values = True\n",
+            ),
+        ),
+        (ALIKE,),
     ),
 )

@@ -6,6 +6,7 @@ type. No Spark in here: what comes in is what `TreeNode.toJSON` said, each node 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,11 +16,17 @@ Json = Any
 Expression = Sequence[Mapping[str, Json]]
 """The nodes of one expression."""
 
-_NOT_COMPARED: Final = frozenset({"nullable", "containsNull", "valueContainsNull", "metadata"})
-"""Of types: Spark lets them change over stored state."""
+_NOT_COMPARED: Final = frozenset({"nullable", "containsNull", "valueContainsNull", "metadata", "serializedClass"})
+"""Of types: Spark lets them change over stored state; the last is code of Python's."""
 
 _OF_ONE_PROCESS: Final = frozenset({"class", "exprId", "resultId", "qualifier", "func"})
 """Of nodes, or told otherwise."""
+
+_OF_A_QUERY: Final = frozenset({"plan"})
+"""Of an expression that is a query of its own: it computes a value."""
+
+_SEED: Final = {"CountMinSketchAgg": "seedExpression"}
+"""Of a function, which of its children is a seed: one that is not given is another one whenever a query is declared."""
 
 
 def is_expression(value: Json) -> bool:
@@ -47,16 +54,26 @@ def parts(one: Expression, kind: str) -> Iterator[Expression]:
     """The expressions of a kind that are in one, in order."""
     for begin, node in enumerate(one):
         if kind_of(node) == kind:
-            end, open_ends = begin, 1
-            while open_ends:
-                open_ends += one[end]["num-children"] - 1
-                end += 1
-            yield one[begin:end]
+            yield one[begin : _end(one, begin)]
 
 
-def plain(one: Expression, *, side: Callable[[int], str | None] = lambda column: None) -> Json:
-    """The expression as data. `side`: of a join, which of them a column is from."""
-    return [_plain_node(node, side) for node in one if kind_of(node) != "Alias"]
+def plain(one: Expression, *, side: Callable[[int], str | None] = lambda column: None, values: bool = True) -> Json:
+    """The expression as data. `side`: of a join, which of them a column is from. `values`: with those of literals."""
+    seeds = _seeds(one)
+    variables: dict[int, int] = {}  # of lambda functions: the number of one in its process -> which it is in here
+    said = []
+    for position, node in enumerate(one):
+        match kind_of(node):
+            case "Alias":
+                continue
+            case "NamedLambdaVariable":
+                number = variables.setdefault(node["exprId"]["id"], len(variables))
+                said.append({"is": "NamedLambdaVariable", "number": number, "type": plain_value(node["dataType"])})
+            case "Literal" if position in seeds or not values:
+                said.append({"is": "Literal", "type": plain_value(node["dataType"])})
+            case _:
+                said.append(_plain_node(node, side))
+    return said
 
 
 def plain_value(value: Json) -> Json:
@@ -84,6 +101,8 @@ def in_words(one: Expression) -> str:
                 made.append(str(node["name"]))
             case "Literal":
                 made.append(str(node["value"]))
+            case "NamedLambdaVariable":
+                made.append(re.sub(r"_\d+$", "", node["name"]))
             case "PythonUDF":
                 made.append(f"{node['name']}({', '.join(below)})")
             case kind:
@@ -95,8 +114,29 @@ def _plain_node(node: Mapping[str, Json], side: Callable[[int], str | None]) -> 
     kind, column = kind_of(node), column_id(node)
     if kind == "AttributeReference" and column is not None:
         return [node["name"].casefold(), plain_value(node["dataType"]), side(column)]
-    left_out = _OF_ONE_PROCESS | _NOT_COMPARED
+    left_out = _OF_ONE_PROCESS | _NOT_COMPARED | _OF_A_QUERY
     return {"is": kind, **{name: plain_value(value) for name, value in node.items() if name not in left_out}}
+
+
+def _seeds(one: Expression) -> set[int]:
+    """Where the seeds are."""
+    found = set()
+    for position, node in enumerate(one):
+        if (field := _SEED.get(kind_of(node))) is not None:
+            child = position + 1
+            for _ in range(node[field]):
+                child = _end(one, child)
+            found |= set(range(child, _end(one, child)))
+    return found
+
+
+def _end(one: Expression, begin: int) -> int:
+    """Where what is below a node ends."""
+    end, open_ends = begin, 1
+    while open_ends:
+        open_ends += one[end]["num-children"] - 1
+        end += 1
+    return end
 
 
 def _short(name: str) -> str:
