@@ -19,6 +19,7 @@ from tenure.assembly import (
     storage_url,
     submit_of,
 )
+from tenure.checkpoints.store import CheckpointStore
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.election import newest_epoch
 from tenure.coordination.records import Scope
@@ -65,6 +66,10 @@ def load(
         events = member_events(settings, agent.emit, *subscribers, clock=clock)
         spark_log, member = settings.required("spark_log"), settings.required("member")
         owned = OwnedWork(scope_owner(store, scope, settings=settings, clock=clock))
+
+        def checkpoints(query: str) -> CheckpointStore:
+            return checkpoint_store(store, scope, query, settings=settings, clock=clock, events=events)
+
         driver = SparkDriver(
             scope=scope,
             member=member,
@@ -74,9 +79,7 @@ def load(
             start_spark=lambda: start_session(
                 name=f"{scope}-{member}", master=settings.master, conf=settings.conf, submit=submit, log=spark_log
             ),
-            checkpoints=lambda query: checkpoint_store(
-                store, scope, query, settings=settings, clock=clock, events=events
-            ),
+            checkpoints=checkpoints,
             declarations=RecordedDeclarations(
                 DeclarationStore(store, scope, clock=clock),
                 scope=scope,
@@ -84,6 +87,7 @@ def load(
                 allowed=Allowed(
                     frozenset(settings.new_stream), frozenset(settings.drop_stream), frozenset(settings.changed_query)
                 ),
+                checkpoints=checkpoints,
                 events=events,
             ),
             epoch=lambda: newest_epoch(store, scope, clock=clock),

@@ -35,7 +35,7 @@ OF_DECLARATIONS: Final = (
     Mutant(
         "runs-on-the-state-of-another",
         "what decides the state of a query is not compared",
-        (Change(RULES, " and before.streams[name].shape != one.shape\n", " and False\n"),),
+        (Change(RULES, " if one.shape != declared.streams[name].shape}\n", " if False}\n"),),
         (
             ANOTHER + "test_a_sum_does_not_go_on_with_the_state_of_a_count",
             JUDGED + "test_a_dropped_stream_that_comes_back_goes_on_with_the_state_that_it_had",
@@ -127,5 +127,25 @@ OF_DECLARATIONS: Final = (
             ),
         ),
         (ALIKE,),
+    ),
+    Mutant(
+        "allowed-is-as-good-as-run",
+        "a query whose change was allowed is taken for the other one, though it has planned nothing since",
+        (Change(RULES, "    unrun = _unrun(stateful, newest)\n", "    unrun: dict[str, Earlier] = {}\n"),),
+        (
+            ANOTHER + "test_a_change_that_spark_refuses_is_undone_without_a_flag",
+            JUDGED + "test_a_change_that_has_run_nothing_is_undone_without_a_flag",
+            JUDGED + "test_of_two_changes_that_have_run_nothing_the_state_is_the_first_ones",
+        ),
+    ),
+    Mutant(
+        "run-is-undone-without-a-flag",
+        "a query goes back to what it was before, on the state of what it has been since",
+        (Change(RULES, "if newest[name] < one.epoch}", "if one.epoch}"),),
+        (
+            "tests/cli/test_changed_pipelines.py::test_a_changed_query_that_is_allowed_needs_no_flag_again",
+            "tests/unit/spark/test_declared.py::test_a_change_that_planned_nothing_is_undone_without_a_flag",
+            JUDGED + "test_a_change_that_has_run_is_undone_by_a_flag",
+        ),
     ),
 )

@@ -33,12 +33,22 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a query was before it was changed. It is that still while nothing was planned since."""
+
+    shape: Shape | None
+    epoch: int
+    """Of the term that recorded the change."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredStream:
     """One stream. `shape` None: its query keeps no state. `dropped`: an operator has said that the pipeline does not
-    have it any more; its checkpoints are still there."""
+    have it any more; its checkpoints are still there. `earlier` None: it was never changed."""
 
     shape: Shape | None = None
     dropped: bool = False
+    earlier: Earlier | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +82,20 @@ def decode_declaration(record: Record) -> Declaration:
 
 
 def _stream(found: dict[str, Any]) -> DeclaredStream:
-    shape, dropped = found["shape"], found["dropped"]
-    if shape is not None:
-        shape = Shape(**shape)
-        if type(shape.fingerprint) is not str or type(shape.told) is not str:
-            raise ValueError("a shape is not text")
+    dropped, earlier = found["dropped"], found.get("earlier")
     if type(dropped) is not bool:
         raise ValueError("dropped is neither true nor false")
-    return DeclaredStream(shape, dropped)
+    if earlier is not None:
+        earlier = Earlier(_shape(earlier["shape"]), earlier["epoch"])
+        if type(earlier.epoch) is not int:
+            raise ValueError("an epoch is not a number")
+    return DeclaredStream(_shape(found["shape"]), dropped, earlier)
+
+
+def _shape(found: dict[str, Any] | None) -> Shape | None:
+    if found is None:
+        return None
+    shape = Shape(**found)
+    if type(shape.fingerprint) is not str or type(shape.told) is not str:
+        raise ValueError("a shape is not text")
+    return shape

@@ -5,15 +5,16 @@ query, is refused until an operator allows it by name. What was allowed is in th
 nobody has to allow it again. Not promised: that what an operator allowed gives the right rows.
 
 A query is known when it is recorded, or has a checkpoint, unless it was dropped. One without a checkpoint has planned
-nothing: nothing is lost with it, and it has no state.
+nothing: nothing is lost with it, and it has no state. One whose change was allowed, and that has planned nothing since
+(Spark may have refused the state), has the state of before: it goes on as what it was without a flag, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tenure.declarations.declaration import Declaration, DeclaredStream, Shape
+from tenure.declarations.declaration import Declaration, DeclaredStream, Earlier, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +57,36 @@ class Judgement:
     """What is different from what is recorded, for people; none: nothing is, or nothing is recorded."""
 
 
+def changed_queries(recorded: Declaration | None) -> frozenset[str]:
+    """Those whose newest checkpoint tells whether they have run since they were changed."""
+    streams = {} if recorded is None else recorded.streams
+    return frozenset(name for name, one in streams.items() if one.earlier is not None)
+
+
 def judge(
-    recorded: Declaration | None, declared: Declaration, *, checkpointed: Collection[str], allowed: Allowed
+    recorded: Declaration | None,
+    declared: Declaration,
+    *,
+    checkpointed: Collection[str],
+    allowed: Allowed,
+    newest: Mapping[str, int],
+    epoch: int,
 ) -> Judgement:
-    """Judge what a file declares. `recorded` None: nothing is. `checkpointed`: the queries that have a checkpoint."""
+    """Judge what a file declares. `recorded` None: nothing is. `checkpointed`: the queries that have a checkpoint.
+    `newest`: of each one of `changed_queries` that has one, the epoch of its newest checkpoint. `epoch`: under which
+    the record would be written."""
     before = recorded or replace(declared, streams={})
     known = {name for name in (*before.streams, *checkpointed) if name not in before.streams or before.declares(name)}
     gone = {name for name in known if name in checkpointed and name not in declared.streams}
     fresh = {name for name in declared.streams if name not in checkpointed and name not in known} if gone else set()
-    changed = {
-        name: (before.streams[name].shape, one.shape)
-        for name, one in declared.streams.items()
-        if name in checkpointed and name in before.streams and before.streams[name].shape != one.shape
+    stateful = {name: one for name, one in before.streams.items() if name in checkpointed and name in declared.streams}
+    unrun = _unrun(stateful, newest)
+    different = {name for name, one in stateful.items() if one.shape != declared.streams[name].shape}
+    back = {name for name in different if name in unrun and unrun[name].shape == declared.streams[name].shape}
+    changed = {name: (stateful[name].shape, declared.streams[name].shape) for name in different - back}
+    earlier = {
+        **{name: one.earlier for name, one in stateful.items() if name not in different},
+        **{name: Earlier((unrun.get(name) or stateful[name]).shape, epoch) for name in changed},
     }
     needed = Allowed(frozenset(fresh), frozenset(gone), frozenset(changed))
     wanted = needed.without(allowed)
@@ -79,9 +98,20 @@ def judge(
         ),
         wanted=wanted,
         needless=allowed.without(needed),
-        record=replace(declared, streams={**_left(before, declared, checkpointed), **declared.streams}),
-        news=_news(before, declared, checkpointed, changed) if recorded is not None else (),
+        record=replace(declared, streams={**_left(before, declared, checkpointed), **_run(declared, earlier)}),
+        news=_news(before, declared, checkpointed, changed, back) if recorded is not None else (),
     )
+
+
+def _unrun(streams: Mapping[str, DeclaredStream], newest: Mapping[str, int]) -> dict[str, Earlier]:
+    """What those were that have planned nothing since they were changed."""
+    earlier = {name: one.earlier for name, one in streams.items() if one.earlier is not None and name in newest}
+    return {name: one for name, one in earlier.items() if newest[name] < one.epoch}
+
+
+def _run(declared: Declaration, earlier: Mapping[str, Earlier | None]) -> dict[str, DeclaredStream]:
+    """The streams of a file, with what their queries were."""
+    return {name: replace(one, earlier=earlier.get(name)) for name, one in declared.streams.items()}
 
 
 def _left(before: Declaration, declared: Declaration, checkpointed: Collection[str]) -> dict[str, DeclaredStream]:
@@ -111,7 +141,11 @@ def _told(shape: Shape | None) -> str:
 
 
 def _news(
-    before: Declaration, declared: Declaration, checkpointed: Collection[str], changed: Collection[str]
+    before: Declaration,
+    declared: Declaration,
+    checkpointed: Collection[str],
+    changed: Collection[str],
+    back: Collection[str],
 ) -> tuple[str, ...]:
     came = [name for name in declared.streams if not before.declares(name)]
     went = [name for name in before.streams if before.declares(name) and name not in declared.streams]
@@ -121,6 +155,7 @@ def _news(
         *(f"stream {name!r} {_beginning(name in checkpointed)}" for name in sorted(came)),
         *(f"stream {name!r} is declared no more" for name in sorted(went)),
         *(f"query {name!r} goes on with the state of another one" for name in sorted(changed)),
+        *(f"query {name!r} goes on as it was: it has run nothing since it was changed" for name in sorted(back)),
     )
 
 

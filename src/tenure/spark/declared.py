@@ -7,14 +7,15 @@ has ended for good nothing is compared: it is only cleaned up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import pyspark
 
+from tenure.checkpoints.store import CheckpointStore
 from tenure.coordination.term import Term
 from tenure.declarations.declaration import Declaration, DeclaredStream
-from tenure.declarations.rules import Allowed, Judgement, judge
+from tenure.declarations.rules import Allowed, Judgement, changed_queries, judge
 from tenure.declarations.store import DeclarationStore, Found
 from tenure.errors import DeclaredOtherwise, StorageError
 from tenure.events import DeclarationChanged, Events, FlagsNotNeeded, TableShared
@@ -38,9 +39,20 @@ class Declarations(Protocol):
 class RecordedDeclarations:
     """Those of one scope, in its store."""
 
-    def __init__(self, store: DeclarationStore, *, scope: str, file: str, allowed: Allowed, events: Events) -> None:
-        """`file`: the fingerprint of the pipeline file. `allowed`: what an operator has allowed by flags."""
+    def __init__(
+        self,
+        store: DeclarationStore,
+        *,
+        scope: str,
+        file: str,
+        allowed: Allowed,
+        checkpoints: Callable[[str], CheckpointStore],
+        events: Events,
+    ) -> None:
+        """`file`: the fingerprint of the pipeline file. `allowed`: what an operator has allowed by flags.
+        `checkpoints`: query name -> its store."""
         self._store = store
+        self._checkpoints = checkpoints
         self._scope = scope
         self._file = file
         self._allowed = allowed
@@ -50,25 +62,34 @@ class RecordedDeclarations:
         found = self._store.read()
         if found.ended:
             return
-        judged = self._judge(found, streams)
+        judged = self._judge(found, streams, None)
         if judged.needless.flags():
             self._events.emit(FlagsNotNeeded(self._scope, flags=" ".join(judged.needless.flags())))
         self._tell_of_others([one for one in streams if one.name not in found.checkpointed])
 
     def record(self, term: Term, streams: Sequence[Stream]) -> None:
         found = self._store.read(term)
-        judged = self._judge(found, streams)
+        judged = self._judge(found, streams, term)
         if judged.record == found.declaration:
             return
         self._store.write(term, judged.record, replaces=found.record)
         if judged.news:
             self._events.emit(DeclarationChanged(self._scope, epoch=term.epoch, what="; ".join(judged.news)))
 
-    def _judge(self, found: Found, streams: Sequence[Stream]) -> Judgement:
+    def _judge(self, found: Found, streams: Sequence[Stream], term: Term | None) -> Judgement:
         declared = Declaration(
             self._file, pyspark.__version__, {one.name: DeclaredStream(shape_of(one)) for one in streams}
         )
-        judged = judge(found.declaration, declared, checkpointed=found.checkpointed, allowed=self._allowed)
+        asked = sorted(changed_queries(found.declaration) & found.checkpointed)
+        newest = {name: self._checkpoints(name).newest(term) for name in asked}
+        judged = judge(
+            found.declaration,
+            declared,
+            checkpointed=found.checkpointed,
+            allowed=self._allowed,
+            newest={name: one.epoch for name, one in newest.items() if one is not None},
+            epoch=0 if term is None else term.epoch,  # nothing is written without one
+        )
         if judged.refused:
             raise DeclaredOtherwise(
                 f"scope {self._scope!r} has run another pipeline: {'; '.join(judged.refused)}",

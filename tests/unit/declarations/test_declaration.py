@@ -11,6 +11,7 @@ from tenure.coordination.records import Record, Version
 from tenure.declarations.declaration import (
     Declaration,
     DeclaredStream,
+    Earlier,
     Shape,
     decode_declaration,
     encode_declaration,
@@ -21,7 +22,12 @@ from tenure.errors import CorruptRecord
 DECLARATION = Declaration(
     "0123456789ab",
     "4.3.0",
-    {"a": DeclaredStream(), "b": DeclaredStream(Shape.of("x", told="sum by k"), dropped=True)},
+    {
+        "a": DeclaredStream(),
+        "b": DeclaredStream(Shape.of("x", told="sum by k"), dropped=True),
+        "c": DeclaredStream(earlier=Earlier(Shape.of("y", told="count by k"), 7)),
+        "d": DeclaredStream(Shape.of("x", told="sum by k"), earlier=Earlier(None, 7)),
+    },
 )
 
 
@@ -42,7 +48,7 @@ def test_what_was_written_is_read() -> None:
 
 
 def test_which_streams_are_run() -> None:
-    assert [DECLARATION.declares(name) for name in ("a", "b", "c")] == [True, False, False]
+    assert [DECLARATION.declares(name) for name in ("a", "b", "x")] == [True, False, False]
 
 
 def test_a_shape_is_known_by_its_text_and_its_words_are_short() -> None:
@@ -63,6 +69,9 @@ def test_a_shape_is_known_by_its_text_and_its_words_are_short() -> None:
         encoded(streams={"a": {"shape": None, "dropped": 1}}),
         encoded(streams={"a": {"shape": {"fingerprint": 7, "told": ""}, "dropped": False}}),
         encoded(streams={"a": {"shape": {"told": ""}, "dropped": False}}),
+        encoded(streams={"a": {"shape": None, "dropped": False, "earlier": 7}}),
+        encoded(streams={"a": {"shape": None, "dropped": False, "earlier": {"shape": None, "epoch": "7"}}}),
+        encoded(streams={"a": {"shape": None, "dropped": False, "earlier": {"shape": {"told": ""}, "epoch": 7}}}),
     ],
 )
 def test_anything_else_is_named(value: bytes) -> None:

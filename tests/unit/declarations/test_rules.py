@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenure.declarations.declaration import Declaration, DeclaredStream, Shape
-from tenure.declarations.rules import Allowed, Judgement, judge
+from tenure.declarations.declaration import Declaration, DeclaredStream, Earlier, Shape
+from tenure.declarations.rules import Allowed, Judgement, changed_queries, judge
 
 COUNT, SUM = Shape.of("count", told="count(1) by k"), Shape.of("sum", told="sum(id) by k")
 
@@ -22,14 +22,28 @@ def dropped(shape: Shape | None = None) -> DeclaredStream:
     return DeclaredStream(shape, dropped=True)
 
 
+def summed(epoch: int, *, was: Shape | None = COUNT) -> DeclaredStream:
+    """A sum that was something else until an epoch."""
+    return DeclaredStream(SUM, earlier=Earlier(was, epoch))
+
+
 def allow(new: str = "", dropped: str = "", changed: str = "") -> Allowed:
     return Allowed(frozenset(new.split()), frozenset(dropped.split()), frozenset(changed.split()))
 
 
 def judged(
-    recorded: Declaration | None, declared: Declaration, *checkpointed: str, allowed: Allowed | None = None
+    recorded: Declaration | None,
+    declared: Declaration,
+    *checkpointed: str,
+    allowed: Allowed | None = None,
+    planned: int = 9,
+    epoch: int = 5,
 ) -> Judgement:
-    return judge(recorded, declared, checkpointed=checkpointed, allowed=allowed or Allowed())
+    """`planned`: the epoch of each newest checkpoint. `epoch`: the one that is led."""
+    newest = dict.fromkeys(checkpointed, planned)
+    return judge(
+        recorded, declared, checkpointed=checkpointed, allowed=allowed or Allowed(), newest=newest, epoch=epoch
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +124,7 @@ def test_what_was_allowed_is_recorded_and_needs_no_flag_any_more() -> None:
     flags = allow(new="b", dropped="a", changed="q")
     first = judged(was, now, "a", "q", allowed=flags)
     assert first.needless == allow()
-    assert first.record.streams == {"a": dropped(COUNT), "b": DeclaredStream(None), "q": DeclaredStream(SUM)}
+    assert first.record.streams == {"a": dropped(COUNT), "b": DeclaredStream(None), "q": summed(5)}
     for checkpointed in (("a", "q"), ("a", "b", "q")):  # also before it has planned anything
         again = judged(first.record, now, *checkpointed)
         assert (again.refused, again.record, again.news) == ((), first.record, ())
@@ -120,6 +134,42 @@ def test_what_was_allowed_is_recorded_and_needs_no_flag_any_more() -> None:
 def test_to_go_back_is_a_change_as_well() -> None:
     now = judged(declaration(a=None), declaration(b=None), "a", allowed=allow(new="b", dropped="a")).record
     assert judged(now, declaration(a=None), "a", "b").wanted == allow(dropped="b")
+
+
+def test_a_change_that_has_run_nothing_is_undone_without_a_flag() -> None:
+    count, total = declaration(q=COUNT), declaration(q=SUM)
+    changed = judged(count, total, "q", allowed=allow(changed="q"), planned=4, epoch=5).record
+    assert changed.streams == {"q": summed(5)}
+    assert changed_queries(changed) == {"q"}
+    assert judged(changed, total, "q", planned=4, epoch=6).record == changed, "it may be tried again"
+    back = judged(changed, count, "q", planned=4, epoch=6)
+    assert (back.refused, back.wanted) == ((), allow())
+    assert back.news == ("query 'q' goes on as it was: it has run nothing since it was changed",)
+    assert back.record == count
+    assert changed_queries(back.record) == set()
+    assert judged(back.record, total, "q", planned=4, epoch=7).wanted == allow(changed="q"), "the flag was for once"
+
+
+@pytest.mark.parametrize("planned", [5, 6])
+def test_a_change_that_has_run_is_undone_by_a_flag(planned: int) -> None:
+    changed = Declaration("f1", "4.3.0", {"q": summed(5)})
+    assert judged(changed, declaration(q=COUNT), "q", planned=planned).wanted == allow(changed="q")
+    again = judged(changed, declaration(q=COUNT), "q", planned=planned, epoch=7, allowed=allow(changed="q"))
+    assert again.record.streams == {"q": DeclaredStream(COUNT, earlier=Earlier(SUM, 7))}
+
+
+def test_of_two_changes_that_have_run_nothing_the_state_is_the_first_ones() -> None:
+    changed = Declaration("f1", "4.3.0", {"q": summed(5)})
+    found = judged(changed, declaration(q=None), "q", planned=4, epoch=6, allowed=allow(changed="q"))
+    assert found.record.streams == {"q": DeclaredStream(None, earlier=Earlier(COUNT, 6))}
+    assert judged(found.record, declaration(q=SUM), "q", planned=4).wanted == allow(changed="q")
+    assert judged(found.record, declaration(q=COUNT), "q", planned=4).refused == ()
+
+
+def test_a_query_that_kept_no_state_before_it_was_changed_goes_back_as_well() -> None:
+    changed = Declaration("f1", "4.3.0", {"q": summed(5, was=None)})
+    assert judged(changed, declaration(q=None), "q", planned=4).refused == ()
+    assert judged(changed, declaration(q=COUNT), "q", planned=4).wanted == allow(changed="q")
 
 
 def test_a_dropped_stream_that_comes_back_goes_on_with_the_state_that_it_had() -> None:

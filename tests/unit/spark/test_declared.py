@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from tenure.backends.memory import MemoryServer, MemoryStore
-from tenure.checkpoints.store import CHECKPOINTS
+from tenure.blobs.filesystem import FileBlobs
+from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Put, Scope
@@ -22,6 +25,7 @@ from tenure.declarations.rules import Allowed
 from tenure.declarations.store import DeclarationStore
 from tenure.errors import DeclaredOtherwise, StorageError
 from tenure.events import DeclarationChanged, Event, Events, FlagsNotNeeded, TableShared
+from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.pipelines.pipeline import Stream
 from tenure.results.store import RESULTS
 from tenure.spark import declared as declared_module
@@ -51,8 +55,8 @@ def streams(*names: str, sink: object = None, **state: str) -> list[Stream]:
 
 
 class Scene:
-    def __init__(self, term: Term, store: MemoryStore) -> None:
-        self.term, self.store = term, store
+    def __init__(self, term: Term, store: MemoryStore, folder: Path) -> None:
+        self.term, self.store, self.folder = term, store, folder
         self.told: list[Event] = []
 
     def member(self, file: str = "f1", **allowed: str) -> RecordedDeclarations:
@@ -62,8 +66,18 @@ class Scene:
             scope=SCOPE,
             file=file,
             allowed=Allowed(**flags),
+            checkpoints=self.checkpoints,
             events=Events(self.told.append),
         )
+
+    def checkpoints(self, query: str) -> CheckpointStore:
+        area, blobs = CHECKPOINTS.child(query), FileBlobs(str(self.folder))
+        handles = HandleStore(self.store, SCOPE, area=area, blobs=blobs, clock=CLOCK, inline_limit=MOST_INLINE)
+        return CheckpointStore(handles, query=query)
+
+    def plan(self, query: str, batch: int, *, epoch: int) -> None:
+        checkpoint = Checkpoint(query, "id", batch, "offsets", "run", epoch, "now")
+        self.checkpoints(query).plan(self.term, checkpoint)
 
     def put(self, key: str) -> None:
         root = RESULTS if key == "result" else CHECKPOINTS.child(key)
@@ -75,13 +89,13 @@ class Scene:
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+def scene(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Scene]:
     monkeypatch.setattr(declared_module, "shape_of", lambda stream: stream.rows.shape)
     store = MemoryStore(MemoryServer())
     with SessionKeeper(store, ttl=timedelta(seconds=60), clock=CLOCK) as keeper:
         term = Election(store, SCOPE, member="anna", clock=CLOCK).campaign(keeper, stop=threading.Event())
         assert term is not None
-        yield Scene(term, store)
+        yield Scene(term, store, tmp_path)
 
 
 def test_the_first_leader_records_and_says_nothing(scene: Scene) -> None:
@@ -143,6 +157,17 @@ def test_what_was_allowed_needs_no_flag_again_and_a_flag_that_stays_is_named(sce
     assert len(scene.told) == 1
     allowing.check(streams("b"))
     assert scene.told[1:] == [FlagsNotNeeded(SCOPE, flags="--drop-stream a --new-stream b")]
+
+
+def test_a_change_that_planned_nothing_is_undone_without_a_flag(scene: Scene) -> None:
+    scene.member().record(scene.term, streams(q="count"))
+    scene.plan("q", 0, epoch=0)
+    scene.member(changed="q").record(scene.term, streams(q="sum"))
+    scene.member().check(streams(q="count"))
+    scene.member().check(streams(q="sum"))
+    scene.plan("q", 1, epoch=1)
+    with pytest.raises(DeclaredOtherwise, match=r"was run as \[sum\], and would go on with that state as \[count\]"):
+        scene.member().check(streams(q="count"))
 
 
 def test_of_a_pipeline_that_has_ended_nothing_is_compared(scene: Scene) -> None:
