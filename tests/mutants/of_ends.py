@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Change, Mutant, on
 
 MEMBER = "pipelines/member.py"
+QUERIES = "spark/queries.py"
 CLEANER = "cleanup/cleaner.py"
 PLAN = "cleanup/plan.py"
 FOLDERS = "blobs/folders.py"
@@ -14,6 +15,8 @@ ALL = ("memory", "sqlite", "zookeeper", "etcd")
 FOLDER = "pipelines/driver_folder.py"
 DRIVERS = "tests/unit/pipelines/test_driver_folder.py::"
 ENDS = "tests/unit/pipelines/test_member_results.py::"
+AT_ONCE = "tests/spark/test_idle_ends.py::"
+IDLE = "tests/regressions/test_failures_after_idleness.py::"
 RESULTS = "tests/unit/results/test_store.py::"
 CLEANING = "tests/unit/cleanup/test_cleaner.py::"
 LEAVINGS = "tests/unit/cleanup/test_leavings.py::"
@@ -48,7 +51,40 @@ OF_ENDS: Final = (
         "every-end-is-for-good",
         "a query that failed, or a member that was stopped, ends the pipeline for good",
         (Change(MEMBER, "if ended is not Ended.IDLE or not self._final:", "if not self._final:"),),
-        on(ENDS + "test_an_end_that_is_not_for_good_has_no_result", "Ended.STOPPED", "Ended.FAILED"),
+        (
+            ENDS + "test_an_end_that_is_not_for_good_has_no_result",
+            *on(ENDS + "test_a_failure_without_a_reason_is_an_error_all_the_same", "True"),
+        ),
+    ),
+    Mutant(
+        "idle-is-the-end",
+        "what becomes of a query after it was idle once is not looked at any more",
+        (
+            Change(QUERIES, "if not stream.refused and (", "if name not in self._idle and not stream.refused and ("),
+            Change(QUERIES, "return all(self._queries[name].isActive for name in rest)", "return True"),
+        ),
+        (
+            AT_ONCE + "test_a_query_that_was_idle_once_is_watched_on",
+            *on(IDLE + "test_a_query_that_fails_after_it_was_idle_fails_the_run", "offsets"),
+        ),
+    ),
+    Mutant(
+        "idle-in-turn",
+        "a query that was idle once counts as idle, whatever it does now",
+        (Change(QUERIES, "name in idle and self._watched[name].resting == idle[name] for", "name in idle for"),),
+        (AT_ONCE + "test_it_is_idle_only_when_every_query_is_idle_at_one_moment",),
+    ),
+    Mutant(
+        "idle-before-it-is-noted",
+        "a run ends well though Spark has not noted its last batch as done",
+        (Change("spark/finishing.py", "if all(stream.settled() for stream in streams):", "if True:"),),
+        (AT_ONCE + "test_an_idle_end_waits_until_spark_has_noted_the_last_batch_however_long_that_takes",),
+    ),
+    Mutant(
+        "failure-without-a-reason",
+        "a driver that says that a query failed, and not why, has ended well",
+        (Change(MEMBER, "        if ended is Ended.FAILED:", "        if False:"),),
+        on(ENDS + "test_a_failure_without_a_reason_is_an_error_all_the_same", "True", "False"),
     ),
     Mutant(
         "last-result-wins",

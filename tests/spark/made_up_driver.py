@@ -11,6 +11,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
+from pyspark.errors import StreamingQueryException
+
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness
@@ -34,6 +36,11 @@ def rows(job):
 """
 
 
+def spark_error(text: str) -> StreamingQueryException:
+    """What ended a query, in Spark's words."""
+    return StreamingQueryException(message=text)
+
+
 class FakeQuery:
     """A query that runs until somebody ends it."""
 
@@ -43,6 +50,11 @@ class FakeQuery:
         self.error: BaseException | None = None
         self.stop_hangs: threading.Event | None = None
         self.stopped = 0
+        self.dying = False  # it is active no more, and has not said why yet
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+        return not (self.dying or self.ended.is_set())
 
     def awaitTermination(self) -> None:  # noqa: N802 - Spark's name
         self.ended.wait(timeout=NEVER_S)
@@ -72,7 +84,6 @@ class FakeStream:
     """Stands where a FencedStream stands."""
 
     made: dict[str, FakeStream]
-    settled = staticmethod(lambda: True)
     caught_up = False
 
     def __init__(self, declared: Any, **named: Any) -> None:
@@ -80,7 +91,11 @@ class FakeStream:
         self.query = FakeQuery(declared.name)
         self.failure: BaseException | None = None
         self.ends_by_itself = False
-        self.closed, self.finished, self.in_batch, self.elsewhere = False, False, True, False
+        self.closed, self.finished, self.in_batch, self.elsewhere = False, False, False, False
+        self.begun = 0
+        self.is_settled = True
+        self.refused = False
+        self.late = False  # a batch begins before `finish` can keep it from that
         FakeStream.made[self.name] = self
 
     def start(self) -> FakeQuery:
@@ -92,8 +107,23 @@ class FakeStream:
     def close(self) -> None:
         self.closed = True
 
+    @property
+    def resting(self) -> int | None:
+        return None if self.in_batch else self.begun
+
+    def begin(self) -> None:
+        """A batch begins."""
+        self.query.idle.clear()
+        self.begun += 1
+        self.in_batch = True
+
     def finish(self) -> None:
+        if self.late:
+            self.begin()
         self.finished = True
+
+    def settled(self) -> bool:
+        return self.is_settled
 
     def was_finished_elsewhere(self) -> bool:
         return self.elsewhere

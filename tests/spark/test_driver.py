@@ -24,17 +24,13 @@ from tenure.events import LocalFilesSlow
 from tenure.pipelines.lifecycle import Ended
 from tenure.spark import driver as driver_module
 from tenure.testing.waiting import wait_until
-from tests.spark.made_up_driver import FakeStream, Lead, made_up, start_hooks
+from tests.spark.made_up_driver import FakeStream, Lead, made_up, spark_error, start_hooks
 
 
 @pytest.fixture
 def lead(tmp_path: Path) -> Iterator[Lead]:
     with made_up(tmp_path) as one:
         yield one
-
-
-def spark_error(text: str) -> StreamingQueryException:
-    return StreamingQueryException(message=text)
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -62,7 +58,6 @@ def test_it_sweeps_once_every_query_has_caught_up_and_as_long_as_it_leads(lead: 
 def test_who_is_idle_sweeps_before_it_ends(lead: Lead) -> None:
     """A pipeline that is run each night, and ends, would never be swept otherwise."""
     streams = lead.begin("a", until_idle=True)
-    streams["a"].in_batch = False
     streams["a"].query.idle.set()
     assert lead.end() is Ended.IDLE
     assert lead.sweeps == ["started", "stopped", "swept"]
@@ -140,6 +135,8 @@ def test_being_asked_to_stop_ends_it(lead: Lead) -> None:
 
 def test_asked_to_finish_it_stops_each_query_after_its_batch(lead: Lead) -> None:
     streams = lead.begin("a b")
+    for one in streams.values():
+        one.begin()
     lead.finish.set()
     wait_until(lambda: all(one.finished for one in streams.values()))
     streams["a"].in_batch = False
@@ -152,6 +149,7 @@ def test_asked_to_finish_it_stops_each_query_after_its_batch(lead: Lead) -> None
 
 def test_a_batch_that_does_not_finish_is_given_up(lead: Lead) -> None:
     streams = lead.begin("a")
+    streams["a"].begin()
     lead.finish.set()
     lead.stop.set()
     assert lead.end() is Ended.STOPPED
@@ -171,71 +169,6 @@ def test_a_signal_that_ends_the_jvm_as_well_is_no_failure(lead: Lead) -> None:
     lead.stop.set()
     streams["a"].query.fail(ConnectionRefusedError(111, "Connection refused"))
     assert lead.end() is Ended.STOPPED
-
-
-def test_it_is_idle_when_every_query_is(lead: Lead) -> None:
-    streams = lead.begin("a b", until_idle=True)
-    streams["a"].query.idle.set()
-    assert lead.goes_on()
-    streams["b"].query.idle.set()
-    no_batch(streams)
-    assert lead.end() is Ended.IDLE
-
-
-def test_a_batch_that_began_at_the_last_moment_is_waited_for(lead: Lead) -> None:
-    streams = lead.begin("a b", until_idle=True)
-    streams["a"].in_batch = False
-    for one in streams.values():
-        one.query.idle.set()
-    wait_until(lambda: all(one.finished for one in streams.values()))
-    assert lead.goes_on()
-    assert not any(one.query.stopped for one in streams.values())
-    streams["b"].in_batch = False
-    assert lead.end() is Ended.IDLE
-
-
-def test_a_last_batch_that_is_not_in_the_sink_is_no_idle_end(lead: Lead) -> None:
-    streams = lead.begin("a", until_idle=True)
-    streams["a"].query.idle.set()
-    wait_until(lambda: streams["a"].finished)
-    streams["a"].failure = StorageError("disk is full")
-    streams["a"].in_batch = False
-    assert lead.end() is streams["a"].failure
-
-
-@pytest.mark.parametrize("ended", [Ended.STOPPED, Ended.LOST])
-def test_a_last_batch_is_not_waited_for_without_a_reason(lead: Lead, ended: Ended) -> None:
-    streams = lead.begin("a", until_idle=True)
-    streams["a"].query.idle.set()
-    wait_until(lambda: streams["a"].finished)
-    if ended is Ended.STOPPED:
-        lead.stop.set()
-    else:
-        lead.liveness.end("it was paused")
-    assert lead.end() is ended
-
-
-def no_batch(streams: dict[str, FakeStream]) -> None:
-    for one in streams.values():
-        one.in_batch = False
-
-
-def test_without_until_idle_it_goes_on(lead: Lead) -> None:
-    streams = lead.begin("a")
-    streams["a"].query.idle.set()
-    assert lead.goes_on()
-    lead.stop.set()
-    lead.end()
-
-
-def test_a_query_that_ends_by_itself_is_waited_for_to_its_end(lead: Lead) -> None:
-    start_hooks["a"] = lambda stream: setattr(stream, "ends_by_itself", True)
-    streams = lead.begin("a", until_idle=True)
-    streams["a"].query.idle.set()
-    assert lead.goes_on()
-    streams["a"].query.ended.set()
-    no_batch(streams)
-    assert lead.end() is Ended.IDLE
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from tenure.sinks import Foreach
 from tenure.spark.bringing import Mirrored
 from tenure.spark.run_directory import RunDirectory
 from tenure.spark.sinks.sink import Batch, Written
-from tenure.spark.stream import with_trigger
+from tenure.spark.triggers import with_trigger
 from tenure.testing.clock import ManualClock
 from tenure.testing.faulty import FaultyStore, Gate, writes_under
 from tenure.testing.waiting import NEVER_S

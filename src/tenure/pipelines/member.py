@@ -26,6 +26,7 @@ from tenure.errors import (
     DriverDied,
     GuardFailed,
     OutcomeUnknown,
+    QueryFailed,
     SessionEnded,
     StoreError,
     StoreUnavailable,
@@ -244,6 +245,8 @@ class Member:
         if ended is Ended.STOPPED and not (self._hold or stop.is_set()):
             cause = term.liveness.cause
             raise StoreUnavailable(f"the store is away, and on_store_loss says stop: {cause}") from cause
+        if ended is Ended.FAILED:  # a driver raises what failed; without that it is no good end either
+            raise QueryFailed("a query failed, and the driver does not say why", fix="see the log of Spark")
         if ended is Ended.LEFT:
             raise CleanupIncomplete(f"the pipeline of scope {self._scope!r} has ended; not all that it left is gone")
         return ended

@@ -14,7 +14,7 @@ from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.pipelines.submit import RETAINED, check_setting
 from tenure.spark.queries import SPARK_ERRORS, one_line
-from tenure.spark.stream import with_trigger
+from tenure.spark.triggers import with_trigger
 
 
 def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mapping[str, str]) -> Job:

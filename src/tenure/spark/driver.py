@@ -10,9 +10,10 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from typing import NoReturn
 
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
@@ -39,20 +40,17 @@ from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.spark.attempts import attempts_at
 from tenure.spark.declared import Declarations
 from tenure.spark.declaring import declare
-from tenure.spark.failures import how_jvm_ended, told
+from tenure.spark.failures import ended_unasked, how_jvm_ended, told
+from tenure.spark.finishing import finish_batches
 from tenure.spark.input_files import InputFiles
+from tenure.spark.limits import limits_of
 from tenure.spark.local_files import use_own_local_files
 from tenure.spark.mirror import Mirrors
 from tenure.spark.queries import SPARK_ERRORS, RunningQueries, one_line
 from tenure.spark.rehearsal import Rehearsals
 from tenure.spark.session import end_session, kill_jvm
-from tenure.spark.sinks.sink import Calls, Stages
-from tenure.spark.stream import FencedStream, call_of
-
-_FINISH_LOOK_S = 0.01
-
-_SETTLE_S = 5.0
-"""How long Spark may take to note that a batch is done; past that the successor runs the batch again."""
+from tenure.spark.sinks.sink import Stages
+from tenure.spark.stream import FencedStream
 
 
 class SparkDriver:
@@ -137,7 +135,7 @@ class SparkDriver:
         if self._warm:
             self._rehearsals.start()
         self._mirror()
-        self._limits = dict(_limits(job.streams))
+        self._limits = limits_of(job.streams)
         return self._limits
 
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
@@ -169,17 +167,16 @@ class SparkDriver:
         try:
             self._streams = streams
             for stream in streams:
-                running.watch(self._start(stream), until_idle=self._until_idle and not stream.ends_by_itself)
+                running.watch(self._start(stream), stream, until_idle=self._until_idle)
             self._end_mirrors()
             sweeper.start(ready=lambda: all(stream.caught_up for stream in streams))
             ended = running.wait(term, stop=stop, finish=finish)
-            if finish.is_set() and not stop.is_set():
-                self._finish(streams, term, stop=stop)
-            # A batch of what came at the last moment may have begun: it is idle when that is in the sink.
-            if ended is Ended.IDLE and not self._finish(streams, term, stop=stop):
-                ended = Ended.LOST if term.lost else Ended.STOPPED
-            elif ended is Ended.IDLE and any(stream.failure is not None for stream in streams):
-                ended = Ended.FAILED
+            if ended is Ended.STOPPED and not stop.is_set():
+                finish_batches(streams, running, term, stop=stop, finish=finish, clock=self._clock)
+            # A batch of what came at the last moment may have begun: it is idle when that is done.
+            if ended is Ended.IDLE:
+                ended = finish_batches(streams, running, term, stop=stop, finish=finish, clock=self._clock)
+            failed = running.failed
         finally:
             sweeper.stop()
             self._streams = ()
@@ -191,7 +188,7 @@ class SparkDriver:
         if ended is Ended.FAILED and any(stream.was_finished_elsewhere() for stream in streams):
             return Ended.OVERTAKEN
         if ended is Ended.FAILED:
-            self._raise_failure(streams, running)
+            self._raise_failure(streams, running, failed)
         return ended
 
     def clean(self, term: Term, *, stop: threading.Event) -> Ended:
@@ -250,19 +247,6 @@ class SparkDriver:
             end = functools.partial(mirrors.close, patience_s=self._stop_patience.total_seconds())
             threading.Thread(target=end, name="tenure-mirrors-end", daemon=True).start()
 
-    def _finish(self, streams: Sequence[FencedStream], term: Term, *, stop: threading.Event) -> bool:
-        """Wait until every stream is between two batches, for as long as the term is held; return whether they are."""
-        for stream in streams:
-            stream.finish()
-        while any(stream.in_batch for stream in streams):
-            if stop.is_set() or term.lost:
-                return False
-            self._clock.wait(stop, timeout_s=_FINISH_LOOK_S)
-        end_s = self._clock.monotonic_s() + _SETTLE_S
-        while not all(stream.settled() for stream in streams) and self._clock.monotonic_s() < end_s:
-            self._clock.wait(stop, timeout_s=_FINISH_LOOK_S)
-        return True
-
     def pulse(self) -> Pulse:
         """Ask the JVM for the time, and those queries for their progress that declare a limit.
 
@@ -318,8 +302,9 @@ class SparkDriver:
             kill_jvm(self._spark)
             raise DriverStuck(f"queries did not stop in {self._stop_patience.total_seconds():g} s; the JVM was killed")
 
-    def _raise_failure(self, streams: list[FencedStream], running: RunningQueries) -> None:
-        """Raise the reason why a query ended: our own error, TermLost before others."""
+    def _raise_failure(self, streams: list[FencedStream], running: RunningQueries, failed: Sequence[str]) -> NoReturn:
+        """Raise the reason why a query ended: our own error, TermLost before others. `failed`: those that had ended
+        before they were stopped."""
         failures = [stream.failure for stream in streams if stream.failure is not None]
         for kind in (TermLost, TenureError):
             for failure in failures:
@@ -327,15 +312,7 @@ class SparkDriver:
                     raise failure
         for stream in streams:
             error = running.errors.get(stream.name)
-            if error is not None:
-                why = stream.failure or error
+            why = stream.failure or (None if stream.refused else error)
+            if why is not None:
                 raise told(stream.name, why, spark=self._spark, log=self._spark_log) from error
-
-
-def _limits(streams: Sequence[Stream]) -> Iterator[tuple[str, float]]:
-    """For how many seconds what a driver does may show no progress, where that is declared."""
-    for stream in streams:
-        if stream.limit is not None:
-            yield stream.name, stream.limit.total_seconds()
-        if isinstance(stream.sink, Calls) and stream.sink.timeout is not None:
-            yield call_of(stream.name), stream.sink.timeout.total_seconds()
+        raise ended_unasked(failed, spark=self._spark, log=self._spark_log)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
@@ -21,6 +23,14 @@ def told(query: str, error: BaseException, *, spark: SparkSession | None, log: s
         if ended is not None:
             return DriverDied(ended, fix=f"see {log}")
     return QueryFailed(f"query {query!r} failed: {line}", fix=f"see {log}")
+
+
+def ended_unasked(queries: Sequence[str], *, spark: SparkSession | None, log: str) -> TenureError:
+    """Queries have ended without an error, and nobody here has stopped them."""
+    if (ended := how_jvm_ended(spark)) is not None:
+        return DriverDied(ended, fix=f"see {log}")
+    names = ", ".join(map(repr, queries))
+    return QueryFailed(f"query {names} was stopped, and not by Tenure", fix=f"see who stops it, and {log}")
 
 
 def how_jvm_ended(spark: SparkSession | None) -> str | None:

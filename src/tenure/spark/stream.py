@@ -14,7 +14,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tenure.checkpoints.batch_rules import asked_around
 from tenure.checkpoints.checkpoint import Checkpoint
@@ -26,11 +25,13 @@ from tenure.events import BatchCommitted, BatchStarted, CheckpointSaved, Events,
 from tenure.pipelines.pipeline import Stream
 from tenure.spark.callbacks import CallerThread
 from tenure.spark.input_files import Missing, inputs_gone
+from tenure.spark.limits import call_of
 from tenure.spark.mirror import Mirrors
 from tenure.spark.queries import source_folders_of
 from tenure.spark.run_directory import has_commit, latest_commit, read_offsets, read_query_id
 from tenure.spark.sinks.sink import Batch, Calls, Stages, Written
 from tenure.spark.takeover import Begun, QueryTakeover
+from tenure.spark.triggers import is_available_now, with_trigger
 
 
 class _FinishedError(Exception):
@@ -81,9 +82,11 @@ class FencedStream:
         self._batches = 0
         self._last: int | None = None  # the batch that the sink took last; None: none yet
         self._caller = CallerThread()
-        self._turn = threading.Lock()  # guards the two below
+        self._turn = threading.Lock()  # guards the four below
         self._finishing = False
         self._in_batch = False
+        self._begun_batches = 0
+        self._refused = False
         self.failure: BaseException | None = None
         """What ended the query, when it was raised on our side of Spark; None: nothing was."""
 
@@ -95,7 +98,7 @@ class FencedStream:
     @property
     def ends_by_itself(self) -> bool:
         """Whether the query ends when it has taken what its sources had at its start."""
-        return _is_available_now(self._declared.trigger)
+        return is_available_now(self._declared.trigger)
 
     def start(self) -> StreamingQuery:
         """Seed a run directory from the newest checkpoint and start the query on it.
@@ -154,6 +157,18 @@ class FencedStream:
         with self._turn:
             return self._in_batch
 
+    @property
+    def resting(self) -> int | None:
+        """How many batches have begun; None: one is being written."""
+        with self._turn:
+            return None if self._in_batch else self._begun_batches
+
+    @property
+    def refused(self) -> bool:
+        """Whether a batch was refused after `finish`, which ended the query."""
+        with self._turn:
+            return self._refused
+
     def settled(self) -> bool:
         """Whether Spark, too, has noted that the last batch is done. Raises StorageError."""
         return self._last is None or latest_commit(self._directory) == self._last
@@ -188,8 +203,10 @@ class FencedStream:
         self._caller.note()
         with self._turn:
             if self._finishing:
+                self._refused = True
                 raise _FinishedError  # not planned: the successor decides on this batch
             self._in_batch = True
+            self._begun_batches += 1
         try:
             self._plan_and_write(rows, batch_id)
         except BaseException as error:
@@ -321,21 +338,3 @@ class FencedStream:
             assert self._query is not None
             self._folders = source_folders_of(self._query)
         return self._folders
-
-
-def call_of(query: str) -> str:
-    """How the call of a query's function is named among what has a limit."""
-    return f"{query} (its function)"
-
-
-def with_trigger(writer: DataStreamWriter, trigger: str | None) -> DataStreamWriter:
-    """Spark's writer with the declared trigger."""
-    if trigger is None:
-        return writer
-    if _is_available_now(trigger):
-        return writer.trigger(availableNow=True)
-    return writer.trigger(processingTime=trigger)
-
-
-def _is_available_now(trigger: str | None) -> bool:
-    return trigger is not None and trigger.strip().lower().replace("-", " ") == "available now"

@@ -61,10 +61,18 @@ def test_what_is_not_final_has_no_result(scene: Scene, end: Ended) -> None:
     assert result(scene) is None
 
 
-@pytest.mark.parametrize("end", [Ended.STOPPED, Ended.FAILED])
-def test_an_end_that_is_not_for_good_has_no_result(scene: Scene, end: Ended) -> None:
-    assert scene.member(Scripted(lambda term: end), final=True).run(stop=threading.Event()) is end
+def test_an_end_that_is_not_for_good_has_no_result(scene: Scene) -> None:
+    member = scene.member(Scripted(lambda term: Ended.STOPPED), final=True)
+    assert member.run(stop=threading.Event()) is Ended.STOPPED
     assert result(scene) is None
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_a_failure_without_a_reason_is_an_error_all_the_same(scene: Scene, final: bool) -> None:
+    with pytest.raises(QueryFailed, match="the driver does not say why"):
+        scene.member(Scripted(lambda term: Ended.FAILED), final=final).run(stop=threading.Event())
+    assert result(scene) is None
+    assert scene.words() == ["failed"]
 
 
 def test_a_query_that_failed_is_not_an_end_for_good(scene: Scene) -> None:

@@ -1,0 +1,180 @@
+"""The driver around queries that are made up: when a run is idle, and what is no idle end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from tenure.errors import QueryFailed, StorageError
+from tenure.pipelines.lifecycle import Ended
+from tenure.spark import finishing
+from tenure.testing.waiting import wait_until
+from tests.spark.made_up_driver import Lead, made_up, spark_error, start_hooks
+
+
+@pytest.fixture
+def lead(tmp_path: Path) -> Iterator[Lead]:
+    with made_up(tmp_path) as one:
+        yield one
+
+
+def test_it_is_idle_when_every_query_is(lead: Lead) -> None:
+    streams = lead.begin("a b", until_idle=True)
+    streams["a"].query.idle.set()
+    assert lead.goes_on()
+    streams["b"].query.idle.set()
+    assert lead.end() is Ended.IDLE
+
+
+def test_a_query_that_was_idle_once_is_watched_on(lead: Lead) -> None:
+    streams = lead.begin("a b", until_idle=True)
+    streams["a"].query.idle.set()
+    assert lead.goes_on()
+    streams["a"].query.fail(spark_error("[X] its folder is gone"))
+    streams["b"].query.idle.set()
+    ended = lead.end()
+    assert isinstance(ended, QueryFailed)
+    assert str(ended) == "query 'a' failed: [X] its folder is gone; see spark.log"
+
+
+def test_a_function_that_fails_after_its_query_was_idle_once(lead: Lead) -> None:
+    streams = lead.begin("a b", until_idle=True)
+    streams["a"].query.idle.set()
+    assert lead.goes_on()
+    streams["a"].failure = ValueError("no luck")
+    streams["a"].query.fail(spark_error("what Spark makes of it"))
+    ended = lead.end()
+    assert isinstance(ended, QueryFailed)
+    assert str(ended) == "query 'a' failed: ValueError: no luck; see spark.log"
+
+
+def test_it_is_idle_only_when_every_query_is_idle_at_one_moment(lead: Lead) -> None:
+    streams = lead.begin("a b", until_idle=True)
+    streams["a"].query.idle.set()
+    assert lead.goes_on()
+    streams["a"].begin()
+    streams["b"].query.idle.set()
+    assert lead.goes_on(), "a has a batch"
+    streams["a"].in_batch = False
+    assert lead.goes_on(), "a may have more of them"
+    streams["a"].query.idle.set()
+    assert lead.end() is Ended.IDLE
+
+
+def test_a_query_that_is_no_more_active_is_not_idle(lead: Lead) -> None:
+    streams = lead.begin("a b", until_idle=True)
+    streams["a"].query.idle.set()
+    streams["a"].query.dying = True
+    streams["b"].query.idle.set()
+    assert lead.goes_on()
+    streams["a"].query.fail(spark_error("[X] no luck"))
+    assert isinstance(lead.end(), QueryFailed)
+
+
+@pytest.mark.parametrize("until_idle", [True, False])
+def test_a_query_that_somebody_else_stops_is_no_good_end(lead: Lead, until_idle: bool) -> None:
+    streams = lead.begin("a b", until_idle=until_idle)
+    streams["b"].query.ended.set()
+    ended = lead.end()
+    assert isinstance(ended, QueryFailed)
+    assert str(ended) == "query 'b' was stopped, and not by Tenure; see who stops it, and spark.log"
+
+
+def test_a_batch_that_is_not_begun_any_more_is_no_failure(lead: Lead) -> None:
+    streams = lead.begin("a", until_idle=True)
+    streams["a"].is_settled = False
+    streams["a"].query.idle.set()
+    wait_until(lambda: streams["a"].finished)
+    streams["a"].refused = True
+    streams["a"].query.fail(spark_error("[FOREACH_BATCH_USER_FUNCTION_ERROR] _FinishedError"))
+    assert lead.goes_on()
+    streams["a"].is_settled = True
+    assert lead.end() is Ended.IDLE
+
+
+def test_an_idle_end_waits_until_spark_has_noted_the_last_batch_however_long_that_takes(lead: Lead) -> None:
+    """Its inputs are moved when it has ended with 0."""
+    with patch.object(finishing, "SETTLE_S", 0.0):
+        streams = lead.begin("a", until_idle=True)
+        streams["a"].is_settled = False
+        streams["a"].query.idle.set()
+        assert lead.goes_on()
+        assert not streams["a"].query.stopped
+        streams["a"].is_settled = True
+        assert lead.end() is Ended.IDLE
+
+
+def test_a_last_batch_that_spark_cannot_note_is_a_failure(lead: Lead) -> None:
+    streams = lead.begin("a", until_idle=True)
+    streams["a"].is_settled = False
+    streams["a"].query.idle.set()
+    wait_until(lambda: streams["a"].finished)
+    streams["a"].query.fail(spark_error("x\nCaused by: java.io.IOException: No space left on device"))
+    assert isinstance(lead.end(), StorageError)
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_another_leader_waits_for_that_only_for_a_while(lead: Lead, idle: bool) -> None:
+    with patch.object(finishing, "SETTLE_S", 0.0):
+        streams = lead.begin("a", until_idle=True)
+        streams["a"].is_settled = False
+        if idle:
+            streams["a"].query.idle.set()
+            wait_until(lambda: streams["a"].finished)
+        lead.finish.set()
+        assert lead.end() is Ended.STOPPED
+
+
+def test_a_batch_that_began_at_the_last_moment_is_waited_for(lead: Lead) -> None:
+    streams = lead.begin("a b", until_idle=True)
+    streams["b"].late = True
+    for one in streams.values():
+        one.query.idle.set()
+    wait_until(lambda: all(one.finished for one in streams.values()))
+    assert lead.goes_on()
+    assert not any(one.query.stopped for one in streams.values())
+    streams["b"].in_batch = False
+    assert lead.end() is Ended.IDLE
+
+
+def test_a_last_batch_that_is_not_in_the_sink_is_no_idle_end(lead: Lead) -> None:
+    streams = lead.begin("a", until_idle=True)
+    streams["a"].late = True
+    streams["a"].query.idle.set()
+    wait_until(lambda: streams["a"].finished)
+    streams["a"].failure = StorageError("disk is full")
+    streams["a"].in_batch = False
+    assert lead.end() is streams["a"].failure
+
+
+@pytest.mark.parametrize("ended", [Ended.STOPPED, Ended.LOST])
+def test_a_last_batch_is_not_waited_for_without_a_reason(lead: Lead, ended: Ended) -> None:
+    streams = lead.begin("a", until_idle=True)
+    streams["a"].late = True
+    streams["a"].query.idle.set()
+    wait_until(lambda: streams["a"].finished)
+    if ended is Ended.STOPPED:
+        lead.stop.set()
+    else:
+        lead.liveness.end("it was paused")
+    assert lead.end() is ended
+
+
+def test_without_until_idle_it_goes_on(lead: Lead) -> None:
+    streams = lead.begin("a")
+    streams["a"].query.idle.set()
+    assert lead.goes_on()
+    lead.stop.set()
+    lead.end()
+
+
+def test_a_query_that_ends_by_itself_is_waited_for_to_its_end(lead: Lead) -> None:
+    start_hooks["a"] = lambda stream: setattr(stream, "ends_by_itself", True)
+    streams = lead.begin("a", until_idle=True)
+    streams["a"].query.idle.set()
+    assert lead.goes_on()
+    streams["a"].query.ended.set()
+    assert lead.end() is Ended.IDLE
