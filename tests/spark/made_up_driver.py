@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 from pyspark.errors import StreamingQueryException
 
@@ -32,7 +32,7 @@ import tenure
 @tenure.pipeline
 def rows(job):
     for name in job.params["names"].split():
-        job.stream(name, job.spark.rows, sink=job.spark.sink)
+        job.stream(name, job.spark.rows, sink=job.spark.sink, limit="1h" if name.startswith("limited") else None)
 """
 
 
@@ -93,6 +93,7 @@ class FakeStream:
         self.ends_by_itself = False
         self.closed, self.finished, self.in_batch, self.elsewhere = False, False, False, False
         self.begun = 0
+        self.wanted: list[str] = []
         self.is_settled = True
         self.refused = False
         self.late = False  # a batch begins before `finish` can keep it from that
@@ -103,6 +104,10 @@ class FakeStream:
         if hook is not None:
             hook(self)
         return self.query
+
+    def marks(self, wanted: Collection[str]) -> Iterator[tuple[str, str | None]]:
+        self.wanted = list(wanted)
+        yield from ((name, "mark") for name in wanted)
 
     def close(self) -> None:
         self.closed = True
@@ -158,7 +163,7 @@ class Lead:
                 isStreaming=True, writeStream=None, sparkSession=SimpleNamespace(conf={RETAINED: "100"})
             ),
             sink=SimpleNamespace(check=lambda output_mode: None),
-            sparkContext=SimpleNamespace(_gateway=None, master="made up"),
+            sparkContext=SimpleNamespace(_gateway=None, _jvm=Mock(), master="made up"),
             streams=SimpleNamespace(active=[]),
         )
         driver = self.driver = SparkDriver(

@@ -262,3 +262,14 @@ def test_a_query_that_does_not_stop_is_stuck_and_its_jvm_is_killed(lead: Lead, h
     assert lead.killed == 1
     assert streams["b"].query.stopped == 1  # one that hangs does not keep the others from stopping
     streams["a"].query.stop_hangs.set()
+
+
+def test_a_pulse_asks_only_for_what_has_a_limit(lead: Lead) -> None:
+    """Each mark costs calls into the JVM, each second."""
+    streams = lead.begin("a limited b")
+    wait_until(lambda: len(streams) == 3)
+    assert lead.driver is not None
+    assert lead.driver.pulse().marks == {"limited": "mark"}
+    assert streams["a"].wanted == ["limited"]
+    lead.stop.set()
+    lead.end()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import PropertyMock, patch
 
 import pytest
 
@@ -26,6 +27,7 @@ from tenure.events import (
 )
 from tenure.sinks import Foreach
 from tenure.spark.bringing import Mirrored
+from tenure.spark.limits import call_of
 from tenure.spark.run_directory import RunDirectory
 from tenure.spark.sinks.sink import Batch, Written
 from tenure.spark.triggers import with_trigger
@@ -208,3 +210,22 @@ def test_what_spark_is_told_of_a_trigger(text: str | None, asked: list[dict[str,
     spark = FakeSpark()
     with_trigger(cast(Any, spark), text)
     assert spark.triggers == asked
+
+
+def test_the_jvm_is_asked_only_for_marks_that_are_wanted(scene: Scene) -> None:
+    sink = Foreach(lambda rows, batch: seen.extend(marks(call_of(QUERY))), idempotent=True, timeout="5s")
+    seen: list[tuple[str, str | None]] = []
+    status = PropertyMock(return_value={"isTriggerActive": False})
+
+    def marks(*wanted: str) -> list[tuple[str, str | None]]:
+        assert scene.stream is not None
+        return list(scene.stream.marks(wanted))
+
+    with patch.object(FakeSpark, "status", status, create=True):
+        scene.start(sink)
+        scene.spark.run(0)
+        assert seen == [(call_of(QUERY), "1/0")]
+        assert marks() == []
+        assert not status.called
+        assert marks(QUERY) == [(QUERY, None)]
+        assert status.called

@@ -257,7 +257,7 @@ class SparkDriver:
             if spark is None:
                 return Pulse({})  # it cleans up
             spark.sparkContext._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr] # it has one
-            marks = {name: mark for stream in self._streams for name, mark in stream.marks() if name in self._limits}
+            marks = {name: mark for stream in self._streams for name, mark in stream.marks(self._limits)}
         except SPARK_ERRORS as error:
             if self._spark is None:
                 return Pulse({})  # it was ended meanwhile

@@ -9,7 +9,7 @@ evaluation is said by `batch_rules`. Not promised: that Spark stops; the fence d
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from pyspark.sql import DataFrame
@@ -173,14 +173,16 @@ class FencedStream:
         """Whether Spark, too, has noted that the last batch is done. Raises StorageError."""
         return self._last is None or latest_commit(self._directory) == self._last
 
-    def marks(self) -> Iterator[tuple[str, str | None]]:
-        """What changes whenever it gets on: of the query, and of the call of its sink's function.
+    def marks(self, wanted: Collection[str]) -> Iterator[tuple[str, str | None]]:
+        """What changes whenever it gets on: of the query, and of the call of its sink's function; each only if its name
+        is `wanted`, as the JVM is asked for it.
 
         Raises what Spark raises when its JVM is gone.
         """
-        yield self.name, self._progress()
-        if isinstance(self._declared.sink, Calls):
-            yield call_of(self.name), self._declared.sink.call
+        if self.name in wanted:
+            yield self.name, self._progress()
+        if isinstance(self._declared.sink, Calls) and call_of(self.name) in wanted:
+            yield call_of(self.name), self._declared.sink.call(self.name)
 
     def _progress(self) -> str | None:
         """What changes whenever the query gets on; None: it is between two batches, or was not started."""

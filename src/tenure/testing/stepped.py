@@ -79,7 +79,6 @@ class _SteppedCalls(_SteppedSink):
         assert isinstance(self._sink, Calls)
         return self._sink.timeout
 
-    @property
-    def call(self) -> str | None:
+    def call(self, query: str) -> str | None:
         assert isinstance(self._sink, Calls)
-        return self._sink.call
+        return self._sink.call(query)

@@ -8,6 +8,7 @@ may go on writing when it wakes up, after newer batches of its successor; only t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -50,7 +51,8 @@ class Foreach:
         self._function = function
         self.idempotent = idempotent
         self._timeout = _timeout(timeout)
-        self._call: str | None = None  # None: none goes on
+        self._calls: dict[str, str] = {}  # query -> the batch that its call is for; one `Foreach` may serve several
+        self._lock = threading.Lock()  # guards _calls
 
     @property
     def delivery(self) -> str:
@@ -62,10 +64,10 @@ class Foreach:
         """For how long one call may last; None: for ever."""
         return self._timeout
 
-    @property
-    def call(self) -> str | None:
-        """The batch that the function is called for, in its epoch; None: none."""
-        return self._call
+    def call(self, query: str) -> str | None:
+        """The batch of a query that the function is called for, in its epoch; None: none."""
+        with self._lock:
+            return self._calls.get(query)
 
     def check(self, *, output_mode: OutputMode) -> None:
         """Every output mode is the function's own matter."""
@@ -74,11 +76,15 @@ class Foreach:
         """Call the function once the batch is planned and the store has said, once more, that the term stands."""
         planned()
         batch.check()
-        self._call = f"{batch.epoch}/{batch.id}"
+        call = f"{batch.epoch}/{batch.id}"
+        with self._lock:
+            self._calls[batch.query] = call
         try:
             answer = self._function(rows, batch)
         finally:
-            self._call = None
+            with self._lock:
+                if self._calls.get(batch.query) == call:  # else it is a call of an earlier term that has hung
+                    del self._calls[batch.query]
         return answer if isinstance(answer, Written) else Written(repeated=False)
 
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from tenure.cleanup.cleaner import Leavings
+from tenure.errors import UsageError
 from tenure.events import Events
 
 if TYPE_CHECKING:
@@ -20,9 +21,17 @@ if TYPE_CHECKING:
 OutputMode = Literal["append", "complete", "update"]
 
 
+def _only_in_the_driver() -> None:
+    """How a copy of a batch asks the store."""
+    raise UsageError(
+        "batch.check() of a copy of the batch, as executors have it: only the driver can ask the store",
+        fix="call it in the sink's function itself, before the rows are evaluated",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch as a sink sees it."""
+    """One micro-batch as a sink sees it. Executors can have a copy of it, which cannot ask the store."""
 
     scope: str
     """The pipeline's scope."""
@@ -39,8 +48,12 @@ class Batch:
 
     def check(self) -> None:
         """Ask the store, now, whether the term stands: before a function writes something that cannot be fenced. Raises
-        TermLost (let it through: it ends the query), StoreUnavailable."""
+        TermLost (let it through: it ends the query), StoreUnavailable; UsageError on an executor."""
         self.check_term()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """What is sent to executors."""
+        return Batch, (self.scope, self.query, self.query_id, self.id, self.epoch, _only_in_the_driver)
 
     @property
     def idempotency_key(self) -> str:
@@ -132,7 +145,6 @@ class Calls(Protocol):
         """For how long one call may last, until the driver is taken for hung; None: for ever."""
         ...
 
-    @property
-    def call(self) -> str | None:
-        """Which call goes on, another one for each; None: none."""
+    def call(self, query: str) -> str | None:
+        """Which call goes on for a query, another one for each; None: none."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -50,3 +51,38 @@ def test_what_is_delivered_is_its_author_s_word() -> None:
 def test_idempotent_must_be_said() -> None:
     with pytest.raises(TypeError, match="idempotent"):
         Foreach(lambda *_: None)  # type: ignore[call-arg]  # that it is refused is the test
+
+
+def test_one_function_of_two_queries_has_a_call_of_each() -> None:
+    """The end of the one's call must not hide that the other's hangs."""
+    other = replace(BATCH, query="daily", id=2)
+    seen: list[tuple[str | None, str | None]] = []
+
+    def look() -> None:
+        seen.append((sink.call("hourly"), sink.call("daily")))
+
+    def function(rows: DataFrame, batch: Batch) -> None:
+        look()
+        if batch == BATCH:
+            sink.write(ROWS, other, planned=lambda: None, events=Events.nobody)
+            look()
+
+    sink = Foreach(function, idempotent=True)
+    sink.write(ROWS, BATCH, planned=lambda: None, events=Events.nobody)
+    look()
+    assert seen == [("3/7", None), ("3/7", "3/2"), ("3/7", None), (None, None)]
+
+
+def test_a_call_of_an_earlier_term_that_ends_late_hides_none_of_this_one() -> None:
+    seen: list[str | None] = []
+
+    def function(rows: DataFrame, batch: Batch) -> None:
+        if batch.epoch == 4:
+            seen.append(sink.call("hourly"))
+            return
+        sink.write(ROWS, replace(BATCH, epoch=4), planned=lambda: None, events=Events.nobody)
+
+    sink = Foreach(function, idempotent=True)
+    sink.write(ROWS, BATCH, planned=lambda: None, events=Events.nobody)
+    assert seen == ["4/7"]
+    assert sink.call("hourly") is None
