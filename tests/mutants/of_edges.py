@@ -93,6 +93,22 @@ OF_EDGES: Final = (
         on(RETAKING + "test_a_run_directory_in_which_an_overtaken_leader_has_finished_is_gone_on_from", "False"),
     ),
     Mutant(
+        "a-name-is-a-note",
+        "a batch is done where `commits/N` is there, whatever is in it: nobody can take over after a loss of power",
+        (
+            Change(
+                "spark/run_directory.py",
+                "        decode_commit(directory.read_text(path), where=directory.where(path))\n",
+                "        directory.read(path)\n",
+            ),
+        ),
+        (
+            *on(RETAKING + "test_a_note_that_does_not_decode_is_none_and_its_batch_is_run_again", "v1"),
+            *on(RETAKING + "test_nobody_has_finished_a_batch_whose_note_does_not_decode", "v1"),
+            BY_USERS + "test_a_note_of_the_last_batch_that_lost_its_content",
+        ),
+    ),
+    Mutant(
         "calls-on-an-old-word",
         "a function is called on what the plan's commit said, however long ago",
         (Change("spark/sinks/foreach.py", "        batch.check()\n        call = ", "        call = "),),

@@ -155,3 +155,29 @@ def test_planned_inputs_that_are_gone_are_named_and_it_goes_on_when_they_are_bac
     (place.folder / "moved.json").rename(planned)
     assert place.run(file, spark=spark).code == 0
     assert calls.all() == [(0, [0]), (1, [1])]
+
+
+def test_a_note_of_the_last_batch_that_lost_its_content(place: Place, spark: SparkSession) -> None:
+    """Spark renames it without a sync: after a loss of power nobody could take over for ever."""
+    file = place.pipeline(COUNTS)
+    place.feed(0)
+    place.feed(2)
+    assert place.run(file, spark=spark).code == 0
+    notes = place.storage / "rows" / place.look("checkpoints", "show", "counts")["run_directory"] / "commits"
+    (notes / "1").write_bytes(b"")
+    place.feed(4)
+    told = place.run(file, spark=spark)
+    assert told.code == 0, told.err
+    assert [(row["k"], row["count"]) for row in place.rows()] == [("a", 3)]
+
+
+def test_an_older_note_that_lost_its_content_is_an_error(place: Place, spark: SparkSession) -> None:
+    file = place.pipeline(COUNTS)
+    place.feed(0)
+    place.feed(2)
+    assert place.run(file, spark=spark).code == 0
+    notes = place.storage / "rows" / place.look("checkpoints", "show", "counts")["run_directory"] / "commits"
+    (notes / "0").write_bytes(b"")
+    told = place.run(file, spark=spark)
+    assert told.code == 5
+    assert f"{notes}/0 does not decode" in told.error

@@ -56,9 +56,13 @@ def newest(scene: Scene) -> Checkpoint:
     return found
 
 
-def done(directory: Path) -> None:
+def done(directory: Path, *, note: str = "v1\n{}") -> None:
     (directory / "commits").mkdir(exist_ok=True)
-    (directory / "commits/0").write_text("v1\n{}")
+    (directory / "commits/0").write_text(note)
+
+
+TORN = ["", "\0" * 29, "v1", 'v1\n{"nextBatchWatermarkMs":']
+"""What a machine that lost its power may leave of a note that Spark has renamed into its place."""
 
 
 def test_a_batch_that_is_run_again_is_retaken_first(scene: Scene) -> None:
@@ -86,6 +90,29 @@ def test_a_batch_that_is_done_is_not_retaken(scene: Scene) -> None:
     assert newest(scene).run_directory == str(old.relative_to(scene.folder))
     scene.spark.run(1, offset='{"logOffset":1}')
     assert scene.ledger.batches == [0, 1]
+
+
+@pytest.mark.parametrize("note", TORN)
+def test_a_note_that_does_not_decode_is_none_and_its_batch_is_run_again(scene: Scene, note: str) -> None:
+    old = plan_and_die(scene)
+    done(old, note=note)
+    scene.start(StagingSink(scene.ledger))
+    assert [event.done for event in scene.events(BatchRetaken)] == [False]
+    scene.spark.run(0, offset=LOGGED)
+    assert scene.ledger.batches == [0, 0]
+
+
+@pytest.mark.parametrize("note", TORN)
+def test_nobody_has_finished_a_batch_whose_note_does_not_decode(scene: Scene, note: str) -> None:
+    old = plan_and_die(scene)
+    other = old.with_name("e00000001-zoe-0123456789ab")
+    for name in ("offsets/0", "sources/0/0", "metadata"):
+        (other / name).parent.mkdir(parents=True, exist_ok=True)
+        (other / name).write_bytes((old / name).read_bytes())
+    done(other, note=note)
+    scene.missing = ["file:/in/sp ace.json"]
+    with pytest.raises(InputsGone):
+        scene.start(StagingSink(scene.ledger))
 
 
 def test_inputs_that_are_gone_are_told_before_anything_is_retaken(scene: Scene) -> None:

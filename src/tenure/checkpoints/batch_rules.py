@@ -48,9 +48,9 @@ def take_over(
 ) -> Takeover[D] | None:
     """How to go on at a checkpoint N whose run directory is `at`; None: inputs of N are gone, and nobody finished it.
 
-    `has_commit`: whether a run directory has Spark's `commits/N`. `inputs_gone`: whether a file that is planned for N
-    is not there. `finished`: the whole run directories of the query with the very same `offsets/N`, and `commits/N`.
-    The latter two are asked only where they decide.
+    `has_commit`: whether a run directory has Spark's `commits/N`, which decodes. `inputs_gone`: whether a file that is
+    planned for N is not there. `finished`: the whole run directories of the query with the very same `offsets/N`, and
+    such a `commits/N`. The latter two are asked only where they decide.
     """
     if has_commit(at):
         # Spark writes it after the sink returned, and lets sources clean up only after that: whoever died when.

@@ -20,8 +20,8 @@ from contextlib import suppress
 
 from tenure.blobs.folders import Folders
 from tenure.blobs.place import reach
-from tenure.errors import StorageError
-from tenure.spark.seed_plan import corrupt, decode_query_id, missing
+from tenure.errors import CorruptRunDirectory, StorageError
+from tenure.spark.seed_plan import corrupt, decode_commit, decode_query_id, missing
 
 _NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES}
 
@@ -243,8 +243,15 @@ def read_query_id(run_directory: str) -> str:
 
 
 def has_commit(run_directory: str, batch: int) -> bool:
-    """Whether Spark has noted there that a batch is done."""
-    return str(batch) in RunDirectory(run_directory).list("commits")
+    """Whether Spark has noted there that a batch is done. A note that does not decode is none: Spark does not sync it,
+    so that a machine that loses its power may leave an empty file under its name."""
+    directory = RunDirectory(run_directory)
+    path = f"commits/{batch}"
+    try:
+        decode_commit(directory.read_text(path), where=directory.where(path))
+    except CorruptRunDirectory:
+        return False
+    return True
 
 
 def latest_planned(run_directory: str) -> int | None:
