@@ -183,9 +183,7 @@ def test_a_query_that_changed_is_refused_by_spark_where_it_was_allowed_and_the_o
         told = place.run(file, "--changed-query", "counts", spark=spark)
         assert told.code == 8
         assert told.error.startswith(f"query 'counts' failed: [{why}] ")
-    # Whoever leads may have run the last batch again, so the state may be another one by now.
-    assert place.run(place.pipeline(COUNTS), spark=spark).code == 12
-    again = place.run(place.pipeline(COUNTS), "--changed-query", "counts", spark=spark)
+    again = place.run(place.pipeline(COUNTS), spark=spark)
     assert again.code == 0, again.err
     rows = spark.read.json(str(place.output)).collect()
     assert max(row["count"] for row in rows if row["k"] == "a") == 3
