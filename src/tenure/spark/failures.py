@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
@@ -18,11 +18,19 @@ def told(query: str, error: BaseException, *, spark: SparkSession | None, log: s
     line = one_line(error)
     if (room := room_to_make(words_of(error))) is not None:
         return StorageError(f"query {query!r}: {line}", fix=room)
-    if isinstance(error, (Py4JError, OSError)):
+    if any(isinstance(one, (Py4JError, OSError)) for one in _chain(error)):
         ended = how_jvm_ended(spark)
         if ended is not None:
             return DriverDied(ended, fix=f"see {log}")
     return QueryFailed(f"query {query!r} failed: {line}", fix=f"see {log}")
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it came of: pyspark raises some of its own in place of what the gateway has said."""
+    one: BaseException | None = error
+    while one is not None:
+        yield one
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
 
 
 def ended_unasked(queries: Sequence[str], *, spark: SparkSession | None, log: str) -> TenureError:
