@@ -225,15 +225,19 @@ def _night(scene: Scene, end: End) -> str:
 
 
 def _await_both_idle(scene: Scene) -> None:
-    """Both run until idle; one leads, ends, and the other one after it."""
+    """Both run until idle; one leads, ends, and the other one after it. Who ends because inputs are gone runs again."""
     scene.wait(
         lambda: all(s.running and s.until_idle for s in scene.slots.values()), seconds=NEVER_S, what="two starts"
     )
-    for slot in scene.slots.values():
-        slot.stay_down = True
-        slot.next_until_idle = False
-    members = [slot.member for slot in scene.slots.values()]
-    scene.wait(lambda: not any(one.running for one in members), seconds=_IDLE_S, what="both to end by idleness")
+
+    def ended() -> bool:
+        for slot in scene.slots.values():
+            slot.stay_down = slot.running or slot.member.exit_code == 0
+            slot.next_until_idle = not slot.stay_down
+        return all(not slot.running and slot.stay_down for slot in scene.slots.values())
+
+    ended()
+    scene.wait(ended, seconds=_IDLE_S, what="both to end by idleness")
 
 
 def _restart(scene: Scene, end: End) -> str:

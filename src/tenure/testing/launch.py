@@ -275,6 +275,11 @@ def _drive(faults: Faults) -> None:
         def __init__(self, declared: Any, **named: Any) -> None:
             super().__init__(replace(declared, sink=faults.wrap_sink(declared.sink)), **named)
 
+        def start(self) -> Any:
+            """The term is the member's, and what it declares is recorded; it has not looked what there is to do."""
+            faults.at("before taking over")
+            return super().start()
+
     link = become_child(*(int(argument) for argument in sys.argv[-2:]))
 
     def stepped_cleaner(leavings: Mapping[str, Leavings], **named: Any) -> Cleaner:
