@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote
 
 from tenure.clock import Clock
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.store_url import StoreUrl
+from tenure.coordination.store_url import StoreUrl, split_url
 from tenure.errors import StoreUnavailable, UsageError
 
 
@@ -81,7 +81,7 @@ BACKENDS: Final[dict[str, Backend]] = {
 def open_store(url: str, *, clock: Clock, existing: bool = False) -> CoordinationStore:
     """The store that `url` names; a `memory://` store is a new one each time. `existing`: for readers, who must not
     make one by a typing error. Raises UsageError, StoreUnavailable (`existing`, and it is not there)."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     backend = BACKENDS.get(parts.scheme)
     if backend is None:
         known = ", ".join(backend.form for backend in BACKENDS.values())

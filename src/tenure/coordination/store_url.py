@@ -20,6 +20,21 @@ _HOST = re.compile(r"^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)$")
 _ELSEWHERE: Final = {"session_timeout": "leave it out, and say how long a session lives to `tenure run` with --ttl"}
 """Options of other systems' URLs, and where ours has them."""
 
+_URL: Final = re.compile(
+    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<netloc>[^/?#]*))?"
+    r"(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
+    re.DOTALL,
+)
+"""The expression of RFC 3986, appendix B. `urlsplit` reads one host: newer ones refuse a bracket after the first."""
+
+
+def split_url(url: str) -> SplitResult:
+    """The parts of any text, as a URL has them; what they mean is not looked at."""
+    found = _URL.fullmatch(url)
+    assert found is not None, "every text matches"
+    scheme, netloc, path, query, fragment = (part or "" for part in found.groups())
+    return SplitResult(scheme.lower(), netloc, path, query, fragment)
+
 
 class StoreUrl:
     """The parts of such a URL."""

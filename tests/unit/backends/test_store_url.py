@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from tenure.backends.etcd import EtcdStore, cluster_of
 from tenure.backends.registry import open_store
 from tenure.backends.zookeeper import ZooKeeperStore, ensemble_of
-from tenure.coordination.store_url import StoreUrl
+from tenure.coordination.store_url import StoreUrl, split_url
 from tenure.errors import UsageError
 from tenure.testing.clock import ManualClock
 
@@ -19,7 +18,7 @@ OPTIONS = {"connect_timeout", "request_timeout", "ca", "cert", "key", "tls", "sa
 
 
 def read(url: str) -> StoreUrl:
-    return StoreUrl(urlsplit(url), port=2181, options=OPTIONS)
+    return StoreUrl(split_url(url), port=2181, options=OPTIONS)
 
 
 def test_hosts_path_user_and_options_are_read() -> None:
@@ -41,6 +40,10 @@ def test_hosts_path_user_and_options_are_read() -> None:
         ("zookeeper://h:0", "has 'h:0', which is no host:port"),
         ("zookeeper://h:x", "has 'h:x', which is no host:port"),
         ("zookeeper://h h", "has 'h h', which is no host:port"),
+        ("zookeeper://h,[::1", "has '[::1', which is no host:port"),
+        ("etcd://[::1]]:7", "has '[::1]]:7', which is no host:port"),
+        ("etcd", "store URL 'etcd' has no known scheme; use one of: sqlite:///absolute/path.db,"),
+        ("sqlite://h/x", "does not name a file by its absolute path; write three slashes"),
         ("zookeeper://ann@h", "names no user and password; write user:password@"),
         ("zookeeper://h/a#b", "has a '#'; write %23 where it is meant"),
         ("zookeeper://h?tsl=true", "has option 'tsl', which zookeeper has not; use one of: acl, ca,"),
