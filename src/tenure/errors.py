@@ -208,11 +208,12 @@ class CorruptRunDirectory(Corrupt):
 
 class InputsGone(Corrupt):
     """Input files that are planned for a batch are not there any more, and nobody has the batch as done. Spark would
-    read them as nothing. Nothing was written, unless `written`: a function was called while they went."""
+    read them as nothing. Nothing was written."""
 
-    def __init__(self, what: str, *, fix: str | None = None, written: bool = False) -> None:
-        super().__init__(what, fix=fix)
-        self.written = written
+
+class BatchMayBeShort(InputsGone):
+    """They went while a function was called for the batch: its target may hold a part of it. Nothing hides this error:
+    no other failure, and no term that is over."""
 
 
 # --- handles ------------------------------------------------------------------------------------------------

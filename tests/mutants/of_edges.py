@@ -17,6 +17,7 @@ TAKEOVER = "spark/takeover.py"
 RETAKING = "tests/spark/test_retaking.py::"
 EDGES = "tests/unit/checkpoints/test_batch_edges.py::"
 BY_USERS = "tests/regressions/test_edges_of_batches.py::"
+TOLD = "tests/regressions/test_whose_failure_is_told.py::"
 
 OF_EDGES: Final = (
     Mutant(
@@ -113,6 +114,33 @@ OF_EDGES: Final = (
         "a function is called on what the plan's commit said, however long ago",
         (Change("spark/sinks/foreach.py", "        batch.check()\n        call = ", "        call = "),),
         (RETAKING + "test_the_store_is_asked_before_a_function_is_called_and_from_inside",),
+    ),
+    Mutant(
+        "tells-what-came-of-an-end",
+        "the error of a query that was stopped is told in place of the one for which it was",
+        (
+            Change(
+                "spark/failures.py",
+                "    causes = [stream for stream in streams if stream.name in failed]\n",
+                "    causes = streams\n",
+            ),
+        ),
+        (
+            "tests/unit/spark/test_failures.py::test_what_ended_before_the_others_were_stopped_is_the_reason",
+            TOLD + "test_the_query_that_failed_first",
+        ),
+    ),
+    Mutant(
+        "hides-a-short-batch",
+        "a leader that is asked to end does not say that a target may hold a short batch",
+        (
+            Change(
+                "spark/driver.py",
+                "        if (short := short_batch(streams)) is not None:\n            raise short\n",
+                "",
+            ),
+        ),
+        (TOLD + "test_a_short_batch_of_a_leader_that_is_asked_to_end",),
     ),
     Mutant(
         "sweeps-what-may-be-finished",

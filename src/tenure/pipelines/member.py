@@ -22,6 +22,7 @@ from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.errors import (
+    BatchMayBeShort,
     CleanupIncomplete,
     DriverDied,
     GuardFailed,
@@ -234,9 +235,9 @@ class Member:
             asked = Ended.STOPPED if stop.is_set() else requests.finish_as
             self._give_up(term, Ended.LOST if term.lost else asked or Ended.DIED)
             raise
-        except Exception:
-            if not term.lost:
-                self._give_up(term, Ended.FAILED)
+        except Exception as error:
+            if not term.lost or isinstance(error, BatchMayBeShort):
+                self._give_up(term, Ended.LOST if term.lost else Ended.FAILED)
                 raise
             ended = Ended.LOST  # what it needed may have gone since, as nobody needs it any more
         if ended is Ended.STOPPED and not stop.is_set() and requests.finish_as is not None:

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import NoReturn
 
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
@@ -27,12 +26,7 @@ from tenure.cleanup.sweeper import Sweeper
 from tenure.clock import Clock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
-from tenure.errors import (
-    DriverDied,
-    DriverStuck,
-    TenureError,
-    TermLost,
-)
+from tenure.errors import DriverDied, DriverStuck
 from tenure.events import Events, LocalFilesSlow
 from tenure.pipelines.lifecycle import Ended
 from tenure.pipelines.link import Pulse
@@ -40,7 +34,7 @@ from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.spark.attempts import attempts_at
 from tenure.spark.declared import Declarations
 from tenure.spark.declaring import declare
-from tenure.spark.failures import ended_unasked, how_jvm_ended, told
+from tenure.spark.failures import how_jvm_ended, short_batch, told, why_ended
 from tenure.spark.finishing import finish_batches
 from tenure.spark.input_files import InputFiles
 from tenure.spark.limits import limits_of
@@ -176,19 +170,22 @@ class SparkDriver:
             # A batch of what came at the last moment may have begun: it is idle when that is done.
             if ended is Ended.IDLE:
                 ended = finish_batches(streams, running, term, stop=stop, finish=finish, clock=self._clock)
-            failed = running.failed
+            # What ends from here on ends because it is stopped.
+            failed = [one.name for one in streams if one.failure is not None or one.name in running.failed]
         finally:
             sweeper.stop()
             self._streams = ()
             self._stop(running)
             for stream in streams:
                 stream.close()
+        if (short := short_batch(streams)) is not None:
+            raise short
         if ended is Ended.IDLE:
             sweeper.last(stop=stop)
         if ended is Ended.FAILED and any(stream.was_finished_elsewhere() for stream in streams):
             return Ended.OVERTAKEN
         if ended is Ended.FAILED:
-            self._raise_failure(streams, running, failed)
+            raise why_ended(streams, running.errors, failed, spark=self._spark, log=self._spark_log)
         return ended
 
     def clean(self, term: Term, *, stop: threading.Event) -> Ended:
@@ -301,18 +298,3 @@ class SparkDriver:
             assert self._spark is not None
             kill_jvm(self._spark)
             raise DriverStuck(f"queries did not stop in {self._stop_patience.total_seconds():g} s; the JVM was killed")
-
-    def _raise_failure(self, streams: list[FencedStream], running: RunningQueries, failed: Sequence[str]) -> NoReturn:
-        """Raise the reason why a query ended: our own error, TermLost before others. `failed`: those that had ended
-        before they were stopped."""
-        failures = [stream.failure for stream in streams if stream.failure is not None]
-        for kind in (TermLost, TenureError):
-            for failure in failures:
-                if isinstance(failure, kind):
-                    raise failure
-        for stream in streams:
-            error = running.errors.get(stream.name)
-            why = stream.failure or (None if stream.refused else error)
-            if why is not None:
-                raise told(stream.name, why, spark=self._spark, log=self._spark_log) from error
-        raise ended_unasked(failed, spark=self._spark, log=self._spark_log)

@@ -2,15 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from tenure.errors import DriverDied, QueryFailed, StorageError, TenureError
+from tenure.errors import BatchMayBeShort, DriverDied, QueryFailed, StorageError, TenureError, TermLost
 from tenure.pipelines.driver_folder import room_to_make
 from tenure.spark.queries import one_line, words_of
 from tenure.spark.session import jvm_exit_code
+
+
+class Ending(Protocol):
+    """What is asked of a stream whose query has ended."""
+
+    failure: BaseException | None
+    """What ended the query, when it was raised on our side of Spark; None: nothing was."""
+
+    @property
+    def name(self) -> str:
+        """The query's name."""
+        ...
+
+
+def short_batch(streams: Iterable[Ending]) -> BatchMayBeShort | None:
+    """What nothing may hide; None: there is no such failure."""
+    said = (stream.failure for stream in streams)
+    return next((one for one in said if isinstance(one, BatchMayBeShort)), None)
+
+
+def why_ended(
+    streams: Sequence[Ending],
+    errors: Mapping[str, BaseException],
+    failed: Collection[str],
+    *,
+    spark: SparkSession | None,
+    log: str,
+) -> TenureError:
+    """The reason why a leadership failed. `errors`: what each query ended with. `failed`: the streams that had ended
+    before the others were stopped; what those say came of that, but for a term that is over."""
+    for stream in streams:
+        if isinstance(stream.failure, TermLost):
+            return stream.failure
+    causes = [stream for stream in streams if stream.name in failed]
+    for stream in causes:
+        if isinstance(stream.failure, TenureError):
+            return stream.failure
+    for stream in causes:
+        error = errors.get(stream.name)
+        if (why := stream.failure or error) is not None:
+            ended = told(stream.name, why, spark=spark, log=log)
+            ended.__cause__ = error
+            return ended
+    return ended_unasked([stream.name for stream in causes], spark=spark, log=log)
 
 
 def told(query: str, error: BaseException, *, spark: SparkSession | None, log: str) -> TenureError:

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from tenure.errors import InputsGone, StorageError
+from tenure.errors import BatchMayBeShort, InputsGone, StorageError
 from tenure.spark.queries import one_line
 from tenure.spark.run_directory import RunDirectory
 from tenure.spark.seed_plan import entries_between, files_in_entry, log_offset, source_folders
@@ -125,4 +125,5 @@ def inputs_gone(missing: Sequence[str], *, query: str, batch: int, written: bool
     if written:
         what += "; its function was called while they went, so the target may hold a short batch"
         fix = "start again if another leader has finished it; else put them back first, and look at it in the target"
-    return InputsGone(what, fix=fix, written=written)
+        return BatchMayBeShort(what, fix=fix)
+    return InputsGone(what, fix=fix)

@@ -9,7 +9,15 @@ import pytest
 
 from tenure.coordination.election import Flag
 from tenure.coordination.term import EPOCH, LEADER, Term
-from tenure.errors import CorruptRunDirectory, DriverDied, QueryFailed, StoreUnavailable, TermLost, UsageError
+from tenure.errors import (
+    BatchMayBeShort,
+    CorruptRunDirectory,
+    DriverDied,
+    QueryFailed,
+    StoreUnavailable,
+    TermLost,
+    UsageError,
+)
 from tenure.pipelines.lifecycle import Ended
 from tenure.status.snapshot import take_snapshot
 from tenure.testing.faulty import FaultyStore, operation, writes_under
@@ -79,6 +87,17 @@ def test_an_error_after_the_term_was_lost_is_none_of_the_member(scene: Scene) ->
     driver = Scripted(late, lambda term: Ended.IDLE)
     assert scene.member(driver).run(stop=threading.Event()) is Ended.IDLE
     assert driver.epochs == [1, 2]
+
+
+def test_that_a_batch_may_be_short_is_told_also_after_the_term_was_lost(scene: Scene) -> None:
+    def late(term: Term) -> Ended:
+        term.liveness.end("the deadline passed without a renewal")
+        raise BatchMayBeShort("input files that are planned for batch 0 of query 'rows' are gone")
+
+    driver = Scripted(late)
+    with pytest.raises(BatchMayBeShort):
+        scene.member(driver).run(stop=threading.Event())
+    assert driver.epochs == [1]
 
 
 def test_a_driver_that_cannot_be_prepared_costs_no_term(scene: Scene) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pytest
@@ -9,7 +10,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkValueError
 from pyspark.sql import SparkSession
 
-from tenure.errors import DriverDied, QueryFailed, TenureError
+from tenure.errors import BatchMayBeShort, DriverDied, InputsGone, QueryFailed, StorageError, TenureError, TermLost
 from tenure.spark import failures
 
 SPARK = cast(SparkSession, object())
@@ -53,3 +54,38 @@ def test_what_came_of_nothing_else_is_the_query_s_own(monkeypatch: pytest.Monkey
     hidden.__suppress_context__ = True
     for error in (raised(), hidden, ValueError("7")):
         assert isinstance(told(monkeypatch, error, code=-9), QueryFailed)
+
+
+class Ended:
+    """A stream whose query has ended."""
+
+    def __init__(self, name: str, failure: BaseException | None = None) -> None:
+        self.name = name
+        self.failure = failure
+
+
+def why(*streams: Ended, failed: Sequence[str], errors: Mapping[str, BaseException] | None = None) -> TenureError:
+    return failures.why_ended(streams, errors or {}, failed, spark=None, log="spark.log")
+
+
+INTERRUPTED = StorageError("it cannot be known: java.lang.InterruptedException")
+
+
+def test_what_ended_before_the_others_were_stopped_is_the_reason() -> None:
+    gone, lost = InputsGone("inputs are gone"), TermLost(scope="s", epoch=3)
+    assert why(Ended("a", INTERRUPTED), Ended("b", gone), failed=["b"]) is gone
+    assert "ValueError: 7" in str(why(Ended("a", INTERRUPTED), Ended("b", ValueError("7")), failed=["b"]))
+    mine = why(Ended("a", INTERRUPTED), Ended("b"), failed=["b"], errors={"b": ValueError("7")})
+    assert "query 'b' failed: ValueError: 7" in str(mine)
+    assert "query 'b' was stopped, and not by Tenure" in str(why(Ended("a", INTERRUPTED), Ended("b"), failed=["b"]))
+    # Of several, our own words say more than Spark's.
+    assert why(Ended("a", ValueError("7")), Ended("b", gone), failed=["a", "b"]) is gone
+    # A term that is over is one, whoever heard of it, and when.
+    assert why(Ended("a", gone), Ended("b", lost), failed=["a"]) is lost
+
+
+def test_a_short_batch_is_one_whoever_ended_first() -> None:
+    short = BatchMayBeShort("inputs are gone")
+    others = [Ended("a"), Ended("b", TermLost(scope="s", epoch=3)), Ended("c", InputsGone("inputs are gone"))]
+    assert failures.short_batch(others) is None
+    assert failures.short_batch([*others, Ended("d", short)]) is short
