@@ -29,8 +29,9 @@ _URL: Final = re.compile(
 
 
 def split_url(url: str) -> SplitResult:
-    """The parts of any text, as a URL has them; what they mean is not looked at."""
-    found = _URL.fullmatch(url)
+    """The parts of any text, as a URL has them, without blanks and line ends around it, as files and secrets have them;
+    what the parts mean is not looked at."""
+    found = _URL.fullmatch(url.strip())
     assert found is not None, "every text matches"
     scheme, netloc, path, query, fragment = (part or "" for part in found.groups())
     return SplitResult(scheme.lower(), netloc, path, query, fragment)

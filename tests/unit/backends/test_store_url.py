@@ -10,6 +10,7 @@ import pytest
 from tenure.backends.etcd import EtcdStore, cluster_of
 from tenure.backends.registry import open_store
 from tenure.backends.zookeeper import ZooKeeperStore, ensemble_of
+from tenure.coordination.records import Scope
 from tenure.coordination.store_url import StoreUrl, split_url
 from tenure.errors import UsageError
 from tenure.testing.clock import ManualClock
@@ -65,6 +66,12 @@ def test_what_cannot_be_used_is_one_line(url: str, line: str, tmp_path: Path) ->
         open_store(url.replace("CERT", f"{tmp_path}/cert"), clock=ManualClock())
     assert line in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_line_end_after_a_url_names_no_other_store(tmp_path: Path) -> None:
+    assert read(" zookeeper://h/chroot\n").path == "/chroot"
+    open_store(f"sqlite://{tmp_path}/store.db\n", clock=ManualClock()).list(Scope("rows"), "")
+    assert (tmp_path / "store.db").exists()
 
 
 def test_no_message_shows_a_password() -> None:
