@@ -212,8 +212,9 @@ class InputsGone(Corrupt):
 
 
 class BatchMayBeShort(InputsGone):
-    """They went while a function was called for the batch: its target may hold a part of it. Nothing hides this error:
-    no other failure, and no term that is over."""
+    """They went while a function was called for the batch: its target may hold a part of it. It is told also where
+    another query failed or the term is over. Not where the driver itself ends or gets stuck, or the storage fails, at
+    that moment."""
 
 
 # --- handles ------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ class Ending(Protocol):
 
 
 def short_batch(streams: Iterable[Ending]) -> BatchMayBeShort | None:
-    """What nothing may hide; None: there is no such failure."""
+    """That a target may hold a short batch, whatever else there is to tell; None: nothing says so."""
     said = (stream.failure for stream in streams)
     return next((one for one in said if isinstance(one, BatchMayBeShort)), None)
 
