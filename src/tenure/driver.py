@@ -31,7 +31,7 @@ from tenure.events import Events, Subscriber
 from tenure.housekeeping import scope_cleaner, scope_sweeper
 from tenure.pipelines.child import become_child
 from tenure.pipelines.link import Begin, Link
-from tenure.pipelines.loading import fingerprint_of, load_pipeline
+from tenure.pipelines.loading import load_pipeline
 from tenure.pipelines.owned import OwnedWork
 from tenure.pipelines.serving import Pipeline, Served, Work
 from tenure.pipelines.submit import importable
@@ -49,8 +49,8 @@ def load(
     settings = Settings.from_data(begin.settings)
     submit = submit_of(settings)
     sys.path[:0] = importable(submit.python_files)
-    pipeline = load_pipeline(begin.pipeline_file)
-    file = fingerprint_of(begin.pipeline_file)
+    loaded = load_pipeline(begin.pipeline_file)
+    pipeline, file = loaded.pipeline, loaded.fingerprint
 
     def work(scope: Scope, agent: Events) -> Work:
         try:

@@ -66,6 +66,21 @@ OF_DECLARATIONS: Final = (
         ),
     ),
     Mutant(
+        "what-python-has-cached",
+        "a pipeline file is what Python has compiled of one with its size and time",
+        (
+            Change(
+                "pipelines/loading.py",
+                "        exec(code, vars(module))\n",
+                "        spec.loader.exec_module(module)\n",
+            ),
+        ),
+        (
+            ANOTHER + "test_a_file_with_the_size_and_the_time_of_the_one_before_is_the_one_that_runs",
+            "tests/unit/pipelines/test_loading.py::test_what_is_loaded_is_what_stands_in_the_file",
+        ),
+    ),
+    Mutant(
         "recorded-without-a-term",
         "whoever believes to lead records what it runs",
         (

@@ -4,12 +4,16 @@ What went wrong: a renamed stream began once more at the start of its sources, i
 state of a count, as the two look alike to Spark, and the output was neither's; so it did where the same two aggregates
 were declared, and a projection above them took the other one. All ended with exit code 0. A file that was as before,
 with a lambda or bytes in an aggregate, was taken for another one. And where Spark refused the state to a query whose
-change was allowed, the file as it was before was refused, too, though nothing else had ever run.
+change was allowed, the file as it was before was refused, too, though nothing else had ever run. A file that was put in
+the place of another one, with its size and the second of its change, was told by its fingerprint, while the code of the
+one before was run: Python had it in `__pycache__`.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,6 +118,19 @@ def test_a_projection_above_aggregates_does_not_give_the_state_of_one_to_another
     assert totals(place) == {"a": 10}
     assert place.run(place.pipeline(THE_SUM.replace('F.col("s")', '(F.col("s") + 0)')), spark=spark).code == 0
     assert totals(place) == {"a": 12}, "a projection that takes the same is no state"
+
+
+def test_a_file_with_the_size_and_the_time_of_the_one_before_is_the_one_that_runs(
+    place: Place, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)  # as it is for users
+    place.feed(10)
+    for body, code in ((THE_SUM, 0), (THE_COUNT, 12)):
+        file = place.pipeline(body)
+        os.utime(file, (1.7e9, 1.7e9))
+        told = place.run(file, spark=spark)
+        assert told.code == code, told.err
+    assert totals(place) == {"a": 10}
 
 
 @pytest.mark.parametrize("body", [LAMBDA, BYTES], ids=["lambda", "bytes"])

@@ -169,7 +169,7 @@ class Lead:
         driver = self.driver = SparkDriver(
             scope=Scope("rows"),
             member="anna",
-            pipeline=load_pipeline(str(file)),
+            pipeline=load_pipeline(str(file)).pipeline,
             pipeline_file=str(file),
             params={"names": names},
             start_spark=lambda: cast(Any, spark),

@@ -1,4 +1,9 @@
-"""Loads a pipeline file. Promise: one pipeline, or one PipelineFileError line that says what is wrong where."""
+"""Loads a pipeline file.
+
+Promise: one pipeline, or one PipelineFileError line that says what is wrong where. What runs is what the fingerprint is
+of: the file is read once, and Python's cache of compiled files, which knows a file by its size and the second in which
+it was changed, has no part in it. Not promised: the same of the modules that the file imports.
+"""
 
 from __future__ import annotations
 
@@ -7,37 +12,46 @@ import importlib.util
 import os
 import sys
 import traceback
-from types import ModuleType
+from dataclasses import dataclass
+from types import CodeType, ModuleType
 
 from tenure.errors import PipelineFileError, TenureError
 from tenure.pipelines.pipeline import Pipeline
 from tenure.wording import sentence
 
 
-def load_pipeline(path: str) -> Pipeline:
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The pipeline of a file, and what tells the text that was loaded from another one."""
+
+    pipeline: Pipeline
+    fingerprint: str
+
+
+def load_pipeline(path: str) -> Loaded:
     """The one pipeline that the file declares. Its folder is importable from it. Raises PipelineFileError."""
-    if not os.path.isfile(path):
-        raise PipelineFileError(f"pipeline file {path!r} is not there", fix="give the path of a Python file")
-    module = _execute(path)
+    source = _read(path)
+    module = _execute(path, source)
     found = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
     if not found:
         raise PipelineFileError(f"{path} declares no pipeline", fix="decorate one function with @tenure.pipeline")
     if len(found) > 1:
         names = ", ".join(sorted(one.name for one in found.values()))
         raise PipelineFileError(f"{path} declares {len(found)} pipelines ({names})", fix="keep one pipeline a file")
-    return next(iter(found.values()))
+    return Loaded(next(iter(found.values())), hashlib.sha256(source).hexdigest()[:12])
 
 
-def fingerprint_of(path: str) -> str:
-    """What tells one text of a pipeline file from another. Raises PipelineFileError."""
+def _read(path: str) -> bytes:
+    if not os.path.isfile(path):
+        raise PipelineFileError(f"pipeline file {path!r} is not there", fix="give the path of a Python file")
     try:
         with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()[:12]
+            return file.read()
     except OSError as error:
         raise PipelineFileError(f"{path} cannot be read: {error.strerror}", fix="check its rights") from error
 
 
-def _execute(path: str) -> ModuleType:
+def _execute(path: str, source: bytes) -> ModuleType:
     name = os.path.splitext(os.path.basename(path))[0].replace("-", "_")
     spec = importlib.util.spec_from_file_location(f"tenure_pipeline_{name}", path)
     if spec is None or spec.loader is None:
@@ -47,9 +61,9 @@ def _execute(path: str) -> ModuleType:
     folder = os.path.dirname(os.path.abspath(path))
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    _compile(path)
+    code = _compile(path, source)
     try:
-        spec.loader.exec_module(module)
+        exec(code, vars(module))
     except TenureError as error:
         raise PipelineFileError(f"{path}: {error}") from error
     except SyntaxError as error:  # of a file that this one imports
@@ -60,17 +74,14 @@ def _execute(path: str) -> ModuleType:
     return module
 
 
-def _compile(path: str) -> None:
+def _compile(path: str, source: bytes) -> CodeType:
     try:
-        with open(path, "rb") as file:
-            compile(file.read(), path, "exec")
+        return compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
         place = f"{path}:{error.lineno}" if error.lineno else path
         raise PipelineFileError(f"{place}: {error.msg}", fix="mend the syntax") from error
     except ValueError as error:  # a null byte, in Python 3.11.3 and before
         raise PipelineFileError(f"{path}: {error}", fix="mend the syntax") from error
-    except OSError as error:
-        raise PipelineFileError(f"{path} cannot be read: {error.strerror}", fix="check its rights") from error
 
 
 def where(error: BaseException, path: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,20 +27,33 @@ def _own_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_one_pipeline_is_found(tmp_path: Path) -> None:
-    assert load_pipeline(write(tmp_path, ONE)).name == "one"
+    assert load_pipeline(write(tmp_path, ONE)).pipeline.name == "one"
 
 
 def test_a_second_name_of_it_is_no_second_pipeline(tmp_path: Path) -> None:
-    assert load_pipeline(write(tmp_path, ONE + "again = one\n")).name == "one"
+    assert load_pipeline(write(tmp_path, ONE + "again = one\n")).pipeline.name == "one"
 
 
 def test_its_neighbours_can_be_imported(tmp_path: Path) -> None:
     write(tmp_path, "word = 'hello'\n", name="neighbour_of_mine.py")
-    assert load_pipeline(write(tmp_path, "from neighbour_of_mine import word\n" + ONE)).name == "one"
+    assert load_pipeline(write(tmp_path, "from neighbour_of_mine import word\n" + ONE)).pipeline.name == "one"
+
+
+def test_what_is_loaded_is_what_stands_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's cache knows a file by its size and the second of its change, as a copy or an image may keep them."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)  # as it is for users
+    found = []
+    for text in (ONE, ONE.replace("one", "two")):
+        path = write(tmp_path, text)
+        os.utime(path, (1.7e9, 1.7e9))
+        found.append(load_pipeline(path))
+    assert [one.pipeline.name for one in found] == ["one", "two"]
+    assert found[0].fingerprint != found[1].fingerprint
+    assert [one.name for one in tmp_path.iterdir()] == ["mine.py"], "nothing is put beside it"
 
 
 def test_a_name_with_a_dash_is_loaded(tmp_path: Path) -> None:
-    assert load_pipeline(write(tmp_path, ONE, name="my-own.py")).name == "one"
+    assert load_pipeline(write(tmp_path, ONE, name="my-own.py")).pipeline.name == "one"
 
 
 @pytest.mark.parametrize(
