@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import grpc
@@ -14,6 +15,7 @@ from tenure.backends.etcd.messages import pb, stubs
 from tenure.backends.etcd.rpc import Cluster, Rpc
 from tenure.backends.etcd.session import KeepAlive
 from tenure.errors import StoreUnavailable
+from tenure.testing.waiting import NEVER_S
 
 
 class Strict:
@@ -24,6 +26,7 @@ class Strict:
         """How many tokens."""
         self.valid = ""
         """Empty: none is."""
+        self.takes_none = False
 
     def Authenticate(self, request: Any, context: Any) -> Any:  # noqa: N802 - etcd's name
         self.given += 1
@@ -35,7 +38,7 @@ class Strict:
 
     def LeaseKeepAlive(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:  # noqa: N802 - etcd's name
         for request in requests:
-            if dict(context.invocation_metadata()).get("token") != self.valid:
+            if dict(context.invocation_metadata()).get("token") != self.valid or self.takes_none:
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token")
             yield pb.LeaseKeepAliveResponse(ID=request.ID, TTL=10)
 
@@ -68,10 +71,15 @@ def test_a_renewal_goes_on_with_a_new_token(strict: tuple[Strict, Rpc]) -> None:
     with closing(KeepAlive(rpc)) as keep_alive:
         assert keep_alive.renew(7, timeout_s=10) == 10
         services.valid = ""
-        with pytest.raises(StoreUnavailable, match="invalid auth token"):
-            keep_alive.renew(7, timeout_s=10)
         assert keep_alive.renew(7, timeout_s=10) == 10
         assert services.given == 2
+
+
+def test_a_renewal_that_no_token_helps_says_so(strict: tuple[Strict, Rpc]) -> None:
+    services, rpc = strict
+    services.takes_none = True
+    with closing(KeepAlive(rpc)) as keep_alive, pytest.raises(StoreUnavailable, match="invalid auth token"):
+        keep_alive.renew(7, timeout_s=10)
 
 
 def test_a_token_that_another_thread_has_renewed_already_stays(strict: tuple[Strict, Rpc]) -> None:
@@ -82,3 +90,78 @@ def test_a_token_that_another_thread_has_renewed_already_stays(strict: tuple[Str
     rpc.forget_token(old)
     assert rpc.metadata(rpc.endpoint()) == new
     assert services.given == 2
+
+
+# --- servers that do not answer ---------------------------------------------------------------------------------------
+
+
+class Silent(Strict):
+    """Takes every request, and answers while `awake` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.awake = threading.Event()
+
+    def Range(self, request: Any, context: Any) -> Any:  # noqa: N802 - etcd's name
+        self.awake.wait()
+        return pb.RangeResponse()
+
+    def LeaseKeepAlive(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:  # noqa: N802 - etcd's name
+        for request in requests:
+            self.awake.wait()
+            yield pb.LeaseKeepAliveResponse(ID=request.ID, TTL=10)
+
+
+@pytest.fixture
+def three() -> Iterator[tuple[list[Silent], Rpc]]:
+    """All awake."""
+    services = [Silent() for _ in range(3)]
+    with ExitStack() as stack:
+        addresses = []
+        for one in services:
+            one.awake.set()
+            server = grpc.server(ThreadPoolExecutor(8))
+            stubs.add_KVServicer_to_server(_Partly(one), server)
+            stubs.add_LeaseServicer_to_server(_Partly(one), server)
+            addresses.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+            server.start()
+            stack.callback(server.stop, None)
+            stack.callback(one.awake.set)
+        yield services, stack.enter_context(closing(Rpc(Cluster(endpoints=tuple(addresses)))))
+
+
+@pytest.mark.parametrize("asleep", [(0,), (0, 1), (0, 2)])
+def test_one_renewal_asks_the_next_server_while_others_are_silent(
+    three: tuple[list[Silent], Rpc], asleep: tuple[int, ...]
+) -> None:
+    """Servers that are cut off in turn took a third of the ttl each, and the term with them."""
+    services, rpc = three
+    with closing(KeepAlive(rpc)) as keep_alive:
+        assert keep_alive.renew(7, timeout_s=10) == 10
+        for number in asleep:
+            services[number].awake.clear()
+        assert keep_alive.renew(7, timeout_s=8) == 10
+        assert keep_alive.renew(7, timeout_s=8) == 10
+
+
+def test_a_late_answer_counts(three: tuple[list[Silent], Rpc]) -> None:
+    """All are silent when they are asked, and the first one answers after others were asked, too."""
+    services, rpc = three
+    with closing(KeepAlive(rpc)) as keep_alive, ThreadPoolExecutor(1) as pool:
+        for one in services:
+            one.awake.clear()
+        renewal = pool.submit(keep_alive.renew, 7, timeout_s=NEVER_S)
+        threading.Timer(1.0, services[0].awake.set).start()
+        assert renewal.result() == 10
+
+
+def test_a_renewal_that_nobody_answers_ends(three: tuple[list[Silent], Rpc]) -> None:
+    services, rpc = three
+    with closing(KeepAlive(rpc)) as keep_alive:
+        for one in services:
+            one.awake.clear()
+        with pytest.raises(StoreUnavailable, match="lease 7 was not renewed: no answer in time"):
+            keep_alive.renew(7, timeout_s=0.4)
+        for one in services:
+            one.awake.set()
+        assert keep_alive.renew(7, timeout_s=10) == 10

@@ -145,13 +145,7 @@ class Rpc:
         share_s = self._cluster.connect_timeout.total_seconds() / count
         why = ""
         for _ in range(count):
-            with self._lock:
-                if self._closed:
-                    raise StoreUnavailable("the store is closed")
-                at = self._at
-                endpoint = self._endpoints[at]
-                if endpoint is None:
-                    endpoint = self._endpoints[at] = Endpoint(self._cluster, self._cluster.endpoints[at])
+            endpoint = self.in_turn()[0]
             if endpoint.ready(timeout_s=share_s):
                 return endpoint
             why = endpoint.why() or why
@@ -160,6 +154,17 @@ class Rpc:
             f"etcd at {','.join(self._cluster.endpoints)} cannot be reached{why and f': {why}'}",
             fix="check the hosts, ports and certificates",
         )
+
+    def in_turn(self) -> list[Endpoint]:
+        """All endpoints, the one in use first, whether they answer or not. Raises StoreUnavailable: closed."""
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("the store is closed")
+            for at, address in enumerate(self._cluster.endpoints):
+                if self._endpoints[at] is None:
+                    self._endpoints[at] = Endpoint(self._cluster, address)
+            made = [endpoint for endpoint in self._endpoints if endpoint is not None]
+            return made[self._at :] + made[: self._at]
 
     def leave(self, endpoint: Endpoint) -> None:
         """Use the next endpoint from now on, if this one is in use."""

@@ -1,8 +1,9 @@
 """Sessions of the etcd store: a lease each, kept alive over one stream for all sessions of a client.
 
-Promise: a session lives for its ttl after its last renewal reached etcd; nothing else renews it. A stream that breaks,
-or whose server does not answer, is opened again on another endpoint by the next renewal; one whose token was refused,
-with a new token. A lease that ended never comes back: etcd does not give its number again, and we never ask for one.
+Promise: a session lives for its ttl after its last renewal reached etcd; nothing else renews it. A server that does not
+answer costs a part of one renewal: the next endpoint is asked meanwhile, and the first answer counts. A stream whose
+token was refused is opened again with a new token. A lease that ended never comes back: etcd does not give its number
+again, and we never ask for one.
 
 A keep-alive is answered by the server that leads, or led: it does not ask the others. So it counts when a majority
 agrees afterwards that the cluster is in the term in which the answer was given.
@@ -15,6 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
 from datetime import timedelta
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import grpc
@@ -22,12 +25,16 @@ import grpc
 from tenure.backends.etcd.errors import LEASE_GONE, REFUSED, code_of, is_token_over, unavailable, unknown, words_of
 from tenure.backends.etcd.messages import pb
 from tenure.backends.etcd.rpc import Endpoint, Requests, Rpc
+from tenure.clock import SystemClock
 from tenure.coordination.records import SessionId
 from tenure.errors import SessionEnded, StoreUnavailable
 
 _SHARE = 3
-"""A renewal that takes longer than this part of the ttl is tried over another endpoint: half of it to keep the lease
-alive, half of it to ask a majority."""
+"""A renewal takes at most this part of the ttl."""
+
+_ASKED = 4
+"""How many endpoints one renewal asks, one after the other, while none answers; the same ones again if they are fewer.
+Servers that are cut off in turn, and an election of etcd's between, fit into the ttl so."""
 
 
 def session_name(lease: int) -> SessionId:
@@ -40,23 +47,34 @@ class KeepAlive:
 
     def __init__(self, rpc: Rpc) -> None:
         self._rpc = rpc
+        self._now_s = SystemClock().monotonic_s  # gRPC waits by it, whatever clock a test has
         self._lock = threading.Lock()  # guards the two below
         self._stream: _Stream | None = None  # None: not open
         self._closed = False
 
     def renew(self, lease: int, *, timeout_s: float) -> int:
         """The seconds that the lease lives from now on; 0: it has ended. Raises StoreUnavailable."""
-        stream = self._open()
-        try:
-            answer = stream.ask(lease).result(timeout=timeout_s / 2)
-            term = self._rpc.term(stream.endpoint, timeout_s=timeout_s / 2)
-        except (NoAnswer, grpc.RpcError) as error:
-            self._leave(stream)
-            words = words_of(error) if isinstance(error, grpc.RpcError) else "no answer in time"
-            raise StoreUnavailable(f"lease {lease:x} was not renewed: {words}") from error
-        if answer.header.raft_term != term:
-            raise StoreUnavailable(f"lease {lease:x} was not renewed: another server of etcd leads since")
-        return int(answer.TTL)
+        end_s = self._now_s() + timeout_s
+        answers: SimpleQueue[int | StoreUnavailable] = SimpleQueue()
+        failed: StoreUnavailable | None = None
+        in_turn = self._endpoints()
+        asked = waiting = 0
+        while (left_s := end_s - self._now_s()) > 0 and (waiting or asked < _ASKED):
+            if asked < _ASKED:
+                ask = partial(self._ask, in_turn[asked % len(in_turn)], lease, end_s=end_s, anew=asked >= len(in_turn))
+                threading.Thread(target=partial(_put, answers, ask), name="tenure-etcd-ask", daemon=True).start()
+                asked += 1
+                waiting += 1
+                left_s = min(left_s, timeout_s / _ASKED)
+            try:
+                answer = answers.get(timeout=left_s)
+            except Empty:
+                continue
+            if not isinstance(answer, StoreUnavailable):
+                return answer
+            waiting -= 1
+            failed = answer
+        raise failed or _not_renewed(lease, "no answer in time")
 
     def close(self) -> None:
         """End the stream."""
@@ -66,21 +84,62 @@ class KeepAlive:
         if stream is not None:
             stream.close()
 
-    def _open(self) -> _Stream:
+    def _endpoints(self) -> list[Endpoint]:
+        """All of them: the one that was renewed over before comes first. Raises StoreUnavailable."""
+        in_turn = self._rpc.in_turn()
         with self._lock:
-            if self._stream is None or self._stream.over:
-                if self._closed:
-                    raise StoreUnavailable("the store is closed")
-                endpoint = self._rpc.endpoint()
-                self._stream = _Stream(endpoint, self._rpc)
-            return self._stream
+            if self._closed:
+                raise StoreUnavailable("the store is closed")
+            at = None if self._stream is None or self._stream.over else self._stream.endpoint
+        return sorted(in_turn, key=lambda endpoint: endpoint is not at)
 
-    def _leave(self, stream: _Stream) -> None:
+    def _ask(self, endpoint: Endpoint, lease: int, *, end_s: float, anew: bool) -> int | StoreUnavailable:
+        """Renew it over one endpoint, until a moment of the clock; `anew`: over a stream that nobody waits on."""
+        stream: _Stream | None = None
+        try:
+            stream = self._over(endpoint, anew=anew)
+            answer = stream.ask(lease).result(timeout=end_s - self._now_s())
+            term = self._rpc.term(endpoint, timeout_s=end_s - self._now_s())
+        except (NoAnswer, grpc.RpcError, StoreUnavailable, ValueError) as error:  # ValueError: the channel was closed
+            self._leave(endpoint, stream)
+            words = words_of(error) if isinstance(error, grpc.RpcError) else str(error) or "no answer in time"
+            return _not_renewed(lease, words)
+        self._keep(stream)
+        if answer.header.raft_term != term:
+            return _not_renewed(lease, "another server of etcd leads since")
+        return int(answer.TTL)
+
+    def _over(self, endpoint: Endpoint, *, anew: bool) -> _Stream:
+        with self._lock:
+            if not anew and self._stream is not None and self._stream.endpoint is endpoint and not self._stream.over:
+                return self._stream
+        return _Stream(endpoint, self._rpc)
+
+    def _keep(self, stream: _Stream) -> None:
+        """The next renewals use it. Who still waits on the one that was kept before ends that one."""
+        with self._lock:
+            before, self._stream = self._stream, stream
+            if self._closed:
+                self._stream = None
+            ended = stream if self._closed else before
+        if ended is not None and ended is not self._stream and not ended.is_waited_on:
+            ended.close()
+
+    def _leave(self, endpoint: Endpoint, stream: _Stream | None) -> None:
         with self._lock:
             if self._stream is stream:
                 self._stream = None
-        self._rpc.leave(stream.endpoint)
-        stream.close()
+        self._rpc.leave(endpoint)
+        if stream is not None:
+            stream.close()
+
+
+def _put(answers: SimpleQueue[int | StoreUnavailable], ask: Callable[[], int | StoreUnavailable]) -> None:
+    answers.put(ask())
+
+
+def _not_renewed(lease: int, words: str) -> StoreUnavailable:
+    return StoreUnavailable(f"lease {lease:x} was not renewed: {words}")
 
 
 class _Stream:
@@ -107,6 +166,12 @@ class _Stream:
                 return answer
         answer.set_exception(NoAnswer())
         return answer
+
+    @property
+    def is_waited_on(self) -> bool:
+        """Whether an answer is expected on it."""
+        with self._lock:
+            return any(self._waiting.values())
 
     def close(self) -> None:
         """End it; who waits is told."""
