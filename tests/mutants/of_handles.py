@@ -40,7 +40,9 @@ OF_HANDLES: Final = (
         "a payload in a record is taken as it is, whatever its checksum says",
         (
             Change(
-                "handles/handle.py", "        if payload is not None and found.get", "        if False and found.get"
+                "handles/handle.py",
+                """        if inline is not None and found["sha256"] != _checksum(inline):""",
+                """        if inline is not None and found["sha256"] is None:""",
             ),
         ),
         on(READING + "test_an_inline_payload_that_is_not_the_one_that_was_written_is_loud", *ALL),

@@ -45,7 +45,7 @@ def checkpoint_name(batch: int) -> str:
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     """The payload of the checkpoint's handle."""
-    return json.dumps({"format": _FORMAT, **asdict(checkpoint)}, sort_keys=True).encode()
+    return json.dumps({"format": _FORMAT, **asdict(checkpoint)}, separators=(",", ":"), sort_keys=True).encode()
 
 
 def decode_checkpoint(payload: bytes, *, query: str, name: str) -> Checkpoint:

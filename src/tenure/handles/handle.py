@@ -1,8 +1,10 @@
 """The encoding of a handle: JSON with a format version; the payload inline, or a pointer to its blob.
 
+An inline payload is for people to read: it stands in the record as the JSON value that it is, else as text, and in
+base64 only when it is neither. The record of a checkpoint in etcd reads as it is, by `etcdctl get`.
+
 Promise: what `encode_handle` wrote, `decode_handle` reads; anything else is CorruptHandle, which names the record. A
-payload is the one that was written, inline as in a blob: its checksum is that of its own bytes, however they are told.
-Not promised: that of an inline payload which an earlier version wrote, without a checksum.
+payload is the one that was written, inline as in a blob: its checksum is that of its own bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +55,7 @@ def encode_handle(*, uid: str, epoch: int, content: bytes | Blob) -> bytes:
     if isinstance(content, Blob):
         fields["blob"] = {"address": content.address, "size": content.size, "sha256": content.sha256}
     else:
-        fields |= {"inline": base64.b64encode(content).decode(), "sha256": _checksum(content)}
+        fields |= {**_readable(content), "sha256": _checksum(content)}
     return encode(fields)
 
 
@@ -60,24 +63,52 @@ def decode_handle(record: Record) -> Handle:
     """The handle in a record. Raises CorruptHandle."""
     try:
         found = decode(record, fields={"uid": str, "epoch": int})
-        inline = found.get("inline")
-        blob = found.get("blob")
-        if (inline is None) == (blob is None):
-            raise ValueError("it needs exactly one of 'inline' and 'blob'")
-        payload = None if inline is None else base64.b64decode(inline, validate=True)
-        if payload is not None and found.get("sha256", _checksum(payload)) != _checksum(payload):
-            raise ValueError(f"its payload of {len(payload)} bytes has a checksum that it does not name")
+        forms = [form for form in (*_BYTES_OF, "blob") if form in found]
+        if len(forms) != 1:
+            raise ValueError(f"it needs exactly one of {', '.join(_BYTES_OF)} and blob")
+        inline = None if forms == ["blob"] else _BYTES_OF[forms[0]](found[forms[0]])
+        if inline is not None and found["sha256"] != _checksum(inline):
+            raise ValueError(f"its payload of {len(inline)} bytes has a checksum that it does not name")
         return Handle(
             key=record.key,
             version=record.version,
             epoch=found["epoch"],
-            inline=payload,
-            blob=None if blob is None else _blob_of(blob),
+            inline=inline,
+            blob=_blob_of(found["blob"]) if inline is None else None,
         )
     except CorruptRecord as error:
         raise CorruptHandle(error.what, fix=error.fix) from error
     except (ValueError, KeyError, TypeError, binascii.Error) as error:
         raise CorruptHandle(f"handle {record.key!r} does not decode: {error}") from error
+
+
+def _readable(payload: bytes) -> dict[str, object]:
+    try:
+        value = json.loads(payload, parse_constant=_no_json)
+        if _dumped(value) == payload:
+            return {"json": value}
+    except (ValueError, RecursionError):
+        pass  # it is not JSON, or not as `_dumped` writes it
+    try:
+        return {"text": payload.decode()}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(payload).decode()}
+
+
+def _no_json(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _dumped(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+_BYTES_OF: Mapping[str, Callable[[Any], bytes]] = {
+    "json": _dumped,
+    "text": str.encode,
+    "base64": lambda text: base64.b64decode(text, validate=True),
+}
+"""The payload of each form."""
 
 
 def _blob_of(found: Mapping[str, Any]) -> Blob:

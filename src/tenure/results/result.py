@@ -47,7 +47,7 @@ class Result:
 
 def encode_result(result: Result) -> bytes:
     """The payload of the result's handle."""
-    return json.dumps({"format": _FORMAT, **asdict(result)}, sort_keys=True).encode()
+    return json.dumps({"format": _FORMAT, **asdict(result)}, separators=(",", ":"), sort_keys=True).encode()
 
 
 def decode_result(payload: bytes) -> Result:

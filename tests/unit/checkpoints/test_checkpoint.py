@@ -93,11 +93,11 @@ def test_a_checkpoint_under_a_wrong_name_or_query_is_loud(lab: Lab) -> None:
         b"{}",
         b'{"format":1}',
         b'{"format":2,"batch":1}',
-        encode_checkpoint(checkpoint(1)).replace(b'"batch": 1', b'"batch": "1"'),
-        encode_checkpoint(checkpoint(1)).replace(b'"batch": 1', b'"batch": true'),
-        encode_checkpoint(checkpoint(1)).replace(b'"batch": 1', b'"batch": 1.0'),
-        encode_checkpoint(checkpoint(1)).replace(b'"epoch": 1', b'"epoch": null'),
-        encode_checkpoint(checkpoint(1)).replace(b'"epoch": 1', b'"epoch": 1, "more": 2'),
+        encode_checkpoint(checkpoint(1)).replace(b'"batch":1', b'"batch": "1"'),
+        encode_checkpoint(checkpoint(1)).replace(b'"batch":1', b'"batch": true'),
+        encode_checkpoint(checkpoint(1)).replace(b'"batch":1', b'"batch":1.0'),
+        encode_checkpoint(checkpoint(1)).replace(b'"epoch":1', b'"epoch": null'),
+        encode_checkpoint(checkpoint(1)).replace(b'"epoch":1', b'"epoch":1, "more": 2'),
     ],
 )
 def test_a_payload_that_does_not_decode_is_loud(payload: bytes) -> None:
