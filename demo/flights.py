@@ -8,7 +8,7 @@ from tenure.sinks import Delta
 SCHEMA = "id long, time_hour timestamp, origin string, carrier string, flight long, distance long, dep_delay long"
 
 
-@tenure.pipeline
+@tenure.pipeline(name="flights")
 def flights(job: tenure.Job) -> None:
     """`input`: folder of Parquet files; `output`: folder of the two Delta tables."""
     events = job.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 4).parquet(job.params["input"])

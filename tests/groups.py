@@ -102,7 +102,7 @@ GATE: Final = (
     "tests/spark/test_rehearsal.py::test_a_rehearsal_changes_nothing",
     "tests/spark/sinks/test_delta_append.py",
     "tests/spark/sinks/test_delta_fencing.py",
-    "tests/spark/sinks/test_foreach.py",
+    "tests/spark/sinks/test_foreach_batch.py",
     "tests/crash/test_sweep.py::test_what_a_dead_leader_left_goes_while_batches_flow",
     "tests/cli/test_sweep.py",
     "tests/cli/test_results.py",

@@ -220,7 +220,8 @@ def _metrics(member: str) -> Metrics:
         from tenure.probes.metrics import Metrics
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"--http needs the Python package {error.name!r}, which is not installed", fix="pip install 'tenure[ui]'"
+            f"--http needs the Python package {error.name!r}, which is not installed",
+            fix="pip install 'tenure[metrics]'",
         ) from error
     return Metrics(member=member)
 

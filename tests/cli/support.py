@@ -35,7 +35,7 @@ from tenure.pipelines.serving import Served
 HEAD = """
 import tenure
 from pyspark.sql import functions as F
-from tenure.sinks import Delta, Foreach
+from tenure.sinks import Delta, ForeachBatch
 
 def source(job):
     rows = job.spark.readStream.schema("id long, k string").option("maxFilesPerTrigger", 1)

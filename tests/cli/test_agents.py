@@ -22,14 +22,14 @@ import ctypes
 def put(rows, batch):
     rows.write.mode("append").json(job.params["output"])
     ctypes.PyDLL(None).sleep(int(job.params["held"]))   # user code in C that never lets go of the interpreter
-job.stream("put", source(job), sink=Foreach(put, idempotent=True))
+job.stream("put", source(job), sink=ForeachBatch(put, idempotent=True))
 """
 HUNG = """
 import time
 def put(rows, batch):
     rows.write.mode("append").json(job.params["output"])
     time.sleep(600 if batch.id == 1 and batch.epoch == 1 else 0)
-job.stream("put", source(job), sink=Foreach(put, idempotent=True), limit="15s")
+job.stream("put", source(job), sink=ForeachBatch(put, idempotent=True), stall_timeout="15s")
 """
 
 

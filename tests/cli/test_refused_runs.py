@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 COUNTS = """
 def note(rows, batch):
     rows.coalesce(1).write.mode("append").json(job.params["output"])
-job.stream("counts", source(job).groupBy("k").count(), sink=Foreach(note, idempotent=False), output_mode="update")
+job.stream("counts", source(job).groupBy("k").count(), sink=ForeachBatch(note, idempotent=False), output_mode="update")
 """
 SINK = 'sink=Delta(job.params["output"])'
 
@@ -154,7 +154,7 @@ def put(rows, batch):
     if batch.id == 1:
         raise RuntimeError("cannot reach\\nthe other side")
     rows.write.mode("append").json(job.params["output"])
-job.stream("put", source(job), sink=Foreach(put, idempotent=False))
+job.stream("put", source(job), sink=ForeachBatch(put, idempotent=False))
 """
     told = place.run(place.pipeline(bad), spark=spark)
     assert told.code == 8

@@ -19,7 +19,7 @@ def put(rows, batch):
     rows.write.mode("append").json(job.params["output"])
     open(job.params["output"] + "/started", "w").close()
     time.sleep(600)
-job.stream("put", source(job), sink=Foreach(put, idempotent=True))
+job.stream("put", source(job), sink=ForeachBatch(put, idempotent=True))
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -119,7 +120,7 @@ def test_list_shows_whose_rehearsals_fail_and_who_runs_another_file(place: Place
 
 
 def test_a_switchover_waits_for_the_new_leader(pair: Place) -> None:
-    told = verb(pair, "switchover", "--to", "ben")
+    told = verb(pair, "switchover", "--candidate", "ben")
     assert (told.code, told.out) == (0, "ben leads rows, epoch 2; before: anna\n")
     told = verb(pair, "switchover")
     assert (told.code, told.out) == (0, "anna leads rows, epoch 3; before: ben\n")
@@ -129,7 +130,7 @@ def test_a_switchover_waits_for_the_new_leader(pair: Place) -> None:
 @pytest.mark.parametrize("word", ["switchover", "failover"])
 @pytest.mark.parametrize("nobody", ["anna", "carl", "zoe"])
 def test_one_that_cannot_lead_is_refused(pair: Place, word: str, nobody: str) -> None:
-    told = verb(pair, word, "--to", nobody)
+    told = verb(pair, word, "--candidate", nobody, *(["--force"] if word == "failover" else []))
     assert told.code == 2
     assert told.error == f"member '{nobody}' of scope 'rows' could not take over; ready: ['ben']"
     assert pair.look("status")["epoch"] == 1
@@ -146,16 +147,37 @@ def test_a_failover_asks_nobody(place: Place) -> None:
             assert late.code == 4
             assert late.error.startswith("no other member of scope 'rows' led within 1s; the request is taken back; ")
             assert place.look("status")["switchover"] is None
-            told = verb(place, "failover")
+            told = verb(place, "failover", "--force")
             assert (told.code, told.out) == (0, "ben leads rows, epoch 2; before: anna\n")
     assert place.look("history")[0]["why"] == "failover"
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_failover_asks_at_a_terminal(pair: Place, answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO(answer + "\n")
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", terminal)
+    told = verb(pair, "failover")
+    assert told.out.startswith("anna, epoch 1 leads rows. End this term at once? Its unfinished batch is run again")
+    assert told.code == (0 if answer == "y" else 130)
+    assert pair.look("status")["epoch"] == (2 if answer == "y" else 1)
+
+
+def test_a_failover_without_a_terminal_wants_a_word(pair: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    told = verb(pair, "failover")
+    assert (told.code, told.error) == (
+        2,
+        "failover ends a term at once, and nobody is here to be asked; add --force",
+    )
+    assert pair.look("status")["epoch"] == 1
 
 
 def test_nobody_is_elected_between_pause_and_resume(pair: Place) -> None:
     assert verb(pair, "pause").out == "rows is paused: nobody is elected until tenure resume\n"
     assert verb(pair, "pause").out == "rows was paused already\n"
     assert "anna leads, epoch 1, paused" in verb(pair, "list").out
-    late = verb(pair, "failover", "--timeout", "1s")
+    late = verb(pair, "failover", "--force", "--timeout", "1s")
     assert (late.code, late.error) == (4, "no member of scope 'rows' led within 1s; look with tenure list")
     assert pair.look("status")["leader"] is None
     assert verb(pair, "resume").out == "rows is not paused any more\n"
@@ -176,7 +198,8 @@ def test_a_restart_is_asked_of_a_live_member(pair: Place) -> None:
 @pytest.mark.parametrize("word", ["switchover", "failover"])
 def test_a_scope_without_any_leader_ever(place: Place, word: str) -> None:
     place.make_store()
-    assert verb(place, word).error == "scope 'rows' never had a leader; check --scope; start tenure run"
+    force = ["--force"] if word == "failover" else []
+    assert verb(place, word, *force).error == "scope 'rows' never had a leader; check --scope; start tenure run"
 
 
 def test_a_timeout_that_is_none(place: Place) -> None:

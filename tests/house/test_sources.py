@@ -29,8 +29,11 @@ def test_no_module_outgrows_its_reader() -> None:
 
 
 def public_functions(module: tree.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Those of a module; of an overloaded one, what is called."""
     for node in module.tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
+            continue
+        if "overload" not in map(ast.unparse, node.decorator_list):
             yield node
 
 

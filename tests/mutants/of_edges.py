@@ -112,7 +112,7 @@ OF_EDGES: Final = (
     Mutant(
         "calls-on-an-old-word",
         "a function is called on what the plan's commit said, however long ago",
-        (Change("spark/sinks/foreach.py", "        batch.check()\n        call = ", "        call = "),),
+        (Change("spark/sinks/foreach_batch.py", "        batch.check()\n        call = ", "        call = "),),
         (RETAKING + "test_the_store_is_asked_before_a_function_is_called_and_from_inside",),
     ),
     Mutant(

@@ -29,7 +29,7 @@ def note(rows, batch):
     with open(os.path.join(job.params["output"], "calls"), "a") as calls:
         calls.write(json.dumps([batch.id, ids]) + "\\n")
 """
-NOTED = NOTE + 'job.stream("copy", source(job), sink=Foreach(note, idempotent=True))'
+NOTED = NOTE + 'job.stream("copy", source(job), sink=ForeachBatch(note, idempotent=True))'
 
 
 class Calls:
@@ -90,7 +90,7 @@ def with_three_folders(place: Place, read: str, union: str) -> str:
     os.utime(folders["one"] / "a.json", (1e9, 1e9))  # the older one is read first
     lines = f'def read(folder): return {read}.option("maxFilesPerTrigger", 1).json(folder)'
     rows = f"one, two, three = (read(folder) for folder in {[str(folder) for folder in folders.values()]})"
-    return place.pipeline(NOTE, lines, rows, f'job.stream("copy", {union}, sink=Foreach(note, idempotent=True))')
+    return place.pipeline(NOTE, lines, rows, f'job.stream("copy", {union}, sink=ForeachBatch(note, idempotent=True))')
 
 
 @contextmanager

@@ -15,7 +15,7 @@ __all__ = ["place", "spark"]
 WRITE = """
 def put(rows, batch):
     rows.write.parquet(job.params["input"] + "/000000.json/below")
-job.stream("put", source(job), sink=Foreach(put, idempotent=True))
+job.stream("put", source(job), sink=ForeachBatch(put, idempotent=True))
 """
 CITE = """
 def put(rows, batch):
@@ -23,7 +23,7 @@ def put(rows, batch):
         rows.write.parquet(job.params["input"] + "/000000.json/below")
     except Exception as error:
         raise RuntimeError(f"{error}")
-job.stream("put", source(job), sink=Foreach(put, idempotent=True))
+job.stream("put", source(job), sink=ForeachBatch(put, idempotent=True))
 """
 AT_IMPORT = """
 raise RuntimeError('An error occurred while calling o7.x.\\n: a.B: no luck\\n\\tat a.B.c(D.java:7)')

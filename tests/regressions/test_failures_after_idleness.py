@@ -41,8 +41,8 @@ def second(rows, batch):
     wait_until(lambda: query("a") is None)
 def read(folder):
     return job.spark.readStream.schema("id long, k string").option("maxFilesPerTrigger", 1).json(p[folder])
-job.stream("a", read("input"), sink=Foreach(first, idempotent=True))
-job.stream("b", read("other"), sink=Foreach(second, idempotent=True))
+job.stream("a", read("input"), sink=ForeachBatch(first, idempotent=True))
+job.stream("b", read("other"), sink=ForeachBatch(second, idempotent=True))
 """
 
 

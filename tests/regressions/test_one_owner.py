@@ -128,7 +128,7 @@ def put(rows, batch):
         with contextlib.closing(sqlite3.connect({str(scene.place.store)!r})) as store:
             with contextlib.closing(sqlite3.connect({str(older)!r})) as copy:
                 store.backup(copy)
-job.stream("copy", source(job), sink=Foreach(put, idempotent=True))
+job.stream("copy", source(job), sink=ForeachBatch(put, idempotent=True))
 """
     file = scene.place.pipeline(body)
     for number in range(4):

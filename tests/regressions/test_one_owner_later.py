@@ -125,7 +125,7 @@ def put(rows, batch):
     pathlib.Path({str(mark)!r}).touch()
     pathlib.Path({str(orphan.parent)!r}).mkdir(parents=True, exist_ok=True)
     pathlib.Path({str(orphan)!r}).touch()
-job.stream("copy", source(job), sink=Foreach(put, idempotent=True))
+job.stream("copy", source(job), sink=ForeachBatch(put, idempotent=True))
 """
     file = scene.place.pipeline(body)
     assert scene.run(file=file).code == 0, "there is nothing to take"

@@ -37,7 +37,7 @@ def note(rows, batch):
     ids = sorted(row["id"] for row in rows.collect())
     with open(job.params["output"], "a") as calls:
         calls.write(json.dumps([batch.id, batch.epoch, ids]) + "\\n")
-job.stream("copy", source(job), sink=Foreach(note, idempotent=True), trigger="200 milliseconds")
+job.stream("copy", source(job), sink=ForeachBatch(note, idempotent=True), trigger="200 milliseconds")
 """
 
 

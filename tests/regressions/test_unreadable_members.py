@@ -97,7 +97,7 @@ def test_a_record_that_does_not_decode_is_named_and_the_leader_is_succeeded(
 @pytest.mark.parametrize("key", ["members/zoe", "switchover"])
 def test_a_switchover_beside_a_record_that_does_not_decode(pair: Pair, key: str) -> None:
     pair.damage(key, b"{")
-    told = pair.verb("switchover", "--to", "ben")
+    told = pair.verb("switchover", "--candidate", "ben")
     assert (told.code, told.out) == (0, "ben leads rows, epoch 2; before: anna\n"), told.err
     status = pair.verb("status", "--output", "json").json
     assert [one["key"] for one in status["unread"]] == ([key] if key == "members/zoe" else []), "a request replaced it"

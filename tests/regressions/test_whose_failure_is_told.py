@@ -28,14 +28,14 @@ def fails(rows, batch):
     begun.wait()
     raise ValueError("it is the cause")
 
-job.stream("first", source(job), sink=Foreach(waits, idempotent=True))
-job.stream("second", source(job), sink=Foreach(fails, idempotent=True))
+job.stream("first", source(job), sink=ForeachBatch(waits, idempotent=True))
+job.stream("second", source(job), sink=ForeachBatch(fails, idempotent=True))
 """
 FAILS = """
 def fails(rows, batch):
     raise ValueError("not yet")
 
-job.stream("short", source(job), sink=Foreach(fails, idempotent=True))
+job.stream("short", source(job), sink=ForeachBatch(fails, idempotent=True))
 """
 IS_STOPPED = """
 import os, signal
@@ -46,7 +46,7 @@ def waits(rows, batch):
     while not job.spark._jvm.java.lang.Thread.interrupted():
         pass  # until the query is stopped
 
-job.stream("short", source(job), sink=Foreach(waits, idempotent=True))
+job.stream("short", source(job), sink=ForeachBatch(waits, idempotent=True))
 """
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as fn
 
 import tenure
-from tenure.sinks import Batch, Delta, Foreach
+from tenure.sinks import Batch, Delta, ForeachBatch
 from tests.soak.kinds import DELAY, KINDS, TAGS, WINDOW
 from tests.soak.ledger import Call, Calls, Entry, Ledger, RefusedError
 from tests.soak.plan import Query
@@ -32,9 +32,9 @@ def soak(job: tenure.Job) -> None:
         sources = {name: _source(job, folder, query, name) for name in kind.sources}
         output = folder / "output" / query.name
         if query.sink == "delta":
-            sink: Delta | Foreach = Delta(output, key=kind.key)
+            sink: Delta | ForeachBatch = Delta(output, key=kind.key)
         else:
-            sink = Foreach(_keeper(output), idempotent=True)
+            sink = ForeachBatch(_keeper(output), idempotent=True)
         job.stream(query.name, rows_of(query.kind, sources), sink=sink, output_mode=kind.mode, trigger=TRIGGER)
 
 

@@ -32,7 +32,8 @@ import tenure
 @tenure.pipeline
 def rows(job):
     for name in job.params["names"].split():
-        job.stream(name, job.spark.rows, sink=job.spark.sink, limit="1h" if name.startswith("limited") else None)
+        stall_timeout = "1h" if name.startswith("limited") else None
+        job.stream(name, job.spark.rows, sink=job.spark.sink, stall_timeout=stall_timeout)
 """
 
 

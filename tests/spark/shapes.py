@@ -21,7 +21,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import StringType
 
 from tenure.pipelines.pipeline import Stream
-from tenure.sinks import Foreach
+from tenure.sinks import ForeachBatch
 from tenure.spark.state_shape import shape_of
 
 Mode = Literal["append", "complete", "update"]
@@ -219,7 +219,7 @@ QUERIES: Mapping[str, Callable[[DataFrame], DataFrame]] = {
 }
 
 
-def read(query: Callable[[DataFrame], DataFrame], rows: DataFrame, sink: Foreach, mode: Mode = "update") -> Any:
+def read(query: Callable[[DataFrame], DataFrame], rows: DataFrame, sink: ForeachBatch, mode: Mode = "update") -> Any:
     shape = shape_of(Stream("query", query(rows), sink, mode, None))
     return None if shape is None else [shape.fingerprint, shape.told]
 
@@ -230,7 +230,7 @@ def main(folder: str, order: str) -> None:
     source = Path(folder) / order  # another one in each process
     source.mkdir()
     rows = spark.readStream.schema(SCHEMA).json(str(source))
-    sink = Foreach(lambda rows, batch: None, idempotent=True)
+    sink = ForeachBatch(lambda rows, batch: None, idempotent=True)
     names = list(QUERIES) if order == "forward" else [*QUERIES][::-1]
     found = {name: [read(QUERIES[name], rows, sink) for _ in range(2)] for name in names}
     found["count, complete"] = [read(QUERIES["count"], rows, sink, "complete") for _ in range(2)]

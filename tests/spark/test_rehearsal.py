@@ -20,7 +20,7 @@ from tenure.coordination.election import Election
 from tenure.coordination.session import SessionKeeper
 from tenure.events import BatchCommitted, Events, RehearsalFailed, StandbyWarm
 from tenure.retry import fixed_delay
-from tenure.sinks import Foreach
+from tenure.sinks import ForeachBatch
 from tenure.spark import rehearsal as rehearsal_module
 from tenure.spark.rehearsal import ROUNDS
 from tenure.spark.seeding import seed
@@ -87,7 +87,7 @@ def test_a_function_is_not_called(scene: Scene) -> None:
         calls.append(batch.id)
         rows.write.format("noop").mode("append").save()
 
-    declared = scene.declared(Foreach(function, idempotent=True))
+    declared = scene.declared(ForeachBatch(function, idempotent=True))
     scene.feed(2)
     scene.lead(declared)
     led = list(calls)

@@ -19,7 +19,7 @@ from tenure.coordination.election import Election
 from tenure.coordination.session import SessionKeeper
 from tenure.errors import BatchMayBeShort, Fenced, InputsGone, QueryFailed, TermLost
 from tenure.events import BatchCommitted, BatchRetaken, CheckpointSaved, RunDirectorySeeded, WriteRefused
-from tenure.sinks import Foreach
+from tenure.sinks import ForeachBatch
 from tenure.spark.sinks.sink import Batch, Written
 from tenure.testing.faulty import FaultyStore
 from tests.spark.made_up_spark import QUERY, SCOPE, Scene, StagesSink, StagingSink
@@ -168,7 +168,7 @@ def test_of_a_function_it_is_told_that_the_target_may_hold_a_short_batch(scene: 
     def function(rows: Any, batch: Batch) -> None:
         scene.missing = ["file:/in/sp ace.json"]
 
-    scene.start(Foreach(function, idempotent=True))
+    scene.start(ForeachBatch(function, idempotent=True))
     with pytest.raises(InputsGone, match="the target may hold a short batch") as gone:
         scene.spark.run(0, offset=LOGGED)
     assert isinstance(gone.value, BatchMayBeShort)
@@ -203,7 +203,7 @@ def test_the_store_is_asked_before_a_function_is_called_and_from_inside(scene: S
         batch.check()
         raise AssertionError("it went on")
 
-    scene.start(Foreach(function, idempotent=True))
+    scene.start(ForeachBatch(function, idempotent=True))
     with pytest.raises(TermLost):
         scene.spark.run(0)
     with pytest.raises(TermLost):
@@ -213,7 +213,7 @@ def test_the_store_is_asked_before_a_function_is_called_and_from_inside(scene: S
 
 
 def test_what_a_function_had_already_is_recorded(scene: Scene) -> None:
-    scene.start(Foreach(lambda rows, batch: Written(repeated=batch.id == 1), idempotent=True))
+    scene.start(ForeachBatch(lambda rows, batch: Written(repeated=batch.id == 1), idempotent=True))
     scene.spark.run(0)
     scene.spark.run(1)
     assert [event.repeated for event in scene.events(BatchCommitted)] == [False, True]
@@ -226,7 +226,7 @@ def test_a_target_that_refuses_the_epoch_ends_the_term_or_is_of_another_life(sce
             scene.end_session()
         raise Fenced("epoch 7 was here")
 
-    scene.start(Foreach(function, idempotent=True))
+    scene.start(ForeachBatch(function, idempotent=True))
     with pytest.raises(TermLost if over else QueryFailed) as told:
         scene.spark.run(0)
     assert over or "epoch 7 was here), and the store says that this term stands" in str(told.value)

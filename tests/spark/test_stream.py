@@ -25,7 +25,7 @@ from tenure.events import (
     RunDirectorySeeded,
     WriteRefused,
 )
-from tenure.sinks import Foreach
+from tenure.sinks import ForeachBatch
 from tenure.spark.bringing import Mirrored
 from tenure.spark.limits import call_of
 from tenure.spark.run_directory import RunDirectory
@@ -120,7 +120,7 @@ def test_the_judge_sees_a_sink_that_does_not_wait(scene: Scene) -> None:
 
 def test_foreach_calls_nobody_before_the_plan(scene: Scene) -> None:
     seen: list[int | None] = []
-    scene.start(Foreach(lambda rows, batch: seen.append(scene.newest()), idempotent=True))
+    scene.start(ForeachBatch(lambda rows, batch: seen.append(scene.newest()), idempotent=True))
     for batch in range(3):
         scene.spark.run(batch)
     assert seen == [0, 1, 2]
@@ -213,7 +213,7 @@ def test_what_spark_is_told_of_a_trigger(text: str | None, asked: list[dict[str,
 
 
 def test_the_jvm_is_asked_only_for_marks_that_are_wanted(scene: Scene) -> None:
-    sink = Foreach(lambda rows, batch: seen.extend(marks(call_of(QUERY))), idempotent=True, timeout="5s")
+    sink = ForeachBatch(lambda rows, batch: seen.extend(marks(call_of(QUERY))), idempotent=True, timeout="5s")
     seen: list[tuple[str, str | None]] = []
     status = PropertyMock(return_value={"isTriggerActive": False})
 

@@ -30,7 +30,10 @@ from tenure.status.snapshot import Snapshot, take_snapshot
 
 _CLOCK = SystemClock()
 
-ToOption = Annotated[str | None, typer.Option("--to", help="The member that shall lead; the best one when left out.")]
+CandidateOption = Annotated[
+    str | None, typer.Option("--candidate", metavar="MEMBER", help="The member to lead; the best one when left out.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Do not ask. Needed where no terminal is there to ask at.")]
 TimeoutOption = Annotated[str, typer.Option("--timeout", help="How long to wait for the new leader: 60s, 5m.")]
 
 
@@ -46,13 +49,16 @@ def list_members(store: StoreOption = None, scope: ScopeOption = None, output: O
 
 
 def switchover(
-    to: ToOption = None, timeout: TimeoutOption = "60s", store: StoreOption = None, scope: ScopeOption = None
+    candidate: CandidateOption = None,
+    timeout: TimeoutOption = "60s",
+    store: StoreOption = None,
+    scope: ScopeOption = None,
 ) -> None:
     """Hand the leadership over: the leader finishes its batch, resigns, and the other one takes over."""
     limit = _duration(timeout)
     with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
         orders = Orders(opened, name, clock=_CLOCK)
-        requested = orders.switchover(to=to)
+        requested = orders.switchover(to=candidate)
         try:
             found = _wait_for_successor(opened, name, requested, limit=limit)
         except BaseException:
@@ -69,12 +75,18 @@ def switchover(
 
 
 def failover(
-    to: ToOption = None, timeout: TimeoutOption = "60s", store: StoreOption = None, scope: ScopeOption = None
+    candidate: CandidateOption = None,
+    force: ForceOption = False,
+    timeout: TimeoutOption = "60s",
+    store: StoreOption = None,
+    scope: ScopeOption = None,
 ) -> None:
     """Take the leadership away at once, waiting for no batch; for a leader that does not do what it should."""
     limit = _duration(timeout)
     with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
-        requested = Orders(opened, name, clock=_CLOCK).failover(to=to)
+        if not force:
+            _confirm_failover(observe(opened, name), name)
+        requested = Orders(opened, name, clock=_CLOCK).failover(to=candidate)
         found = _wait_for_successor(opened, name, requested, limit=limit)
         if found is None:
             raise StoreUnavailable(f"no member of scope {name!r} led within {timeout}", fix="look with tenure list")
@@ -175,6 +187,13 @@ def _wait_for_successor(
         revision = max(revision, found.revision)
         timeout = timedelta(seconds=min(left_s, 1.0))
         wait_for_change(store, scope, after=revision, timeout=timeout, clock=_CLOCK)
+
+
+def _confirm_failover(found: View, scope: Scope) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError("failover ends a term at once, and nobody is here to be asked", fix="add --force")
+    leader = f"{found.leader}, epoch {found.epoch}" if found.leader else "nobody"
+    typer.confirm(f"{leader} leads {scope}. End this term at once? Its unfinished batch is run again", abort=True)
 
 
 def _say_leader(found: View, scope: Scope, requested: Requested) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from tenure.coordination.records import Scope
 from tenure.durations import parse_duration
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tenure.spark.sinks.sink import OutputMode, Sink
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
-_SHORTEST_LIMIT = timedelta(seconds=15)  # Spark tells the progress of an idle query every 10 s
+_SHORTEST_STALL = timedelta(seconds=15)  # Spark tells the progress of an idle query every 10 s
 _LATE_PLANS = ("continuous", "real")
 _MODES = ("append", "complete", "update")
 
@@ -59,7 +59,7 @@ class Stream:
     output_mode: OutputMode
     trigger: str | None
     """An interval such as `1 second`, `available now`, or None: the next batch as soon as the last is done."""
-    limit: timedelta | None = None
+    stall_timeout: timedelta | None = None
     """For how long it may work without progress before its driver is taken for hung; None: for ever."""
 
 
@@ -84,12 +84,12 @@ class Job:
         sink: Sink,
         output_mode: OutputMode = "append",
         trigger: str | None = None,
-        limit: str | timedelta | None = None,
+        stall_timeout: str | timedelta | None = None,
     ) -> None:
         """Declare a query: `rows` (a streaming DataFrame) into `sink`. Its name is its identity in the store:
-        a renamed query starts from nothing, and only where an operator allows that. `limit` (`10m`): a batch that works
-        for longer without an end is taken for hung, and the driver is killed and replaced; a query that waits for data
-        is not. Raises UsageError."""
+        a renamed query starts from nothing, and only where an operator allows that. `stall_timeout` (`10m`): a batch
+        that works for longer without an end is taken for hung, and the driver is killed and replaced; a query that
+        waits for data is not. Raises UsageError."""
         if not _NAME.match(name):
             raise UsageError(f"stream name {name!r} is not a name", fix="use letters, digits, '_' and '-'")
         if name in self._streams:
@@ -107,20 +107,20 @@ class Job:
                 fix="use an interval such as '1 second', or 'available now'",
             )
         sink.check(output_mode=output_mode)
-        self._streams[name] = Stream(name, rows, sink, output_mode, trigger, _limit(limit, stream=name))
+        self._streams[name] = Stream(name, rows, sink, output_mode, trigger, _stall_timeout(stall_timeout, stream=name))
 
 
-def _limit(given: str | timedelta | None, *, stream: str) -> timedelta | None:
+def _stall_timeout(given: str | timedelta | None, *, stream: str) -> timedelta | None:
     try:
-        limit = None if given is None else parse_duration(given)
+        found = None if given is None else parse_duration(given)
     except ValueError as error:
-        raise UsageError(f"limit {given!r} of stream {stream!r} is not a duration", fix=str(error)) from error
-    if limit is not None and limit < _SHORTEST_LIMIT:
+        raise UsageError(f"stall_timeout {given!r} of stream {stream!r} is not a duration", fix=str(error)) from error
+    if found is not None and found < _SHORTEST_STALL:
         raise UsageError(
-            f"limit {given!r} of stream {stream!r} is too short to tell a slow batch from a hung one",
-            fix=f"give {_SHORTEST_LIMIT.total_seconds():g}s or more",
+            f"stall_timeout {given!r} of stream {stream!r} is too short to tell a slow batch from a hung one",
+            fix=f"give {_SHORTEST_STALL.total_seconds():g}s or more",
         )
-    return limit
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,24 @@ class Pipeline:
     declare: Callable[[Job], None]
 
 
-def pipeline(declare: Callable[[Job], None]) -> Pipeline:
-    """Make a function the pipeline of its file; its name is the pipeline's, and the scope's unless set."""
-    return Pipeline(name=Scope(declare.__name__), declare=declare)
+@overload
+def pipeline(declare: Callable[[Job], None], /) -> Pipeline: ...
+
+
+@overload
+def pipeline(*, name: str) -> Callable[[Callable[[Job], None]], Pipeline]: ...
+
+
+def pipeline(
+    declare: Callable[[Job], None] | None = None, /, *, name: str | None = None
+) -> Pipeline | Callable[[Callable[[Job], None]], Pipeline]:
+    """Make a function the pipeline of its file: `@tenure.pipeline(name="flights")`, or `@tenure.pipeline` for the
+    function's own name. The pipeline's name is the scope's unless `--scope` is set. Raises UsageError."""
+    if declare is not None:
+        if not callable(declare):
+            raise UsageError(f"{declare!r} is not a function", fix='write @tenure.pipeline(name="...")')
+        return Pipeline(name=Scope(declare.__name__), declare=declare)
+    if not isinstance(name, str):
+        raise UsageError(f"pipeline name {name!r} is not a string", fix='write @tenure.pipeline(name="...")')
+    checked = Scope(name)
+    return lambda declare: Pipeline(name=checked, declare=declare)

@@ -17,8 +17,8 @@ def limits_of(streams: Sequence[Stream]) -> Mapping[str, float]:
     """The limits that streams declare: of a query, and of one call of its function."""
     limits = {}
     for stream in streams:
-        if stream.limit is not None:
-            limits[stream.name] = stream.limit.total_seconds()
+        if stream.stall_timeout is not None:
+            limits[stream.name] = stream.stall_timeout.total_seconds()
         if isinstance(stream.sink, Calls) and stream.sink.timeout is not None:
             limits[call_of(stream.name)] = stream.sink.timeout.total_seconds()
     return limits

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import LongType, StructField, StructType
 
 import tenure
-from tenure.sinks import Batch, Delta, Foreach
+from tenure.sinks import Batch, Delta, ForeachBatch
 
 TRIGGER = "300 milliseconds"
 EVENTS = "id long, at timestamp, key long"
@@ -71,7 +71,7 @@ def kinds(job: tenure.Job) -> None:
 
     for name in wanted:
         if name == "files":
-            job.stream(name, streams[name], sink=Foreach(overwrite, idempotent=True), trigger=TRIGGER)
+            job.stream(name, streams[name], sink=ForeachBatch(overwrite, idempotent=True), trigger=TRIGGER)
         elif name == "counts":
             sink = Delta(f"{output}/{name}", key=["key"])
             job.stream(name, streams[name], sink=sink, output_mode="update", trigger=TRIGGER)

@@ -111,3 +111,22 @@ def test_the_function_names_the_pipeline() -> None:
         declare(job)
 
     assert hourly.name == "hourly"
+
+
+def test_a_name_of_its_own() -> None:
+    @pipeline(name="flights-by-hour")
+    def declared(job: Job) -> None:
+        declare(job)
+
+    assert declared.name == "flights-by-hour"
+
+
+@pytest.mark.parametrize("name", ["a b", "", None, 7])
+def test_a_name_that_is_none(name: Any) -> None:
+    with pytest.raises(UsageError, match=rf"{name!r} is not"):
+        pipeline(name=name)
+
+
+def test_a_name_given_as_the_function() -> None:
+    with pytest.raises(UsageError, match=r"'hourly' is not a function; write @tenure.pipeline\(name="):
+        pipeline("hourly")  # type: ignore[call-overload]  # that it is refused is the test

@@ -1,4 +1,4 @@
-"""Foreach without Spark: the order of plan and function, and what it says of itself."""
+"""ForeachBatch without Spark: the order of plan and function, and what it says of itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from tenure.errors import TermLost
 from tenure.events import Events
-from tenure.spark.sinks.foreach import Foreach
+from tenure.spark.sinks.foreach_batch import ForeachBatch
 from tenure.spark.sinks.sink import Batch, Written
 
 BATCH = Batch(scope="flights", query="hourly", query_id="q-1", id=7, epoch=3)
@@ -19,7 +19,7 @@ ROWS = cast(DataFrame, object())
 
 def test_the_function_runs_after_the_plan_with_rows_and_batch() -> None:
     log: list[object] = []
-    sink = Foreach(lambda rows, batch: log.append((rows, batch)), idempotent=True)
+    sink = ForeachBatch(lambda rows, batch: log.append((rows, batch)), idempotent=True)
     written = sink.write(ROWS, BATCH, planned=lambda: log.append("plan"), events=Events.nobody)
     assert log == ["plan", (ROWS, BATCH)]
     assert written == Written(repeated=False)
@@ -31,7 +31,9 @@ def test_the_function_does_not_run_when_the_plan_is_refused() -> None:
 
     log: list[object] = []
     with pytest.raises(TermLost):
-        Foreach(lambda *_: log.append("ran"), idempotent=True).write(ROWS, BATCH, planned=refused, events=Events.nobody)
+        ForeachBatch(lambda *_: log.append("ran"), idempotent=True).write(
+            ROWS, BATCH, planned=refused, events=Events.nobody
+        )
     assert log == []
 
 
@@ -40,17 +42,17 @@ def test_the_function_s_own_error_reaches_the_caller() -> None:
         raise KeyError("gate")
 
     with pytest.raises(KeyError, match="gate"):
-        Foreach(failing, idempotent=False).write(ROWS, BATCH, planned=lambda: None, events=Events.nobody)
+        ForeachBatch(failing, idempotent=False).write(ROWS, BATCH, planned=lambda: None, events=Events.nobody)
 
 
 def test_what_is_delivered_is_its_author_s_word() -> None:
-    assert Foreach(lambda *_: None, idempotent=True).delivery == "exactly once (idempotent function)"
-    assert Foreach(lambda *_: None, idempotent=False).delivery == "at least once"
+    assert ForeachBatch(lambda *_: None, idempotent=True).delivery == "exactly once (idempotent function)"
+    assert ForeachBatch(lambda *_: None, idempotent=False).delivery == "at least once"
 
 
 def test_idempotent_must_be_said() -> None:
     with pytest.raises(TypeError, match="idempotent"):
-        Foreach(lambda *_: None)  # type: ignore[call-arg]  # that it is refused is the test
+        ForeachBatch(lambda *_: None)  # type: ignore[call-arg]  # that it is refused is the test
 
 
 def test_one_function_of_two_queries_has_a_call_of_each() -> None:
@@ -67,7 +69,7 @@ def test_one_function_of_two_queries_has_a_call_of_each() -> None:
             sink.write(ROWS, other, planned=lambda: None, events=Events.nobody)
             look()
 
-    sink = Foreach(function, idempotent=True)
+    sink = ForeachBatch(function, idempotent=True)
     sink.write(ROWS, BATCH, planned=lambda: None, events=Events.nobody)
     look()
     assert seen == [("3/7", None), ("3/7", "3/2"), ("3/7", None), (None, None)]
@@ -82,7 +84,7 @@ def test_a_call_of_an_earlier_term_that_ends_late_hides_none_of_this_one() -> No
             return
         sink.write(ROWS, replace(BATCH, epoch=4), planned=lambda: None, events=Events.nobody)
 
-    sink = Foreach(function, idempotent=True)
+    sink = ForeachBatch(function, idempotent=True)
     sink.write(ROWS, BATCH, planned=lambda: None, events=Events.nobody)
     assert seen == ["4/7"]
     assert sink.call("hourly") is None

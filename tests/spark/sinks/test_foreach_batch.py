@@ -1,4 +1,4 @@
-"""Foreach inside a real query: the function is called with each batch, after its plan."""
+"""ForeachBatch inside a real query: the function is called with each batch, after its plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from tenure.events import Events
-from tenure.sinks import Batch, Foreach
+from tenure.sinks import Batch, ForeachBatch
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +24,7 @@ def test_a_query_through_a_function(spark: SparkSession, tmp_path: Path) -> None
     def keep(rows: DataFrame, batch: Batch) -> None:
         log.append((batch.idempotency_key, sorted(row["id"] for row in rows.collect())))
 
-    sink = Foreach(keep, idempotent=False)
+    sink = ForeachBatch(keep, idempotent=False)
     sink.check(output_mode="append")
     run = tmp_path / "run"
 
@@ -61,7 +61,7 @@ def test_a_function_that_writes_on_executors(spark: SparkSession, tmp_path: Path
         batch.check()
         rows.foreachPartition(write)
 
-    sink = Foreach(keep, idempotent=True)
+    sink = ForeachBatch(keep, idempotent=True)
 
     def each(rows: DataFrame, number: int) -> None:
         batch = Batch("flights", "hourly", "q-1", number, 3, check_term=check)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SHORTEST_TIMEOUT = timedelta(seconds=5)  # a driver tells of its calls every second
 
 
-class Foreach:
+class ForeachBatch:
     """Call `function(rows, batch)` for each batch.
 
     `idempotent=True` is its author's word that a second call for the same `batch.idempotency_key` changes nothing:
@@ -51,7 +51,9 @@ class Foreach:
         self._function = function
         self.idempotent = idempotent
         self._timeout = _timeout(timeout)
-        self._calls: dict[str, str] = {}  # query -> the batch that its call is for; one `Foreach` may serve several
+        self._calls: dict[
+            str, str
+        ] = {}  # query -> the batch that its call is for; one `ForeachBatch` may serve several
         self._lock = threading.Lock()  # guards _calls
 
     @property
