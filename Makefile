@@ -45,7 +45,7 @@ mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each
 soak: setup ## end members at random, and compare each output with the truth: make soak ARGS="--ends 500 --seed 1", ARGS="--placed all"
 	@$(RUN) $(BIN)/python -m tests.soak $(ARGS)
 
-lint: setup ## ruff, mypy, and the layers of ARCHITECTURE.md
+lint: setup ## ruff, mypy, and the rooms of ARCHITECTURE.md
 	@$(RUN) $(BIN)/python -m tests.run lint
 
 format: setup ## rewrite the sources as `make lint` wants them

@@ -27,12 +27,10 @@ from rich.table import Table
 
 from bench.harness import RESULTS
 from tenure.backends.memory import MemoryServer, MemoryStore
-from tenure.blobs.filesystem import FileBlobs
-from tenure.blobs.folders import Entry, Folders
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.cleanup.cleaner import Cleaner
-from tenure.cleanup.sweeping import Office, orphans_of
+from tenure.cleanup.orphan_sweep import Office, orphans_of
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.encoding import encode, new_uid
@@ -42,6 +40,8 @@ from tenure.coordination.term import Term, check_term, commit_under
 from tenure.events import Events
 from tenure.handles.store import HandleStore
 from tenure.retry import no_retry
+from tenure.storage.blobs import FileBlobs
+from tenure.storage.folders import Entry, Folders
 from tenure.testing.faulty import FaultyStore, commits
 
 SCOPE, SECOND = Scope("pipeline"), Scope("to-be-cleaned")

@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from bench.handles_side import Book, name_of
-from tenure.blobs.filesystem import FileBlobs
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Key, Scope
@@ -16,6 +15,7 @@ from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
 from tenure.handles.handle import Handle
 from tenure.handles.store import HandleStore
+from tenure.storage.blobs import FileBlobs
 
 TTL = timedelta(seconds=20)
 

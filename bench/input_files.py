@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from bench.harness import RESULTS, describe_machine
-from tenure.spark.input_files import InputFiles
+from tenure.takeover.input_files import InputFiles
 
 
 def seconds(what: Callable[[], object]) -> float:

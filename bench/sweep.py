@@ -44,11 +44,11 @@ from bench.harness import RESULTS, describe_machine
 from bench.sweep_synthetic import for_workers, register
 from bench.sweep_trees import KEPT, SHAPES, make_tree, seconds
 from tenure.cleanup.orphans import Seen
+from tenure.cleanup.spark.applying import apply_plan
+from tenure.cleanup.spark.plan import Plan
+from tenure.cleanup.spark.planning import make_plan, storage_target
 from tenure.clock import SystemClock
 from tenure.spark.session import end_session, start_session
-from tenure.spark.sweep.applying import apply_plan
-from tenure.spark.sweep.plan import Plan
-from tenure.spark.sweep.planning import make_plan, storage_target
 
 SEEN = Seen(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
 PEERS = RESULTS / "peers"

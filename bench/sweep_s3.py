@@ -25,7 +25,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from bench.sweep_trees import SHAPES, kept
-from tenure.blobs.place import reach
+from tenure.storage.location import reach
 from tenure.testing.servers.seaweedfs import BUCKET, SeaweedFs, environment
 
 _AT_ONCE = 16

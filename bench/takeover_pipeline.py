@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import tenure
 from tenure.events import Events
 from tenure.sinks import Delta
-from tenure.spark.sinks.sink import Batch
+from tenure.sinks.sink import Batch
 
 
 def new_keys(spark: SparkSession, folder: str, *, clean: str = "off") -> DataFrame:

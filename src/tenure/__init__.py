@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenure.errors import Fenced, TermLost
 from tenure.pipelines.pipeline import Job, Pipeline, pipeline
-from tenure.spark.sinks.sink import Batch, Sink, Written
+from tenure.sinks.sink import Batch, Sink, Written
 
 if TYPE_CHECKING:
     from tenure.handles.handle import Handle

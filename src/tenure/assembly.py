@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from tenure.agent.child import ChildProcess, Start
+from tenure.agent.driver_process import DriverProcess
+from tenure.agent.member import Identity, Member
 from tenure.backends.registry import open_store
-from tenure.blobs.filesystem import FileBlobs
-from tenure.blobs.folders import Folders
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.encoding import new_uid
@@ -24,25 +25,24 @@ from tenure.coordination.store import CoordinationStore
 from tenure.errors import UsageError
 from tenure.events import Events, JsonLines, Subscriber
 from tenure.handles.store import MOST_INLINE, HandleStore
+from tenure.link.driver_folder import DriverFolder, temporary_folder
+from tenure.link.submit import Submit, read_submit
+from tenure.link.words import Begin
 from tenure.ownership.owner import Owner
-from tenure.pipelines.child import ChildProcess, Start
-from tenure.pipelines.driver_folder import DriverFolder, temporary_folder
-from tenure.pipelines.driver_process import DriverProcess
-from tenure.pipelines.link import Begin
-from tenure.pipelines.member import Identity, Member
-from tenure.pipelines.submit import Submit, read_submit
 from tenure.results.store import RESULTS, ResultStore
 from tenure.settings import Settings
+from tenure.storage.blobs import FileBlobs
+from tenure.storage.folders import Folders
 
 if TYPE_CHECKING:
-    from tenure.probes.metrics import Metrics
-    from tenure.probes.server import ProbeServer
+    from tenure.agent.metrics import Metrics
+    from tenure.agent.probes import ProbeServer
 
 _AGENT_PATIENCE: Final = timedelta(seconds=2)
 """How much longer the agent waits than the driver itself: a driver that kills its own JVM can say so."""
 
 DRIVER: Final = (sys.executable, "-m", "tenure.driver")
-"""The command of a driver; `tenure.pipelines.child` adds its arguments."""
+"""The command of a driver; `tenure.agent.child` adds its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def assemble(
             events=events,
         )
         if settings.http is not None and metrics is not None:
-            from tenure.probes.server import ProbeServer
+            from tenure.agent.probes import ProbeServer
 
             probes = ProbeServer(settings.http, condition=lambda: member.condition, metrics=metrics)
     except BaseException:
@@ -217,7 +217,7 @@ def assemble(
 def _metrics(member: str) -> Metrics:
     """The metrics of a member. Raises UsageError: their libraries are not installed."""
     try:
-        from tenure.probes.metrics import Metrics
+        from tenure.agent.metrics import Metrics
     except ModuleNotFoundError as error:
         raise UsageError(
             f"--http needs the Python package {error.name!r}, which is not installed",

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tenure.assembly import checkpoint_handles, checkpoint_store, storage_url
-from tenure.blobs.folders import Folders
 from tenure.checkpoints.run_name import RUNS, RunName
-from tenure.cleanup.cleaner import Cleaner, Leavings
-from tenure.cleanup.leavings import leavings_of
+from tenure.cleanable import Cleanable
+from tenure.cleanup.cleaner import Cleaner
+from tenure.cleanup.ended_pipeline import cleanables_of
+from tenure.cleanup.orphan_sweep import Office, orphans_of, seen_now
 from tenure.cleanup.orphans import Seen
 from tenure.cleanup.sweeper import Sweeper
-from tenure.cleanup.sweeping import Office, orphans_of, seen_now
 from tenure.clock import Clock
 from tenure.coordination.election import observe
 from tenure.coordination.records import Scope
@@ -23,15 +23,16 @@ from tenure.coordination.term import Term, check_term
 from tenure.errors import UsageError
 from tenure.events import Events
 from tenure.settings import Settings
-from tenure.spark.attempts import attempts_at
-from tenure.spark.sinks.sink import Attempts
+from tenure.sinks.sink import Attempts
+from tenure.storage.folders import Folders
+from tenure.takeover.attempted_batches import attempts_at
 
 
-def scope_leavings(
+def scope_cleanables(
     store: CoordinationStore, scope: Scope, *, settings: Settings, clock: Clock, events: Events = Events.nobody
-) -> Mapping[str, Leavings]:
+) -> Mapping[str, Cleanable]:
     """What the pipeline of a scope leaves, by the rows of the plan."""
-    return leavings_of(
+    return cleanables_of(
         store,
         scope,
         storage=Folders(storage_url(settings, scope)),
@@ -44,19 +45,19 @@ def scope_cleaner(
     store: CoordinationStore,
     scope: Scope,
     *,
-    more: Mapping[str, Leavings],
+    more: Mapping[str, Cleanable],
     settings: Settings,
     clock: Clock,
     events: Events,
 ) -> Cleaner:
     """What removes all that the pipeline of a scope left. `more`: the rows of the plan that need its sinks."""
-    leavings = scope_leavings(store, scope, settings=settings, clock=clock, events=events)
-    return _cleaner({**leavings, **more}, store, scope, settings=settings, clock=clock, events=events)
+    cleanables = scope_cleanables(store, scope, settings=settings, clock=clock, events=events)
+    return _cleaner({**cleanables, **more}, store, scope, settings=settings, clock=clock, events=events)
 
 
 def scope_orphans(
     store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings, clock: Clock
-) -> Mapping[str, Leavings]:
+) -> Mapping[str, Cleanable]:
     """What nobody needs in the storage of a pipeline that goes on, by the rows of the plan, once that is ours."""
     return orphans_of(
         store,
@@ -120,7 +121,7 @@ def scope_sweeper(
     scope: Scope,
     term: Term,
     *,
-    more: Mapping[str, Leavings],
+    more: Mapping[str, Cleanable],
     look_first: Callable[[], None],
     settings: Settings,
     clock: Clock,
@@ -135,7 +136,7 @@ def scope_sweeper(
 
 
 def _cleaner(
-    leavings: Mapping[str, Leavings],
+    cleanables: Mapping[str, Cleanable],
     store: CoordinationStore,
     scope: Scope,
     *,
@@ -144,7 +145,7 @@ def _cleaner(
     events: Events,
 ) -> Cleaner:
     return Cleaner(
-        leavings,
+        cleanables,
         check=lambda term: check_term(store, term, clock=clock),
         scope=scope,
         policy=settings.cleanup_policy(),

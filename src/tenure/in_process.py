@@ -15,7 +15,7 @@ from datetime import timedelta
 
 from tenure.assembly import identify, scope_store
 from tenure.clock import Clock, SystemClock
-from tenure.coordination.holding import held
+from tenure.coordination.held_term import held
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term, check_term

@@ -11,14 +11,14 @@ from typing import Any
 
 import psutil
 
+from tenure.agent.child import ChildProcess
+from tenure.agent.driver_process import DriverProcess
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
 from tenure.events import BatchCommitted, Event, Events
-from tenure.pipelines.child import ChildProcess
-from tenure.pipelines.driver_process import DriverProcess
-from tenure.pipelines.link import Begin
+from tenure.link.words import Begin
 from tenure.testing.waiting import NEVER_S, wait_until
 from tests.agents import scripted
 

@@ -18,16 +18,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tenure.agent.child import become_child
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
-from tenure.driver import end_group
+from tenure.driver.__main__ import end_group
+from tenure.driver.serving import Pipeline, Served
 from tenure.errors import PipelineFileError, QueryFailed, StoreUnavailable
 from tenure.events import BatchCommitted, CleanupEnded, Events, MirrorFailed
-from tenure.pipelines.child import become_child
-from tenure.pipelines.lifecycle import Ended
-from tenure.pipelines.link import Begin, Pulse
-from tenure.pipelines.serving import Pipeline, Served
+from tenure.link.lifecycle import Ended
+from tenure.link.words import Begin, Pulse
 
 HELD_S = 3.0
 """For how long the interpreter is held by `hold`; `seize` never lets it go."""

@@ -12,7 +12,7 @@ import pytest
 from tenure.coordination.candidates import Lag
 from tenure.errors import DriverDied, PipelineFileError, QueryFailed, StoreUnavailable, UsageError
 from tenure.events import BatchCommitted, CleanupEnded, MirrorFailed
-from tenure.pipelines.lifecycle import Ended
+from tenure.link.lifecycle import Ended
 from tenure.testing.waiting import NEVER_S, Deadline, wait_until
 from tests.agents.scene import CLOCK, Scene, all_gone, in_background
 

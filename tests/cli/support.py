@@ -28,9 +28,9 @@ from tenure.backends.sqlite import SqliteStore
 from tenure.cli.main import main
 from tenure.clock import SystemClock
 from tenure.coordination.records import Key, Scope
-from tenure.driver import load
-from tenure.pipelines.link import Link
-from tenure.pipelines.serving import Served
+from tenure.driver.__main__ import load
+from tenure.driver.serving import Served
+from tenure.link.words import Link
 
 HEAD = """
 import tenure
@@ -123,7 +123,7 @@ def tenure(*arguments: str, spark: SparkSession | None = None) -> Told:
         around.enter_context(patch("tenure.cli.main.assemble", functools.partial(assemble, start_driver=ThreadChild)))
         if spark is not None:
             around.enter_context(patch("tenure.spark.session.start_session", lambda **named: spark))
-            around.enter_context(patch("tenure.spark.driver.end_session", lambda spark, *, patience_s: None))
+            around.enter_context(patch("tenure.driver.spark_driver.end_session", lambda spark, *, patience_s: None))
         try:
             main()
         except SystemExit as end:

@@ -11,8 +11,8 @@ from tenure.backends.etcd import EtcdStore
 from tenure.backends.zookeeper import ZooKeeperStore
 from tenure.coordination.store import CoordinationStore
 from tenure.testing.proxy import TcpProxy
-from tenure.testing.rigs import EtcdRig, ZooKeeperRig
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
+from tenure.testing.store_fixtures import EtcdRig, ZooKeeperRig
 
 _MULTI = 14
 """ZooKeeper's number of a multi, in the third word of a request."""

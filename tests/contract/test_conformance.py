@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tenure.testing.conformance import StoreConformance, StoreRig
-from tenure.testing.rigs import EtcdRig, MemoryRig, SqliteRig, ZooKeeperRig
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
+from tenure.testing.store_fixtures import EtcdRig, MemoryRig, SqliteRig, ZooKeeperRig
 
 
 class TestMemory(StoreConformance):

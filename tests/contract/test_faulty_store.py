@@ -15,7 +15,7 @@ from tenure.errors import GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavai
 from tenure.testing.clock import ManualClock
 from tenure.testing.conformance import StoreConformance
 from tenure.testing.faulty import FaultyStore, commits, operation, writes_under
-from tenure.testing.rigs import MemoryRig
+from tenure.testing.store_fixtures import MemoryRig
 from tenure.testing.unfenced import UnfencedStore
 from tenure.testing.waiting import NEVER_S
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from tenure.blobs.filesystem import FileBlobs
-from tenure.blobs.folders import Entry, Folders
-from tenure.blobs.pieces import Rest
-from tenure.blobs.place import reach
-from tenure.blobs.trees import Listed, Tree
+from tenure.cleanup.spark.applying import Applied, apply_plan
+from tenure.cleanup.spark.plan import Plan
+from tenure.cleanup.spark.planning import make_plan, storage_target
+from tenure.cleanup.spark.removing import GONE, REMOVED, remover
 from tenure.clock import SystemClock
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
-from tenure.spark.sweep.applying import Applied, apply_plan
-from tenure.spark.sweep.plan import Plan
-from tenure.spark.sweep.planning import make_plan, storage_target
-from tenure.spark.sweep.removing import GONE, REMOVED, remover
+from tenure.storage.blobs import FileBlobs
+from tenure.storage.folders import Entry, Folders
+from tenure.storage.location import reach
+from tenure.storage.trees import Listed, Tree
+from tenure.storage.unlisted import Rest
 from tenure.testing.servers import Hdfs, installed
 from tests.contract.test_s3_sweeps import NEEDED, ORPHANS, SEEN
 

@@ -10,8 +10,8 @@ from hypothesis import settings
 
 from tenure.testing.agreement import agreement_machine
 from tenure.testing.conformance import contract_machine
-from tenure.testing.rigs import EtcdRig, MemoryRig, SqliteRig, ZooKeeperRig
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
+from tenure.testing.store_fixtures import EtcdRig, MemoryRig, SqliteRig, ZooKeeperRig
 from tests.properties import examples
 
 _BOUNDED = settings(max_examples=examples(60), stateful_step_count=30)

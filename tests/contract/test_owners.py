@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tenure.backends.memory import MemoryServer, MemoryStore
-from tenure.blobs.filesystem import FileBlobs
 from tenure.coordination.election import Election
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.session import SessionKeeper
@@ -19,6 +18,7 @@ from tenure.errors import OwnerMismatch
 from tenure.ownership.marks import Marks
 from tenure.ownership.owner import Owner
 from tenure.ownership.rules import InStorage, Mark
+from tenure.storage.blobs import FileBlobs
 from tenure.testing.clock import ManualClock
 from tenure.testing.servers import BUCKET
 from tests.contract.test_hdfs import hdfs  # noqa: F401 # a fixture, asked for by its name

@@ -13,15 +13,17 @@ import fsspec
 import pytest
 import s3fs
 
-from tenure.blobs import listings, objects, side_by_side
-from tenure.blobs.filesystem import FileBlobs
-from tenure.blobs.folders import Entry, Folders
-from tenure.blobs.objects import Objects
-from tenure.blobs.pieces import Rest
-from tenure.blobs.place import Place, reach
-from tenure.blobs.store import Blob
-from tenure.blobs.trees import Listed, Tree
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
+from tenure.storage import parallel_walk
+from tenure.storage import s3 as objects
+from tenure.storage import s3_listings as listings
+from tenure.storage.blob_store import Blob
+from tenure.storage.blobs import FileBlobs
+from tenure.storage.folders import Entry, Folders
+from tenure.storage.location import Place, reach
+from tenure.storage.s3 import Objects
+from tenure.storage.trees import Listed, Tree
+from tenure.storage.unlisted import Rest
 from tenure.testing.servers import BUCKET, SeaweedFs
 from tenure.testing.waiting import NEVER_S
 from tests.s3 import CUT, DENY, HANG, LOSE, MISSING, PASS, SLOW_DOWN, Gate
@@ -291,7 +293,7 @@ def test_several_pieces_are_listed_at_a_time(root: str, gate: Gate) -> None:
 @pytest.mark.parametrize("name", ["{:04d}", "{:x}", "n{}/x", "{0} é{0}"])
 def test_a_folder_of_many_objects_is_cut_into_ranges(root: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(objects, "AT_ONCE", 10)
-    monkeypatch.setattr(side_by_side, "SHARE", 20)
+    monkeypatch.setattr(parallel_walk, "SHARE", 20)
     wanted = [f"blobs/{name.format(number)}" for number in range(150)]
     put(root, *wanted)
     first = list(Tree(root).walk([Rest("blobs")], budget=30))

@@ -14,21 +14,21 @@ import pytest
 import s3fs
 from pyarrow import parquet as pq
 
-from tenure.blobs.filesystem import FileBlobs
-from tenure.blobs.objects import Objects
-from tenure.blobs.place import reach
 from tenure.checkpoints.checkpoint import checkpoint_name
 from tenure.cleanup.cleaner import Cleaner
 from tenure.cleanup.orphans import Seen
+from tenure.cleanup.spark.applying import Applied, apply_plan
+from tenure.cleanup.spark.plan import Plan
+from tenure.cleanup.spark.planning import make_plan, storage_target
+from tenure.cleanup.spark.report import summary
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.term import check_term
 from tenure.errors import StorageError
 from tenure.events import CleanupDelayed, Event, Events
 from tenure.retry import exponential_delay
-from tenure.spark.sweep.applying import Applied, apply_plan
-from tenure.spark.sweep.plan import Plan
-from tenure.spark.sweep.planning import make_plan, storage_target
-from tenure.spark.sweep.report import summary
+from tenure.storage.blobs import FileBlobs
+from tenure.storage.location import reach
+from tenure.storage.s3 import Objects
 from tenure.testing.clock import ManualClock
 from tenure.testing.servers import BUCKET
 from tests.faults.lab import SCOPE, Crash, Crasher, Lab

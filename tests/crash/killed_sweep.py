@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from tenure.cleanup.orphans import Seen
+from tenure.cleanup.spark import planning
+from tenure.cleanup.spark.applying import Applied, apply_plan
+from tenure.cleanup.spark.plan import Plan
 from tenure.clock import SystemClock
 from tenure.errors import UsageError
-from tenure.spark.sweep import planning
-from tenure.spark.sweep.applying import Applied, apply_plan
-from tenure.spark.sweep.plan import Plan
 
 UID = "0123456789ab"
 KEPT = f"runs/q/e00000002-anna-{UID}"

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from tenure.checkpoints.store import KEPT
+from tenure.testing.kill_points import Turn
 from tenure.testing.launch import TAKEOVER_STEPS
-from tenure.testing.strike import Turn
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
 from tests.stores import STORES, long_on_servers, new_store

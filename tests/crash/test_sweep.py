@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tenure.cleanup.plan import BLOBS, REHEARSALS, RUNS, STAGED
-from tenure.spark.run_directory import read_query_id
-from tenure.spark.sinks.staging import StagingPath
+from tenure.cleanable import BLOBS, REHEARSALS, RUNS, STAGED
+from tenure.sinks.delta.staging import StagingPath
+from tenure.takeover.run_directory import read_query_id
 from tenure.testing.members import MemberProcess
 from tests.crash.cluster import SCOPE, Cluster
 from tests.stores import long_on_servers, new_store

@@ -13,8 +13,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from tenure.backends.memory import MemoryServer, MemoryStore
-from tenure.blobs.filesystem import FileBlobs
-from tenure.blobs.store import Blob, BlobStore
 from tenure.coordination.election import Election
 from tenure.coordination.encoding import decode
 from tenure.coordination.records import Key, Scope
@@ -25,6 +23,8 @@ from tenure.errors import OutcomeUnknown, StoreUnavailable
 from tenure.events import Event, Events
 from tenure.handles.handle import Handle, decode_handle
 from tenure.handles.store import HandleStore
+from tenure.storage.blob_store import Blob, BlobStore
+from tenure.storage.blobs import FileBlobs
 from tenure.testing.clock import ManualClock
 from tenure.testing.faulty import Call, Fault, FaultyStore, Proceed, Script, commits
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenure.testing.conformance import StoreRig
-from tenure.testing.rigs import EtcdRig, SqliteRig, ZooKeeperRig
+from tenure.testing.store_fixtures import EtcdRig, SqliteRig, ZooKeeperRig
 from tests.faults.lab import Lab
 
 STORES = ("memory", "sqlite", "zookeeper", "etcd")

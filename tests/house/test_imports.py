@@ -1,7 +1,9 @@
-"""Who may import whom: the layers of ARCHITECTURE.md, and one client library a folder."""
+"""Who may import whom: the rooms of ARCHITECTURE.md, and one client library a folder."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,15 +12,16 @@ import pytest
 
 from tests.house import tree
 
-# Library -> the package whose modules alone may import it.
+SPARK_ROOMS = ("tenure.driver", "tenure.takeover", "tenure.sinks", "tenure.cleanup.spark", "tenure.spark")
+# Library -> the packages whose modules alone may import it.
 CLIENTS = {
-    "kazoo": "tenure.backends.zookeeper",
-    "grpc": "tenure.backends.etcd",
-    "kubernetes": "tenure.backends.kubernetes",
-    "pyspark": "tenure.spark",
-    "py4j": "tenure.spark",
-    "deltalake": "tenure.spark.sinks",
-    "psycopg": "tenure.spark.sinks",
+    "kazoo": ("tenure.backends.zookeeper",),
+    "grpc": ("tenure.backends.etcd",),
+    "kubernetes": ("tenure.backends.kubernetes",),
+    "pyspark": SPARK_ROOMS,
+    "py4j": SPARK_ROOMS,
+    "deltalake": ("tenure.sinks",),
+    "psycopg": ("tenure.sinks",),
 }
 # Types of these may be named anywhere, under TYPE_CHECKING: a pipeline is written against Spark's DataFrame.
 TYPES_ANYWHERE = {"pyspark"}
@@ -31,9 +34,16 @@ def is_in(name: str, package: str) -> bool:
     return name == package or name.startswith(package + ".")
 
 
-def test_the_layers_hold() -> None:
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
     command = Path(sys.executable).with_name("lint-imports")
-    run = subprocess.run([command, "--no-cache"], cwd=tree.ROOT, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    return subprocess.run(
+        [command, "--no-cache"], cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_rooms_hold() -> None:
+    run = lint_imports(tree.ROOT)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -42,11 +52,11 @@ def test_one_client_library_a_folder(library: str) -> None:
     wrong = [
         f"{module}:{line} imports {name}"
         for module in tree.product()
-        if not is_in(module.name, CLIENTS[library])
+        if not any(is_in(module.name, room) for room in CLIENTS[library])
         for name, line in tree.imports(module, with_types=library not in TYPES_ANYWHERE)
         if is_in(name, library)
     ]
-    assert not wrong, f"{library} belongs to {CLIENTS[library]} only"
+    assert not wrong, f"{library} belongs to {', '.join(CLIENTS[library])} only"
 
 
 def backend_of(name: str) -> str:
@@ -77,3 +87,23 @@ def test_only_the_assembly_knows_backends() -> None:
         if is_in(name, BACKENDS)
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("agent/probes.py", "from tenure.driver import stream", "The rooms of ARCHITECTURE.md"),
+        ("pipelines/pipeline.py", "from tenure.takeover import mirror", "The rooms of ARCHITECTURE.md"),
+        ("sinks/delta/schema.py", "from tenure.sinks.delta import log", "No circles within a room"),
+        ("backends/sqlite/rows.py", "from tenure.backends.sqlite import store", "No circles within a room"),
+        ("agent/member.py", "import kazoo", "One client library a folder"),
+    ],
+)
+def test_a_line_that_breaks_a_contract_is_seen(tmp_path: Path, module: str, line: str, contract: str) -> None:
+    shutil.copytree(tree.ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(tree.ROOT / "pyproject.toml", tmp_path)
+    with (tmp_path / "src" / "tenure" / module).open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    run = lint_imports(tmp_path)
+    assert run.returncode == 1
+    assert f"{contract} BROKEN" in run.stdout

@@ -24,7 +24,7 @@ class Module:
 
     @property
     def name(self) -> str:
-        """Dotted, as imported: `tenure.spark.sinks.sink`, `tests.house.tree`."""
+        """Dotted, as imported: `tenure.sinks.sink`, `tests.house.tree`."""
         parts = list(self.path.relative_to(ROOT).with_suffix("").parts)
         if parts[0] == "src":
             parts.pop(0)

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Change, Mutant, on
 
 RULES = "declarations/rules.py"
 STORE = "declarations/store.py"
-SHAPE = "spark/state_shape.py"
+SHAPE = "driver/state_shape.py"
 EXPRESSIONS = "spark/expressions.py"
 PLANS = "spark/plans.py"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
@@ -59,7 +59,7 @@ OF_DECLARATIONS: Final = (
     Mutant(
         "judged-only-before-it-leads",
         "what another member has recorded meanwhile is not looked at, and nothing is recorded",
-        (Change("spark/driver.py", "        self._declarations.record(term, job.streams)\n", ""),),
+        (Change("driver/spark_driver.py", "        self._declarations.record(term, job.streams)\n", ""),),
         (
             "tests/spark/test_driver.py::test_what_may_not_be_run_by_now_is_not_started",
             ANOTHER + "test_a_sum_does_not_go_on_with_the_state_of_a_count",
@@ -159,7 +159,7 @@ OF_DECLARATIONS: Final = (
         (Change(RULES, "if newest[name] < one.epoch}", "if one.epoch}"),),
         (
             "tests/cli/test_changed_pipelines.py::test_a_changed_query_that_is_allowed_needs_no_flag_again",
-            "tests/unit/spark/test_declared.py::test_a_change_that_planned_nothing_is_undone_without_a_flag",
+            "tests/unit/driver/test_declarations.py::test_a_change_that_planned_nothing_is_undone_without_a_flag",
             JUDGED + "test_a_change_that_has_run_is_undone_by_a_flag",
         ),
     ),

@@ -12,8 +12,8 @@ from typing import Final
 from tests.mutants.mutant import Change, Mutant, on
 
 RULES = "checkpoints/batch_rules.py"
-STREAM = "spark/stream.py"
-TAKEOVER = "spark/takeover.py"
+STREAM = "driver/stream.py"
+TAKEOVER = "takeover/query_takeover.py"
 RETAKING = "tests/spark/test_retaking.py::"
 EDGES = "tests/unit/checkpoints/test_batch_edges.py::"
 BY_USERS = "tests/regressions/test_edges_of_batches.py::"
@@ -98,7 +98,7 @@ OF_EDGES: Final = (
         "a batch is done where `commits/N` is there, whatever is in it: nobody can take over after a loss of power",
         (
             Change(
-                "spark/run_directory.py",
+                "takeover/run_directory.py",
                 "        decode_commit(directory.read_text(path), where=directory.where(path))\n",
                 "        directory.read(path)\n",
             ),
@@ -112,7 +112,7 @@ OF_EDGES: Final = (
     Mutant(
         "calls-on-an-old-word",
         "a function is called on what the plan's commit said, however long ago",
-        (Change("spark/sinks/foreach_batch.py", "        batch.check()\n        call = ", "        call = "),),
+        (Change("sinks/foreach_batch.py", "        batch.check()\n        call = ", "        call = "),),
         (RETAKING + "test_the_store_is_asked_before_a_function_is_called_and_from_inside",),
     ),
     Mutant(
@@ -120,13 +120,13 @@ OF_EDGES: Final = (
         "the error of a query that was stopped is told in place of the one for which it was",
         (
             Change(
-                "spark/failures.py",
+                "driver/failures.py",
                 "    causes = [stream for stream in streams if stream.name in failed]\n",
                 "    causes = streams\n",
             ),
         ),
         (
-            "tests/unit/spark/test_failures.py::test_what_ended_before_the_others_were_stopped_is_the_reason",
+            "tests/unit/driver/test_failures.py::test_what_ended_before_the_others_were_stopped_is_the_reason",
             TOLD + "test_the_query_that_failed_first",
         ),
     ),
@@ -135,7 +135,7 @@ OF_EDGES: Final = (
         "a leader that is asked to end does not say that a target may hold a short batch",
         (
             Change(
-                "spark/driver.py",
+                "driver/spark_driver.py",
                 "        if (short := short_batch(streams)) is not None:\n            raise short\n",
                 "",
             ),
@@ -147,7 +147,7 @@ OF_EDGES: Final = (
         "a run directory goes in which an overtaken leader may still finish the newest batch",
         (Change(RULES, "    return not is_closed and has_plan\n", "    return False\n"),),
         (
-            "tests/unit/cleanup/test_sweeping.py::"
+            "tests/unit/cleanup/test_orphan_sweep.py::"
             "test_what_an_overtaken_leader_may_still_finish_stays_until_the_batch_is_done",
             EDGES + "test_no_interleaving_makes_a_wrong_output_or_stands_still",
         ),

@@ -6,20 +6,20 @@ from typing import Final
 
 from tests.mutants.mutant import Change, Mutant, on
 
-MEMBER = "pipelines/member.py"
+MEMBER = "agent/member.py"
 QUERIES = "spark/queries.py"
 CLEANER = "cleanup/cleaner.py"
 PLAN = "cleanup/plan.py"
-FOLDERS = "blobs/folders.py"
+FOLDERS = "storage/folders.py"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
-FOLDER = "pipelines/driver_folder.py"
-DRIVERS = "tests/unit/pipelines/test_driver_folder.py::"
-ENDS = "tests/unit/pipelines/test_member_results.py::"
+FOLDER = "link/driver_folder.py"
+DRIVERS = "tests/unit/link/test_driver_folder.py::"
+ENDS = "tests/unit/agent/test_member_results.py::"
 AT_ONCE = "tests/spark/test_idle_ends.py::"
 IDLE = "tests/regressions/test_failures_after_idleness.py::"
 RESULTS = "tests/unit/results/test_store.py::"
 CLEANING = "tests/unit/cleanup/test_cleaner.py::"
-LEAVINGS = "tests/unit/cleanup/test_leavings.py::"
+LEAVINGS = "tests/unit/cleanup/test_ended_pipeline.py::"
 
 OF_ENDS: Final = (
     Mutant(
@@ -77,7 +77,7 @@ OF_ENDS: Final = (
     Mutant(
         "idle-before-it-is-noted",
         "a run ends well though Spark has not noted its last batch as done",
-        (Change("spark/finishing.py", "if all(stream.settled() for stream in streams):", "if True:"),),
+        (Change("driver/finishing.py", "if all(stream.settled() for stream in streams):", "if True:"),),
         (AT_ONCE + "test_an_idle_end_waits_until_spark_has_noted_the_last_batch_however_long_that_takes",),
     ),
     Mutant(
@@ -109,7 +109,7 @@ OF_ENDS: Final = (
             ),
             CLEANING + "test_nothing_goes_that_was_listed_after_the_term_was_over",
             *on(
-                "tests/unit/cleanup/test_sweeping.py::"
+                "tests/unit/cleanup/test_orphan_sweep.py::"
                 "test_a_leader_that_is_paused_in_its_sweep_removes_nothing_that_anybody_needs",
                 *(f"{store}-before it asks" for store in ALL),
             ),
@@ -128,15 +128,15 @@ OF_ENDS: Final = (
             Change(FOLDERS, "entry.is_dir(follow_symlinks=False)", "entry.is_dir()"),
             Change(FOLDERS, "    if os.path.islink(full) and not linked:", "    if False:"),
         ),
-        ("tests/unit/blobs/test_folders.py::test_a_link_is_removed_as_a_link",),
+        ("tests/unit/storage/test_folders.py::test_a_link_is_removed_as_a_link",),
     ),
     Mutant(
         "removes-what-is-filled",
         "a folder that was empty is removed with what somebody has put there since",
         (Change(FOLDERS, "            os.rmdir(full)\n", "            shutil.rmtree(full)\n"),),
         (
-            "tests/unit/spark/sinks/test_delta_leavings.py::test_a_folder_that_a_later_leader_fills_meanwhile_stays",
-            "tests/unit/blobs/test_folders.py::test_only_an_empty_folder_goes_by_the_other_word[local]",
+            "tests/unit/sinks/test_delta_staged_attempts.py::test_a_folder_that_a_later_leader_fills_meanwhile_stays",
+            "tests/unit/storage/test_folders.py::test_only_an_empty_folder_goes_by_the_other_word[local]",
         ),
     ),
     Mutant(
@@ -163,7 +163,7 @@ OF_ENDS: Final = (
     Mutant(
         "what-killed-drivers-leave",
         "the temporary folder of a driver that died stays",
-        (Change("pipelines/driver_process.py", "        self.child.clear()  #", "        #"),),
+        (Change("agent/driver_process.py", "        self.child.clear()  #", "        #"),),
         ("tests/agents/test_driver_process.py::test_the_temporary_folder_of_a_driver_goes_with_it",),
     ),
 )

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Change, Mutant, on
 
 HANDLES = "handles/store.py"
 ANCHOR = "handles/anchor.py"
-BLOBS = "blobs/filesystem.py"
+BLOBS = "storage/blobs.py"
 CHECKPOINTS = "checkpoints/store.py"
 SERVERS = ("zookeeper", "etcd")
 ALL = ("memory", "sqlite", *SERVERS)
@@ -16,7 +16,7 @@ DOUBT = "tests/faults/test_unknown_outcomes.py::"
 LOCKS = "tests/unit/handles/test_locks.py::"
 ORDER = "tests/faults/test_write_order.py::"
 READING = "tests/unit/handles/test_reading.py::"
-DISK = "tests/unit/blobs/test_filesystem.py::"
+DISK = "tests/unit/storage/test_blobs.py::"
 LATE = "tests/regressions/test_late_requests_after_a_removal.py::"
 LATE_ADDS = tuple(
     f"{store}-{payload}-False"
@@ -50,7 +50,7 @@ OF_HANDLES: Final = (
     Mutant(
         "addresses-lead-anywhere",
         "a blob is sought, and deleted, wherever its address leads",
-        (Change("blobs/store.py", "    return not any(part in", "    return True or not any(part in"),),
+        (Change("storage/blob_store.py", "    return not any(part in", "    return True or not any(part in"),),
         (
             *on(
                 READING + "test_an_address_that_leads_out_of_the_blobs_is_not_followed",

@@ -29,23 +29,23 @@ OF_OWNERS: Final = (
     Mutant(
         "leads-in-another-s-storage",
         "nobody looks whose the storage is after a grant",
-        (Change("pipelines/owned.py", "        self._owner.own(term)\n", ""),),
+        (Change("driver/owned_work.py", "        self._owner.own(term)\n", ""),),
         (
-            "tests/unit/pipelines/test_owned.py::test_a_storage_of_somebody_else_is_not_led_in_and_not_cleaned_up",
+            "tests/unit/driver/test_owned_work.py::test_a_storage_of_somebody_else_is_not_led_in_and_not_cleaned_up",
             LATER + "test_at_a_grant_a_storage_that_was_copied_back_is_refused",
         ),
     ),
     Mutant(
         "cleans-up-another-s-storage",
         "nobody looks whose the storage is before it is cleaned up",
-        (Change("pipelines/owned.py", "        self._owner.check()\n        return", "        return"),),
-        ("tests/unit/pipelines/test_owned.py::test_a_storage_of_somebody_else_is_not_led_in_and_not_cleaned_up",),
+        (Change("driver/owned_work.py", "        self._owner.check()\n        return", "        return"),),
+        ("tests/unit/driver/test_owned_work.py::test_a_storage_of_somebody_else_is_not_led_in_and_not_cleaned_up",),
     ),
     Mutant(
         "leads-on-beside-another-owner",
         "a leadership whose sweep finds another owner goes on",
-        (Change("pipelines/owned.py", "                    self._stop.set()\n", "                    pass\n"),),
-        ("tests/unit/pipelines/test_owned.py::test_a_leadership_whose_sweep_finds_another_owner_ends_with_that",),
+        (Change("driver/owned_work.py", "                    self._stop.set()\n", "                    pass\n"),),
+        ("tests/unit/driver/test_owned_work.py::test_a_leadership_whose_sweep_finds_another_owner_ends_with_that",),
     ),
     Mutant(
         "epoch-1-once-more",
@@ -315,7 +315,7 @@ OF_OWNERS: Final = (
     Mutant(
         "plans-of-today-for-yesterday",
         "a plan of a sweep is applied to an older copy of the storage, which may need what it removes",
-        (Change("spark/sweep/applying.py", "    if about.owner:\n", "    if False:\n"),),
+        (Change("cleanup/spark/applying.py", "    if about.owner:\n", "    if False:\n"),),
         (LATER + "test_a_plan_of_a_sweep_is_not_applied_to_a_storage_that_was_copied_back",),
     ),
 )

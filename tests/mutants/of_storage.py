@@ -8,35 +8,35 @@ from tests.mutants.mutant import Change, Mutant
 
 S3 = "tests/contract/test_s3.py::"
 S3_SWEEPS = "tests/contract/test_s3_sweeps.py::"
-JUDGING = "tests/unit/spark/sweep/test_judging.py::"
-WALKS = "tests/unit/blobs/test_key_walk.py::"
-LISTINGS = "tests/unit/blobs/test_listings.py::"
-TOGETHER = "tests/unit/blobs/test_side_by_side.py::"
-STAGED = "tests/unit/spark/sinks/test_delta_sweep.py::"
+JUDGING = "tests/unit/cleanup/spark/test_judge.py::"
+WALKS = "tests/unit/storage/test_key_walk.py::"
+LISTINGS = "tests/unit/storage/test_s3_listings.py::"
+TOGETHER = "tests/unit/storage/test_parallel_walk.py::"
+STAGED = "tests/unit/sinks/test_delta_sweep.py::"
 
 OF_STORAGE: Final = (
     Mutant(
         "listings-of-a-client",
         "what another process has written is not seen, as the client remembers that it was not there",
-        (Change("blobs/place.py", '{"use_listings_cache": False} if', "{} if"),),
+        (Change("storage/location.py", '{"use_listings_cache": False} if', "{} if"),),
         (S3 + "test_what_another_process_wrote_is_seen_though_it_was_not_there_before",),
     ),
     Mutant(
         "a-lost-answer-is-somebody-else-s-blob",
         "a put that is sent again, as its answer was lost, is taken for a blob of somebody else",
-        (Change("blobs/filesystem.py", "get(_WRITE) != write:", 'get(_WRITE) != "":'),),
+        (Change("storage/blobs.py", "get(_WRITE) != write:", 'get(_WRITE) != "":'),),
         (S3 + "test_a_write_whose_answer_is_lost_is_written_once_and_known_as_one_s_own",),
     ),
     Mutant(
         "any-blob-is-one-s-own",
         "a put that is refused is taken for one's own, whoever wrote what is there",
-        (Change("blobs/filesystem.py", "get(_WRITE) != write:", "get(_WRITE) is None:"),),
+        (Change("storage/blobs.py", "get(_WRITE) != write:", "get(_WRITE) is None:"),),
         (S3 + "test_a_blob_is_written_once_and_read_and_deleted",),
     ),
     Mutant(
         "a-server-that-is-away-is-no-error-of-the-storage",
         "what s3fs does not turn into an OSError goes through",
-        (Change("blobs/place.py", "return (OSError, BotoCoreError, *S3_RETRYABLE_ERRORS)", "return (OSError,)"),),
+        (Change("storage/location.py", "return (OSError, BotoCoreError, *S3_RETRYABLE_ERRORS)", "return (OSError,)"),),
         (S3 + "test_a_server_that_does_not_do_it_is_an_error_of_the_storage[lose-closed]",),
     ),
     Mutant(
@@ -44,7 +44,7 @@ OF_STORAGE: Final = (
         "what stands for a folder stays when the folder goes, and is listed as an orphan ever after",
         (
             Change(
-                "blobs/objects.py",
+                "storage/s3.py",
                 "        self.delete_markers([one for one in folders",
                 "        list([one for one in folders",
             ),
@@ -54,25 +54,25 @@ OF_STORAGE: Final = (
     Mutant(
         "the-last-page-only",
         "what comes after the first page of a listing is not seen",
-        (Change("blobs/objects.py", "if not more:", "if True:"),),
+        (Change("storage/s3.py", "if not more:", "if True:"),),
         (S3 + "test_more_objects_than_a_call_takes_go", S3 + "test_every_object_is_listed_once_page_by_page[10000]"),
     ),
     Mutant(
         "a-part-has-one-hidden-name",
         "two tasks that write the same part of a plan write into one file",
-        (Change("spark/sweep/plan.py", 'f"{folder}/.{os.urandom(8).hex()}-{name}"', 'f"{folder}/.{name}"'),),
-        ("tests/unit/spark/sweep/test_plans.py::test_two_tasks_may_write_the_same_part_at_a_time",),
+        (Change("cleanup/spark/plan.py", 'f"{folder}/.{os.urandom(8).hex()}-{name}"', 'f"{folder}/.{name}"'),),
+        ("tests/unit/cleanup/spark/test_plans.py::test_two_tasks_may_write_the_same_part_at_a_time",),
     ),
     Mutant(
         "busy-keys-are-given-up",
         "of a call that went well, the keys for which the server was too busy are not tried again",
-        (Change("spark/sweep/removing.py", "if code in _S3_BUSY]", "if code in ()]"),),
+        (Change("cleanup/spark/removing.py", "if code in _S3_BUSY]", "if code in ()]"),),
         (S3_SWEEPS + "test_of_many_keys_those_that_the_server_is_too_busy_for_are_tried_again",),
     ),
     Mutant(
         "a-plan-takes-what-is-named",
         "a blob that a record names goes with the others in its folder",
-        (Change("spark/sweep/judging.py", "pc.and_(pc.invert(named), ruling)", "ruling"),),
+        (Change("cleanup/spark/judge.py", "pc.and_(pc.invert(named), ruling)", "ruling"),),
         (JUDGING + "test_files_go_as_each_would_by_itself",),
     ),
     Mutant(
@@ -87,13 +87,13 @@ OF_STORAGE: Final = (
     Mutant(
         "a-plan-takes-what-the-log-names",
         "what is staged beside a table goes by a plan, also what the table has",
-        (Change("spark/sinks/delta_sweep.py", "if path.attempt not in committed", "if True"),),
+        (Change("sinks/delta/sweep.py", "if path.attempt not in committed", "if True"),),
         (STAGED + "test_what_is_staged_is_planned_and_removed_and_the_table_keeps_its_rows",),
     ),
     Mutant(
         "a-plan-takes-what-is-staged-now",
         "attempts of the term itself go by a plan",
-        (Change("spark/sinks/delta_sweep.py", "path.epoch < self.epoch and", "path.epoch <= self.epoch and"),),
+        (Change("sinks/delta/sweep.py", "path.epoch < self.epoch and", "path.epoch <= self.epoch and"),),
         (STAGED + "test_it_takes_what_the_leader_would[0]",),
     ),
     Mutant(
@@ -101,7 +101,7 @@ OF_STORAGE: Final = (
         "a plan of a table that somebody wrote removes the table's own data",
         (
             Change(
-                "spark/sweep/applying.py",
+                "cleanup/spark/applying.py",
                 "return path is not None and path.scope == about.scope and path.epoch < about.epoch",
                 "return True",
             ),
@@ -111,37 +111,37 @@ OF_STORAGE: Final = (
     Mutant(
         "last-key-of-a-range",
         "the key that a range of keys ends with is in none",
-        (Change("blobs/key_ranges.py", "page[: number + 1], True", "page[:number], True"),),
+        (Change("storage/key_ranges.py", "page[: number + 1], True", "page[:number], True"),),
         (WALKS + "test_each_key_comes_once", WALKS + "test_what_follows_folders_with_next_to_nothing_is_divided"),
     ),
     Mutant(
         "range-without-an-end",
         "a range whose last key was removed meanwhile goes on through all that come behind it",
-        (Change("blobs/key_ranges.py", "if _is_behind(path, until):", "if False:"),),
+        (Change("storage/key_ranges.py", "if _is_behind(path, until):", "if False:"),),
         (WALKS + "test_a_range_whose_last_key_goes_meanwhile_still_ends",),
     ),
     Mutant(
         "ranges-of-any-order",
         "keys are cut into ranges whatever the order is in which the server lists them",
-        (Change("blobs/key_ranges.py", "if _is_order_known(seen) else ()", ""),),
+        (Change("storage/key_ranges.py", "if _is_order_known(seen) else ()", ""),),
         (WALKS + "test_each_key_comes_once",),
     ),
     Mutant(
         "order-told-by-folders",
         "a server is taken for one whose order is known, as it lists a key before those in the folder of its name",
-        (Change("blobs/key_ranges.py", """if "" not in signs and "/" not in signs:""", "if True:"),),
+        (Change("storage/key_ranges.py", """if "" not in signs and "/" not in signs:""", "if True:"),),
         (WALKS + "test_each_key_comes_once",),
     ),
     Mutant(
         "what-walks-leave",
         "what walks side by side did not get to is nobody's",
-        (Change("blobs/side_by_side.py", "    yield from todo\n", ""),),
+        (Change("storage/parallel_walk.py", "    yield from todo\n", ""),),
         (TOGETHER + "test_all_comes_once_whatever_the_budgets_are",),
     ),
     Mutant(
         "keys-as-they-stand",
         "keys of a page that are not encoded as in a URL are decoded as if they were",
-        (Change("blobs/listings.py", 'b"<EncodingType>url</EncodingType>" not in body or ', ""),),
+        (Change("storage/s3_listings.py", 'b"<EncodingType>url</EncodingType>" not in body or ', ""),),
         (LISTINGS + "test_a_page_that_is_written_otherwise_is_left_to_a_parser",),
     ),
 )

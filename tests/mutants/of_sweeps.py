@@ -7,14 +7,14 @@ from typing import Final
 from tests.mutants.mutant import Change, Mutant, on
 
 ORPHANS = "cleanup/orphans.py"
-SWEEPING = "cleanup/sweeping.py"
-STAGED = "spark/sinks/delta_leavings.py"
-ATTEMPTS = "spark/sinks/delta_orphans.py"
-DRIVER = "spark/driver.py"
+SWEEPING = "cleanup/orphan_sweep.py"
+STAGED = "sinks/delta/staged_attempts.py"
+ATTEMPTS = "sinks/delta/orphans.py"
+DRIVER = "driver/spark_driver.py"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
-DAMAGE = "tests/unit/cleanup/test_sweeping_beside_damage.py::"
-SWEEPS = "tests/unit/cleanup/test_sweeping.py::"
-DELTA = "tests/unit/spark/sinks/test_delta_leavings.py::"
+DAMAGE = "tests/unit/cleanup/test_orphan_sweep_beside_damage.py::"
+SWEEPS = "tests/unit/cleanup/test_orphan_sweep.py::"
+DELTA = "tests/unit/sinks/test_delta_staged_attempts.py::"
 
 OF_SWEEPS: Final = (
     Mutant(
@@ -122,7 +122,7 @@ OF_SWEEPS: Final = (
     Mutant(
         "a-new-session-is-not-told",
         "a driver is not told that its member has a new session",
-        (Change("pipelines/driver_process.py", "            self._running.child.link.send(StandBy())\n", ""),),
+        (Change("agent/driver_process.py", "            self._running.child.link.send(StandBy())\n", ""),),
         ("tests/agents/test_driver_process.py::test_a_new_session_is_told_before_the_next_leadership",),
     ),
 )

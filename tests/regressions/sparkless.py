@@ -14,16 +14,16 @@ from typing import Any
 from unittest.mock import patch
 
 from tenure import assembly
+from tenure.agent.child import ChildProcess, become_child
 from tenure.cli import main as cli
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
-from tenure.driver import end_group
+from tenure.driver.__main__ import end_group
+from tenure.driver.serving import Pipeline, Served
 from tenure.events import BatchCommitted, Events
-from tenure.pipelines.child import ChildProcess, become_child
-from tenure.pipelines.lifecycle import Ended
-from tenure.pipelines.link import Begin, Pulse
-from tenure.pipelines.serving import Pipeline, Served
+from tenure.link.lifecycle import Ended
+from tenure.link.words import Begin, Pulse
 
 COMMAND = (sys.executable, __file__)
 _DRIVER = "be-the-driver"

@@ -13,8 +13,8 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.pipelines.lifecycle import Ended
-from tenure.pipelines.member import Member
+from tenure.agent.member import Member
+from tenure.link.lifecycle import Ended
 from tenure.testing.members import MemberProcess
 from tenure.testing.waiting import wait_until
 from tests.cli.conftest import place, spark

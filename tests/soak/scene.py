@@ -18,7 +18,7 @@ from tenure.backends.registry import open_store
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
-from tenure.spark.run_directory import latest_commit, latest_planned
+from tenure.takeover.run_directory import latest_commit, latest_planned
 from tenure.testing.members import MAIN, MemberProcess
 from tests.soak.inputs import Inputs, Routine, feed
 from tests.soak.journal import Journal, Told

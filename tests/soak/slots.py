@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tenure.pipelines.processes import processes
+from tenure.agent.processes import processes
 from tenure.testing.members import MemberProcess, pause_process
 from tests.soak.journal import Journal
 

@@ -17,13 +17,13 @@ from tenure.clock import SystemClock
 from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
+from tenure.driver import spark_driver as driver_module
+from tenure.driver.spark_driver import SparkDriver
 from tenure.errors import TenureError
 from tenure.events import Event, Events
-from tenure.pipelines.lifecycle import Ended
+from tenure.link.lifecycle import Ended
+from tenure.link.submit import RETAINED
 from tenure.pipelines.loading import load_pipeline
-from tenure.pipelines.submit import RETAINED
-from tenure.spark import driver as driver_module
-from tenure.spark.driver import SparkDriver
 from tenure.testing.waiting import NEVER_S
 
 PATIENCE = timedelta(seconds=0.3)
@@ -215,7 +215,7 @@ class Lead:
         """It is what is recorded."""
         self.asked.append("record")
 
-    def _sweeper(self, term: Term, leavings: object) -> Any:
+    def _sweeper(self, term: Term, cleanables: object) -> Any:
         return SimpleNamespace(
             start=self._sweep_starts,
             stop=lambda: self.sweeps.append("stopped"),

@@ -14,12 +14,12 @@ from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from tenure.backends.memory import MemoryStore
-from tenure.blobs.filesystem import FileBlobs
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
-from tenure.cleanup.cleaner import Leavings
+from tenure.cleanable import Cleanable
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import LEADER, Term
+from tenure.driver.stream import FencedStream
 from tenure.events import (
     Event,
     Events,
@@ -27,8 +27,8 @@ from tenure.events import (
 )
 from tenure.handles.store import HandleStore
 from tenure.pipelines.pipeline import Stream
-from tenure.spark.sinks.sink import Attempts, Batch, Sink, Written
-from tenure.spark.stream import FencedStream
+from tenure.sinks.sink import Attempts, Batch, Sink, Written
+from tenure.storage.blobs import FileBlobs
 from tenure.testing.faulty import FaultyStore
 
 SCOPE, QUERY = Scope("rows"), "copy"
@@ -126,7 +126,7 @@ class StagingSink:
 class StagesSink(StagingSink):
     """One that says that it stages."""
 
-    def staged(self, attempts: Attempts) -> Leavings:
+    def staged(self, attempts: Attempts) -> Cleanable:
         raise NotImplementedError
 
 

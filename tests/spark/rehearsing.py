@@ -11,18 +11,18 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from tenure.backends.memory import MemoryStore
-from tenure.blobs.filesystem import FileBlobs
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
+from tenure.driver.stream import FencedStream
 from tenure.events import Event, Events, RehearsalFailed, StandbyWarm
 from tenure.handles.store import HandleStore
 from tenure.pipelines.pipeline import Stream
 from tenure.sinks import Delta
-from tenure.spark.rehearsal import Rehearsals
-from tenure.spark.sinks.sink import Sink
-from tenure.spark.stream import FencedStream
+from tenure.sinks.sink import Sink
+from tenure.storage.blobs import FileBlobs
+from tenure.takeover.rehearsal import Rehearsals
 from tenure.testing.waiting import NEVER_S
 
 SCOPE, QUERY = Scope("rows"), "hours"

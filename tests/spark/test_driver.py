@@ -11,6 +11,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
+from tenure.driver import spark_driver as driver_module
 from tenure.errors import (
     CorruptCheckpoint,
     DeclaredOtherwise,
@@ -21,8 +22,7 @@ from tenure.errors import (
     TermLost,
 )
 from tenure.events import LocalFilesSlow
-from tenure.pipelines.lifecycle import Ended
-from tenure.spark import driver as driver_module
+from tenure.link.lifecycle import Ended
 from tenure.testing.waiting import wait_until
 from tests.spark.made_up_driver import FakeStream, Lead, made_up, spark_error, start_hooks
 

@@ -8,9 +8,9 @@ from unittest.mock import patch
 
 import pytest
 
+from tenure.driver import finishing
 from tenure.errors import QueryFailed, StorageError
-from tenure.pipelines.lifecycle import Ended
-from tenure.spark import finishing
+from tenure.link.lifecycle import Ended
 from tenure.testing.waiting import wait_until
 from tests.spark.made_up_driver import Lead, made_up, spark_error, start_hooks
 

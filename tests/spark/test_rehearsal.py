@@ -21,10 +21,10 @@ from tenure.coordination.session import SessionKeeper
 from tenure.events import BatchCommitted, Events, RehearsalFailed, StandbyWarm
 from tenure.retry import fixed_delay
 from tenure.sinks import ForeachBatch
-from tenure.spark import rehearsal as rehearsal_module
-from tenure.spark.rehearsal import ROUNDS
-from tenure.spark.seeding import seed
-from tenure.spark.sinks.sink import Batch, Written
+from tenure.sinks.sink import Batch, Written
+from tenure.takeover import rehearsal as rehearsal_module
+from tenure.takeover.rehearsal import ROUNDS
+from tenure.takeover.seeding import seed
 from tenure.testing.waiting import NEVER_S, wait_until
 from tests.spark.rehearsing import SCOPE, Scene
 

@@ -20,7 +20,7 @@ from tenure.coordination.session import SessionKeeper
 from tenure.errors import BatchMayBeShort, Fenced, InputsGone, QueryFailed, TermLost
 from tenure.events import BatchCommitted, BatchRetaken, CheckpointSaved, RunDirectorySeeded, WriteRefused
 from tenure.sinks import ForeachBatch
-from tenure.spark.sinks.sink import Batch, Written
+from tenure.sinks.sink import Batch, Written
 from tenure.testing.faulty import FaultyStore
 from tests.spark.made_up_spark import QUERY, SCOPE, Scene, StagesSink, StagingSink
 

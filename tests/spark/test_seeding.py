@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.spark.bringing import Goal, Mirrored, Seeded, bring
-from tenure.spark.run_directory import RunDirectory, latest_commit, latest_planned, read_offsets, read_query_id
-from tenure.spark.seeding import seed, seed_mirrored
+from tenure.takeover.run_directory import RunDirectory, latest_commit, latest_planned, read_offsets, read_query_id
+from tenure.takeover.seeding import seed, seed_mirrored
+from tenure.takeover.state_copy import Goal, Mirrored, Seeded, bring
 from tests.spark.recorded_runs import (
     BATCHES,
     Recorded,

@@ -17,8 +17,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.errors import CorruptRunDirectory
-from tenure.spark.run_directory import latest_commit, read_offsets
-from tenure.spark.seeding import seed
+from tenure.takeover.run_directory import latest_commit, read_offsets
+from tenure.takeover.seeding import seed
 from tenure.testing.waiting import NEVER_S
 from tests.spark.recorded_runs import STATE_STORE, Rows, as_rows, copy_of, end, moved_away, remove, settings
 

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tenure.errors import CorruptRunDirectory
-from tenure.spark.run_directory import read_offsets
-from tenure.spark.seeding import seed
+from tenure.takeover.run_directory import read_offsets
+from tenure.takeover.seeding import seed
 from tests.spark.recorded_runs import (
     Recorded,
     Recorder,

@@ -16,6 +16,8 @@ from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.session import Liveness, SessionKeeper
+from tenure.driver.stall_timeouts import call_of
+from tenure.driver.triggers import with_trigger
 from tenure.errors import CorruptCheckpoint, OutOfOrder, TermLost
 from tenure.events import (
     BatchCommitted,
@@ -26,11 +28,9 @@ from tenure.events import (
     WriteRefused,
 )
 from tenure.sinks import ForeachBatch
-from tenure.spark.bringing import Mirrored
-from tenure.spark.limits import call_of
-from tenure.spark.run_directory import RunDirectory
-from tenure.spark.sinks.sink import Batch, Written
-from tenure.spark.triggers import with_trigger
+from tenure.sinks.sink import Batch, Written
+from tenure.takeover.run_directory import RunDirectory
+from tenure.takeover.state_copy import Mirrored
 from tenure.testing.clock import ManualClock
 from tenure.testing.faulty import FaultyStore, Gate, writes_under
 from tenure.testing.waiting import NEVER_S

@@ -13,15 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tenure.cleanup.orphans import Seen
+from tenure.cleanup.spark import listing, planning
+from tenure.cleanup.spark.applying import Applied, apply_plan
+from tenure.cleanup.spark.listing import Progress
+from tenure.cleanup.spark.plan import Plan
 from tenure.clock import SystemClock
 from tenure.errors import QueryFailed
-from tenure.spark.sinks import delta_sweep
-from tenure.spark.sinks.sink import Attempts, Planned
-from tenure.spark.sweep import listing, planning
-from tenure.spark.sweep.applying import Applied, apply_plan
-from tenure.spark.sweep.listing import Progress
-from tenure.spark.sweep.plan import Plan
-from tests.unit.spark.sinks.staged_tables import Table
+from tenure.sinks.delta import sweep as delta_sweep
+from tenure.sinks.sink import Attempts, Planned
+from tests.unit.sinks.staged_tables import Table
 
 pytestmark = pytest.mark.spark
 

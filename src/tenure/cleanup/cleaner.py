@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from tenure.cleanable import Cleanable
 from tenure.cleanup.plan import PLAN, Row, awaited
 from tenure.clock import Clock
 from tenure.coordination.election import Flag
@@ -23,21 +23,6 @@ from tenure.retry import RetryPolicy
 
 CANNOT = (Corrupt, HandleLocked, StorageError, StoreError)
 """What may keep one thing from being removed; anything else ends the cleanup."""
-
-
-class Leavings(Protocol):
-    """What is left of one kind. Every call may be repeated."""
-
-    def find(self) -> Sequence[str]:
-        """The names of what is there now. Raises StorageError, StoreError, Corrupt."""
-        ...
-
-    def remove(self, term: Term, name: str) -> None:
-        """Remove one of them, under the term; one that is gone is fine.
-
-        Raises TermLost: nothing more may be removed. HandleLocked, StorageError, StoreError, Corrupt: it stays for now.
-        """
-        ...
 
 
 STOPPED = "the walk was stopped"
@@ -68,11 +53,11 @@ class StopOrLost:
 
 
 class Cleaner:
-    """Walks `PLAN` over `leavings`, by the names of its rows. Used by one thread."""
+    """Walks `PLAN` over `cleanables`, by the names of its rows. Used by one thread."""
 
     def __init__(
         self,
-        leavings: Mapping[str, Leavings],
+        cleanables: Mapping[str, Cleanable],
         *,
         check: Callable[[Term], None],
         scope: str,
@@ -81,9 +66,9 @@ class Cleaner:
         events: Events,
     ) -> None:
         """`check` asks the store whether a term stands, and raises TermLost."""
-        unknown = set(leavings) - {row.name for row in PLAN}
+        unknown = set(cleanables) - {row.name for row in PLAN}
         assert not unknown, f"no row of the plan is called {unknown}"
-        self._leavings = leavings
+        self._cleanables = cleanables
         self._check = check
         self._scope = scope
         self._policy = policy
@@ -123,7 +108,7 @@ class Cleaner:
         removed = 0
         left: list[Left] = []
         for row in PLAN:
-            if row.name not in self._leavings:
+            if row.name not in self._cleanables:
                 continue
             waits_for = awaited(row, left={one.row for one in left})
             if waits_for:
@@ -142,9 +127,9 @@ class Cleaner:
         self, row: Row, term: Term, stop: Flag, on_found: Callable[[str, int], None]
     ) -> Iterator[Left | None]:
         """What becomes of each thing in a row: None, it is gone."""
-        leavings = self._leavings[row.name]
+        cleanables = self._cleanables[row.name]
         try:
-            names = leavings.find()
+            names = cleanables.find()
             if names:
                 self._check(term)
                 on_found(row.name, len(names))
@@ -156,7 +141,7 @@ class Cleaner:
                 yield Left(row.name, row.what, STOPPED)
                 return
             try:
-                leavings.remove(term, name)
+                cleanables.remove(term, name)
             except CANNOT as failed:
                 yield Left(row.name, name, str(failed))
             else:

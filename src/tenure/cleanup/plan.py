@@ -10,6 +10,19 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from tenure.cleanable import (
+    ANCHORS,
+    BLOBS,
+    CHECKPOINTS,
+    DECLARATION,
+    OWNER,
+    REHEARSALS,
+    REQUESTS,
+    RUNS,
+    STAGED,
+    STORAGE,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -20,17 +33,6 @@ class Row:
     owner: str
     needs: tuple[str, ...] = ()
 
-
-REQUESTS: Final = "requests"
-CHECKPOINTS: Final = "checkpoints"
-ANCHORS: Final = "anchors"
-DECLARATION: Final = "declaration"
-STAGED: Final = "staged output"
-RUNS: Final = "run directories"
-REHEARSALS: Final = "rehearsals"
-BLOBS: Final = "blobs"
-OWNER: Final = "owner"
-STORAGE: Final = "storage"
 
 PLAN: Final = (
     Row(REQUESTS, "what operators asked for: switchover, pause, restarts", owner="operators"),

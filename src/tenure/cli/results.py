@@ -11,16 +11,17 @@ from typing import Any
 import typer
 
 from tenure.assembly import identify, result_store, scope_owner
-from tenure.cleanup.cleaner import CANNOT, Leavings
+from tenure.cleanable import Cleanable
+from tenure.cleanup.cleaner import CANNOT
 from tenure.cleanup.plan import PLAN, Row
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Output, print_json, show
 from tenure.clock import SystemClock
 from tenure.coordination.election import observe
-from tenure.coordination.holding import held
+from tenure.coordination.held_term import held
 from tenure.coordination.records import Scope
 from tenure.errors import UsageError
-from tenure.housekeeping import office_now, scope_leavings, scope_orphans
+from tenure.housekeeping import office_now, scope_cleanables, scope_orphans
 from tenure.ownership.owner import renew_identity
 from tenure.results.result import Result, Stage
 from tenure.results.store import RESULTS, result_in
@@ -105,10 +106,10 @@ def cleanup_status(
         if found is None:
             scope_owner(opened, name, settings=settings, clock=_CLOCK).check()
             office = office_now(opened, name)
-            leavings = scope_orphans(opened, name, office, settings=settings, clock=_CLOCK)
+            cleanables = scope_orphans(opened, name, office, settings=settings, clock=_CLOCK)
         else:
-            leavings = scope_leavings(opened, name, settings=settings, clock=_CLOCK)
-        rows = [_left(row, leavings[row.name]) for row in PLAN if row.name in leavings]
+            cleanables = scope_cleanables(opened, name, settings=settings, clock=_CLOCK)
+        rows = [_left(row, cleanables[row.name]) for row in PLAN if row.name in cleanables]
     rows = [row for row in rows if row["names"] or row["trouble"]]
     if output is Output.JSON:
         print_json(rows)
@@ -122,9 +123,9 @@ def cleanup_status(
     show(shown, output=output, title=title, columns=("left", "count", "names", "trouble"))
 
 
-def _left(row: Row, leavings: Leavings) -> dict[str, Any]:
+def _left(row: Row, cleanables: Cleanable) -> dict[str, Any]:
     try:
-        return {"left": row.name, "what": row.what, "names": list(leavings.find()), "trouble": None}
+        return {"left": row.name, "what": row.what, "names": list(cleanables.find()), "trouble": None}
     except CANNOT as trouble:
         return {"left": row.name, "what": row.what, "names": [], "trouble": str(trouble)}
 

@@ -24,8 +24,8 @@ from rich.progress import (
 from rich.text import Text
 
 from tenure.assembly import scope_owner, storage_url
+from tenure.cleanup.orphan_sweep import Office
 from tenure.cleanup.orphans import Seen
-from tenure.cleanup.sweeping import Office
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Output, print_json, show
 from tenure.clock import SystemClock
@@ -38,11 +38,11 @@ from tenure.settings import Settings, load_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tenure.spark.sinks.location import Location
-    from tenure.spark.sweep.applying import Applied
-    from tenure.spark.sweep.judging import Judge
-    from tenure.spark.sweep.plan import Plan
-    from tenure.spark.sweep.planning import Target
+    from tenure.cleanup.spark.applying import Applied
+    from tenure.cleanup.spark.judge import Judge
+    from tenure.cleanup.spark.plan import Plan
+    from tenure.cleanup.spark.planning import Target
+    from tenure.sinks.delta.location import Location
 
 _CLOCK = SystemClock()
 _SHOWN = 5
@@ -73,7 +73,7 @@ def plan_(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Write down what would go; nothing is removed. Members may run meanwhile."""
-    from tenure.spark.sweep.planning import make_plan
+    from tenure.cleanup.spark.planning import make_plan
 
     settings = load_settings(store=store, storage=storage, scope=scope)
     made = _plan(plan)
@@ -103,7 +103,7 @@ def apply_(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Remove what is in a plan. A plan never becomes wrong; one that was applied in part goes on."""
-    from tenure.spark.sweep.applying import apply_plan
+    from tenure.cleanup.spark.applying import apply_plan
 
     settings = load_settings(storage=storage, scope=scope)
     if rate is not None and rate <= 0:
@@ -141,7 +141,7 @@ def report(plan: PlanArgument, output: OutputOption = Output.TABLE) -> None:
 
 
 def _tell(plan: Plan, *, output: Output) -> None:
-    from tenure.spark.sweep.report import summary
+    from tenure.cleanup.spark.report import summary
 
     found = summary(plan, shown=_SHOWN)
     if output is Output.JSON:
@@ -159,7 +159,7 @@ def _tell(plan: Plan, *, output: Output) -> None:
 
 def _plan(url: str) -> Plan:
     try:
-        from tenure.spark.sweep.plan import Plan
+        from tenure.cleanup.spark.plan import Plan
     except ModuleNotFoundError as error:
         raise UsageError(
             f"tenure sweep needs the Python package {error.name!r}, which is not installed",
@@ -169,7 +169,7 @@ def _plan(url: str) -> Plan:
 
 
 def _location(table: str) -> Location:
-    from tenure.spark.sinks.location import Location
+    from tenure.sinks.delta.location import Location
 
     return Location.of(table)
 
@@ -180,7 +180,7 @@ def _absolute(path_or_url: str) -> str:
 
 def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settings: Settings) -> Target:
     """The scope's storage, or what is staged beside a table. Who leads is asked when all is listed."""
-    from tenure.spark.sweep.planning import Target, check_records, storage_target
+    from tenure.cleanup.spark.planning import Target, check_records, storage_target
 
     storage = storage_url(settings, scope)
 
@@ -200,7 +200,7 @@ def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settin
     if table is None:
         return storage_target(scope=scope, storage=storage, see=lambda: see(office_now(store, scope)), owner=owner)
     try:
-        from tenure.spark.sinks import delta_sweep
+        from tenure.sinks.delta import sweep as delta_sweep
     except ModuleNotFoundError as error:
         raise UsageError(
             f"--table needs the Python package {error.name!r}, which is not installed",

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tenure.blobs.store import Blob, is_address
 from tenure.coordination.encoding import decode, encode
 from tenure.coordination.records import Key, Record, Version
 from tenure.errors import CorruptHandle, CorruptRecord
+from tenure.storage.blob_store import Blob, is_address
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from tenure.blobs.store import Blob, BlobStore
 from tenure.clock import Clock
 from tenure.coordination.encoding import decode, encode, new_uid
 from tenure.coordination.reading import read_under
@@ -49,6 +48,7 @@ from tenure.handles.reading import read_all
 from tenure.handles.refusals import answer_to
 from tenure.handles.write_order import AFTER, Operation, Outcome
 from tenure.retry import RetryPolicy
+from tenure.storage.blob_store import Blob, BlobStore
 
 INLINE_LIMIT = 4096
 """Payloads up to this many bytes need no blob."""

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from tenure.blobs.folders import Folders
-from tenure.blobs.side_by_side import begin
 from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.ownership.rules import Done
+from tenure.storage.folders import Folders
+from tenure.storage.parallel_walk import begin
 
 _AT_ONCE: Final = 8
 """Listings at a time, where a server answers them."""

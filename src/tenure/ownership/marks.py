@@ -14,11 +14,11 @@ import json
 from contextlib import suppress
 from typing import Any, Final
 
-from tenure.blobs.filesystem import FileBlobs
-from tenure.blobs.folders import Folders
 from tenure.coordination.identity import ANEW
 from tenure.errors import BlobExists, BlobNotFound, OwnerMismatch
 from tenure.ownership.rules import InStorage, Mark
+from tenure.storage.blobs import FileBlobs
+from tenure.storage.folders import Folders
 
 OWNER: Final = "owner"
 """The folder below a scope's storage."""

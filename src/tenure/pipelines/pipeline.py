@@ -19,7 +19,7 @@ from tenure.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tenure.spark.sinks.sink import OutputMode, Sink
+    from tenure.sinks.sink import OutputMode, Sink
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 _SHORTEST_STALL = timedelta(seconds=15)  # Spark tells the progress of an idle query every 10 s

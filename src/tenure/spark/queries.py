@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.clock import Clock
 from tenure.coordination.term import Term
-from tenure.pipelines.lifecycle import Ended
+from tenure.link.lifecycle import Ended
 from tenure.wording import sentence
 
 SPARK_ERRORS = (PySparkException, Py4JError, OSError)

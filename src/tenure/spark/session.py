@@ -24,7 +24,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tenure.errors import QueryFailed, UsageError
-from tenure.pipelines.submit import RETAINED, Submit, check_setting
+from tenure.link.submit import RETAINED, Submit, check_setting
 
 DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": (

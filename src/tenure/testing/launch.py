@@ -36,7 +36,9 @@ from typing import Any
 from unittest.mock import patch
 
 from tenure import assembly, housekeeping
-from tenure.cleanup.cleaner import Cleaner, Leavings
+from tenure.agent.child import ChildProcess, become_child
+from tenure.cleanable import Cleanable
+from tenure.cleanup.cleaner import Cleaner
 from tenure.cleanup.sweeper import Sweeper
 from tenure.cli import main as cli
 from tenure.clock import SystemClock
@@ -44,18 +46,17 @@ from tenure.coordination.election import Election
 from tenure.coordination.records import Put
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
-from tenure.driver import load, serve
+from tenure.driver import spark_driver as driver_module
+from tenure.driver import stream as stream_module
+from tenure.driver.__main__ import load, serve
 from tenure.events import BatchCommitted, Event, QueryStarted, RunDirectorySeeded, TermWon
-from tenure.pipelines.child import ChildProcess, become_child
-from tenure.spark import driver as driver_module
-from tenure.spark import stream as stream_module
-from tenure.spark import takeover as takeover_module
-from tenure.spark.seeding import seed_mirrored
-from tenure.spark.sinks.sink import Sink
+from tenure.sinks.sink import Sink
+from tenure.takeover import query_takeover as takeover_module
+from tenure.takeover.seeding import seed_mirrored
 from tenure.testing.blindfold import BlindClock, NeverToldStore
 from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
+from tenure.testing.kill_points import DRIVER_WORD, Turn, is_driver, strike
 from tenure.testing.stepped import stepped
-from tenure.testing.strike import DRIVER_WORD, Turn, is_driver, strike
 from tenure.testing.unfenced import UnfencedStore
 from tenure.testing.waiting import wait_until
 
@@ -222,23 +223,23 @@ def _checkpoints(call: Call) -> list[Put]:
     return [one for one in puts if one.key.count("/") == 2]
 
 
-class _SteppedLeavings:
+class _SteppedCleanable:
     """One row of the plan that dies at a step."""
 
-    def __init__(self, row: str, leavings: Leavings, faults: Faults) -> None:
+    def __init__(self, row: str, cleanables: Cleanable, faults: Faults) -> None:
         self._row = row
-        self._leavings = leavings
+        self._cleanables = cleanables
         self._faults = faults
         self._last: str | None = None  # None: nothing was found
 
     def find(self) -> Sequence[str]:
         self._faults.at(f"before {self._row}")
-        found = self._leavings.find()
+        found = self._cleanables.find()
         self._last = found[-1] if found else None
         return found
 
     def remove(self, term: Term, name: str) -> None:
-        self._leavings.remove(term, name)
+        self._cleanables.remove(term, name)
         if name == self._last:
             self._faults.at(f"after {self._row}")
 
@@ -282,8 +283,8 @@ def _drive(faults: Faults) -> None:
 
     link = become_child(*(int(argument) for argument in sys.argv[-2:]))
 
-    def stepped_cleaner(leavings: Mapping[str, Leavings], **named: Any) -> Cleaner:
-        return Cleaner({row: _SteppedLeavings(row, one, faults) for row, one in leavings.items()}, **named)
+    def stepped_cleaner(cleanables: Mapping[str, Cleanable], **named: Any) -> Cleaner:
+        return Cleaner({row: _SteppedCleanable(row, one, faults) for row, one in cleanables.items()}, **named)
 
     stepped_seed = functools.partial(seed_mirrored, on_part=faults.at)
     with (

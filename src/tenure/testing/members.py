@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tenure.pipelines.processes import process, processes
+from tenure.agent.processes import process, processes
 from tenure.testing.waiting import NEVER_S, wait_until
 
 MAIN = (sys.executable, "-c", "from tenure.cli.main import main; main()")

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from tenure.cleanup.cleaner import Leavings
+from tenure.cleanable import Cleanable
 from tenure.events import Events
-from tenure.spark.sinks.sink import Attempts, Batch, Calls, OutputMode, Rehearsable, Sink, Stages, Written
+from tenure.sinks.sink import Attempts, Batch, Calls, OutputMode, Rehearsable, Sink, Stages, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,7 +66,7 @@ class _SteppedSink:
 class _SteppedStages(_SteppedSink):
     """One of a sink that stages."""
 
-    def staged(self, attempts: Attempts) -> Leavings:
+    def staged(self, attempts: Attempts) -> Cleanable:
         assert isinstance(self._sink, Stages)
         return self._sink.staged(attempts)
 

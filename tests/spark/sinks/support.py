@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tenure.events import Event, Events
 from tenure.retry import RetryPolicy
-from tenure.spark.sinks.delta import Delta
-from tenure.spark.sinks.sink import Batch, OutputMode, Written
+from tenure.sinks.delta.sink import Delta
+from tenure.sinks.sink import Batch, OutputMode, Written
 from tenure.testing.waiting import NEVER_S
 
 QUICK = RetryPolicy(initial=timedelta(milliseconds=1), maximum=timedelta(milliseconds=5), attempts=4)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from tenure.errors import TermLost, UsageError
-from tenure.spark.sinks.sink import Written
+from tenure.sinks.sink import Written
 from tests.spark.sinks.support import Seen, a_batch, a_sink, named, numbers, rows_of, staged, visible, write
 
 pytestmark = pytest.mark.spark

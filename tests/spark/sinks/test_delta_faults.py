@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from tenure.errors import StorageError, TenureError
-from tenure.spark.sinks.delta import Delta
-from tenure.spark.sinks.sink import OutputMode, Written
+from tenure.sinks.delta.sink import Delta
+from tenure.sinks.sink import OutputMode, Written
 from tests.spark.sinks.support import Paused, Seen, a_batch, a_sink, named, numbers, staged, totals, visible, write
 
 pytestmark = pytest.mark.spark

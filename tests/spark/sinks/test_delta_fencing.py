@@ -15,9 +15,9 @@ from deltalake.schema import PrimitiveType
 from pyspark.sql import DataFrame, SparkSession
 
 from tenure.errors import StorageError, UsageError
-from tenure.spark.sinks.delta import Delta
-from tenure.spark.sinks.delta_log import DeltaLog
-from tenure.spark.sinks.sink import OutputMode, Written
+from tenure.sinks.delta.log import DeltaLog
+from tenure.sinks.delta.sink import Delta
+from tenure.sinks.sink import OutputMode, Written
 from tenure.testing.waiting import NEVER_S
 from tests.spark.sinks.support import (
     Paused,

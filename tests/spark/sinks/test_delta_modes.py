@@ -9,9 +9,9 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tenure.errors import QueryFailed
-from tenure.spark.sinks.delta import Delta
-from tenure.spark.sinks.location import Location
-from tenure.spark.sinks.sink import OutputMode, Written
+from tenure.sinks.delta.location import Location
+from tenure.sinks.delta.sink import Delta
+from tenure.sinks.sink import OutputMode, Written
 from tests.spark.sinks.support import Seen, a_batch, a_sink, named, numbers, rows_of, staged, totals, visible, write
 
 pytestmark = pytest.mark.spark

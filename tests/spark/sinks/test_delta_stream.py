@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tenure.spark.sinks.delta import Delta
-from tenure.spark.sinks.sink import Batch, OutputMode
+from tenure.sinks.delta.sink import Delta
+from tenure.sinks.sink import Batch, OutputMode
 from tests.spark.sinks.support import a_sink, rows_of, write
 
 pytestmark = pytest.mark.spark

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.blobs.filesystem import FileBlobs
+from tenure.storage.blobs import FileBlobs
 from tests.faults.lab import Lab
 from tests.faults.labs import lab
 from tests.unit.cleanup.going_on import Pipeline

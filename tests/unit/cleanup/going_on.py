@@ -6,17 +6,18 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tenure.blobs.folders import Folders
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RunName
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
-from tenure.cleanup.cleaner import Cleaner, Leavings
-from tenure.cleanup.sweeping import Office, orphans_of
+from tenure.cleanable import Cleanable
+from tenure.cleanup.cleaner import Cleaner
+from tenure.cleanup.orphan_sweep import Office, orphans_of
 from tenure.coordination.term import Term, check_term
 from tenure.events import Events
 from tenure.handles.store import HandleStore
 from tenure.ownership.owner import Owner
 from tenure.retry import no_retry
+from tenure.storage.folders import Folders
 from tests.faults.lab import SCOPE, Crasher, Lab, Member
 
 QUERY = "counts"
@@ -95,7 +96,7 @@ class Pipeline:
         store = CheckpointStore(self.handles(member), query=QUERY, keep=KEEP)
         store.plan(term, Checkpoint(QUERY, "id", batch, "x" * 500, self.run, term.epoch, "now"))
 
-    def found(self, *, crasher: Crasher | None = None) -> Mapping[str, Leavings]:
+    def found(self, *, crasher: Crasher | None = None) -> Mapping[str, Cleanable]:
         member, term = self.leaders[-1]
         storage = CrashingFolders(self.storage)
         storage.crasher = crasher or Crasher()
@@ -112,14 +113,14 @@ class Pipeline:
         return Owner((member or self.leaders[-1][0]).store, SCOPE, storage=self.storage, clock=self.lab.clock)
 
     def orphans(self) -> list[str]:
-        return [name for leavings in self.found().values() for name in leavings.find()]
+        return [name for cleanables in self.found().values() for name in cleanables.find()]
 
     def sweep(
         self,
         *,
         crasher: Crasher | None = None,
         check: Callable[[Term], None] | None = None,
-        found: Mapping[str, Leavings] | None = None,
+        found: Mapping[str, Cleanable] | None = None,
     ) -> Sequence[str]:
         """The leader sweeps once; what could not go."""
         member, term = self.leaders[-1]

@@ -1,4 +1,4 @@
-"""The cleaner around leavings that are made up: what goes in which order, what is tried again when, when it ends."""
+"""The cleaner around cleanables that are made up: what goes in which order, what is tried again when, when it ends."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tenure.cleanable import ANCHORS, BLOBS, CHECKPOINTS, OWNER, REHEARSALS, REQUESTS, RUNS, STORAGE
 from tenure.cleanup.cleaner import Cleaner, Left
-from tenure.cleanup.plan import ANCHORS, BLOBS, CHECKPOINTS, OWNER, PLAN, REHEARSALS, REQUESTS, RUNS, STORAGE
+from tenure.cleanup.plan import PLAN
 from tenure.coordination.term import Term
 from tenure.errors import HandleLocked, StorageError, StoreUnavailable, TermLost
 from tenure.events import CleanupDelayed, CleanupEnded, Event, Events

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.cleanup.plan import BLOBS, CHECKPOINTS, OWNER, PLAN, REHEARSALS, RUNS, STAGED, STORAGE, Row, awaited
+from tenure.cleanable import BLOBS, CHECKPOINTS, OWNER, REHEARSALS, RUNS, STAGED, STORAGE
+from tenure.cleanup.plan import PLAN, Row, awaited
 
 
 def test_no_row_is_there_twice() -> None:

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from tenure.blobs.store import Blob
 from tenure.coordination.records import Key, Version
 from tenure.errors import CorruptBlob
 from tenure.handles.handle import Handle
 from tenure.handles.reading import read_all
+from tenure.storage.blob_store import Blob
 from tenure.testing.clock import ManualClock
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tenure.blobs.filesystem import FileBlobs
 from tenure.errors import OwnerMismatch
 from tenure.ownership.marks import Marks
 from tenure.ownership.owner import Owner, in_store
+from tenure.storage.blobs import FileBlobs
 from tests.faults.lab import SCOPE, Lab
 from tests.unit.cleanup.going_on import Pipeline
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tenure.blobs.filesystem import FileBlobs
 from tenure.checkpoints.store import CheckpointStore
 from tenure.errors import OwnerMismatch, TermLost
 from tenure.handles.store import HandleStore
@@ -18,6 +17,7 @@ from tenure.ownership import owner as owner_module
 from tenure.ownership.owner import renew_identity
 from tenure.results.result import Ending, Result, Stage
 from tenure.results.store import RESULTS, ResultStore
+from tenure.storage.blobs import FileBlobs
 from tests.faults.lab import SCOPE, Lab
 from tests.unit.cleanup.going_on import QUERY, Pipeline
 from tests.unit.ownership.leading import lead, marks, pipeline, refused

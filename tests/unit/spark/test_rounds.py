@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.spark.rehearsal import MORE_ROUNDS, MORE_S, ROUNDS, Rounds
+from tenure.takeover.rehearsal import MORE_ROUNDS, MORE_S, ROUNDS, Rounds
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import threading
 from datetime import timedelta
 
 from tenure.backends.memory import MemoryServer, MemoryStore
-from tenure.blobs.filesystem import FileBlobs
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
@@ -15,6 +14,7 @@ from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
 from tenure.handles.store import HandleStore
 from tenure.status.snapshot import Snapshot, take_snapshot, terms
+from tenure.storage.blobs import FileBlobs
 
 SCOPE, TTL, CLOCK = Scope("rows"), timedelta(seconds=30), SystemClock()
 EMPTY = Snapshot(

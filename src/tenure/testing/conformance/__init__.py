@@ -7,9 +7,9 @@ guarantees declare less, the case proves the weaker thing.
 
 from tenure.testing.conformance.commits import CommitCases
 from tenure.testing.conformance.declared import DeclaredCases
+from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new
 from tenure.testing.conformance.listings import ListingCases
 from tenure.testing.conformance.machine import contract_machine
-from tenure.testing.conformance.rig import SCOPE, StoreRig, put_new
 from tenure.testing.conformance.sessions import SessionCases
 from tenure.testing.conformance.watches import WatchCases
 

@@ -10,7 +10,7 @@ import pytest
 from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, NoneUnder, Put, Scope, Version, Write
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import GuardFailed
-from tenure.testing.conformance.rig import SCOPE, StoreRig, put_new, values
+from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new, values
 
 A, B, C = Key("a"), Key("b"), Key("c")
 

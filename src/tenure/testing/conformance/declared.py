@@ -10,7 +10,7 @@ import pytest
 
 from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, Put, Revision, Scope, Version, Write
 from tenure.errors import CommitRefused, GuardFailed, SessionEnded
-from tenure.testing.conformance.rig import SCOPE, StoreRig, put_new, values
+from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new, values
 from tenure.testing.waiting import NEVER, NEVER_S
 
 A = Key("a")

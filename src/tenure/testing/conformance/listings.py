@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tenure.coordination.records import Absent, Delete, Key, Put
-from tenure.testing.conformance.rig import SCOPE, StoreRig, put_new, values
+from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new, values
 
 
 class ListingCases:

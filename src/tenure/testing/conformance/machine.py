@@ -27,8 +27,8 @@ from tenure.coordination.records import (
 )
 from tenure.coordination.store import CoordinationStore, Session
 from tenure.errors import GuardFailed, SessionEnded
+from tenure.testing.conformance.fixture import StoreRig
 from tenure.testing.conformance.moves import SCOPES, CommitMove, Known, commit_moves, resolve
-from tenure.testing.conformance.rig import StoreRig
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pytest
 
 from tenure.coordination.records import Absent, Exact, Key, Put, Scope
 from tenure.errors import GuardFailed, SessionEnded
-from tenure.testing.conformance.rig import SCOPE, StoreRig, put_new, values
+from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new, values
 
 LEADER = Key("leader")
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from tenure.coordination.records import Delete, Key, Put, Revision
 from tenure.coordination.store import CoordinationStore
-from tenure.testing.conformance.rig import SCOPE, StoreRig, put_new, values
+from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new, values
 from tenure.testing.waiting import NEVER, NEVER_S
 
 LONG = timedelta(hours=1)

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tenure.pipelines.processes import processes
+from tenure.agent.processes import processes
 from tenure.testing.servers.process import ServerProcess, Servers
 from tenure.testing.waiting import NEVER_S
 

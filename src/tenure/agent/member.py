@@ -1,0 +1,314 @@
+"""One member: holds a session, contends, and lets its driver lead under the term that it won.
+
+Promise: the driver gets a term only after it was granted; a term is resigned only after the driver has stopped or
+is dead; a member that lost its term, its driver or the store stands by again under a new session. (I7): how a pipeline
+ended is durable before anything of it is removed, and before the term is given up; what has ended is never run again.
+Not promised: that a first start succeeds: what is wrong with it is raised.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from tenure.agent.driver import Driver
+from tenure.agent.interruptions import Delays, Requests, Restarts, Skipped, StopOrStoreLost
+from tenure.checkpoints.store import CHECKPOINTS
+from tenure.clock import Clock
+from tenure.coordination.candidates import Lag, State
+from tenure.coordination.election import Election, Flag
+from tenure.coordination.records import Record, Scope
+from tenure.coordination.session import SessionKeeper
+from tenure.coordination.store import CoordinationStore
+from tenure.coordination.term import Term
+from tenure.errors import (
+    BatchMayBeShort,
+    CleanupIncomplete,
+    DriverDied,
+    GuardFailed,
+    OutcomeUnknown,
+    QueryFailed,
+    SessionEnded,
+    StoreError,
+    StoreUnavailable,
+    TermLost,
+    UsageError,
+)
+from tenure.events import DriverEnded, Events, MemberReady, PipelineEnded, StoreAway, TermWon
+from tenure.events import TermLost as TermLostEvent
+from tenure.link.lifecycle import AFTER, Ended
+from tenure.results.result import Ending, Result, Stage
+from tenure.results.store import ResultStore
+from tenure.retry import exponential_delay
+
+DRIVER_RESTART = exponential_delay(initial=timedelta(seconds=3), maximum=timedelta(minutes=1))
+"""How long a member waits before it starts another driver: its successor's first batches need the cores."""
+
+STORE_RETRY = exponential_delay(initial=timedelta(milliseconds=200), maximum=timedelta(seconds=5))
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a member is. The higher `priority` is elected first; with `nofailover` it never is."""
+
+    member: str
+    host: str
+    pid: int
+    priority: int = 0
+    nofailover: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a member is doing, as far as it knows. `epoch`: of the term that it holds, None: of none."""
+
+    member: str
+    state: State
+    epoch: int | None
+    ready: bool
+    """It leads, or its first batch as a leader would be fast: it is warm, or was told to stand by cold, or there is
+    nothing to rehearse."""
+    lag: Lag | None = None
+    """How far its mirrors are behind; None: it mirrors nothing."""
+
+
+class Member:
+    """Runs one member until its pipeline is done or it is asked to stop."""
+
+    def __init__(
+        self,
+        store: CoordinationStore,
+        scope: Scope,
+        *,
+        identity: Identity,
+        driver: Driver,
+        results: ResultStore,
+        ttl: timedelta,
+        clock: Clock,
+        events: Events,
+        hold: bool = True,
+        cold: bool = False,
+        final: bool = False,
+    ) -> None:
+        """`cold`: it does not rehearse. `hold`: ride out the loss of a store that was there; else it is an error, at
+        the first failed renewal. `final`: the pipeline has ended for good when everything is in the sinks."""
+        self._store = store
+        self._scope = scope
+        self._identity = identity
+        self._driver = driver
+        self._results = results
+        self._final = final
+        self._ttl = ttl
+        self._clock = clock
+        self._events = events
+        self._hold = hold
+        self._cold = cold
+        self._contends = False
+        self._nothing_to_rehearse = True
+        self._term: Term | None = None  # None: it holds none
+        self._election = Election(store, scope, member=identity.member, clock=clock)
+        self._restarts = Restarts(store, scope, member=identity.member)
+        self._skipped = Skipped(scope, events)
+        self._had_session = False
+        self._was_ready = False
+
+    @property
+    def condition(self) -> Condition:
+        """What it is doing now; for any thread."""
+        name, term = self._identity.member, self._term
+        if term is not None and not term.lost:
+            return Condition(name, State.LEADING, term.epoch, ready=True)
+        if not self._contends or self._driver.gone is not None:
+            return Condition(name, State.STARTING, None, ready=False)
+        lag = self._driver.lag
+        state = self._standing
+        ready = state is State.WARM or (state is State.READY and (self._cold or self._nothing_to_rehearse))
+        return Condition(name, state, None, ready=ready, lag=lag)
+
+    @property
+    def _standing(self) -> State:
+        """As which it stands by, once its driver is up."""
+        if self._driver.warm:
+            return State.WARM
+        return State.FAILING if self._driver.trouble else State.READY
+
+    def run(self, *, stop: threading.Event) -> Ended:
+        """Stand by and lead until the pipeline is done (IDLE; CLEANED or DONE: for good) or `stop` is set (STOPPED).
+
+        Raises what the driver raises; DriverDied when it dies before it was ready for the first time;
+        StoreUnavailable when no session can be had at the start; UsageError (member name); CleanupIncomplete;
+        OwnerMismatch: the store has forgotten what this member saw in it.
+        """
+        restarts, retries = Delays(DRIVER_RESTART), Delays(STORE_RETRY)
+        result = self._results.read()
+        if result is not None and result.stage is Stage.CLEAN:
+            self._say_ended(result)
+            return Ended.DONE
+        while not stop.is_set():
+            began_s = self._clock.monotonic_s()
+            try:
+                ended = self._under_a_session(stop)
+            except SessionEnded:
+                continue  # paused for longer than the ttl: stand by again under a new session
+            except DriverDied as died:
+                if not self._was_ready:
+                    raise
+                again_s = restarts.after(self._clock.monotonic_s() - began_s)
+                self._events.emit(
+                    DriverEnded(self._scope, member=self._identity.member, why=str(died), again_s=round(again_s, 1))
+                )
+                self._clock.wait(stop, timeout_s=again_s)
+            except (StoreUnavailable, OutcomeUnknown) as away:
+                if not (self._had_session and self._hold):
+                    raise
+                again_s = retries.after(self._clock.monotonic_s() - began_s)
+                self._events.emit(
+                    StoreAway(self._scope, member=self._identity.member, why=str(away), again_s=round(again_s, 1))
+                )
+                self._clock.wait(stop, timeout_s=again_s)
+            else:
+                if not AFTER[ended].again:
+                    return ended
+        return Ended.STOPPED
+
+    def _under_a_session(self, stop: threading.Event) -> Ended:
+        with SessionKeeper(self._store, ttl=self._ttl, clock=self._clock) as keeper:
+            self._had_session = True
+            self._join(keeper, stop=stop)
+            if self._driver.prepare(scope=self._scope, stop=stop):
+                self._was_ready = True
+                self._events.emit(MemberReady(scope=self._scope, member=self._identity.member))
+            requests = Requests(self._restarts, stop=stop, gone=lambda: self._driver.gone)
+
+            def look(records: Sequence[Record]) -> None:
+                self._announce(keeper, self._standing, lag=self._driver.lag)
+                requests.look(records, epoch=None)
+                self._skipped.look(records)
+                self._nothing_to_rehearse = not any(record.key.is_under(CHECKPOINTS) for record in records)
+                self._contends = True
+
+            try:
+                term = self._election.campaign(keeper, stop=requests, on_look=look)
+            finally:
+                self._contends = False
+            if term is not None:
+                ended = self._attended(term, keeper, requests, stop=stop)
+            elif stop.is_set():
+                ended = Ended.STOPPED
+            elif requests.done is not None:
+                self._say_ended(requests.done)
+                ended = Ended.DONE
+            elif requests.restart is not None:
+                ended = Ended.RESTART
+            else:
+                raise DriverDied(self._driver.gone or "the driver ended")
+            if ended is Ended.RESTART and requests.restart is not None:
+                self._driver.close()
+                self._restarts.obeyed(requests.restart)
+            return ended
+
+    def _attended(self, term: Term, keeper: SessionKeeper, requests: Requests, *, stop: threading.Event) -> Ended:
+        """Lead, while a thread watches over the office and looks for what operators ask."""
+
+        def look(records: Sequence[Record]) -> None:
+            self._announce(keeper, State.LEADING)
+            requests.look(records, epoch=term.epoch)
+            self._skipped.look(records)
+
+        with self._election.attending(term, on_look=look):
+            self._term = term
+            try:
+                return self._lead(term, requests, stop=stop)
+            finally:
+                self._term = None
+
+    def _lead(self, term: Term, requests: Requests, *, stop: threading.Event) -> Ended:
+        self._events.emit(TermWon(scope=self._scope, member=self._identity.member, epoch=term.epoch))
+        halt: Flag = stop if self._hold else StopOrStoreLost(stop, term)
+        try:
+            ended = self._lead_or_clean(term, stop=halt, finish=requests.finish)
+        except TermLost:
+            ended = Ended.LOST
+        except DriverDied:
+            asked = Ended.STOPPED if stop.is_set() else requests.finish_as
+            self._give_up(term, Ended.LOST if term.lost else asked or Ended.DIED)
+            raise
+        except Exception as error:
+            if not term.lost or isinstance(error, BatchMayBeShort):
+                self._give_up(term, Ended.LOST if term.lost else Ended.FAILED)
+                raise
+            ended = Ended.LOST  # what it needed may have gone since, as nobody needs it any more
+        if ended is Ended.STOPPED and not stop.is_set() and requests.finish_as is not None:
+            ended = requests.finish_as
+        self._give_up(term, ended)
+        if ended is Ended.STOPPED and not (self._hold or stop.is_set()):
+            cause = term.liveness.cause
+            raise StoreUnavailable(f"the store is away, and on_store_loss says stop: {cause}") from cause
+        if ended is Ended.FAILED:  # a driver raises what failed; without that it is no good end either
+            raise QueryFailed("a query failed, and the driver does not say why", fix="see the log of Spark")
+        if ended is Ended.LEFT:
+            raise CleanupIncomplete(f"the pipeline of scope {self._scope!r} has ended; not all that it left is gone")
+        return ended
+
+    def _lead_or_clean(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
+        """Let the driver lead; a pipeline that has ended, before or now, is cleaned up instead."""
+        result = self._results.read(term)
+        if result is None:
+            ended = self._driver.lead(term, stop=stop, finish=finish)
+            if ended is not Ended.IDLE or not self._final:
+                return ended
+            now = self._clock.now().isoformat(timespec="milliseconds")
+            result = Result(Ending.FINISHED, Stage.DIRTY, term.epoch, self._identity.member, now)
+            result = self._results.write_dirty(term, result)
+        self._say_ended(result)
+        if result.stage is Stage.CLEAN:
+            return Ended.DONE
+        ended = self._driver.clean(term, stop=stop)
+        if ended is Ended.CLEANED:
+            self._results.mark_clean(term)
+            self._say_ended(replace(result, stage=Stage.CLEAN))
+        return ended
+
+    def _say_ended(self, result: Result) -> None:
+        clean = result.stage is Stage.CLEAN
+        self._events.emit(PipelineEnded(self._scope, ending=result.ending.value, epoch=result.epoch, clean=clean))
+
+    def _give_up(self, term: Term, ended: Ended) -> None:
+        word = AFTER[ended].resign
+        why = term.liveness.why or "refused"
+        if word is not None:
+            try:
+                self._election.resign(term, why=word)
+                why = word
+            except TermLost:
+                why = "refused"
+            except StoreError as failed:
+                why = f"not resigned, it ends with the session: {failed}"
+        self._events.emit(TermLostEvent(scope=self._scope, member=self._identity.member, epoch=term.epoch, why=why))
+
+    def _announce(self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None) -> None:
+        trouble = self._driver.trouble if state is State.FAILING else ""
+        self._election.announce(keeper, state, lag=lag, file=self._driver.file, trouble=trouble)
+
+    def _join(self, keeper: SessionKeeper, *, stop: threading.Event) -> None:
+        """Announce the member; its own earlier session may have to end first."""
+        deadline_s = self._clock.monotonic_s() + 2 * self._ttl.total_seconds()
+        while True:
+            try:
+                return self._election.join(
+                    keeper,
+                    host=self._identity.host,
+                    pid=self._identity.pid,
+                    state=State.STARTING,
+                    priority=self._identity.priority,
+                    nofailover=self._identity.nofailover,
+                )
+            except GuardFailed as taken:
+                if self._clock.monotonic_s() > deadline_s:
+                    raise UsageError(
+                        f"a live member of scope {self._scope!r} is named {self._identity.member!r}",
+                        fix="give this one another --member name",
+                    ) from taken
+                self._clock.wait(stop, timeout_s=0.2)

@@ -1,0 +1,101 @@
+"""Counters and gauges of one member, for Prometheus.
+
+Promise: they follow the events; nothing is asked of the store or the driver when the page is read, but for the state.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from tenure.agent.member import Condition
+from tenure.coordination.candidates import State
+from tenure.events import (
+    BatchCommitted,
+    DriverEnded,
+    Event,
+    OrphansFound,
+    RunDirectorySeeded,
+    StoreAway,
+    Swept,
+    TermLost,
+    TermWon,
+    WriteRefused,
+)
+
+
+class Metrics:
+    """A subscriber that counts. `scope` and `member` label every figure."""
+
+    def __init__(self, *, member: str) -> None:
+        self._member = member
+        self._registry = CollectorRegistry()
+        self._state = Gauge(
+            "tenure_state", "1 for the state that the member is in", ("member", "state"), registry=self._registry
+        )
+        self._epoch = self._gauge("epoch", "Epoch of the term that the member won last")
+        self._terms = self._counter("terms_won", "Terms won")
+        self._ended = self._counter("terms_ended", "Terms that ended", "why")
+        self._batches = self._counter("batches_committed", "Batches that a sink took", "query")
+        self._last = self._gauge("last_batch", "Number of the newest batch", "query")
+        self._seconds = self._gauge("last_batch_seconds", "How long the newest batch took", "query")
+        self._seed = self._gauge("last_seed_seconds", "How long the last run directory took to fill", "query")
+        self._refused = self._counter("writes_refused", "Late writes that were refused", "by")
+        self._lag_batches = Gauge(
+            "tenure_mirror_lag_batches", "Batches that its mirrors are behind", ("member",), registry=self._registry
+        )
+        self._lag_bytes = Gauge(
+            "tenure_mirror_lag_bytes", "Bytes that its mirrors miss", ("member",), registry=self._registry
+        )
+        self._orphans = self._gauge(
+            "orphans", "Things of dead leaders and members that were found and are not gone yet"
+        )
+        self._removed = self._counter("orphans_removed", "Things of dead leaders and members that were removed")
+        self._drivers = self._counter("drivers_replaced", "Drivers that ended by themselves")
+        self._away = self._counter("store_failures", "Times that the store was away")
+
+    def _counter(self, name: str, what: str, *labels: str) -> Counter:
+        return Counter(f"tenure_{name}", what, ("scope", "member", *labels), registry=self._registry)
+
+    def _gauge(self, name: str, what: str, *labels: str) -> Gauge:
+        return Gauge(f"tenure_{name}", what, ("scope", "member", *labels), registry=self._registry)
+
+    def __call__(self, event: Event) -> None:
+        """Count one event."""
+        who = (event.scope, self._member)
+        match event:
+            case TermWon():
+                self._terms.labels(*who).inc()
+                self._epoch.labels(*who).set(event.epoch)
+            case TermLost():
+                self._ended.labels(*who, event.why.split(":", 1)[0]).inc()
+                self._orphans.labels(*who).set(0)  # another's, from now on
+            case OrphansFound():
+                self._orphans.labels(*who).inc(event.count)
+            case Swept():
+                self._removed.labels(*who).inc(event.removed)
+                self._orphans.labels(*who).set(event.left)
+            case BatchCommitted():
+                self._batches.labels(*who, event.query).inc()
+                self._last.labels(*who, event.query).set(event.batch)
+                self._seconds.labels(*who, event.query).set(event.seconds)
+            case RunDirectorySeeded():
+                self._seed.labels(*who, event.query).set(event.seconds)
+            case WriteRefused():
+                self._refused.labels(*who, event.by).inc()
+            case DriverEnded():
+                self._drivers.labels(*who).inc()
+            case StoreAway():
+                self._away.labels(*who).inc()
+            case _:
+                pass
+
+    def page(self, condition: Condition) -> bytes:
+        """The page in Prometheus' text format."""
+        for state in State:
+            self._state.labels(self._member, state.value).set(state is condition.state)
+        for gauge in (self._lag_batches, self._lag_bytes):
+            gauge.clear()
+        if condition.lag is not None:
+            self._lag_batches.labels(self._member).set(condition.lag.batches)
+            self._lag_bytes.labels(self._member).set(condition.lag.bytes)
+        return generate_latest(self._registry)

@@ -1,0 +1,97 @@
+"""The agent's HTTP server: /leader, /standby, /health, /livez, /readyz, /metrics.
+
+Promise: each answer is what the member knows of itself at that moment, without a question to the store or the driver:
+a probe never hangs on what it should report. 200: yes; 503: no; the body says in JSON what the member is doing. A
+term that may be over is not called led. Not promised: secrecy; bind it to an address that may be seen.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tenure.agent.member import Condition
+from tenure.agent.metrics import Metrics
+from tenure.coordination.candidates import State
+from tenure.errors import UsageError
+
+QUESTIONS: dict[str, Callable[[Condition], bool]] = {
+    "/leader": lambda condition: condition.state is State.LEADING,
+    "/standby": lambda condition: condition.state in (State.FAILING, State.READY, State.WARM),
+    "/health": lambda condition: condition.state is not State.STARTING,
+    "/livez": lambda condition: True,
+    "/readyz": lambda condition: condition.ready,
+}
+"""What each probe asks. `/livez` asks whether the agent answers at all."""
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`HOST:PORT`, `:PORT` (all addresses), `[::1]:8008`. Raises UsageError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or not 0 <= int(port) < 65536:
+        raise UsageError(f"--http {text!r} is no address", fix="write HOST:PORT, for example 127.0.0.1:8008")
+    return host.strip("[]"), int(port)
+
+
+class ProbeServer:
+    """Serves until it is closed, on a thread of its own."""
+
+    def __init__(self, address: str, *, condition: Callable[[], Condition], metrics: Metrics) -> None:
+        """Listen at once. Raises UsageError: not an address, or it cannot be had."""
+        host, port = parse_address(address)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.socket(family)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+            self._socket.listen()
+        except OSError as error:
+            self._socket.close()
+            raise UsageError(
+                f"--http {address!r} cannot be listened at: {error.strerror or error}", fix="give a free address"
+            ) from error
+        self.port: int = self._socket.getsockname()[1]
+        """Where it listens; chosen by the system when the port given was 0."""
+        config = uvicorn.Config(
+            _application(condition, metrics),
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="tenure-probes", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.should_exit = True
+        self._thread.join(timeout=5)
+        self._socket.close()
+
+
+def _application(condition: Callable[[], Condition], metrics: Metrics) -> Starlette:
+    def answer(question: Callable[[Condition], bool]) -> Callable[[Request], Response]:
+        async def answered(request: Request) -> Response:
+            found = condition()
+            return JSONResponse(asdict(found), status_code=200 if question(found) else 503)
+
+        return answered  # type: ignore[return-value] # Starlette takes coroutine functions as well
+
+    async def page(request: Request) -> Response:
+        return Response(metrics.page(condition()), media_type="text/plain; version=0.0.4")
+
+    routes = [Route(path, answer(question), methods=["GET", "HEAD", "OPTIONS"]) for path, question in QUESTIONS.items()]
+    return Starlette(routes=[*routes, Route("/metrics", page)])

@@ -1,0 +1,213 @@
+"""Lists a large tree by Spark, in rounds: each task lists up to a budget of files and gives back the folders that it
+did not get to, which are the pieces of the next round, so deep, flat and skewed trees are divided as they turn out.
+
+Promise: what is listed, and what is left, are Parquet files in the plan's folder; the driver holds their names, and of
+what it is handed over up to the rows of one. Of a task that ran twice only what it returned counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tenure.cleanup.spark.judge import Judge, orphans_among, table_of
+from tenure.cleanup.spark.plan import Plan
+from tenure.storage.trees import Listed, Tree
+from tenure.storage.unlisted import Rest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER: Final = "listing"
+_REST: Final = pa.schema([("folder", pa.string()), ("after", pa.string()), ("until", pa.string())])
+_FIRST: Final = 10
+"""The first round of tasks, in which little is known to be divided, has a budget that is so many times smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a listing is. What the driver finds before there are tasks is its first round."""
+
+    round: int
+    files: int
+    folders_left: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file in the plan's folder `listing`."""
+
+    name: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Some rows of a part that has folders."""
+
+    part: str
+    first: int
+    rows: int
+
+
+class Listing:
+    """The listing of one tree."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: Plan,
+        storage: str,
+        *,
+        budget: int,
+        part: int,
+        on_progress: Callable[[Progress], None],
+    ) -> None:
+        """`budget`: files that a task lists before it gives the rest back. `part`: rows of a file."""
+        self._context = spark.sparkContext
+        self._plan = plan
+        self._storage = storage
+        self._budget = budget
+        self._part = part
+        self._on_progress = on_progress
+        self._parts: list[Part] = []
+
+    def run(self, found: Iterator[Listed | Rest]) -> int:
+        """List everything below the folders that are among what was `found`; return how many files that are, with those
+        that were found."""
+        parts, left = _write_all(self._plan, found, part=self._part)
+        tasks = 4 * self._context.defaultParallelism
+        number = 1
+        url, storage, part = self._plan.url, self._storage, self._part
+        self._keep(number, parts, left)
+        while left:
+            number += 1
+            budget = self._budget if number > 2 else max(1, self._budget // _FIRST)
+
+            def work(slices: Sequence[_Slice], budget: int = budget) -> tuple[list[Part], list[Part]]:
+                return _list(url, storage, slices, budget=budget, part=part)
+
+            shares = _shares(left, tasks)
+            done = self._context.parallelize(shares, len(shares)).map(work).collect()
+            parts = list(chain.from_iterable(parts for parts, _ in done))
+            left = list(chain.from_iterable(rests for _, rests in done))
+            self._keep(number, parts, left)
+        return sum(one.rows for one in self._parts)
+
+    def _keep(self, number: int, parts: Sequence[Part], left: Sequence[Part]) -> None:
+        self._parts += parts
+        files = sum(one.rows for one in self._parts)
+        self._on_progress(Progress(number, files, sum(one.rows for one in left)))
+
+    def write_plan(self, judge: Judge, *, sizes: bool) -> tuple[int, int | None]:
+        """Write what goes; return how many files that are, and their bytes. `sizes`: ask for those of which the
+        listing did not tell them."""
+        if not self._parts:
+            return 0, 0
+        url, storage = self._plan.url, self._storage
+
+        def work(name: str) -> tuple[int, int | None]:
+            return _judge(url, storage, name, judge, sizes=sizes)
+
+        names = [one.name for one in self._parts]
+        tasks = min(len(names), 4 * self._context.defaultParallelism)
+        counts = self._context.parallelize(names, tasks).map(work).collect()
+        return together(counts)
+
+
+def together(counts: Iterable[tuple[int, int | None]]) -> tuple[int, int | None]:
+    """Files and bytes of several parts; the bytes are None when those of one are."""
+    files = bytes_ = 0
+    known = True
+    for some, size in counts:
+        files += some
+        known = known and size is not None
+        bytes_ += size or 0
+    return files, bytes_ if known else None
+
+
+def write_orphans(plan: Plan, name: str, rows: pa.Table) -> tuple[int, int | None]:
+    """One part of the plan, unless it is empty; return how many files go, and their bytes, if they are known."""
+    if not rows.num_rows:
+        return 0, 0
+    plan.write("files", name, rows)
+    return rows.num_rows, pc.sum(rows["size"], skip_nulls=False).as_py()
+
+
+def _shares(left: Sequence[Part], tasks: int) -> list[list[_Slice]]:
+    """The folders that are left, in about equal shares for the tasks."""
+    rows = sum(one.rows for one in left)
+    most = -(-rows // tasks)
+    shares: list[list[_Slice]] = [[]]
+    room = most
+    for one in left:
+        first = 0
+        while first < one.rows:
+            if not room:
+                shares.append([])
+                room = most
+            taken = min(room, one.rows - first)
+            shares[-1].append(_Slice(one.name, first, taken))
+            first += taken
+            room -= taken
+    return shares
+
+
+def _list(url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part: int) -> tuple[list[Part], list[Part]]:
+    """What a task does: list its folders; return the parts that it wrote, and those of the folders that are left."""
+    plan = Plan(url)
+    pieces = [
+        Rest(row["folder"], row["after"], row["until"])
+        for one in slices
+        for row in plan.read(FOLDER, one.part).slice(one.first, one.rows).to_pylist()
+    ]
+    return _write_all(plan, Tree(storage).walk(pieces, budget=budget), part=part)
+
+
+def _write_all(plan: Plan, found: Iterator[Listed | Rest], *, part: int) -> tuple[list[Part], list[Part]]:
+    """Write down what is found; return the parts with files, and those with folders that are left."""
+    parts: list[Part] = []
+    left: list[Part] = []
+    some: list[Listed] = []
+    rests: list[Rest] = []
+    rows = 0
+    for one in found:
+        if isinstance(one, Rest):
+            rests.append(one)
+        else:
+            some.append(one)
+            rows += len(one.names)
+        if rows >= part:
+            parts.append(_write(plan, table_of(some)))
+            some, rows = [], 0
+        if len(rests) >= part:
+            left.append(_write_rests(plan, rests))
+            rests = []
+    if some:
+        parts.append(_write(plan, table_of(some)))
+    if rests:
+        left.append(_write_rests(plan, rests))
+    return parts, left
+
+
+def _write_rests(plan: Plan, rests: Sequence[Rest]) -> Part:
+    return _write(plan, pa.Table.from_pylist([asdict(one) for one in rests], schema=_REST))
+
+
+def _write(plan: Plan, rows: pa.Table) -> Part:
+    name = os.urandom(8).hex()
+    plan.write(FOLDER, name, rows)
+    return Part(name, rows.num_rows)
+
+
+def _judge(url: str, storage: str, name: str, judge: Judge, *, sizes: bool) -> tuple[int, int | None]:
+    """What a task does: keep what nobody needs."""
+    plan = Plan(url)
+    ask = Tree(storage).sizes if sizes else None
+    return write_orphans(plan, name, orphans_among(plan.read(FOLDER, name), judge, sizes=ask))

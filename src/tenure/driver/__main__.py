@@ -1,0 +1,134 @@
+"""`python -m tenure.driver`: the process that runs a pipeline's Spark queries for its agent. Not for people to call.
+
+Promise: it ends when its agent does. It opens the store by itself, without a session: what it writes is judged by the
+guards of the term that the agent won.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from tenure.agent.child import become_child
+from tenure.assembly import (
+    checkpoint_store,
+    member_events,
+    scope_owner,
+    scope_store,
+    storage_url,
+    submit_of,
+)
+from tenure.checkpoints.store import CheckpointStore
+from tenure.clock import Clock, SystemClock
+from tenure.coordination.election import newest_epoch
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.declarations.rules import Allowed
+from tenure.declarations.store import DeclarationStore
+from tenure.driver.owned_work import OwnedWork
+from tenure.driver.serving import Pipeline, Served, Work
+from tenure.errors import UsageError
+from tenure.events import Events, Subscriber
+from tenure.housekeeping import scope_cleaner, scope_sweeper
+from tenure.link.submit import importable
+from tenure.link.words import Begin, Link
+from tenure.pipelines.loading import load_pipeline
+from tenure.settings import Settings
+
+
+def load(
+    begin: Begin,
+    *,
+    subscribers: tuple[Subscriber, ...] = (),
+    wrap_store: Callable[[CoordinationStore], CoordinationStore] = lambda store: store,
+    clock: Clock,
+) -> Pipeline:
+    """The pipeline that the agent names, and how its work is made. Raises PipelineFileError, UsageError."""
+    settings = Settings.from_data(begin.settings)
+    submit = submit_of(settings)
+    sys.path[:0] = importable(submit.python_files)
+    loaded = load_pipeline(begin.pipeline_file)
+    pipeline, file = loaded.pipeline, loaded.fingerprint
+
+    def work(scope: Scope, agent: Events) -> Work:
+        try:
+            from tenure.driver.declarations import RecordedDeclarations
+            from tenure.driver.spark_driver import SparkDriver  # pyspark is an extra, and takes its time to import
+            from tenure.spark.session import start_session
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"the Python package {error.name!r} is not installed", fix="pip install 'tenure[spark]'"
+            ) from error
+
+        store = wrap_store(scope_store(settings, clock=clock))
+        events = member_events(settings, agent.emit, *subscribers, clock=clock)
+        spark_log, member = settings.required("spark_log"), settings.required("member")
+        owned = OwnedWork(scope_owner(store, scope, settings=settings, clock=clock))
+
+        def checkpoints(query: str) -> CheckpointStore:
+            return checkpoint_store(store, scope, query, settings=settings, clock=clock, events=events)
+
+        driver = SparkDriver(
+            scope=scope,
+            member=member,
+            pipeline=pipeline,
+            pipeline_file=begin.pipeline_file,
+            params=settings.params,
+            start_spark=lambda: start_session(
+                name=f"{scope}-{member}", master=settings.master, conf=settings.conf, submit=submit, log=spark_log
+            ),
+            checkpoints=checkpoints,
+            declarations=RecordedDeclarations(
+                DeclarationStore(store, scope, clock=clock),
+                scope=scope,
+                file=file,
+                allowed=Allowed(
+                    frozenset(settings.new_stream), frozenset(settings.drop_stream), frozenset(settings.changed_query)
+                ),
+                checkpoints=checkpoints,
+                events=events,
+            ),
+            epoch=lambda: newest_epoch(store, scope, clock=clock),
+            cleaner=lambda more: scope_cleaner(store, scope, more=more, settings=settings, clock=clock, events=events),
+            sweeper=lambda term, more: scope_sweeper(
+                store, scope, term, more=more, look_first=owned.look, settings=settings, clock=clock, events=events
+            ),
+            storage=storage_url(settings, scope),
+            spark_log=spark_log,
+            until_idle=begin.until_idle,
+            warm=settings.standby == "warm",
+            mirror=not settings.nofailover,
+            stop_patience=settings.stop_patience,
+            clock=clock,
+            events=events,
+            on_close=store.close,
+        )
+        return owned.around(driver)
+
+    return Pipeline(name=pipeline.name, file=file, work=work)
+
+
+def serve(link: Link, *, load: Callable[[Begin], Pipeline], clock: Clock) -> int:
+    """Serve the agent at the other end; return the exit code of the process."""
+    return Served(link, load=load, clock=clock, orphaned=end_group).run()
+
+
+def end_group() -> None:
+    """The agent is gone: end this process and its JVM, as the warden does."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+
+
+def main() -> None:
+    """The entry point of the process; its two arguments are descriptors."""
+    link = become_child(*(int(argument) for argument in sys.argv[-2:]))
+    clock = SystemClock()
+    code = serve(link, load=lambda begin: load(begin, clock=clock), clock=clock)
+    sys.stdout.flush()
+    os._exit(code)  # threads of a query that hangs are not waited for; Spark has ended, or is killed with the group
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""The driver's side of the link: obeys the agent's words, and tells it what happens.
+
+Promise: a term is believed in until the deadline that the agent said last, and no longer, also while the agent says
+nothing. The words are read by a thread of their own, which alone judges the deadline, after it has read what was said:
+code that held the interpreter past a deadline has kept it from being heard, not from being moved. When the agent is
+gone, `orphaned` is called at once. Not promised: that anything is heard while user code holds the interpreter; the
+agent and the warden need no answer.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tenure.clock import Clock
+from tenure.coordination.records import Scope
+from tenure.coordination.session import Liveness
+from tenure.coordination.term import Term
+from tenure.errors import DriverDied, TenureError, TermLost, error_to_data
+from tenure.events import Event, Events, event_to_data
+from tenure.link.lifecycle import Ended
+from tenure.link.words import (
+    Begin,
+    Close,
+    Failed,
+    Finish,
+    Lead,
+    Link,
+    Loaded,
+    Lost,
+    Over,
+    Prepare,
+    Prepared,
+    Pulse,
+    Renewed,
+    StandBy,
+    Stop,
+    Told,
+    Word,
+)
+
+_PULSE_S = 1.0
+_LOOK_S = 0.1
+"""How often the deadline is looked at."""
+
+
+class Work(Protocol):
+    """What a driver does. Used by one thread; `pulse` by another one."""
+
+    def prepare(self) -> Mapping[str, float]:
+        """Become able to lead: everything that needs no term. Return for how many seconds each query that declares a
+        limit may show no progress. Raises TenureError."""
+        ...
+
+    def stand_by(self) -> None:
+        """The member has a new session: use nothing any more of what was made ready for a takeover in an earlier one.
+        Called before each leadership but perhaps the first."""
+        ...
+
+    def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
+        """Run the queries until the term is lost, `stop` is set, or they end; they are stopped on return. Once
+        `finish` is set, each one ends its batch and begins no other.
+
+        Raises the error of a query that failed, TermLost when the store said so, DriverDied, DriverStuck.
+        """
+        ...
+
+    def clean(self, term: Term, *, stop: threading.Event) -> Ended:
+        """Run nothing; remove what the pipeline left. It cannot lead after that. CLEANED: nothing is left; LEFT:
+        something is, and the policy has given up; STOPPED. Raises TermLost."""
+        ...
+
+    def pulse(self) -> Pulse:
+        """Ask the JVM for a sign of life, however long that takes. Raises DriverDied: the JVM is gone."""
+        ...
+
+    def close(self) -> None:
+        """Release everything."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A pipeline that was loaded: its name, how its work is made for a scope, and the fingerprint of its file."""
+
+    name: str
+    work: Callable[[Scope, Events], Work]
+    file: str = ""
+
+
+@dataclass(slots=True)
+class _Leadership:
+    term: Term
+    until_s: float
+    """The deadline on the machine's clock. Of the reading thread."""
+    cleans: bool
+    stop: threading.Event = field(default_factory=threading.Event)
+    finish: threading.Event = field(default_factory=threading.Event)
+
+
+class Served:
+    """Serves one agent, in the thread that calls `run`."""
+
+    def __init__(
+        self, link: Link, *, load: Callable[[Begin], Pipeline], clock: Clock, orphaned: Callable[[], None]
+    ) -> None:
+        self._link = link
+        self._load = load
+        self._clock = clock
+        self._orphaned = orphaned
+        self._words: queue.SimpleQueue[Word | _Leadership | None] = queue.SimpleQueue()
+        self._said: queue.SimpleQueue[Word | None] = queue.SimpleQueue()
+        self._current: _Leadership | None = None  # of the reading thread; None: none began yet
+        self._closing = threading.Event()
+        self._no_pulse: TenureError | None = None  # None: the JVM answers
+
+    def run(self) -> int:
+        """Obey until the agent says Close or is gone; return the exit code of the process."""
+        threading.Thread(target=self._read, name="tenure-agent-words", daemon=True).start()
+        writer = threading.Thread(target=self._write, name="tenure-agent-answers", daemon=True)
+        writer.start()
+        work: list[Work] = []
+        code = 0
+        try:
+            self._obey(work)
+        except TenureError as error:
+            self._said.put(Failed(error_to_data(error)))  # at once: to close the work takes seconds
+            code = error.exit_code
+        finally:
+            self._closing.set()
+            try:
+                for one in work:
+                    one.close()
+            finally:
+                self._said.put(None)
+                writer.join(timeout=5)
+                self._link.close()
+        return code
+
+    def tell(self, event: Event) -> None:
+        """A subscriber: hand an event to the agent, without waiting for it."""
+        self._said.put(Told(event_to_data(event)))
+
+    def _obey(self, made: list[Work]) -> None:
+        begin = self._words.get()
+        if not isinstance(begin, Begin):
+            return
+        pipeline = self._load(begin)
+        self._said.put(Loaded(pipeline.name, pipeline.file))
+        prepare = self._words.get()
+        if not isinstance(prepare, Prepare):
+            return
+        work = pipeline.work(Scope(prepare.scope), Events(self.tell))
+        made.append(work)
+        limits = work.prepare()
+        threading.Thread(target=self._beat, args=(work,), name="tenure-pulse", daemon=True).start()
+        self._said.put(Prepared(dict(limits)))
+        while isinstance(order := self._words.get(), _Leadership | StandBy):
+            if isinstance(order, StandBy):
+                work.stand_by()
+            else:
+                self._said.put(self._lead(work, order))
+        if self._no_pulse is not None:
+            raise self._no_pulse
+
+    def _lead(self, work: Work, order: _Leadership) -> Over:
+        try:
+            if order.cleans:
+                return Over(work.clean(order.term, stop=order.stop).value)
+            return Over(work.lead(order.term, stop=order.stop, finish=order.finish).value)
+        except TermLost:
+            return Over(Ended.LOST.value)
+        except DriverDied:
+            raise
+        except TenureError as error:
+            return Over(Ended.FAILED.value, error_to_data(error))
+
+    def _read(self) -> None:
+        while True:
+            passed = self._current is not None and self._clock.monotonic_s() >= self._current.until_s
+            try:
+                # A deadline that has passed counts when, after that, there is nothing left to be read.
+                word = self._link.receive(timeout_s=0 if passed else _LOOK_S)
+            except TimeoutError:
+                if passed and self._current is not None:
+                    self._current.term.liveness.end("the deadline passed without a renewal")
+                    self._current.until_s = float("inf")
+                continue
+            match word:
+                case Lead():
+                    liveness = Liveness(clock=self._clock, until_s=float("inf"))
+                    self._current = _Leadership(Term.from_json(word.term, liveness=liveness), word.until_s, word.cleans)
+                    self._words.put(self._current)
+                case Renewed() if self._current is not None:
+                    self._current.until_s = word.until_s
+                case Lost() if self._current is not None:
+                    self._current.term.liveness.end(word.why)
+                case Finish() if self._current is not None:
+                    self._current.finish.set()
+                case Stop() if self._current is not None:
+                    self._current.stop.set()
+                case None:
+                    if not self._closing.is_set():
+                        self._orphaned()
+                    self._words.put(None)
+                    return
+                case Close():
+                    self._words.put(word)
+                    self._closing.set()
+                case _:
+                    self._words.put(word)
+
+    def _write(self) -> None:
+        while (word := self._said.get()) is not None:
+            self._link.send(word)
+
+    def _beat(self, work: Work) -> None:
+        while not self._clock.wait(self._closing, timeout_s=_PULSE_S):
+            try:
+                pulse = work.pulse()
+            except TenureError as error:
+                self._no_pulse = error
+                self._words.put(None)  # a leadership that goes on learns it by itself
+                return
+            self._said.put(pulse)

@@ -1,0 +1,342 @@
+"""One query under a term: one fenced write a batch, before any of its output can be seen.
+
+Promise (I2): the sink's commit of batch N waits until checkpoint N is committed under the term. (I1): batch N
+is planned with the offsets that Spark wrote for it, once, and a batch that is run again was retaken by this term. A
+refused plan ends the query with TermLost. The plan's commit overlaps with the sink's staging. What is asked around the
+evaluation is said by `batch_rules`. Not promised: that Spark stops; the fence does not need it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tenure.checkpoints.batch_rules import asked_around
+from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.store import CheckpointStore
+from tenure.clock import Clock
+from tenure.coordination.term import Term
+from tenure.driver.stall_timeouts import call_of
+from tenure.driver.triggers import is_available_now, with_trigger
+from tenure.errors import Fenced, GuardFailed, InputsGone, QueryFailed, SessionEnded, StorageError, TermLost
+from tenure.events import BatchCommitted, BatchStarted, CheckpointSaved, Events, QueryStarted, WriteRefused
+from tenure.pipelines.pipeline import Stream
+from tenure.sinks.sink import Batch, Calls, Stages, Written
+from tenure.spark.python_callbacks import CallerThread
+from tenure.spark.queries import source_folders_of
+from tenure.takeover.input_files import Missing, inputs_gone
+from tenure.takeover.mirror import Mirrors
+from tenure.takeover.query_takeover import Begun, QueryTakeover
+from tenure.takeover.run_directory import has_commit, latest_commit, read_offsets, read_query_id
+
+
+class _FinishedError(Exception):
+    """Ends a query between two batches."""
+
+
+class FencedStream:
+    """A declared stream, run by the leader of one term."""
+
+    def __init__(
+        self,
+        declared: Stream,
+        *,
+        term: Term,
+        checkpoints: CheckpointStore,
+        storage: str,
+        missing: Missing,
+        clock: Clock,
+        events: Events,
+        mirrors: Mirrors | None = None,
+    ) -> None:
+        """`storage`: URL of the pipeline's storage; run directories are recorded relative to it, so that it can be
+        mounted elsewhere. `missing`: which input files are not there. `mirrors`: what the standby has got; None:
+        nothing."""
+        self._declared = declared
+        self._term = term
+        self._checkpoints = checkpoints
+        self._storage = storage.rstrip("/")
+        self._missing = missing
+        self._clock = clock
+        self._events = events
+        self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"tenure-plan-{declared.name}")
+        self._takeover = QueryTakeover(
+            term,
+            checkpoints,
+            query=declared.name,
+            storage=self._storage,
+            missing=missing,
+            mirrors=mirrors,
+            clock=clock,
+            events=events,
+        )
+        self._begun = Begun("")
+        self._query_id: str | None = None  # None: not read yet
+        self._query: StreamingQuery | None = None  # None: not started
+        self._started = threading.Event()  # set when it is known whether `_query` runs
+        self._folders: tuple[str, ...] | None = None  # None: not asked yet
+        self._batches = 0
+        self._last: int | None = None  # the batch that the sink took last; None: none yet
+        self._caller = CallerThread()
+        self._turn = threading.Lock()  # guards the four below
+        self._finishing = False
+        self._in_batch = False
+        self._begun_batches = 0
+        self._refused = False
+        self.failure: BaseException | None = None
+        """What ended the query, when it was raised on our side of Spark; None: nothing was."""
+
+    @property
+    def name(self) -> str:
+        """The query's name."""
+        return self._declared.name
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether the query ends when it has taken what its sources had at its start."""
+        return is_available_now(self._declared.trigger)
+
+    def start(self) -> StreamingQuery:
+        """Seed a run directory from the newest checkpoint and start the query on it.
+
+        Raises Corrupt..., StorageError, StoreUnavailable; what Spark raises at a start.
+        """
+        self._begun = self._takeover.begin()
+        writer = (
+            self._declared.rows.writeStream.queryName(self.name)
+            .outputMode(self._declared.output_mode)
+            .option("checkpointLocation", self._directory)
+            .foreachBatch(self._on_batch)
+        )
+        try:
+            query = self._query = with_trigger(writer, self._declared.trigger).start()
+        finally:
+            self._started.set()
+        self._events.emit(
+            QueryStarted(
+                scope=self._term.scope,
+                epoch=self._term.epoch,
+                query=self.name,
+                run_directory=self._begun.run_directory,
+            )
+        )
+        return query
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether Spark has noted the batch as done that was planned when it started, if one had to be run again."""
+        retaken = self._begun.retaken
+        if retaken is None or (self._last is not None and self._last > retaken):
+            return True
+        try:
+            return self._last == retaken and has_commit(self._directory, retaken)
+        except StorageError:
+            return False  # it is asked again
+
+    def was_finished_elsewhere(self) -> bool:
+        """Whether what ended the query is that a leader which was overtaken has finished the batch and removed its
+        inputs, before anything was written here: the next takeover goes on after it. Raises StorageError, StoreError,
+        Corrupt."""
+        if type(self.failure) is not InputsGone:  # of a batch that may be short, somebody has to hear
+            return False
+        newest = self._checkpoints.newest()
+        return newest is not None and any(self._takeover.finished(newest))
+
+    def finish(self) -> None:
+        """Begin no batch any more; one that has begun goes on."""
+        with self._turn:
+            self._finishing = True
+
+    @property
+    def in_batch(self) -> bool:
+        """Whether a batch is being written. Spark may be about to begin another one."""
+        with self._turn:
+            return self._in_batch
+
+    @property
+    def resting(self) -> int | None:
+        """How many batches have begun; None: one is being written."""
+        with self._turn:
+            return None if self._in_batch else self._begun_batches
+
+    @property
+    def refused(self) -> bool:
+        """Whether a batch was refused after `finish`, which ended the query."""
+        with self._turn:
+            return self._refused
+
+    def settled(self) -> bool:
+        """Whether Spark, too, has noted that the last batch is done. Raises StorageError."""
+        return self._last is None or latest_commit(self._directory) == self._last
+
+    def marks(self, wanted: Collection[str]) -> Iterator[tuple[str, str | None]]:
+        """What changes whenever it gets on: of the query, and of the call of its sink's function; each only if its name
+        is `wanted`, as the JVM is asked for it.
+
+        Raises what Spark raises when its JVM is gone.
+        """
+        if self.name in wanted:
+            yield self.name, self._progress()
+        if isinstance(self._declared.sink, Calls) and call_of(self.name) in wanted:
+            yield call_of(self.name), self._declared.sink.call(self.name)
+
+    def _progress(self) -> str | None:
+        """What changes whenever the query gets on; None: it is between two batches, or was not started."""
+        if self._query is None or not self._query.status["isTriggerActive"]:
+            return None
+        last = self._query.lastProgress  # told for each batch, and every 10 s while there is no data
+        return f"{self._batches} {'' if last is None else last['timestamp']}"
+
+    def close(self) -> None:
+        """Release the threads of a query that is stopped, without waiting for a commit that hangs."""
+        self._planner.shutdown(wait=False, cancel_futures=True)
+        self._caller.end()
+
+    @property
+    def _directory(self) -> str:
+        return f"{self._storage}/{self._begun.run_directory}"
+
+    def _on_batch(self, rows: DataFrame, batch_id: int) -> None:
+        """Called by Spark after it wrote `offsets/<batch_id>`, in a thread of its own."""
+        self._caller.note()
+        with self._turn:
+            if self._finishing:
+                self._refused = True
+                raise _FinishedError  # not planned: the successor decides on this batch
+            self._in_batch = True
+            self._begun_batches += 1
+        try:
+            self._plan_and_write(rows, batch_id)
+        except BaseException as error:
+            self.failure = error
+            raise
+        finally:
+            with self._turn:
+                self._in_batch = False
+
+    def _plan_and_write(self, rows: DataFrame, batch_id: int) -> None:
+        began_s = self._clock.monotonic_s()
+        term, name = self._term, self.name
+        self._events.emit(BatchStarted(scope=term.scope, epoch=term.epoch, query=name, batch=batch_id))
+        plan: Future[None] = self._planner.submit(self._plan, batch_id)
+        batch = Batch(
+            scope=term.scope,
+            query=name,
+            query_id=self._spark_query_id(),
+            id=batch_id,
+            epoch=term.epoch,
+            check_term=lambda: self._ask(f"write of batch {batch_id} of query {name!r}"),
+        )
+        try:
+            written = self._write(rows, batch, plan)
+        finally:
+            plan.exception()  # the plan is settled before anything else happens, also when the sink failed
+        plan.result()
+        self._batches += 1
+        self._last = batch_id
+        self._events.emit(
+            BatchCommitted(
+                scope=term.scope,
+                epoch=term.epoch,
+                query=name,
+                batch=batch_id,
+                repeated=written.repeated,
+                seconds=self._clock.monotonic_s() - began_s,
+            )
+        )
+
+    def _write(self, rows: DataFrame, batch: Batch, plan: Future[None]) -> Written:
+        """Let the sink take the batch, and ask what is to be asked before Spark may note it as done."""
+        sink, retaken = self._declared.sink, batch.id == self._begun.retaken
+        asked = asked_around(retaken=retaken)
+
+        def planned() -> None:
+            plan.result()
+            if asked.inputs:
+                self._look_for_inputs(batch, written=False)
+
+        try:
+            written = sink.write(rows, batch, planned=planned, events=self._events)
+        except Fenced as fenced:
+            raise self._fenced(fenced, batch) from fenced
+        if asked.inputs and not isinstance(sink, Stages):  # it may have evaluated the rows after `planned`
+            self._look_for_inputs(batch, written=True)
+        if asked.term:
+            self._ask(f"end of batch {batch.id} of query {self.name!r}")
+        return written
+
+    def _look_for_inputs(self, batch: Batch, *, written: bool) -> None:
+        """Raises InputsGone."""
+        missing = self._missing(self._begun.inputs) if self._begun.inputs else ()
+        if missing:
+            raise inputs_gone(missing, query=self.name, batch=batch.id, written=written)
+
+    def _fenced(self, fenced: Fenced, batch: Batch) -> Exception:
+        """What the refusal of a target means: the store knows."""
+        term, what = self._term, f"batch {batch.id} of {self.name} to the target of its function"
+        self._events.emit(WriteRefused(scope=term.scope, epoch=term.epoch, by="sink", what=what))
+        try:
+            self._checkpoints.check(term)
+        except TermLost as lost:
+            return lost
+        return QueryFailed(
+            f"the target of query {self.name!r} refused epoch {term.epoch} ({fenced.what}), and the store says that "
+            "this term stands: what the target remembers is of another life of this pipeline",
+            fix="let the target forget the epochs that it has seen for this pipeline, and start again",
+        )
+
+    def _ask(self, what: str) -> None:
+        """Ask the store whether the term stands. Raises TermLost, StoreUnavailable."""
+        try:
+            self._checkpoints.check(self._term)
+        except TermLost as lost:
+            self._tell_refused(lost, what)
+            raise
+
+    def _tell_refused(self, lost: TermLost, what: str) -> None:
+        if isinstance(lost.__cause__, GuardFailed | SessionEnded):  # else the store was away until the deadline
+            self._events.emit(WriteRefused(scope=self._term.scope, epoch=self._term.epoch, by="store", what=what))
+
+    def _plan(self, batch_id: int) -> None:
+        began_s = self._clock.monotonic_s()
+        checkpoint = Checkpoint(
+            query=self.name,
+            query_id=self._spark_query_id(),
+            batch=batch_id,
+            offsets=read_offsets(self._directory, batch_id),
+            run_directory=self._begun.run_directory,
+            epoch=self._term.epoch,
+            planned_at=self._clock.now().isoformat(timespec="milliseconds"),
+            folders=self._source_folders(),
+        )
+        try:
+            self._checkpoints.plan(self._term, checkpoint)
+        except TermLost as lost:
+            self._tell_refused(lost, f"plan of batch {batch_id} of query {self.name!r}")
+            raise
+        self._events.emit(
+            CheckpointSaved(
+                scope=self._term.scope,
+                epoch=self._term.epoch,
+                query=self.name,
+                batch=batch_id,
+                seconds=self._clock.monotonic_s() - began_s,
+            )
+        )
+
+    def _spark_query_id(self) -> str:
+        """The id in the run directory's `metadata`: seeded with it, so that it outlives every takeover."""
+        if self._query_id is None:
+            self._query_id = read_query_id(self._directory)
+        return self._query_id
+
+    def _source_folders(self) -> tuple[str, ...]:
+        if self._folders is None:
+            self._started.wait()  # Spark may call us before it has told who runs
+            assert self._query is not None
+            self._folders = source_folders_of(self._query)
+        return self._folders

@@ -1,0 +1,1 @@
+"""The words between an agent and its driver, and what both processes must agree on."""

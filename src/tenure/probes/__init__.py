@@ -1,1 +1,0 @@
-"""What an agent answers over HTTP: probes and metrics."""

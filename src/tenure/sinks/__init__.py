@@ -1,0 +1,20 @@
+"""The sinks that a pipeline file names: `from tenure.sinks import Delta, ForeachBatch`."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tenure.sinks.delta.sink import Delta
+    from tenure.sinks.foreach_batch import ForeachBatch
+    from tenure.sinks.sink import Batch
+
+__all__ = ["Batch", "Delta", "ForeachBatch"]
+
+_IN = {"Batch": "sink", "Delta": "delta.sink", "ForeachBatch": "foreach_batch"}
+
+
+def __getattr__(name: str) -> Any:
+    """A sink is imported when it is asked for: a pipeline needs the packages of those that it uses."""
+    if name in _IN:
+        return getattr(import_module(f"tenure.sinks.{_IN[name]}"), name)
+    raise AttributeError(f"module 'tenure.sinks' has no attribute {name!r}")

@@ -1,0 +1,102 @@
+"""What the log of a Delta table names, and named once: for whoever looks for what it never did.
+
+Promise: files that the table has lost are told as long as the log knows them, by clocks up to a minute apart, so
+`is_young` tells whether an attempt that it does not name can have been in the table ever. Memory grows with the files
+that the log names. Raises what delta-rs and pyarrow raise, and ValueError: an entry of the log is none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+from pyarrow import fs
+
+from tenure.sinks.delta.location import Location
+from tenure.sinks.delta.staging import StagingPath
+
+_APART_S: Final = 60
+"""Clocks of machines may be so far apart."""
+_PATHS = pa.large_string()
+"""They may be more than the 2 GiB that an array of the other strings can have."""
+_ATTEMPT = r"/b\d{12,}/(?P<attempt>[0-9a-f]{32})/"
+
+
+def open_table(location: Location, options: Mapping[str, str]) -> DeltaTable | None:
+    """The table as it is now; None: there is none."""
+    try:
+        return DeltaTable(location.table, storage_options=dict(options) or None)
+    except TableNotFoundError:
+        return None
+
+
+def attempts_named(table: DeltaTable, filesystem: Any) -> pa.ChunkedArray:
+    """The attempts of which the log names a file, as strings, some more than once; also one that is no longer in the
+    table: who reads an older version needs it, until the table's VACUUM. `filesystem`: pyarrow's, with the table as
+    its root."""
+    # VACUUM passes over what was lost at a time that this machine's clock has not reached.
+    had = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True) + _lost_lately(filesystem)
+    has = pa.table(table.get_add_actions(flatten=True))["path"]
+    paths = (has.cast(_PATHS), pa.chunked_array([pa.array(had, _PATHS)]))
+    found = [pc.struct_field(pc.extract_regex(some, _ATTEMPT), "attempt").drop_null() for some in paths]
+    return pa.chunked_array([chunk for some in found for chunk in some.chunks], _PATHS).cast(pa.string())
+
+
+def _lost_lately(filesystem: Any) -> list[str]:
+    """The files that the table has lost in the log's last minute."""
+    log = filesystem.get_file_info(fs.FileSelector("_delta_log", allow_not_found=True))
+    commits = [info for info in log if info.path.endswith(".json")]
+    newest_ns = max((info.mtime_ns or 0 for info in commits), default=0)
+    lines = [
+        line
+        for info in commits
+        if newest_ns - (info.mtime_ns or 0) <= _APART_S * 1e9
+        for line in filesystem.open_input_stream(info.path).read().splitlines()
+        if b'"remove"' in line
+    ]
+    return [action["remove"]["path"] for action in map(json.loads, lines) if "remove" in action]
+
+
+def named_among(table: DeltaTable, filesystem: Any, attempts: Collection[str]) -> frozenset[str]:
+    """Those of these attempts of which the log names a file. `filesystem`: as above."""
+    found = attempts_named(table, filesystem)
+    return frozenset(found.filter(pc.is_in(found, value_set=pa.array(sorted(attempts), pa.string()))).to_pylist())
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """How far back a table's log goes, by the clock that its files have."""
+
+    newest_s: float
+    """When it was written last."""
+    kept_s: float
+    """For how long it names a file that the table has lost."""
+
+    @classmethod
+    def of(cls, table: DeltaTable, filesystem: Any) -> Remembered:
+        """`filesystem`: pyarrow's, with the table as its root."""
+        log = filesystem.get_file_info(fs.FileSelector("_delta_log", allow_not_found=True))
+        newest_s = max((info.mtime_ns or 0 for info in log), default=0) / 1e9
+        return cls(newest_s, retention(table.metadata().configuration).total_seconds())
+
+    def is_young(self, path: StagingPath, filesystem: Any) -> bool:
+        """Whether an attempt was staged so lately that the log would name it if the table had ever had it. It forgets a
+        file some time after the table has lost it, and who reads an older version may still need it."""
+        inside = filesystem.get_file_info(fs.FileSelector(str(path), recursive=True, allow_not_found=True))
+        oldest_s = min((info.mtime_ns or 0 for info in inside if info.is_file), default=self.newest_s * 1e9) / 1e9
+        return self.newest_s - oldest_s < self.kept_s / 2
+
+
+def retention(configuration: Mapping[str, str | None]) -> timedelta:
+    """For how long the log names a file that the table has no more. What cannot be read counts as no time at all."""
+    text = configuration.get("delta.deletedFileRetentionDuration") or "interval 1 week"
+    parts = re.findall(r"(\d+)\s+(second|minute|hour|day|week)s?\b", text.lower())
+    return sum((int(number) * timedelta(**{f"{unit}s": 1}) for number, unit in parts), timedelta())

@@ -1,0 +1,230 @@
+"""The log of one Delta table, as one query's writer sees it.
+
+Promise: the newest batch that the table has (`taken`) is read from the very snapshot that a commit is made against, and
+that commit goes through only if the table has not changed since, in anything. So of two attempts at one batch, with
+whatever pauses between their steps, at most one is in the table. Each error that leaves is one of ours; after a commit
+that raised, the table may have the batch all the same: `refresh` and look.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+from pyarrow import fs
+
+from tenure.errors import QueryFailed, StorageError, TenureError, UsageError
+from tenure.sinks.delta import upsert
+from tenure.sinks.delta.location import Location
+from tenure.sinks.delta.schema import Json
+from tenure.sinks.delta.staged_files import StagedFile
+from tenure.sinks.delta.staging import PREFIX
+from tenure.wording import on_one_line
+
+_ATTEMPT = "tenure.attempt"
+"""The key in a commit's information that names the attempt: whose commit it was, when the reply was lost."""
+_CLEAN_EVERY = 100
+"""Commits between two clean-ups of expired log files: listing the log at every commit costs more than the commit."""
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m|↳")
+
+
+def app_id_of(scope: str, query: str, query_id: str) -> str:
+    """Under which name the table's log keeps the newest batch of a query."""
+    return f"tenure/{scope}/{query}/{query_id}"
+
+
+class DeltaLog:
+    """A snapshot of the table and the commits made against it. Used by one thread at a time."""
+
+    def __init__(self, location: Location, *, app_id: str, storage_options: dict[str, str]) -> None:
+        self._location = location
+        self._app_id = app_id
+        self._options = storage_options
+        self._table: DeltaTable | None = None
+        self._taken: int | None = None
+        self.fresh = False
+        """Whether no commit was tried since the snapshot was read: only then may one be tried."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether there was a table when the snapshot was read."""
+        return self._table is not None
+
+    @property
+    def taken(self) -> int | None:
+        """The newest batch of the query in the snapshot; None: it has none."""
+        return self._taken
+
+    @property
+    def version(self) -> int:
+        """The table's version in the snapshot; -1 without a table."""
+        return -1 if self._table is None else self._table.version()
+
+    @property
+    def columns(self) -> Json:
+        """The table's schema, in Delta's JSON."""
+        assert self._table is not None
+        columns: Json = json.loads(self._table.schema().to_json())
+        return columns
+
+    @property
+    def partition_by(self) -> list[str]:
+        assert self._table is not None
+        return list(self._table.metadata().partition_columns)
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        assert self._table is not None
+        return dict(self._table.metadata().configuration)
+
+    def refresh(self) -> None:
+        """Read the newest snapshot, and from it the newest batch."""
+        self.fresh = False
+        try:
+            self._table = self._updated() or self._opened()
+            self._taken = None if self._table is None else self._table.transaction_version(self._app_id)
+        except (DeltaError, OSError) as error:
+            self._table = None
+            raise self._failure("cannot read", error) from error
+        self.fresh = True
+
+    def create(self, columns: Json, *, partition_by: Sequence[str], name: str | None) -> None:
+        """Create the empty table and read it; one that somebody else has just created is as good."""
+        try:
+            DeltaTable.create(
+                self._location.table,
+                Schema.from_json(json.dumps(columns)),
+                mode="error",
+                partition_by=list(partition_by),
+                name=name,
+                storage_options=self._options or None,
+                # With retries a creator that lost the race would put its own metadata on top of the winner's.
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        except (DeltaError, OSError) as error:
+            self.refresh()
+            if not self.exists:
+                raise self._failure("cannot create", error) from error
+            return
+        self.refresh()
+
+    def add(
+        self, files: Sequence[StagedFile], *, mode: Literal["append", "overwrite"], batch: int, attempt: str
+    ) -> None:
+        """Commit the files as the batch: beside what the table has, or in its place."""
+        table = self._spend()
+        actions = [
+            AddAction(
+                path=file.path,
+                size=file.size,
+                partition_values=dict(file.partition_values),
+                modification_time=file.modified_ms,
+                data_change=True,
+                stats=file.stats,
+            )
+            for file in files
+        ]
+        try:
+            table.create_write_transaction(
+                list(actions),
+                mode,
+                table.schema(),
+                self.partition_by,
+                commit_properties=self._properties(batch, attempt),
+                post_commithook_properties=self._after_commit(table),
+            )
+        except (DeltaError, OSError) as error:
+            raise self._failure(f"cannot commit batch {batch} to", error) from error
+
+    def merge(self, rows: Any, *, key: Sequence[str], batch: int, attempt: str) -> None:
+        """Commit the rows as the batch: each replaces the row of its key, or is new."""
+        table = self._spend()
+        try:
+            (
+                table.merge(
+                    rows,
+                    upsert.match(rows, key=key),
+                    source_alias=upsert.SOURCE,
+                    target_alias=upsert.TARGET,
+                    streamed_exec=False,  # the rows are in memory: their bounds prune the table's files
+                    commit_properties=self._properties(batch, attempt),
+                    post_commithook_properties=self._after_commit(table),
+                )
+                .when_matched_update_all()
+                .when_not_matched_insert_all()
+                .execute()
+            )
+        except (DeltaError, OSError) as error:
+            raise self._failure(f"cannot merge batch {batch} into", error) from error
+
+    def holds(self, attempt: str, *, since: int) -> bool | None:
+        """Whether a commit after version `since` is this attempt's. None: the log no longer tells."""
+        assert self._table is not None
+        expected = self.version - since
+        if expected <= 0:
+            return False
+        try:
+            history = self._table.history(limit=expected)
+        except (DeltaError, OSError) as error:
+            raise self._failure("cannot read the history of", error) from error
+        if any(commit.get(_ATTEMPT) == attempt for commit in history):
+            return True
+        return False if len(history) >= expected else None
+
+    def _spend(self) -> DeltaTable:
+        assert self.fresh, "a commit is made only against a snapshot that was just looked at"
+        assert self._table is not None
+        self.fresh = False
+        return self._table
+
+    def _updated(self) -> DeltaTable | None:
+        """The snapshot brought up to date; None when that cannot be, and the table is to be opened anew."""
+        if self._table is None:
+            return None
+        try:
+            self._table.update_incremental()
+        except (DeltaError, OSError):
+            # The part of the log between was cleaned up, or the table was replaced: opening it anew decides.
+            return None
+        return self._table
+
+    def _opened(self) -> DeltaTable | None:
+        try:
+            return DeltaTable(self._location.table, storage_options=self._options or None)
+        except TableNotFoundError:
+            self._refuse_foreign()
+            return None
+
+    def _refuse_foreign(self) -> None:
+        root = self._location.filesystem(self._options)
+        for info in root.get_file_info(fs.FileSelector("", recursive=False, allow_not_found=True)):
+            if not info.base_name.startswith(PREFIX) and info.base_name != "_delta_log":
+                raise UsageError(
+                    f"{self._location} is not a Delta table, but {info.base_name} lies there",
+                    fix="name an empty or a new directory",
+                )
+
+    def _properties(self, batch: int, attempt: str) -> CommitProperties:
+        return CommitProperties(
+            custom_metadata={_ATTEMPT: attempt},
+            # A retry inside delta-rs would commit against a snapshot whose batch we have not looked at.
+            max_commit_retries=0,
+            app_transactions=[Transaction(self._app_id, batch)],
+        )
+
+    def _after_commit(self, table: DeltaTable) -> PostCommitHookProperties:
+        clean = (table.version() + 1) % _CLEAN_EVERY == 0
+        return PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=None if clean else False)
+
+    def _failure(self, what: str, error: Exception) -> TenureError:
+        text = on_one_line(_COLOUR.sub("", str(error)))[:400]
+        if isinstance(error, CommitFailedError):
+            return StorageError(f"{what} {self._location}: {text}", fix="see that other writers pause between commits")
+        if isinstance(error, OSError):
+            return StorageError(f"{what} {self._location}: {text}", fix="see that the storage can be written")
+        return QueryFailed(f"{what} {self._location}: {text}")

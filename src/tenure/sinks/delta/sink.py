@@ -1,0 +1,273 @@
+"""The sink for Delta tables: Spark writes the files, delta-rs commits them with an application transaction.
+
+Promise: each batch id of a query is in the table at most once, whoever commits it, zombies included (I3): the table's
+log carries, per query id, the newest batch that it has, and takes a commit only on top of the snapshot in which that
+was looked up. Nothing is visible before the batch is planned (I2). What an attempt leaves behind that no log names lies
+under its own path, which carries its epoch and batch. One exception: a refused merge (update mode) leaves files that
+delta-rs wrote beside the table's own, under names that nobody else uses; the table's VACUUM removes them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
+
+from tenure.cleanable import Cleanable
+from tenure.clock import Clock, SystemClock
+from tenure.errors import QueryFailed, StorageError, UsageError
+from tenure.events import BlobLeft, Events, WriteRefused
+from tenure.retry import RetryPolicy, exponential_delay, retry
+from tenure.sinks.delta import schema as delta_schema
+from tenure.sinks.delta.location import Location
+from tenure.sinks.sink import Attempts, Batch, OutputMode, Written
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tenure.sinks.delta.log import DeltaLog
+    from tenure.sinks.delta.staged_files import StagedFile
+
+RETRY = exponential_delay(initial=timedelta(milliseconds=20), maximum=timedelta(seconds=1), attempts=10)
+"""About four seconds against other writers of the same table, or a storage that stutters."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One attempt at one batch: what is staged, and where."""
+
+    batch: Batch
+    directory: str
+    columns: delta_schema.Json
+    files: Sequence[StagedFile]
+    rows: Any
+    """Update mode: the staged rows in memory. None in the other modes."""
+
+
+class Delta:
+    """Write each batch to the Delta table at `path_or_url`; it is created when there is none.
+
+    `append`: the rows are added. `complete`: they replace the whole table, in one commit. `update`: each row replaces
+    the one with the same `key` columns, or is new; null equals null there.
+    `partition_by`: columns of type string, integer, date or boolean. `storage_options`: those of delta-rs (an object
+    store must offer conditional puts; Spark has its own settings for the same store). `name`: of a table that is made.
+
+    A batch without rows makes no commit in append and update mode: there is nothing that could be there twice.
+    The columns of the rows are those of the table, by name and type: nothing is added, left out or cast.
+    """
+
+    delivery = "exactly once"
+
+    def __init__(
+        self,
+        path_or_url: str | os.PathLike[str],
+        *,
+        key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        storage_options: Mapping[str, str] | None = None,
+        name: str | None = None,
+        retry_policy: RetryPolicy = RETRY,
+        clock: Clock | None = None,
+    ) -> None:
+        self._location = Location.of(path_or_url)
+        self._key = (key,) if isinstance(key, str) else tuple(key)
+        self._partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        self._options = dict(storage_options or {})
+        self._name = name
+        self._retry = retry_policy
+        self._clock = clock or SystemClock()
+        self._mode: OutputMode | None = None
+        # One log a query (by application id), each used by its query's thread alone.
+        self._logs: dict[str, DeltaLog] = {}
+
+    def check(self, *, output_mode: OutputMode) -> None:
+        """Refuse what cannot be kept right, and remember the mode. Raises UsageError."""
+        if find_spec("deltalake") is None:
+            raise UsageError("the Delta sink needs the package deltalake", fix="pip install 'tenure[delta]'")
+        if output_mode == "update" and not self._key:
+            raise UsageError(f"update mode into {self._location} needs a key", fix="Delta(..., key=['column'])")
+        if output_mode != "update" and self._key:
+            raise UsageError(
+                f"{output_mode} mode into {self._location} has the key {', '.join(self._key)}",
+                fix="leave key out, or use update mode",
+            )
+        if self._mode not in (None, output_mode):
+            raise UsageError(f"one Delta sink for {self._mode} and {output_mode} mode", fix="make one a query")
+        for option, value in {**os.environ, **self._options}.items():
+            if option.lower() in ("aws_s3_allow_unsafe_rename", "allow_unsafe_rename") and value.lower() == "true":
+                # Two writers could then commit the same version of the table, and one batch twice.
+                raise UsageError(f"{option} gives up the order of commits", fix="unset it; S3 has conditional puts")
+        self._mode = output_mode
+
+    def write(self, rows: DataFrame, batch: Batch, *, planned: Callable[[], None], events: Events) -> Written:
+        """Stage, wait for the plan, commit; see `Sink.write`."""
+        if self._mode is None:
+            raise UsageError(f"the Delta sink for {self._location} was not checked", fix="call check() first")
+        log = self._log(batch)
+        if not log.exists:
+            log.refresh()
+        attempt = self._stage(rows, batch, log, events)
+        planned()
+        written = self._commit(attempt, log, events)
+        if self._mode == "update":
+            self._discard(attempt, events)  # the merge has copied the rows
+        return written
+
+    def rehearse(self, rows: DataFrame, directory: str) -> None:
+        """Read the table's log, and stage the rows below `directory` instead of the table."""
+        from tenure.sinks.delta import (
+            staged_files,  # noqa: F401 - what `write` imports
+            staging,
+            upsert,  # noqa: F401 - what `write` imports
+        )
+        from tenure.sinks.delta.log import DeltaLog
+
+        DeltaLog(self._location, app_id="", storage_options=self._options).refresh()
+        staging.stage(rows, directory, partition_by=() if self._mode == "update" else self._partition_by)
+
+    def other_writers(self, *, scope: str, query: str) -> Sequence[str]:
+        """Who has written to the table before the query's first batch; see `Shared.other_writers`."""
+        from tenure.sinks.delta.writers import in_words, writers_of
+
+        try:
+            return in_words(writers_of(self._location.filesystem(self._options)), scope=scope, query=query)
+        except (OSError, ValueError, KeyError) as error:
+            raise StorageError(f"cannot read the log of {self._location}: {error}") from error
+
+    def staged(self, attempts: Attempts) -> Cleanable:
+        """What attempts have staged beside the table, and no log names, nor ever will."""
+        from tenure.sinks.delta.staged_attempts import StagedAttempts
+
+        return StagedAttempts(self._location, attempts, storage_options=self._options)
+
+    def _log(self, batch: Batch) -> DeltaLog:
+        from tenure.sinks.delta.log import DeltaLog, app_id_of
+
+        app_id = app_id_of(batch.scope, batch.query, batch.query_id)
+        if app_id not in self._logs:
+            self._logs[app_id] = DeltaLog(self._location, app_id=app_id, storage_options=self._options)
+        return self._logs[app_id]
+
+    def _stage(self, rows: DataFrame, batch: Batch, log: DeltaLog, events: Events) -> _Attempt:
+        """Evaluate the rows, once, into files that nothing names. A batch that turns out to be in is staged all the
+        same: that evaluates it, and the next leader's first batch is the only one it happens to."""
+        from tenure.sinks.delta import staged_files, staging, upsert
+
+        columns = delta_schema.columns_of(rows.schema.jsonValue())
+        self._refuse(columns, log)
+        directory = str(staging.StagingPath.of(batch))
+        partition_by = () if self._mode == "update" else self._partition_by
+        with ThreadPoolExecutor(1, thread_name_prefix="tenure-delta") as pool:
+            # The snapshot is read while Spark works. When that fails, the log is not fresh, and is read again below.
+            pool.submit(log.refresh)
+            staging.stage(rows, self._location.for_spark(directory), partition_by=partition_by)
+        types = {field["name"]: field["type"] for field in columns["fields"]}
+        filesystem = self._location.filesystem(self._options)
+        found = staged_files.staged_files(filesystem, directory, columns=types, partition_by=partition_by)
+        files = [file for file in found if file.rows]
+        for file in found:
+            if not file.rows:  # Spark writes one when its first task has no rows
+                self._delete(file.path, batch, events)
+        in_memory = None
+        if self._mode == "update" and files:
+            in_memory = upsert.read_rows(filesystem, files)
+            upsert.refuse_duplicates(in_memory, key=self._key, batch=batch.id, where=str(self._location))
+        return _Attempt(batch, directory, columns, files, in_memory)
+
+    def _refuse(self, columns: delta_schema.Json, log: DeltaLog) -> None:
+        """Raise UsageError when rows of these columns do not fit into the table as the log now shows it."""
+        delta_schema.refuse_layout(columns, partition_by=self._partition_by, key=self._key)
+        if not log.exists:
+            return
+        where = str(self._location)
+        delta_schema.refuse_table(log.columns, log.configuration, where=where)
+        delta_schema.refuse_difference(columns, log.columns, where=where)
+        if log.partition_by != list(self._partition_by):
+            raise UsageError(
+                f"{where} is partitioned by {log.partition_by}, the sink by {list(self._partition_by)}",
+                fix="name the table's own columns in partition_by",
+            )
+
+    def _commit(self, attempt: _Attempt, log: DeltaLog, events: Events) -> Written:
+        """Commit against a snapshot that does not have the batch, until one commit is in."""
+        sent_at: int | None = None
+
+        def once() -> Written:
+            nonlocal sent_at
+            if not log.fresh:
+                log.refresh()
+            if self._has(attempt, log):
+                return self._settled(attempt, log, events, sent_at=sent_at)
+            if not attempt.files and self._mode != "complete":
+                return Written(repeated=False)
+            if not log.exists:
+                log.create(attempt.columns, partition_by=self._partition_by, name=self._name)
+                if self._has(attempt, log):
+                    return self._settled(attempt, log, events, sent_at=sent_at)
+            self._refuse(attempt.columns, log)
+            sent_at = log.version if sent_at is None else sent_at
+            self._send(attempt, log)
+            return Written(repeated=False)
+
+        try:
+            return retry(once, policy=self._retry, on=StorageError, clock=self._clock)
+        except (StorageError, QueryFailed):
+            # The last commit may be in although its reply, or what came after it, failed.
+            log.refresh()
+            if self._has(attempt, log):
+                return self._settled(attempt, log, events, sent_at=sent_at)
+            raise
+
+    def _has(self, attempt: _Attempt, log: DeltaLog) -> bool:
+        return log.taken is not None and log.taken >= attempt.batch.id
+
+    def _send(self, attempt: _Attempt, log: DeltaLog) -> None:
+        batch, name = attempt.batch.id, attempt.directory
+        mode: Literal["append", "overwrite"] = "overwrite" if self._mode == "complete" else "append"
+        if self._mode == "update":
+            log.merge(attempt.rows, key=self._key, batch=batch, attempt=name)
+        else:
+            log.add(attempt.files, mode=mode, batch=batch, attempt=name)
+
+    def _settled(self, attempt: _Attempt, log: DeltaLog, events: Events, *, sent_at: int | None) -> Written:
+        """The table has the batch. By a commit of this attempt whose reply was lost, or by another attempt?"""
+        batch = attempt.batch
+        ours = sent_at is not None and log.holds(attempt.directory, since=sent_at)
+        if ours:
+            return Written(repeated=False)
+        if sent_at is not None:
+            what = f"batch {batch.id} of {batch.query} to {self._location}"
+            events.emit(WriteRefused(batch.scope, epoch=batch.epoch, by="sink", what=what))
+        if ours is None:
+            left = BlobLeft(
+                batch.scope,
+                address=f"{self._location}/{attempt.directory}",
+                why="the log no longer tells who committed it",
+            )
+            events.emit(left)
+        else:
+            self._discard(attempt, events)
+        return Written(repeated=True)
+
+    def _discard(self, attempt: _Attempt, events: Events) -> None:
+        """Delete what this attempt staged, which no log names."""
+        self._delete(attempt.directory, attempt.batch, events)
+
+    def _delete(self, path: str, batch: Batch, events: Events) -> None:
+        try:
+            self._remove(self._location.filesystem(self._options), path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            events.emit(BlobLeft(batch.scope, address=f"{self._location}/{path}", why=str(error)))
+
+    @staticmethod
+    def _remove(filesystem: Any, path: str) -> None:
+        if path.endswith(".parquet"):
+            filesystem.delete_file(path)
+        else:
+            filesystem.delete_dir(path)

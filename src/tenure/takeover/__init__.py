@@ -1,0 +1,1 @@
+"""How the next leader goes on: run directories, seeds, mirrors of a standby, rehearsals."""

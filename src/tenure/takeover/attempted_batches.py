@@ -1,0 +1,45 @@
+"""What is known of the attempts at batches of one query, for whoever looks for what is left of them.
+
+Promise: none of another pipeline that writes to the same table is ever touched. An id of a query is in the run
+directory before the first file of an attempt under it, and what was staged goes first (`cleanup/plan.py`). Not
+promised: that every attempt is found: a leader may be paused before its first file, have its run directory swept, wake
+up and stage under an id of its own, if nothing was ever planned under that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from tenure.checkpoints.run_name import RUNS, RunName
+from tenure.checkpoints.store import CheckpointStore
+from tenure.errors import CorruptRunDirectory
+from tenure.sinks.sink import Attempts, Planned
+from tenure.takeover.run_directory import RunDirectory, read_query_id
+
+
+def attempts_at(
+    query: str,
+    *,
+    scope: str,
+    storage: str,
+    checkpoints: Callable[[str], CheckpointStore],
+    epoch: int | None,
+) -> Attempts:
+    """`storage`: URL of the pipeline's storage. `epoch`: of the term, None: the pipeline has ended."""
+    known: dict[str, str] = {}
+
+    def query_ids() -> Collection[str]:
+        folder = f"{storage}/{RUNS}/{query}"
+        for name in RunDirectory(folder).list():
+            if name not in known and RunName.parse(f"{RUNS}/{query}/{name}") is not None:
+                try:
+                    known[name] = read_query_id(f"{folder}/{name}")
+                except CorruptRunDirectory:  # Spark did not get to it: nothing was staged from there
+                    continue
+        return set(known.values())
+
+    def planned() -> Planned:
+        newest = checkpoints(query).newest()
+        return Planned("", -1) if newest is None else Planned(newest.query_id, newest.batch)
+
+    return Attempts(scope, query, query_ids, epoch, planned)

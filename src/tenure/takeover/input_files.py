@@ -1,0 +1,129 @@
+"""The input files that are planned for a batch, and whether they are there.
+
+Spark reads a planned file that was removed as nothing, and says nothing. Promise: what `planned_inputs` names is what
+the logs of the file sources name for the batch; `InputFiles.missing` asks Hadoop's file system for each, as Spark's
+readers do, and forty at a time. Not promised: that a file which is there has the content that it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+
+from tenure.errors import BatchMayBeShort, InputsGone, StorageError
+from tenure.spark.queries import one_line
+from tenure.takeover.run_directory import RunDirectory
+from tenure.takeover.seed_logs import entries_between, files_in_entry, log_offset, source_folders
+
+Missing = Callable[[Sequence[str]], Sequence[str]]
+"""Which of some files are not there; many at least `MOST_NAMED` of them."""
+
+MOST_NAMED = 100
+"""So many that are missing are looked for one by one; beyond that it does not matter how many."""
+
+_AT_ONCE = 40
+_CHUNK = 10_000
+
+
+def planned_inputs(directory: RunDirectory, batch: int, *, offsets: str, folders: Sequence[str]) -> tuple[str, ...]:
+    """The input files of a batch, as Hadoop names them, by the logs of the file sources in a run directory; other
+    sources have none. `offsets`, `folders`: as the checkpoint has them. Raises CorruptRunDirectory, StorageError."""
+    where = f"plan of batch {batch}"
+    until = source_folders(offsets, folders, where=where)
+    before: dict[str, str | None] = {}
+    if batch > 0:
+        path = f"offsets/{batch - 1}"
+        before = dict(source_folders(directory.read_text(path), folders, where=directory.where(path)))
+    found: list[str] = []
+    for folder, offset in until.items():
+        last = None if offset is None else log_offset(offset)
+        if last is not None:
+            begun = before.get(folder)
+            after = None if begun is None else log_offset(begun)
+            found += _logged(directory, f"sources/{folder}", after=-1 if after is None else after, last=last)
+    return tuple(found)
+
+
+def _logged(directory: RunDirectory, folder: str, *, after: int, last: int) -> Iterator[str]:
+    if after >= last:
+        return
+    for name in entries_between(directory.list(folder), after, last, where=directory.where(folder)):
+        path = f"{folder}/{name}"
+        text = directory.read_text(path)
+        for url in files_in_entry(text, after=after, last=last, where=directory.where(path)):
+            yield unquote(url)
+
+
+class InputFiles:
+    """Asks the file systems of a Spark session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def missing(self, paths: Sequence[str]) -> Sequence[str]:
+        """Which of them are not there, up to about `MOST_NAMED`. Raises StorageError: it cannot be known; what the
+        gateway raises when the JVM is gone."""
+        found: list[str] = []
+        for first in range(0, len(paths), _CHUNK):
+            found += self._missing_of(paths[first : first + _CHUNK], MOST_NAMED - len(found))
+            if len(found) >= MOST_NAMED:
+                break
+        return found
+
+    def _missing_of(self, paths: Sequence[str], most: int) -> list[str]:
+        """By halves: all are there in nearly every case, and one question tells that."""
+        if most <= 0 or self._all_there(paths):
+            return []
+        if len(paths) == 1:
+            return list(paths)
+        half = len(paths) // 2
+        found = self._missing_of(paths[:half], most)
+        return found + self._missing_of(paths[half:], most - len(found))
+
+    def _all_there(self, paths: Sequence[str]) -> bool:
+        jvm: Any = self._spark._jvm
+        try:
+            # What `spark.read.load(paths)` asks first; here without the listing that follows it there.
+            source = getattr(getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSource$"), "MODULE$")
+            array = jvm.org.apache.commons.lang3.StringUtils.split("\0".join(paths), "\0")
+            source.checkAndGlobPathIfNecessary(
+                jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(array),
+                self._spark._jsparkSession.sessionState().newHadoopConf(),
+                True,  # an empty folder counts as none
+                True,  # each is looked for
+                _AT_ONCE,
+                False,  # a name is a name, whatever signs it has
+                getattr(source, "checkAndGlobPathIfNecessary$default$7")(),
+            )
+        except AnalysisException as error:
+            if error.getCondition() == "PATH_NOT_FOUND":
+                return False
+            raise _unknown(error) from error
+        except (PySparkException, Py4JJavaError) as error:
+            raise _unknown(error) from error
+        return True
+
+
+def _unknown(error: Exception) -> StorageError:
+    return StorageError(
+        f"it cannot be known whether the planned input files are there: {one_line(error)}",
+        fix="check the storage of the inputs and its permissions",
+    )
+
+
+def inputs_gone(missing: Sequence[str], *, query: str, batch: int, written: bool) -> InputsGone:
+    """The error of a batch whose inputs are gone. `written`: its sink was called with what was left of them."""
+    count = len(missing)
+    others = "" if count == 1 else f" and {'at least ' if count >= MOST_NAMED else ''}{count - 1} more"
+    what = f"input files that are planned for batch {batch} of query {query!r} are gone: {missing[0]}{others}"
+    fix = "put them back and start again; a batch is done when tenure status shows a later one of its query"
+    if written:
+        what += "; its function was called while they went, so the target may hold a short batch"
+        fix = "start again if another leader has finished it; else put them back first, and look at it in the target"
+        return BatchMayBeShort(what, fix=fix)
+    return InputsGone(what, fix=fix)

@@ -1,0 +1,163 @@
+"""One query at the begin of a term: from the newest checkpoint to a run directory that Spark can be started on.
+
+Promise: what is to be done is said by `batch_rules` alone. A batch that is run again is retaken first, by one fenced
+write that is sent when its seed is whole. Where the inputs of a planned batch are gone, and no whole run directory has
+it as done, that is InputsGone. Not promised: that the source's owner is dead; it may go on writing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tenure.checkpoints.batch_rules import Takeover, take_over
+from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.run_name import RUNS, RunName
+from tenure.checkpoints.store import CheckpointStore
+from tenure.clock import Clock
+from tenure.coordination.term import Term
+from tenure.errors import CorruptRunDirectory, TenureError
+from tenure.events import BatchRetaken, Events, MirrorFailed, RunDirectorySeeded
+from tenure.takeover.input_files import Missing, inputs_gone, planned_inputs
+from tenure.takeover.mirror import Mirrors
+from tenure.takeover.run_directory import RunDirectory, has_commit
+from tenure.takeover.seed_logs import decode_query_id
+from tenure.takeover.seeding import seed_mirrored
+from tenure.takeover.state_copy import Goal, Mirrored, Seeded
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where a query runs in this term."""
+
+    run_directory: str
+    """Below the storage."""
+    retaken: int | None = None
+    """The batch that Spark runs again; None: none."""
+    inputs: tuple[str, ...] = ()
+    """The planned input files of that batch."""
+
+
+class QueryTakeover:
+    """Takes over one query, once."""
+
+    def __init__(
+        self,
+        term: Term,
+        checkpoints: CheckpointStore,
+        *,
+        query: str,
+        storage: str,
+        missing: Missing,
+        mirrors: Mirrors | None,
+        clock: Clock,
+        events: Events,
+    ) -> None:
+        """`storage`: URL of the pipeline's storage. `missing`: which input files are not there. `mirrors`: what the
+        standby has got; None: nothing."""
+        self._term = term
+        self._checkpoints = checkpoints
+        self._query = query
+        self._storage = storage
+        self._missing = missing
+        self._mirrors = mirrors
+        self._clock = clock
+        self._events = events
+
+    def begin(self) -> Begun:
+        """Raises Corrupt..., InputsGone, StorageError, StoreUnavailable, TermLost: nothing is run."""
+        own = str(RunName.new(self._query, epoch=self._term.epoch, member=self._term.holder))
+        newest = self._checkpoints.newest(self._term)
+        if newest is None:
+            return Begun(own)
+        inputs, gone = self._look_for_inputs(newest)
+        way = take_over(
+            newest.run_directory,
+            has_commit=lambda path: has_commit(f"{self._storage}/{path}", newest.batch),
+            inputs_gone=lambda: bool(gone()),
+            finished=lambda: self.finished(newest),
+        )
+        if way is None:
+            raise inputs_gone(gone(), query=self._query, batch=newest.batch, written=False)
+        own = self._seed(newest, way, own)
+        if way.recorded:
+            self._checkpoints.retake(self._term, run_directory=own, closed=way.done)
+            self._events.emit(
+                BatchRetaken(
+                    self._term.scope, epoch=self._term.epoch, query=self._query, batch=newest.batch, done=way.done
+                )
+            )
+        return Begun(own) if way.done else Begun(own, newest.batch, inputs())
+
+    def finished(self, newest: Checkpoint) -> Iterator[str]:
+        """The whole run directories of the query that have the batch of a checkpoint as done, with the very same
+        offsets; the newest epoch first. The checkpoint's own may be among them by now. Raises StorageError."""
+        folder = f"{RUNS}/{self._query}"
+        names = RunDirectory(f"{self._storage}/{folder}").list()
+        runs = [run for name in names if (run := RunName.parse(f"{folder}/{name}")) is not None]
+        for run in sorted(runs, key=lambda run: -run.epoch):
+            directory = RunDirectory(f"{self._storage}/{run}")
+            if not has_commit(directory.url, newest.batch):
+                continue
+            try:  # a half-made seed has `commits` before its state, and `metadata` last
+                same = decode_query_id(directory.read_text("metadata"), where=directory.where("metadata"))
+                offsets = directory.read_text(f"offsets/{newest.batch}")
+            except CorruptRunDirectory:
+                continue
+            if (same, offsets) == (newest.query_id, newest.offsets):
+                yield str(run)
+
+    def _look_for_inputs(self, newest: Checkpoint) -> tuple[Callable[[], tuple[str, ...]], Callable[[], list[str]]]:
+        """What is planned, and which of it is not there; each is asked once, when it is asked for."""
+        planned: list[tuple[str, ...]] = []
+        absent: list[list[str]] = []
+
+        def inputs() -> tuple[str, ...]:
+            if not planned:
+                source = RunDirectory(f"{self._storage}/{newest.run_directory}")
+                planned.append(planned_inputs(source, newest.batch, offsets=newest.offsets, folders=newest.folders))
+            return planned[0]
+
+        def gone() -> list[str]:
+            if not absent:
+                absent.append(list(self._missing(inputs())) if inputs() else [])
+            return absent[0]
+
+        return inputs, gone
+
+    def _seed(self, newest: Checkpoint, way: Takeover[str], own: str) -> str:
+        """Fill a run directory; return which."""
+        began_s = self._clock.monotonic_s()
+        goal = Goal(newest.batch, newest.offsets, way.done, newest.folders)
+        ahead = self._seed_mirror(way.source, goal)
+        if ahead is None:
+            source = RunDirectory(f"{self._storage}/{way.source}")
+            seeded = seed_mirrored(Mirrored(source, RunDirectory(f"{self._storage}/{own}")), goal)
+        else:
+            own, seeded = ahead
+        self._events.emit(
+            RunDirectorySeeded(
+                scope=self._term.scope,
+                epoch=self._term.epoch,
+                query=self._query,
+                batch=newest.batch + way.done,
+                files=seeded.files,
+                mirrored=ahead is not None,
+                seconds=self._clock.monotonic_s() - began_s,
+            )
+        )
+        return own
+
+    def _seed_mirror(self, source: str, goal: Goal) -> tuple[str, Seeded] | None:
+        """Run where the standby has brought most of it; None: there is no mirror that can be used."""
+        taken = None
+        if self._mirrors is not None:
+            taken = self._mirrors.take(self._query, source=source, epoch=self._term.epoch)
+        if taken is None:
+            return None
+        path, mirrored = taken
+        try:
+            return path, seed_mirrored(mirrored, goal)
+        except TenureError as error:  # what is wrong with the source itself, a seed of its own says again
+            self._events.emit(MirrorFailed(self._term.scope, query=self._query, why=str(error)))
+            return None

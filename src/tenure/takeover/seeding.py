@@ -1,0 +1,142 @@
+"""Seed a new run directory from another member's, so that Spark started on it goes on at a recorded batch.
+
+Promise: batch N is chosen first, then copied; what is newer than N is never looked at, so the former owner of
+`source` may be alive and go on writing there. A file that is needed and is missing or does not decode is
+CorruptRunDirectory, also where Spark itself would start without a word.
+
+A half-seeded directory does not start: `metadata` is written last, and Spark refuses a directory with offsets but
+without it. `offsets/N` is written just before it, so that even a Spark that forgave this would not find batch N planned
+on a part of its state. A half-seeded directory is abandoned, never completed: seed another one under a new name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from tenure.errors import StorageError
+from tenure.takeover.run_directory import RunDirectory
+from tenure.takeover.seed_logs import corrupt, decode_offsets, decode_query_id
+from tenure.takeover.state_copy import Bringing, Goal, Mirrored, Operator, Seeded, total
+from tenure.takeover.state_files import with_schema_paths
+
+
+def seed(
+    source: str,
+    target: str,
+    *,
+    batch: int,
+    offsets: str,
+    committed: bool = False,
+    folders: tuple[str, ...] = (),
+    query_id: str | None = None,
+    on_part: Callable[[str], None] = lambda part: None,
+) -> Seeded:
+    """Fill the empty run directory `target` from `source` so that Spark on it runs `batch` with exactly `offsets`, on
+    the state before it; `committed`: goes on after `batch`, on the state that it wrote. See `seed_mirrored`.
+    """
+    mirrored = Mirrored(RunDirectory(source), RunDirectory(target))
+    return seed_mirrored(mirrored, Goal(batch, offsets, committed, folders), query_id=query_id, on_part=on_part)
+
+
+def seed_mirrored(
+    mirrored: Mirrored,
+    goal: Goal,
+    *,
+    query_id: str | None = None,
+    on_part: Callable[[str], None] = lambda part: None,
+) -> Seeded:
+    """Make a mirror a run directory for the goal; what it has got already is not brought again, nor counted.
+    `query_id`: what Spark takes the query for; None: for the one that it was.
+
+    `on_part` hears "before <part>" and "after <part>" of each part in order: offsets, commits, sources, state, plan,
+    metadata. Raises CorruptRunDirectory, CorruptCheckpoint, StorageError, UsageError.
+    """
+    seeding = _Seeding(mirrored, goal, query_id=query_id)
+    if not mirrored.files and mirrored.target.list():
+        raise StorageError(f"run directory {mirrored.target.url} is not empty", fix="name a new one for each attempt")
+    for name, part in seeding.parts():
+        on_part(f"before {name}")
+        part()
+        on_part(f"after {name}")
+    return total(seeding.done)
+
+
+class _Seeding:
+    """One seed in the making."""
+
+    def __init__(self, mirrored: Mirrored, goal: Goal, *, query_id: str | None) -> None:
+        self._bringing = Bringing(mirrored, goal)
+        self._source = mirrored.source
+        self._target = mirrored.target
+        self._goal = goal
+        self._query_id = query_id
+        self.done: list[Seeded] = []
+
+    def parts(self) -> list[tuple[str, Callable[[], None]]]:
+        return [
+            ("offsets", self._seed_offsets),
+            ("commits", self._seed_commits),
+            ("sources", self._seed_sources),
+            ("state", self._seed_state),
+            ("plan", self._seed_plan),
+            ("metadata", self._seed_metadata),
+        ]
+
+    def _seed_offsets(self) -> None:
+        if self._goal.batch > 0:
+            path = f"offsets/{self._goal.batch - 1}"
+            text = self._source.read_text(path)
+            decode_offsets(text, where=self._source.where(path))
+            self._write(path, text)
+
+    def _seed_commits(self) -> None:
+        if self._goal.last_commit >= 0:
+            # Format 1 starts without it, but runs the batch a second time and says nothing.
+            self._write(f"commits/{self._goal.last_commit}", self._bringing.read_commit(self._goal.last_commit))
+
+    def _seed_sources(self) -> None:
+        self.done.append(self._bringing.sources())
+
+    def _seed_state(self) -> None:
+        operators = self._bringing.operators()
+        for operator in operators:
+            self._seed_operator(operator)
+        self.done.append(self._bringing.state(operators))
+        self.done.append(self._bringing.schemas(operators))
+        self._target.sync()
+
+    def _seed_operator(self, operator: Operator) -> None:
+        """Write the operator's metadata and schemas."""
+        folder = f"state/{operator.number}"
+        schemas = dict.fromkeys(schema for store in operator.stores for schema in store.schemas)
+        moved = with_schema_paths(
+            operator.text,
+            operator_root=lambda old: f"{self._target.uri(like=old)}/{folder}",
+            where=self._source.where(operator.path),
+        )
+        self._write(operator.path, moved if schemas else operator.text)
+        for schema in schemas:
+            self._copy(f"{folder}/{schema}")
+
+    def _seed_plan(self) -> None:
+        self._write(f"offsets/{self._goal.batch}", self._goal.offsets)
+        self._target.sync()
+
+    def _seed_metadata(self) -> None:
+        text = self._source.read_text("metadata")
+        decode_query_id(text, where=self._source.where("metadata"))
+        self._write("metadata", text if self._query_id is None else json.dumps({"id": self._query_id}))
+        self._target.sync()
+
+    def _write(self, path: str, text: str) -> None:
+        data = text.encode("utf-8")
+        self._target.write(path, data)
+        self.done.append(Seeded(1, len(data), 0))
+
+    def _copy(self, path: str) -> None:
+        data = self._source.read(path)
+        if not data:
+            raise corrupt(self._source.where(path), "is empty")
+        self._target.write(path, data)
+        self.done.append(Seeded(1, len(data), 0))

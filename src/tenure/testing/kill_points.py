@@ -1,0 +1,79 @@
+"""Kills or stops parts of a member from inside, at an exact moment: the host, the driver with its JVM, or the agent."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+
+from tenure.agent.processes import process, processes
+from tenure.testing.members import drivers_of, is_stopped
+from tenure.testing.waiting import wait_until
+
+DRIVER_WORD = "driver"
+"""The first argument of the driver's command."""
+
+
+def strike(number: signal.Signals, part: str) -> None:
+    """Send a signal (SIGKILL, SIGSTOP) to a part of this member (`host`, `driver`, `agent`), to this very thread last
+    when it belongs to it.
+
+    The agent goes first: it must not see what happens to its driver. A signal to this process would be taken by any
+    thread, and this one would run on for a moment: into the transaction that it must not have begun.
+    """
+    agent, group = _agent_and_group()
+    here_is_agent = os.getpid() == agent
+    if part in ("host", "agent") and not here_is_agent:
+        os.kill(agent, number)
+        wait_until(lambda: _is_struck(agent, number))
+    if part in ("host", "driver") and group is not None:
+        for one in processes():
+            if one.group == group and one.pid != os.getpid():
+                with suppress(ProcessLookupError):
+                    os.kill(one.pid, number)
+    if part == "host" or here_is_agent == (part == "agent"):
+        signal.pthread_kill(threading.get_ident(), number)
+
+
+def _agent_and_group() -> tuple[int, int | None]:
+    """The agent's process id, and the group of its driver; None: it has none."""
+    if is_driver():
+        return os.getppid(), os.getpgrp()
+    return os.getpid(), next(iter(drivers_of(os.getpid())), None)
+
+
+def is_driver() -> bool:
+    """Whether this process is the driver of a member that was launched with faults."""
+    return sys.argv[1:2] == [DRIVER_WORD]
+
+
+def _is_struck(pid: int, number: signal.Signals) -> bool:
+    return process(pid) is None or (number == signal.SIGSTOP and is_stopped(pid))
+
+
+class Turn:
+    """One call to the store at a time, in all processes of one member: so that the member never stops inside a call of
+    another thread or process. A SQLite writer that is stopped in its transaction would hold up the successor."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        self._depth = 0  # guarded by _lock
+        self._file: int | None = None  # guarded by _lock
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._depth += 1
+        if self._depth == 1 and self._path is not None:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *error: object) -> None:
+        self._depth -= 1
+        if self._depth == 0 and self._file is not None:
+            os.close(self._file)
+            self._file = None
+        self._lock.release()

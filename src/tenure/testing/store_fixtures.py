@@ -1,0 +1,148 @@
+"""Rigs of the stores, for the conformance suite and for whoever compares stores."""
+
+from __future__ import annotations
+
+import tempfile
+from abc import abstractmethod
+from datetime import timedelta
+from pathlib import Path
+
+from tenure.backends.etcd import Cluster, EtcdStore
+from tenure.backends.memory import MemoryServer, MemoryStore
+from tenure.backends.sqlite import SqliteStore
+from tenure.backends.zookeeper import Ensemble, ZooKeeperStore
+from tenure.clock import SystemClock
+from tenure.coordination.encoding import new_uid
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.testing.clock import ManualClock
+from tenure.testing.conformance.fixture import StoreRig
+from tenure.testing.servers.etcd import EtcdCluster
+from tenure.testing.servers.process import Servers
+from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
+
+
+class MemoryRig(StoreRig):
+    """A memory store on a manual clock."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self._server = MemoryServer(self.clock)
+
+    def client(self) -> CoordinationStore:
+        return MemoryStore(self._server)
+
+    def kill(self, client: CoordinationStore) -> None:
+        client.close()
+
+    def restart(self) -> CoordinationStore:
+        self._server = MemoryServer(self.clock)
+        return self.client()
+
+    def pass_time(self, by: timedelta) -> None:
+        self.clock.advance(by)
+
+    def close(self) -> None:
+        """Nothing lies outside of this object."""
+
+
+class SqliteRig(StoreRig):
+    """A SQLite store in a directory of its own, on a manual clock."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self._directory = tempfile.TemporaryDirectory(prefix="tenure-rig-")
+        self.path = Path(self._directory.name) / "store.db"
+        self._clients: list[SqliteStore] = []
+
+    def client(self) -> CoordinationStore:
+        client = SqliteStore(self.path, clock=self.clock)
+        self._clients.append(client)
+        return client
+
+    def kill(self, client: CoordinationStore) -> None:
+        """The kernel closes the files of a killed process, and that is all that closing does."""
+        client.close()
+        self._clients = [known for known in self._clients if known is not client]
+
+    def restart(self) -> CoordinationStore:
+        for client in list(self._clients):
+            self.kill(client)
+        return self.client()
+
+    def pass_time(self, by: timedelta) -> None:
+        """Everybody looks before, because an observer counts from its own first look."""
+        for client in self._clients:
+            client.list(Scope("anything"))
+        self.clock.advance(by)
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+        self._directory.cleanup()
+
+
+class ServerRig(StoreRig):
+    """A place of its own on servers that run, in real time."""
+
+    ttl = timedelta(seconds=2)
+    time_is_free = False
+
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+        self._clients: list[CoordinationStore] = []
+        self._clock = SystemClock()
+
+    @abstractmethod
+    def open(self) -> CoordinationStore:
+        """One more client, which nobody closes."""
+
+    def client(self) -> CoordinationStore:
+        client = self.open()
+        self._clients.append(client)
+        return client
+
+    def kill(self, client: CoordinationStore) -> None:
+        """Closing a client breaks its lines, and tells the servers nothing about its sessions."""
+        client.close()
+
+    def restart(self) -> CoordinationStore:
+        self.close()
+        for node in self._servers.nodes:
+            node.kill()
+        self._servers.start()
+        return self.client()
+
+    def pass_time(self, by: timedelta) -> None:
+        self._clock.sleep(by.total_seconds())
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+
+
+class ZooKeeperRig(ServerRig):
+    """A chroot of its own in an ensemble."""
+
+    grace = timedelta(seconds=1)
+
+    def __init__(self, servers: ZooKeeperEnsemble) -> None:
+        super().__init__(servers)
+        self.ensemble = Ensemble(hosts=servers.hosts, chroot=f"/rig-{new_uid()[:12]}")
+        servers.create(self.ensemble.chroot)
+
+    def open(self) -> CoordinationStore:
+        return ZooKeeperStore(self.ensemble)
+
+
+class EtcdRig(ServerRig):
+    """A prefix of its own in a cluster."""
+
+    grace = timedelta(seconds=2)
+
+    def __init__(self, servers: EtcdCluster) -> None:
+        super().__init__(servers)
+        self.cluster = Cluster(endpoints=servers.endpoints, prefix=f"/rig-{new_uid()[:12]}")
+
+    def open(self) -> CoordinationStore:
+        return EtcdStore(self.cluster)

@@ -1,0 +1,120 @@
+"""A member around a driver that is made up, on a store in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import pytest
+
+from tenure.agent import member as member_module
+from tenure.agent.member import Identity, Member
+from tenure.backends.memory import MemoryServer, MemoryStore
+from tenure.clock import SystemClock
+from tenure.coordination.candidates import Lag
+from tenure.coordination.election import Flag
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.coordination.term import Term
+from tenure.events import Event, Events
+from tenure.handles.store import MOST_INLINE, HandleStore
+from tenure.link.lifecycle import Ended
+from tenure.results.store import RESULTS, ResultStore
+from tenure.retry import fixed_delay
+from tenure.status.snapshot import terms
+from tenure.storage.blobs import FileBlobs
+
+SCOPE, CLOCK = Scope("rows"), SystemClock()
+Step = Callable[[Term], Ended]
+
+
+class Scripted:
+    """A driver that does one step for each term that it gets, and one of `cleans` for each that it cleans under."""
+
+    def __init__(self, *steps: Step, cleans: Sequence[Step] = ()) -> None:
+        self.steps = list(steps)
+        self.cleans = list(cleans)
+        self.cleaned = 0
+        self.prepared = 0
+        self.gone: str | None = "it was not started"
+        self.epochs: list[int] = []
+
+    def prepare(self, *, scope: str, stop: threading.Event) -> bool:
+        fresh = self.gone is not None
+        self.prepared += fresh
+        self.gone = None
+        return fresh
+
+    warm = False
+    lag: Lag | None = None
+    trouble = ""
+    file = "0123456789ab"
+
+    def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
+        self.finish = finish
+        self.epochs.append(term.epoch)
+        return self.steps.pop(0)(term)
+
+    def clean(self, term: Term, *, stop: Flag) -> Ended:
+        self.cleaned += 1
+        self.epochs.append(term.epoch)
+        self.gone = "it was closed"
+        return self.cleans.pop(0)(term)
+
+    def close(self) -> None:
+        self.gone = "it was closed"
+
+
+class Scene:
+    """A store, and what members told of themselves."""
+
+    def __init__(self) -> None:
+        self.server = MemoryServer()
+        self.store = MemoryStore(self.server)
+        self.told: list[Event] = []
+
+    def member(
+        self,
+        driver: Scripted,
+        *,
+        name: str = "anna",
+        ttl: float = 30,
+        store: CoordinationStore | None = None,
+        hold: bool = True,
+        cold: bool = False,
+        final: bool = False,
+    ) -> Member:
+        store = store or self.store
+        blobs = FileBlobs("memory://nothing-is-written-there")
+        handles = HandleStore(store, SCOPE, area=RESULTS, blobs=blobs, clock=CLOCK, inline_limit=MOST_INLINE)
+        return Member(
+            store,
+            SCOPE,
+            identity=Identity(name, "here", 7),
+            driver=driver,
+            results=ResultStore(handles, SCOPE),
+            final=final,
+            ttl=timedelta(seconds=ttl),
+            clock=CLOCK,
+            events=Events(self.told.append),
+            hold=hold,
+            cold=cold,
+        )
+
+    def words(self) -> list[str]:
+        return [one.why for one in terms(self.store, SCOPE)]
+
+
+def make_scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    at_once = fixed_delay(delay=timedelta(milliseconds=10))
+    monkeypatch.setattr(member_module, "DRIVER_RESTART", at_once)
+    monkeypatch.setattr(member_module, "STORE_RETRY", at_once)
+    return Scene()
+
+
+def fail(error: BaseException) -> Step:
+    def step(term: Term) -> Ended:
+        raise error
+
+    return step

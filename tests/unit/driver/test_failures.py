@@ -1,0 +1,91 @@
+"""Which of our errors an error of a query is: a JVM that has ended is no fault of the query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkValueError
+from pyspark.sql import SparkSession
+
+from tenure.driver import failures
+from tenure.errors import BatchMayBeShort, DriverDied, InputsGone, QueryFailed, StorageError, TenureError, TermLost
+
+SPARK = cast(SparkSession, object())
+
+
+def raised(*, cause: BaseException | None = None, context: BaseException | None = None) -> BaseException:
+    """What pyspark raises in place of another error, or while it handles one."""
+    error = PySparkValueError(errorClass="CANNOT_PARSE_DATATYPE", messageParameters={"msg": "calling o7.schema"})
+    error.__context__ = context
+    if cause is not None:
+        error.__cause__ = cause  # hides the context
+    return error
+
+
+def told(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, code: int | None) -> TenureError:
+    def exit_code(spark: Any, *, patience_s: float) -> int | None:
+        return code
+
+    monkeypatch.setattr(failures, "jvm_exit_code", exit_code)
+    return failures.told("q", error, spark=SPARK, log="spark.log")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Py4JNetworkError("no answer"),
+        ConnectionRefusedError(111, "refused"),
+        raised(cause=Py4JNetworkError("no answer")),
+        raised(context=raised(cause=ConnectionRefusedError(111, "refused"))),
+    ],
+)
+def test_what_came_of_a_jvm_that_has_ended(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    died = told(monkeypatch, error, code=-9)
+    assert isinstance(died, DriverDied)
+    assert "Spark's JVM ended with exit code -9" in str(died)
+    assert isinstance(told(monkeypatch, error, code=None), QueryFailed)
+
+
+def test_what_came_of_nothing_else_is_the_query_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = raised(context=Py4JNetworkError("no answer"))
+    hidden.__suppress_context__ = True
+    for error in (raised(), hidden, ValueError("7")):
+        assert isinstance(told(monkeypatch, error, code=-9), QueryFailed)
+
+
+class Ended:
+    """A stream whose query has ended."""
+
+    def __init__(self, name: str, failure: BaseException | None = None) -> None:
+        self.name = name
+        self.failure = failure
+
+
+def why(*streams: Ended, failed: Sequence[str], errors: Mapping[str, BaseException] | None = None) -> TenureError:
+    return failures.why_ended(streams, errors or {}, failed, spark=None, log="spark.log")
+
+
+INTERRUPTED = StorageError("it cannot be known: java.lang.InterruptedException")
+
+
+def test_what_ended_before_the_others_were_stopped_is_the_reason() -> None:
+    gone, lost = InputsGone("inputs are gone"), TermLost(scope="s", epoch=3)
+    assert why(Ended("a", INTERRUPTED), Ended("b", gone), failed=["b"]) is gone
+    assert "ValueError: 7" in str(why(Ended("a", INTERRUPTED), Ended("b", ValueError("7")), failed=["b"]))
+    mine = why(Ended("a", INTERRUPTED), Ended("b"), failed=["b"], errors={"b": ValueError("7")})
+    assert "query 'b' failed: ValueError: 7" in str(mine)
+    assert "query 'b' was stopped, and not by Tenure" in str(why(Ended("a", INTERRUPTED), Ended("b"), failed=["b"]))
+    # Of several, our own words say more than Spark's.
+    assert why(Ended("a", ValueError("7")), Ended("b", gone), failed=["a", "b"]) is gone
+    # A term that is over is one, whoever heard of it, and when.
+    assert why(Ended("a", gone), Ended("b", lost), failed=["a"]) is lost
+
+
+def test_a_short_batch_is_one_whoever_ended_first() -> None:
+    short = BatchMayBeShort("inputs are gone")
+    others = [Ended("a"), Ended("b", TermLost(scope="s", epoch=3)), Ended("c", InputsGone("inputs are gone"))]
+    assert failures.short_batch(others) is None
+    assert failures.short_batch([*others, Ended("d", short)]) is short
