@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.harness import compare, percentile, report
-from tenure.assembly import checkpoint_store
+from tenure.assembly import scope_context
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
@@ -148,12 +148,9 @@ def run(folder: Path, rounds: int) -> Path:
             sink.check(output_mode="append")
             stream = FencedStream(
                 Stream("tenure", side.rows(spark), sink, "append", None),
+                scope_context(settings, store, SCOPE, clock=clock),
                 term=term,
-                checkpoints=checkpoint_store(store, SCOPE, "tenure", settings=settings, clock=clock),
-                storage=f"file://{folder}/storage",
                 missing=lambda paths: (),
-                clock=clock,
-                events=Events.nobody,
             )
             side.begin(stream.start())
             sides["plain"].begin(plain(sides["plain"], spark))

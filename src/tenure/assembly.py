@@ -17,19 +17,16 @@ from tenure.agent.child import ChildProcess, Start
 from tenure.agent.driver_process import DriverProcess
 from tenure.agent.member import Identity, Member
 from tenure.backends.registry import open_store
-from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import UsageError
 from tenure.events import Events, JsonLines, Subscriber
-from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.link.driver_folder import DriverFolder, temporary_folder
 from tenure.link.submit import Submit, read_submit
 from tenure.link.words import Begin
-from tenure.ownership.owner import Owner
-from tenure.results.store import RESULTS, ResultStore
+from tenure.scope_context import ScopeContext
 from tenure.settings import Settings
 from tenure.storage.blobs import FileBlobs
 from tenure.storage.folders import Folders
@@ -67,60 +64,20 @@ def storage_url(settings: Settings, scope: Scope) -> str:
     return f"{settings.required('storage').rstrip('/')}/{scope}"
 
 
-def checkpoint_handles(
-    store: CoordinationStore,
-    scope: Scope,
-    query: str,
-    *,
-    settings: Settings,
-    clock: Clock,
-    events: Events = Events.nobody,
-) -> HandleStore:
-    """The handles of the checkpoints of one query."""
-    return HandleStore(
+def scope_context(
+    settings: Settings, store: CoordinationStore, scope: Scope, *, clock: Clock, events: Events = Events.nobody
+) -> ScopeContext:
+    """The scope in the store and in the storage that the settings name. Raises UsageError: they name no storage."""
+    return ScopeContext(
         store,
         scope,
-        area=CHECKPOINTS.child(query),
-        blobs=FileBlobs(f"{storage_url(settings, scope)}/blobs"),
-        clock=clock,
-        events=events,
+        storage_url(settings, scope),
+        clock,
+        events,
+        checkpoints_kept=settings.checkpoints_kept,
         inline_limit=settings.inline_limit,
+        cleanup=settings.cleanup_policy(),
     )
-
-
-def checkpoint_store(
-    store: CoordinationStore,
-    scope: Scope,
-    query: str,
-    *,
-    settings: Settings,
-    clock: Clock,
-    events: Events = Events.nobody,
-) -> CheckpointStore:
-    """The checkpoints of one query."""
-    handles = checkpoint_handles(store, scope, query, settings=settings, clock=clock, events=events)
-    return CheckpointStore(handles, query=query, keep=settings.checkpoints_kept)
-
-
-def scope_owner(store: CoordinationStore, scope: Scope, *, settings: Settings, clock: Clock) -> Owner:
-    """Whose the scope's part of the storage is."""
-    return Owner(store, scope, storage=storage_url(settings, scope), clock=clock)
-
-
-def result_store(
-    store: CoordinationStore, scope: Scope, *, settings: Settings, clock: Clock, events: Events = Events.nobody
-) -> ResultStore:
-    """How the pipeline of a scope ended."""
-    handles = HandleStore(
-        store,
-        scope,
-        area=RESULTS,
-        blobs=FileBlobs(f"{storage_url(settings, scope)}/blobs"),  # which stay empty
-        clock=clock,
-        events=events,
-        inline_limit=MOST_INLINE,
-    )
-    return ResultStore(handles, scope)
 
 
 def assemble(
@@ -183,14 +140,14 @@ def assemble(
         own = storage_url(settings, scope)
         FileBlobs(own if Folders(own).entries() else settings.required("storage")).check_writable()
         store = wrap_store(scope_store(settings, clock=clock))
-        # A store that cannot be used is told before Spark takes its seconds to start.
-        scope_owner(store, scope, settings=settings, clock=clock).check()
+        context = scope_context(settings, store, scope, clock=clock, events=events)
+        context.owner().check()  # a store that cannot be used is told before Spark takes its seconds to start
         member = Member(
             store,
             scope,
             identity=identity,
             driver=driver,
-            results=result_store(store, scope, settings=settings, clock=clock, events=events),
+            results=context.results(),
             final=final,
             ttl=settings.ttl,
             hold=settings.on_store_loss == "hold",

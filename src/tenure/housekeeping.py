@@ -1,4 +1,4 @@
-"""Builds what cleans up and sweeps, from settings: for drivers and for commands.
+"""Builds what cleans up and sweeps a scope: for drivers and for commands.
 
 Promise: like `assembly`, it wires, and decides nothing.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tenure.assembly import checkpoint_handles, checkpoint_store, storage_url
 from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.cleanable import Cleanable
 from tenure.cleanup.cleaner import Cleaner
@@ -15,57 +14,35 @@ from tenure.cleanup.ended_pipeline import cleanables_of
 from tenure.cleanup.orphan_sweep import Office, orphans_of, seen_now
 from tenure.cleanup.orphans import Seen
 from tenure.cleanup.sweeper import Sweeper
-from tenure.clock import Clock
 from tenure.coordination.election import observe
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term, check_term
 from tenure.errors import UsageError
-from tenure.events import Events
-from tenure.settings import Settings
+from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Attempts
-from tenure.storage.folders import Folders
 from tenure.takeover.attempted_batches import attempts_at
 
 
-def scope_cleanables(
-    store: CoordinationStore, scope: Scope, *, settings: Settings, clock: Clock, events: Events = Events.nobody
-) -> Mapping[str, Cleanable]:
+def scope_cleanables(context: ScopeContext) -> Mapping[str, Cleanable]:
     """What the pipeline of a scope leaves, by the rows of the plan."""
     return cleanables_of(
-        store,
-        scope,
-        storage=Folders(storage_url(settings, scope)),
-        handles=lambda query: checkpoint_handles(store, scope, query, settings=settings, clock=clock, events=events),
-        clock=clock,
+        context.store,
+        context.scope,
+        storage=context.folders(),
+        handles=context.checkpoint_handles,
+        clock=context.clock,
     )
 
 
-def scope_cleaner(
-    store: CoordinationStore,
-    scope: Scope,
-    *,
-    more: Mapping[str, Cleanable],
-    settings: Settings,
-    clock: Clock,
-    events: Events,
-) -> Cleaner:
+def scope_cleaner(context: ScopeContext, *, more: Mapping[str, Cleanable]) -> Cleaner:
     """What removes all that the pipeline of a scope left. `more`: the rows of the plan that need its sinks."""
-    cleanables = scope_cleanables(store, scope, settings=settings, clock=clock, events=events)
-    return _cleaner({**cleanables, **more}, store, scope, settings=settings, clock=clock, events=events)
+    return _cleaner(context, {**scope_cleanables(context), **more})
 
 
-def scope_orphans(
-    store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings, clock: Clock
-) -> Mapping[str, Cleanable]:
+def scope_orphans(context: ScopeContext, office: Office) -> Mapping[str, Cleanable]:
     """What nobody needs in the storage of a pipeline that goes on, by the rows of the plan, once that is ours."""
-    return orphans_of(
-        store,
-        scope,
-        office,
-        storage=Folders(storage_url(settings, scope)),
-        checkpoints=lambda query: checkpoint_store(store, scope, query, settings=settings, clock=clock),
-    )
+    return orphans_of(context.store, context.scope, office, storage=context.folders(), checkpoints=context.checkpoints)
 
 
 def office_now(store: CoordinationStore, scope: Scope) -> Office:
@@ -80,75 +57,39 @@ def office_now(store: CoordinationStore, scope: Scope) -> Office:
     return Office(view.office.epoch + 1, "") if view.leader is None else Office(view.epoch, view.leader)
 
 
-def scope_seen(store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings, clock: Clock) -> Seen:
+def scope_seen(context: ScopeContext, office: Office) -> Seen:
     """What the records of a scope say now, for who has listed its storage before, and asked its owner. Raises
     StorageError, StoreError, Corrupt."""
-    return seen_now(
-        store,
-        scope,
-        office,
-        storage=Folders(storage_url(settings, scope)),
-        checkpoints=lambda query: checkpoint_store(store, scope, query, settings=settings, clock=clock),
-    )
+    return seen_now(context.store, context.scope, office, storage=context.folders(), checkpoints=context.checkpoints)
 
 
-def scope_attempts(
-    store: CoordinationStore, scope: Scope, office: Office, *, settings: Settings, clock: Clock
-) -> Mapping[str, Attempts]:
+def scope_attempts(context: ScopeContext, office: Office) -> Mapping[str, Attempts]:
     """The attempts at batches of the queries that have run directories, by the names of these. Raises StorageError."""
-    storage = storage_url(settings, scope)
-    folders = Folders(storage)
+    folders = context.folders()
     queries = [
         query.name
         for query in folders.entries(RUNS)
         if query.folder
         and any(RunName.parse(f"{RUNS}/{query.name}/{run.name}") for run in folders.entries(f"{RUNS}/{query.name}"))
     ]
-    return {
-        query: attempts_at(
-            query,
-            scope=scope,
-            storage=storage,
-            checkpoints=lambda name: checkpoint_store(store, scope, name, settings=settings, clock=clock),
-            epoch=office.epoch,
-        )
-        for query in queries
-    }
+    return {query: attempts_at(query, context, epoch=office.epoch) for query in queries}
 
 
 def scope_sweeper(
-    store: CoordinationStore,
-    scope: Scope,
-    term: Term,
-    *,
-    more: Mapping[str, Cleanable],
-    look_first: Callable[[], None],
-    settings: Settings,
-    clock: Clock,
-    events: Events,
+    context: ScopeContext, term: Term, *, more: Mapping[str, Cleanable], look_first: Callable[[], None]
 ) -> Sweeper:
     """What removes that which nobody needs, beside the batches of a term. `more`: as in `scope_cleaner`; `look_first`:
     as in `Sweeper`."""
-    office = Office(term.epoch, term.holder)
-    orphans = scope_orphans(store, scope, office, settings=settings, clock=clock)
-    cleaner = _cleaner({**orphans, **more}, store, scope, settings=settings, clock=clock, events=events)
-    return Sweeper(cleaner, term, look_first=look_first, clock=clock, events=events)
+    cleaner = _cleaner(context, {**scope_orphans(context, Office(term.epoch, term.holder)), **more})
+    return Sweeper(cleaner, term, look_first=look_first, clock=context.clock, events=context.events)
 
 
-def _cleaner(
-    cleanables: Mapping[str, Cleanable],
-    store: CoordinationStore,
-    scope: Scope,
-    *,
-    settings: Settings,
-    clock: Clock,
-    events: Events,
-) -> Cleaner:
+def _cleaner(context: ScopeContext, cleanables: Mapping[str, Cleanable]) -> Cleaner:
     return Cleaner(
         cleanables,
-        check=lambda term: check_term(store, term, clock=clock),
-        scope=scope,
-        policy=settings.cleanup_policy(),
-        clock=clock,
-        events=events,
+        check=lambda term: check_term(context.store, term, clock=context.clock),
+        scope=context.scope,
+        policy=context.cleanup,
+        clock=context.clock,
+        events=context.events,
     )

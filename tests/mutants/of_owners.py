@@ -23,7 +23,7 @@ OF_OWNERS: Final = (
     Mutant(
         "begins-beside-another-store",
         "nobody looks whose the storage is before a member starts",
-        (Change("assembly.py", "        scope_owner(store, scope, settings=settings, clock=clock).check()\n", ""),),
+        (Change("assembly.py", "        context.owner().check()  #", "        #"),),
         on(SCENES + "test_of_two_stores_with_one_storage_the_second_is_refused_and_its_own_storage_is_not", "sqlite"),
     ),
     Mutant(

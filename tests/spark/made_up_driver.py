@@ -13,17 +13,19 @@ from unittest.mock import Mock, patch
 
 from pyspark.errors import StreamingQueryException
 
+from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
 from tenure.driver import spark_driver as driver_module
-from tenure.driver.spark_driver import SparkDriver
+from tenure.driver.spark_driver import DriverWork, SparkDriver
 from tenure.errors import TenureError
 from tenure.events import Event, Events
 from tenure.link.lifecycle import Ended
 from tenure.link.submit import RETAINED
 from tenure.pipelines.loading import load_pipeline
+from tenure.scope_context import ScopeContext
 from tenure.testing.waiting import NEVER_S
 
 PATIENCE = timedelta(seconds=0.3)
@@ -87,7 +89,7 @@ class FakeStream:
     made: dict[str, FakeStream]
     caught_up = False
 
-    def __init__(self, declared: Any, **named: Any) -> None:
+    def __init__(self, declared: Any, context: Any, **named: Any) -> None:
         self.name = declared.name
         self.query = FakeQuery(declared.name)
         self.failure: BaseException | None = None
@@ -167,26 +169,22 @@ class Lead:
             sparkContext=SimpleNamespace(_gateway=None, _jvm=Mock(), master="made up"),
             streams=SimpleNamespace(active=[]),
         )
+        store, events = MemoryStore(MemoryServer()), Events(self.events.append)
         driver = self.driver = SparkDriver(
-            scope=Scope("rows"),
-            member="anna",
-            pipeline=load_pipeline(str(file)).pipeline,
-            pipeline_file=str(file),
-            params={"names": names},
+            ScopeContext(store, Scope("rows"), "/none", SystemClock(), events),
+            DriverWork(
+                member="anna",
+                pipeline=load_pipeline(str(file)).pipeline,
+                pipeline_file=str(file),
+                params={"names": names},
+                spark_log="spark.log",
+                until_idle=until_idle,
+                warm=False,
+                mirrors=self.mirror,
+                stop_patience=PATIENCE,
+            ),
             start_spark=lambda: cast(Any, spark),
-            checkpoints=lambda name: cast(Any, None),
             declarations=self,
-            epoch=lambda: 1,
-            cleaner=cast(Any, None),
-            sweeper=cast(Any, self._sweeper),
-            storage="/none",
-            spark_log="spark.log",
-            until_idle=until_idle,
-            warm=False,
-            mirror=self.mirror,
-            stop_patience=PATIENCE,
-            clock=SystemClock(),
-            events=Events(self.events.append),
         )
         driver.prepare()
         self._thread = threading.Thread(target=self._lead, args=(driver,), daemon=True)
@@ -215,7 +213,7 @@ class Lead:
         """It is what is recorded."""
         self.asked.append("record")
 
-    def _sweeper(self, term: Term, cleanables: object) -> Any:
+    def sweeper(self, context: object, term: Term, *, more: object, look_first: object) -> Any:
         return SimpleNamespace(
             start=self._sweep_starts,
             stop=lambda: self.sweeps.append("stopped"),
@@ -245,5 +243,6 @@ def made_up(folder: Path) -> Iterator[Lead]:
     with (
         patch.object(driver_module, "FencedStream", FakeStream),
         patch.object(driver_module, "kill_jvm", one.kill_jvm),
+        patch.object(driver_module, "scope_sweeper", one.sweeper),
     ):
         yield one

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from tenure.backends.memory import MemoryStore
-from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
+from tenure.checkpoints.store import CHECKPOINTS
 from tenure.cleanable import Cleanable
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
@@ -25,10 +25,9 @@ from tenure.events import (
     Events,
     QueryStarted,
 )
-from tenure.handles.store import HandleStore
 from tenure.pipelines.pipeline import Stream
+from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Attempts, Batch, Sink, Written
-from tenure.storage.blobs import FileBlobs
 from tenure.testing.faulty import FaultyStore
 
 SCOPE, QUERY = Scope("rows"), "copy"
@@ -152,17 +151,11 @@ class Scene:
     def start(self, sink: object, *, term: Term | None = None, clock: Any = None, mirrors: Any = None) -> None:
         clock = clock or SystemClock()
         self.close()
-        area = CHECKPOINTS.child(QUERY)
-        blobs = FileBlobs(str(self.folder / "blobs"))
-        handles = HandleStore(self.store, SCOPE, area=area, blobs=blobs, clock=clock)
         self.stream = FencedStream(
             Stream(QUERY, cast(Any, self.spark), cast(Sink, sink), "append", None),
+            ScopeContext(self.store, SCOPE, str(self.folder), clock, Events(self.told.append)),
             term=term or self.term,
-            checkpoints=CheckpointStore(handles, query=QUERY),
-            storage=str(self.folder),
             missing=self._missing,
-            clock=clock,
-            events=Events(self.told.append),
             mirrors=mirrors,
         )
         self.stream.start()

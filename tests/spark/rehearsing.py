@@ -11,17 +11,15 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from tenure.backends.memory import MemoryStore
-from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
 from tenure.driver.stream import FencedStream
 from tenure.events import Event, Events, RehearsalFailed, StandbyWarm
-from tenure.handles.store import HandleStore
 from tenure.pipelines.pipeline import Stream
+from tenure.scope_context import ScopeContext
 from tenure.sinks import Delta
 from tenure.sinks.sink import Sink
-from tenure.storage.blobs import FileBlobs
 from tenure.takeover.rehearsal import Rehearsals
 from tenure.testing.waiting import NEVER_S
 
@@ -61,21 +59,17 @@ class Scene:
     def table(self) -> Delta:
         return Delta(str(self.folder / "table"))
 
-    def checkpoints(self, query: str) -> CheckpointStore:
-        blobs = FileBlobs(str(self.folder / "storage" / "blobs"))
-        handles = HandleStore(self._store, SCOPE, area=CHECKPOINTS.child(query), blobs=blobs, clock=SystemClock())
-        return CheckpointStore(handles, query=query)
+    @property
+    def context(self) -> ScopeContext:
+        return ScopeContext(self._store, SCOPE, str(self.folder / "storage"), SystemClock(), self.events)
 
     def lead(self, declared: Stream) -> None:
         """Run all that was fed, as the leader."""
         stream = FencedStream(
             declared,
+            self.context,
             term=self.term,
-            checkpoints=self.checkpoints(QUERY),
-            storage=str(self.folder / "storage"),
             missing=lambda paths: (),
-            clock=SystemClock(),
-            events=self.events,
         )
         query = stream.start()
         try:
@@ -87,12 +81,8 @@ class Scene:
     def rehearsals(self, declared: Stream) -> Rehearsals:
         return Rehearsals(
             [declared],
-            scope=SCOPE,
+            self.context,
             member="ben",
-            checkpoints=self.checkpoints,
-            storage=str(self.folder / "storage"),
-            clock=SystemClock(),
-            events=self.events,
         )
 
     def rehearse(self, declared: Stream) -> None:

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import typer
 
-from tenure.assembly import assemble, checkpoint_store
+from tenure.assembly import assemble, scope_context
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Narrator, Output, complain, print_json, show
 from tenure.cli.results import cleanup_app, result_app
@@ -174,7 +174,7 @@ def checkpoints_list(
         if query is not None and query not in queries:
             raise UsageError(f"query {query!r} has no checkpoint in scope {name!r}", fix=f"known: {queries}")
         for one in [query] if query is not None else queries:
-            found = checkpoint_store(opened, name, one, settings=settings, clock=SystemClock()).list()
+            found = scope_context(settings, opened, name, clock=SystemClock()).checkpoints(one).list()
             rows += [asdict(checkpoint) for checkpoint in found]
     columns = ("query", "batch", "epoch", "planned_at", "run_directory")
     show(rows, output=output, title=f"checkpoints of {name}", columns=columns)
@@ -193,7 +193,7 @@ def checkpoints_show(
     """One checkpoint, with its offsets."""
     settings = load_settings(store=store, storage=storage, scope=scope)
     with open_scope(settings) as (opened, name):
-        checkpoints = checkpoint_store(opened, name, query, settings=settings, clock=SystemClock())
+        checkpoints = scope_context(settings, opened, name, clock=SystemClock()).checkpoints(query)
         try:
             found = checkpoints.newest() if batch is None else checkpoints.get(batch)
         except HandleNotFound as missing:

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from tenure.assembly import identify, result_store, scope_owner
+from tenure.assembly import identify, scope_context
 from tenure.cleanable import Cleanable
 from tenure.cleanup.cleaner import CANNOT
 from tenure.cleanup.plan import PLAN, Row
@@ -57,7 +57,7 @@ def result_forget(store: StoreOption = None, storage: StorageOption = None, scop
     """Let a pipeline that has ended be run again, from the beginning of its sources."""
     settings = load_settings(store=store, storage=storage, scope=scope)
     with open_scope(settings) as (opened, name):
-        results = result_store(opened, name, settings=settings, clock=_CLOCK)
+        results = scope_context(settings, opened, name, clock=_CLOCK).results()
         _refuse_unless_clean(results.read(), name)
         leader = observe(opened, name).leader
         if leader is not None:
@@ -102,13 +102,13 @@ def cleanup_status(
     """What is left of a pipeline that has ended; of one that goes on, what nobody needs. As it is now."""
     settings = load_settings(store=store, storage=storage, scope=scope)
     with open_scope(settings) as (opened, name):
-        found = result_store(opened, name, settings=settings, clock=_CLOCK).read()
+        context = scope_context(settings, opened, name, clock=_CLOCK)
+        found = context.results().read()
         if found is None:
-            scope_owner(opened, name, settings=settings, clock=_CLOCK).check()
-            office = office_now(opened, name)
-            cleanables = scope_orphans(opened, name, office, settings=settings, clock=_CLOCK)
+            context.owner().check()
+            cleanables = scope_orphans(context, office_now(opened, name))
         else:
-            cleanables = scope_cleanables(opened, name, settings=settings, clock=_CLOCK)
+            cleanables = scope_cleanables(context)
         rows = [_left(row, cleanables[row.name]) for row in PLAN if row.name in cleanables]
     rows = [row for row in rows if row["names"] or row["trouble"]]
     if output is Output.JSON:

@@ -23,7 +23,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from tenure.assembly import scope_owner, storage_url
+from tenure.assembly import scope_context
 from tenure.cleanup.orphan_sweep import Office
 from tenure.cleanup.orphans import Seen
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
@@ -182,19 +182,20 @@ def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settin
     """The scope's storage, or what is staged beside a table. Who leads is asked when all is listed."""
     from tenure.cleanup.spark.planning import Target, check_records, storage_target
 
-    storage = storage_url(settings, scope)
+    context = scope_context(settings, store, scope, clock=_CLOCK)
+    storage = context.storage
 
     def owner() -> str:
-        mark = scope_owner(store, scope, settings=settings, clock=_CLOCK).check()
+        mark = context.owner().check()
         return "" if mark is None else str(mark)
 
     def see(office: Office) -> Seen:
-        return scope_seen(store, scope, office, settings=settings, clock=_CLOCK)
+        return scope_seen(context, office)
 
     def look() -> Judge:
         office = office_now(store, scope)
         check_records(see(office), storage)
-        queries = scope_attempts(store, scope, office, settings=settings, clock=_CLOCK)
+        queries = scope_attempts(context, office)
         return delta_sweep.look(location, scope=scope, epoch=office.epoch, holder=office.holder, queries=queries)
 
     if table is None:

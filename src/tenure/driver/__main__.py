@@ -12,26 +12,15 @@ import sys
 from collections.abc import Callable
 
 from tenure.agent.child import become_child
-from tenure.assembly import (
-    checkpoint_store,
-    member_events,
-    scope_owner,
-    scope_store,
-    storage_url,
-    submit_of,
-)
-from tenure.checkpoints.store import CheckpointStore
+from tenure.assembly import member_events, scope_context, scope_store, submit_of
 from tenure.clock import Clock, SystemClock
-from tenure.coordination.election import newest_epoch
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.declarations.rules import Allowed
-from tenure.declarations.store import DeclarationStore
 from tenure.driver.owned_work import OwnedWork
 from tenure.driver.serving import Pipeline, Served, Work
 from tenure.errors import UsageError
 from tenure.events import Events, Subscriber
-from tenure.housekeeping import scope_cleaner, scope_sweeper
 from tenure.link.submit import importable
 from tenure.link.words import Begin, Link
 from tenure.pipelines.loading import load_pipeline
@@ -55,7 +44,10 @@ def load(
     def work(scope: Scope, agent: Events) -> Work:
         try:
             from tenure.driver.declarations import RecordedDeclarations
-            from tenure.driver.spark_driver import SparkDriver  # pyspark is an extra, and takes its time to import
+            from tenure.driver.spark_driver import (  # pyspark is an extra, and takes its time to import
+                DriverWork,
+                SparkDriver,
+            )
             from tenure.spark.session import start_session
         except ModuleNotFoundError as error:
             raise UsageError(
@@ -64,45 +56,37 @@ def load(
 
         store = wrap_store(scope_store(settings, clock=clock))
         events = member_events(settings, agent.emit, *subscribers, clock=clock)
+        context = scope_context(settings, store, scope, clock=clock, events=events)
         spark_log, member = settings.required("spark_log"), settings.required("member")
-        owned = OwnedWork(scope_owner(store, scope, settings=settings, clock=clock))
-
-        def checkpoints(query: str) -> CheckpointStore:
-            return checkpoint_store(store, scope, query, settings=settings, clock=clock, events=events)
-
+        owned = OwnedWork(context.owner())
+        allowed = Allowed(
+            frozenset(settings.new_stream), frozenset(settings.drop_stream), frozenset(settings.changed_query)
+        )
         driver = SparkDriver(
-            scope=scope,
-            member=member,
-            pipeline=pipeline,
-            pipeline_file=begin.pipeline_file,
-            params=settings.params,
+            context,
+            DriverWork(
+                member=member,
+                pipeline=pipeline,
+                pipeline_file=begin.pipeline_file,
+                params=settings.params,
+                spark_log=spark_log,
+                until_idle=begin.until_idle,
+                warm=settings.standby == "warm",
+                mirrors=not settings.nofailover,
+                stop_patience=settings.stop_patience,
+            ),
             start_spark=lambda: start_session(
                 name=f"{scope}-{member}", master=settings.master, conf=settings.conf, submit=submit, log=spark_log
             ),
-            checkpoints=checkpoints,
             declarations=RecordedDeclarations(
-                DeclarationStore(store, scope, clock=clock),
+                context.declarations(),
                 scope=scope,
                 file=file,
-                allowed=Allowed(
-                    frozenset(settings.new_stream), frozenset(settings.drop_stream), frozenset(settings.changed_query)
-                ),
-                checkpoints=checkpoints,
+                allowed=allowed,
+                checkpoints=context.checkpoints,
                 events=events,
             ),
-            epoch=lambda: newest_epoch(store, scope, clock=clock),
-            cleaner=lambda more: scope_cleaner(store, scope, more=more, settings=settings, clock=clock, events=events),
-            sweeper=lambda term, more: scope_sweeper(
-                store, scope, term, more=more, look_first=owned.look, settings=settings, clock=clock, events=events
-            ),
-            storage=storage_url(settings, scope),
-            spark_log=spark_log,
-            until_idle=begin.until_idle,
-            warm=settings.standby == "warm",
-            mirror=not settings.nofailover,
-            stop_patience=settings.stop_patience,
-            clock=clock,
-            events=events,
+            look_first=owned.look,
             on_close=store.close,
         )
         return owned.around(driver)

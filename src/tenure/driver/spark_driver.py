@@ -11,20 +11,16 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tenure.checkpoints.store import CheckpointStore
 from tenure.cleanable import STAGED, Cleanable
-from tenure.cleanup.cleaner import Cleaner, StopOrLost
+from tenure.cleanup.cleaner import StopOrLost
 from tenure.cleanup.combined import Combined
-from tenure.cleanup.sweeper import Sweeper
-from tenure.clock import Clock
-from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
 from tenure.driver.declarations import Declarations
 from tenure.driver.declare_streams import declare
@@ -33,10 +29,12 @@ from tenure.driver.finishing import finish_batches
 from tenure.driver.stall_timeouts import limits_of
 from tenure.driver.stream import FencedStream
 from tenure.errors import DriverDied, DriverStuck
-from tenure.events import Events, LocalFilesSlow
+from tenure.events import LocalFilesSlow
+from tenure.housekeeping import scope_cleaner, scope_sweeper
 from tenure.link.lifecycle import Ended
 from tenure.link.words import Pulse
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
+from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Stages
 from tenure.spark.local_files import use_own_local_files
 from tenure.spark.queries import SPARK_ERRORS, RunningQueries, one_line
@@ -47,57 +45,47 @@ from tenure.takeover.mirror import Mirrors
 from tenure.takeover.rehearsal import Rehearsals
 
 
+@dataclass(frozen=True, slots=True)
+class DriverWork:
+    """What a driver does, and how."""
+
+    member: str
+    pipeline: Pipeline
+    pipeline_file: str
+    """Where the pipeline was loaded from."""
+    params: Mapping[str, str]
+    spark_log: str
+    """Where Spark's JVM writes what it prints."""
+    until_idle: bool
+    warm: bool
+    """It rehearses while it stands by."""
+    mirrors: bool
+    """It mirrors while it stands by."""
+    stop_patience: timedelta
+    """How long queries may take to stop."""
+
+
 class SparkDriver:
     """Leads one pipeline in this process. Used by one thread."""
 
     def __init__(
         self,
+        context: ScopeContext,
+        work: DriverWork,
         *,
-        scope: Scope,
-        member: str,
-        pipeline: Pipeline,
-        pipeline_file: str,
-        params: Mapping[str, str],
         start_spark: Callable[[], SparkSession],
-        checkpoints: Callable[[str], CheckpointStore],
         declarations: Declarations,
-        epoch: Callable[[], int],
-        cleaner: Callable[[Mapping[str, Cleanable]], Cleaner],
-        sweeper: Callable[[Term, Mapping[str, Cleanable]], Sweeper],
-        storage: str,
-        spark_log: str,
-        until_idle: bool,
-        warm: bool,
-        mirror: bool,
-        stop_patience: timedelta,
-        clock: Clock,
-        events: Events,
+        look_first: Callable[[], None] = lambda: None,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        """`pipeline_file` is where the pipeline was loaded from. `checkpoints`: query name -> its store. `epoch` reads
-        the newest epoch. `cleaner`: rows that need the pipeline's sinks -> what removes all that it left; `sweeper`:
-        under a term, what nobody needs. `warm`, `mirror`: rehearse, and mirror, while standing by. `stop_patience`:
-        how long queries may take to stop."""
-        self._scope = scope
-        self._member = member
-        self._pipeline = pipeline
-        self._pipeline_file = pipeline_file
-        self._params = params
+        """`look_first`: as in `Sweeper`."""
+        self._context = context
+        self._work = work
         self._start_spark = start_spark
-        self._checkpoints = checkpoints
         self._declarations = declarations
-        self._epoch = epoch
-        self._cleaner = cleaner
-        self._sweeper = sweeper
-        self._storage = storage
-        self._spark_log = spark_log
-        self._until_idle = until_idle
-        self._warm = warm
-        self._mirroring = mirror
-        self._stop_patience = stop_patience
-        self._clock = clock
-        self._events = events
+        self._look_first = look_first
         self._on_close = on_close
+        self._patience_s = work.stop_patience.total_seconds()
         self._spark: SparkSession | None = None  # None: not prepared
         self._rehearsals: Rehearsals | None = None  # None: not prepared
         self._mirrors: Mirrors | None = None  # None: not standing by
@@ -109,24 +97,16 @@ class SparkDriver:
         """Start Spark, and declare the streams once, so that what is wrong with them is said
         before the member contends. Returns the limits that streams declare, in seconds."""
         # Workers cannot import the pipeline's file by its name, so what it defines travels with the functions.
-        cloudpickle.register_pickle_by_value(sys.modules[self._pipeline.declare.__module__])  # type: ignore[no-untyped-call] # untyped in pyspark
+        cloudpickle.register_pickle_by_value(sys.modules[self._work.pipeline.declare.__module__])  # type: ignore[no-untyped-call] # untyped in pyspark
         self._spark = self._start_spark()
         slow = use_own_local_files(self._spark)
         if slow is not None:
-            self._events.emit(LocalFilesSlow(self._scope, member=self._member, why=slow))
+            self._context.events.emit(LocalFilesSlow(self._context.scope, member=self._work.member, why=slow))
         job = self._declare()
         self._declarations.check(job.streams)
-        self._rehearsals = Rehearsals(
-            job.streams,
-            scope=self._scope,
-            member=self._member,
-            checkpoints=self._checkpoints,
-            storage=self._storage,
-            clock=self._clock,
-            events=self._events,
-        )
+        self._rehearsals = Rehearsals(job.streams, self._context, member=self._work.member)
         self._declared = job.streams
-        if self._warm:
+        if self._work.warm:
             self._rehearsals.start()
         self._mirror()
         self._limits = limits_of(job.streams)
@@ -143,33 +123,25 @@ class SparkDriver:
             mirrors.stop()
         job = self._declare()
         self._declarations.record(term, job.streams)
+        clock = self._context.clock
         streams = [
-            FencedStream(
-                declared,
-                term=term,
-                checkpoints=self._checkpoints(declared.name),
-                storage=self._storage,
-                missing=InputFiles(self._spark).missing,
-                clock=self._clock,
-                events=self._events,
-                mirrors=mirrors,
-            )
+            FencedStream(declared, self._context, term=term, missing=InputFiles(self._spark).missing, mirrors=mirrors)
             for declared in job.streams
         ]
-        running = RunningQueries(self._clock)
-        sweeper = self._sweeper(term, self._staged(job.streams, term))
+        running = RunningQueries(clock)
+        sweeper = scope_sweeper(self._context, term, more=self._staged(job.streams, term), look_first=self._look_first)
         try:
             self._streams = streams
             for stream in streams:
-                running.watch(self._start(stream), stream, until_idle=self._until_idle)
+                running.watch(self._start(stream), stream, until_idle=self._work.until_idle)
             self._end_mirrors()
             sweeper.start(ready=lambda: all(stream.caught_up for stream in streams))
             ended = running.wait(term, stop=stop, finish=finish)
             if ended is Ended.STOPPED and not stop.is_set():
-                finish_batches(streams, running, term, stop=stop, finish=finish, clock=self._clock)
+                finish_batches(streams, running, term, stop=stop, finish=finish, clock=clock)
             # A batch of what came at the last moment may have begun: it is idle when that is done.
             if ended is Ended.IDLE:
-                ended = finish_batches(streams, running, term, stop=stop, finish=finish, clock=self._clock)
+                ended = finish_batches(streams, running, term, stop=stop, finish=finish, clock=clock)
             # What ends from here on ends because it is stopped.
             failed = [one.name for one in streams if one.failure is not None or one.name in running.failed]
         finally:
@@ -185,13 +157,14 @@ class SparkDriver:
         if ended is Ended.FAILED and any(stream.was_finished_elsewhere() for stream in streams):
             return Ended.OVERTAKEN
         if ended is Ended.FAILED:
-            raise why_ended(streams, running.errors, failed, spark=self._spark, log=self._spark_log)
+            raise why_ended(streams, running.errors, failed, spark=self._spark, log=self._work.spark_log)
         return ended
 
     def clean(self, term: Term, *, stop: threading.Event) -> Ended:
         """Remove what the pipeline left. Spark ends before that, so that nothing here writes any more."""
         self._end_spark()
-        left = self._cleaner(self._staged(self._declared, None)).run(term, stop=StopOrLost(stop, term))
+        cleaner = scope_cleaner(self._context, more=self._staged(self._declared, None))
+        left = cleaner.run(term, stop=StopOrLost(stop, term))
         if term.lost:
             return Ended.LOST
         if stop.is_set():
@@ -207,13 +180,7 @@ class SparkDriver:
         """What is left beside the sinks. `term` None: the pipeline has ended."""
         found = {
             stream.name: stream.sink.staged(
-                attempts_at(
-                    stream.name,
-                    scope=self._scope,
-                    storage=self._storage,
-                    checkpoints=self._checkpoints,
-                    epoch=None if term is None else term.epoch,
-                )
+                attempts_at(stream.name, self._context, epoch=None if term is None else term.epoch)
             )
             for stream in streams
             if isinstance(stream.sink, Stages)
@@ -222,18 +189,9 @@ class SparkDriver:
 
     def _mirror(self) -> None:
         """Begin to mirror what the leader runs."""
-        if not self._mirroring:
+        if not self._work.mirrors:
             return
-        self._mirrors = Mirrors(
-            [stream.name for stream in self._declared],
-            scope=self._scope,
-            member=self._member,
-            checkpoints=self._checkpoints,
-            epoch=self._epoch,
-            storage=self._storage,
-            clock=self._clock,
-            events=self._events,
-        )
+        self._mirrors = Mirrors([stream.name for stream in self._declared], self._context, member=self._work.member)
         self._mirrors.start()
 
     def _end_mirrors(self) -> None:
@@ -241,7 +199,7 @@ class SparkDriver:
         mirrors, self._mirrors = self._mirrors, None
         if mirrors is not None:
             mirrors.stop()
-            end = functools.partial(mirrors.close, patience_s=self._stop_patience.total_seconds())
+            end = functools.partial(mirrors.close, patience_s=self._patience_s)
             threading.Thread(target=end, name="tenure-mirrors-end", daemon=True).start()
 
     def pulse(self) -> Pulse:
@@ -272,29 +230,29 @@ class SparkDriver:
 
     def _end_spark(self) -> None:
         if self._mirrors is not None:
-            self._mirrors.close(patience_s=self._stop_patience.total_seconds())
+            self._mirrors.close(patience_s=self._patience_s)
             self._mirrors = None
         if self._rehearsals is not None:
             self._rehearsals.abandon()
         if self._spark is not None:
             spark, self._spark = self._spark, None
-            end_session(spark, patience_s=self._stop_patience.total_seconds())
+            end_session(spark, patience_s=self._patience_s)
         if self._rehearsals is not None:
-            self._rehearsals.close(patience_s=self._stop_patience.total_seconds())
+            self._rehearsals.close(patience_s=self._patience_s)
             self._rehearsals = None
 
     def _declare(self) -> Job:
         assert self._spark is not None
-        return declare(self._spark, self._pipeline, file=self._pipeline_file, params=self._params)
+        return declare(self._spark, self._work.pipeline, file=self._work.pipeline_file, params=self._work.params)
 
     def _start(self, stream: FencedStream) -> StreamingQuery:
         try:
             return stream.start()
         except SPARK_ERRORS as error:
-            raise told(stream.name, error, spark=self._spark, log=self._spark_log) from error
+            raise told(stream.name, error, spark=self._spark, log=self._work.spark_log) from error
 
     def _stop(self, running: RunningQueries) -> None:
-        if not running.stop_all(patience=self._stop_patience):
+        if not running.stop_all(patience=self._work.stop_patience):
             assert self._spark is not None
             kill_jvm(self._spark)
-            raise DriverStuck(f"queries did not stop in {self._stop_patience.total_seconds():g} s; the JVM was killed")
+            raise DriverStuck(f"queries did not stop in {self._patience_s:g} s; the JVM was killed")

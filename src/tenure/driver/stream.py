@@ -17,14 +17,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.checkpoints.batch_rules import asked_around
 from tenure.checkpoints.checkpoint import Checkpoint
-from tenure.checkpoints.store import CheckpointStore
-from tenure.clock import Clock
 from tenure.coordination.term import Term
 from tenure.driver.stall_timeouts import call_of
 from tenure.driver.triggers import is_available_now, with_trigger
 from tenure.errors import Fenced, GuardFailed, InputsGone, QueryFailed, SessionEnded, StorageError, TermLost
-from tenure.events import BatchCommitted, BatchStarted, CheckpointSaved, Events, QueryStarted, WriteRefused
+from tenure.events import BatchCommitted, BatchStarted, CheckpointSaved, QueryStarted, WriteRefused
 from tenure.pipelines.pipeline import Stream
+from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Batch, Calls, Stages, Written
 from tenure.spark.python_callbacks import CallerThread
 from tenure.spark.queries import source_folders_of
@@ -44,35 +43,23 @@ class FencedStream:
     def __init__(
         self,
         declared: Stream,
+        context: ScopeContext,
         *,
         term: Term,
-        checkpoints: CheckpointStore,
-        storage: str,
         missing: Missing,
-        clock: Clock,
-        events: Events,
         mirrors: Mirrors | None = None,
     ) -> None:
-        """`storage`: URL of the pipeline's storage; run directories are recorded relative to it, so that it can be
-        mounted elsewhere. `missing`: which input files are not there. `mirrors`: what the standby has got; None:
-        nothing."""
+        """`missing`: which input files are not there. `mirrors`: those of the standby; None: it had none."""
         self._declared = declared
         self._term = term
-        self._checkpoints = checkpoints
-        self._storage = storage.rstrip("/")
+        self._checkpoints = context.checkpoints(declared.name)
+        self._storage = context.storage
         self._missing = missing
-        self._clock = clock
-        self._events = events
+        self._clock = context.clock
+        self._events = context.events
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"tenure-plan-{declared.name}")
         self._takeover = QueryTakeover(
-            term,
-            checkpoints,
-            query=declared.name,
-            storage=self._storage,
-            missing=missing,
-            mirrors=mirrors,
-            clock=clock,
-            events=events,
+            declared.name, context, term, self._checkpoints, missing=missing, mirrors=mirrors
         )
         self._begun = Begun("")
         self._query_id: str | None = None  # None: not read yet

@@ -8,28 +8,21 @@ up and stage under an id of its own, if nothing was ever planned under that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from tenure.checkpoints.run_name import RUNS, RunName
-from tenure.checkpoints.store import CheckpointStore
 from tenure.errors import CorruptRunDirectory
+from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Attempts, Planned
 from tenure.takeover.run_directory import RunDirectory, read_query_id
 
 
-def attempts_at(
-    query: str,
-    *,
-    scope: str,
-    storage: str,
-    checkpoints: Callable[[str], CheckpointStore],
-    epoch: int | None,
-) -> Attempts:
-    """`storage`: URL of the pipeline's storage. `epoch`: of the term, None: the pipeline has ended."""
+def attempts_at(query: str, context: ScopeContext, *, epoch: int | None) -> Attempts:
+    """`epoch`: of the term, None: the pipeline has ended."""
     known: dict[str, str] = {}
 
     def query_ids() -> Collection[str]:
-        folder = f"{storage}/{RUNS}/{query}"
+        folder = f"{context.storage}/{RUNS}/{query}"
         for name in RunDirectory(folder).list():
             if name not in known and RunName.parse(f"{RUNS}/{query}/{name}") is not None:
                 try:
@@ -39,7 +32,7 @@ def attempts_at(
         return set(known.values())
 
     def planned() -> Planned:
-        newest = checkpoints(query).newest()
+        newest = context.checkpoints(query).newest()
         return Planned("", -1) if newest is None else Planned(newest.query_id, newest.batch)
 
-    return Attempts(scope, query, query_ids, epoch, planned)
+    return Attempts(context.scope, query, query_ids, epoch, planned)

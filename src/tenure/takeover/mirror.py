@@ -9,18 +9,17 @@ when the mirror was last compared. Nobody waits for a mirror: one that cannot be
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RunName
-from tenure.checkpoints.store import CheckpointStore
-from tenure.clock import Clock
 from tenure.coordination.candidates import Lag
 from tenure.errors import StorageError, TenureError
-from tenure.events import BlobLeft, Events, MirrorFailed
+from tenure.events import BlobLeft, MirrorFailed
 from tenure.retry import exponential_delay
+from tenure.scope_context import ScopeContext
 from tenure.takeover.run_directory import RunDirectory, has_commit, remove_tree
 from tenure.takeover.state_copy import Goal, Mirrored, Stopped, bring
 from tenure.wording import sentence
@@ -69,25 +68,18 @@ class Mirrors:
     def __init__(
         self,
         queries: Sequence[str],
+        context: ScopeContext,
         *,
-        scope: str,
         member: str,
-        checkpoints: Callable[[str], CheckpointStore],
-        epoch: Callable[[], int],
-        storage: str,
-        clock: Clock,
-        events: Events,
     ) -> None:
-        """`checkpoints`: query name -> its store. `epoch` reads the newest epoch. `storage`: URL of the pipeline's
-        storage."""
         self._mirrors = [_Mirror(query) for query in queries]
-        self._scope = scope
+        self._scope = context.scope
         self._member = member
-        self._checkpoints = {query: checkpoints(query) for query in queries}
-        self._epoch = epoch
-        self._storage = storage.rstrip("/")
-        self._clock = clock
-        self._events = events
+        self._checkpoints = {query: context.checkpoints(query) for query in queries}
+        self._epoch = context.epoch
+        self._storage = context.storage
+        self._clock = context.clock
+        self._events = context.events
         self._stopped = threading.Event()
         self._lock = threading.Lock()  # guards _mirrors; held while one of them is filled
         self._thread = threading.Thread(target=self._run, name="tenure-mirrors", daemon=True)

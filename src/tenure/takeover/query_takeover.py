@@ -14,10 +14,10 @@ from tenure.checkpoints.batch_rules import Takeover, take_over
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.checkpoints.store import CheckpointStore
-from tenure.clock import Clock
 from tenure.coordination.term import Term
 from tenure.errors import CorruptRunDirectory, TenureError
-from tenure.events import BatchRetaken, Events, MirrorFailed, RunDirectorySeeded
+from tenure.events import BatchRetaken, MirrorFailed, RunDirectorySeeded
+from tenure.scope_context import ScopeContext
 from tenure.takeover.input_files import Missing, inputs_gone, planned_inputs
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.run_directory import RunDirectory, has_commit
@@ -43,26 +43,23 @@ class QueryTakeover:
 
     def __init__(
         self,
+        query: str,
+        context: ScopeContext,
         term: Term,
         checkpoints: CheckpointStore,
         *,
-        query: str,
-        storage: str,
         missing: Missing,
         mirrors: Mirrors | None,
-        clock: Clock,
-        events: Events,
     ) -> None:
-        """`storage`: URL of the pipeline's storage. `missing`: which input files are not there. `mirrors`: what the
-        standby has got; None: nothing."""
+        """`missing`: which input files are not there. `mirrors`: those of the standby; None: it had none."""
         self._term = term
         self._checkpoints = checkpoints
         self._query = query
-        self._storage = storage
+        self._storage = context.storage
         self._missing = missing
         self._mirrors = mirrors
-        self._clock = clock
-        self._events = events
+        self._clock = context.clock
+        self._events = context.events
 
     def begin(self) -> Begun:
         """Raises Corrupt..., InputsGone, StorageError, StoreUnavailable, TermLost: nothing is run."""

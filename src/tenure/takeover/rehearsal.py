@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,13 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.checkpoints.checkpoint import Checkpoint
-from tenure.checkpoints.store import CheckpointStore
-from tenure.clock import Clock
 from tenure.coordination.encoding import new_uid
 from tenure.errors import StorageError, TenureError
-from tenure.events import BlobLeft, Events, RehearsalFailed, StandbyWarm
+from tenure.events import BlobLeft, RehearsalFailed, StandbyWarm
 from tenure.pipelines.pipeline import Stream
 from tenure.retry import exponential_delay
+from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Rehearsable
 from tenure.spark.python_callbacks import CallerThread
 from tenure.spark.queries import one_line
@@ -101,23 +100,18 @@ class Rehearsals:
     def __init__(
         self,
         streams: Sequence[Stream],
+        context: ScopeContext,
         *,
-        scope: str,
         member: str,
-        checkpoints: Callable[[str], CheckpointStore],
-        storage: str,
-        clock: Clock,
-        events: Events,
     ) -> None:
-        """`checkpoints`: query name -> its store. `storage`: URL of the pipeline's storage."""
         self._streams = tuple(streams)
-        self._scope = scope
+        self._scope = context.scope
         self._member = member
-        self._checkpoints = checkpoints
-        self._storage = storage.rstrip("/")
+        self._checkpoints = context.checkpoints
+        self._storage = context.storage
         self._folder = f"{self._storage}/rehearsals/{member}"
-        self._clock = clock
-        self._events = events
+        self._clock = context.clock
+        self._events = context.events
         self._abandoned = threading.Event()
         self._lock = threading.Lock()  # guards _query; held while a query starts
         self._query: StreamingQuery | None = None  # None: none runs

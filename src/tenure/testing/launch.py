@@ -50,6 +50,7 @@ from tenure.driver import spark_driver as driver_module
 from tenure.driver import stream as stream_module
 from tenure.driver.__main__ import load, serve
 from tenure.events import BatchCommitted, Event, QueryStarted, RunDirectorySeeded, TermWon
+from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Sink
 from tenure.takeover import query_takeover as takeover_module
 from tenure.takeover.seeding import seed_mirrored
@@ -273,8 +274,8 @@ def _drive(faults: Faults) -> None:
     class SteppedStream(stream_module.FencedStream):
         """The stream of the product, its sink wrapped."""
 
-        def __init__(self, declared: Any, **named: Any) -> None:
-            super().__init__(replace(declared, sink=faults.wrap_sink(declared.sink)), **named)
+        def __init__(self, declared: Any, context: ScopeContext, **named: Any) -> None:
+            super().__init__(replace(declared, sink=faults.wrap_sink(declared.sink)), context, **named)
 
         def start(self) -> Any:
             """The term is the member's, and what it declares is recorded; it has not looked what there is to do."""

@@ -17,10 +17,9 @@ from tenure.takeover.run_directory import RunDirectory
 
 
 def at(storage: Path, newest: Checkpoint | None = None) -> Attempts:
-    checkpoints: Any = {"copy": SimpleNamespace(newest=lambda: newest)}
-    return attempts_at(
-        "copy", scope="rows", storage=str(storage), checkpoints=lambda query: cast(Any, checkpoints[query]), epoch=3
-    )
+    checkpoints = {"copy": SimpleNamespace(newest=lambda: newest)}
+    context = SimpleNamespace(scope="rows", storage=str(storage), checkpoints=lambda query: checkpoints[query])
+    return attempts_at("copy", cast(Any, context), epoch=3)
 
 
 def run(storage: Path, name: str, metadata: str | None) -> Path:

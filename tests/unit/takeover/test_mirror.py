@@ -40,16 +40,15 @@ class Scene:
         self.rounds = 0
         self.told: list[Event] = []
         self.directory(OLD, done=9)
-        self.mirrors = Mirrors(
-            ["rows"],
+        context = SimpleNamespace(
             scope="rows",
-            member="ben",
-            checkpoints=lambda query: cast(Any, SimpleNamespace(newest=self._newest)),
+            checkpoints=lambda query: SimpleNamespace(newest=self._newest),
             epoch=lambda: self.epoch,
             storage=str(folder),
             clock=SystemClock(),
             events=Events(self.told.append),
         )
+        self.mirrors = Mirrors(["rows"], cast(Any, context), member="ben")
 
     def directory(self, path: str, *, done: int) -> None:
         """A run directory in which batches up to one are done."""

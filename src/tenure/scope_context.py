@@ -1,0 +1,79 @@
+"""One scope in one store and one storage: the facts that its parts share, and what is made from them.
+
+Promise: it holds and makes; it decides nothing, and does no I/O of its own but `epoch`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tenure.checkpoints.store import CHECKPOINTS, KEPT, CheckpointStore
+from tenure.clock import Clock
+from tenure.coordination.election import newest_epoch
+from tenure.coordination.records import Key, Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.declarations.store import DeclarationStore
+from tenure.events import Events
+from tenure.handles.store import INLINE_LIMIT, MOST_INLINE, HandleStore
+from tenure.ownership.owner import Owner
+from tenure.results.store import RESULTS, ResultStore
+from tenure.retry import RetryPolicy, exponential_delay
+from tenure.storage.blobs import FileBlobs
+from tenure.storage.folders import Folders
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeContext:
+    """A scope, its store and its part of the storage."""
+
+    store: CoordinationStore
+    scope: Scope
+    storage: str
+    """URL of the scope's part of the storage, without a `/` at its end. Run directories are recorded relative to it, so
+    that it can be mounted elsewhere."""
+    clock: Clock
+    events: Events = Events.nobody
+    checkpoints_kept: int = KEPT
+    inline_limit: int = INLINE_LIMIT
+    """Bytes up to which a payload stands in its record."""
+    cleanup: RetryPolicy = field(default_factory=exponential_delay)
+    """How often a cleanup tries again."""
+
+    def checkpoint_handles(self, query: str) -> HandleStore:
+        """The handles of the checkpoints of a query."""
+        return self._handles(CHECKPOINTS.child(query), inline_limit=self.inline_limit)
+
+    def checkpoints(self, query: str) -> CheckpointStore:
+        """The checkpoints of a query."""
+        return CheckpointStore(self.checkpoint_handles(query), query=query, keep=self.checkpoints_kept)
+
+    def results(self) -> ResultStore:
+        """How the pipeline of the scope ended. Results are inline, so there are no blobs of them."""
+        return ResultStore(self._handles(RESULTS, inline_limit=MOST_INLINE), self.scope)
+
+    def declarations(self) -> DeclarationStore:
+        """The declaration of the last leader."""
+        return DeclarationStore(self.store, self.scope, clock=self.clock)
+
+    def owner(self) -> Owner:
+        """Whose the scope's part of the storage is."""
+        return Owner(self.store, self.scope, storage=self.storage, clock=self.clock)
+
+    def folders(self) -> Folders:
+        """The folders of the scope's part of the storage."""
+        return Folders(self.storage)
+
+    def epoch(self) -> int:
+        """The newest epoch, 0: there is none. Raises StoreUnavailable, CorruptRecord."""
+        return newest_epoch(self.store, self.scope, clock=self.clock)
+
+    def _handles(self, area: Key, *, inline_limit: int) -> HandleStore:
+        return HandleStore(
+            self.store,
+            self.scope,
+            area=area,
+            blobs=FileBlobs(f"{self.storage}/blobs"),
+            clock=self.clock,
+            events=self.events,
+            inline_limit=inline_limit,
+        )
