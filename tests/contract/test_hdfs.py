@@ -12,12 +12,12 @@ import pytest
 from tenure.cleanup.spark.applying import Applied, apply_plan
 from tenure.cleanup.spark.plan import Plan
 from tenure.cleanup.spark.planning import make_plan, storage_target
-from tenure.cleanup.spark.removing import GONE, REMOVED, remover
 from tenure.clock import SystemClock
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.storage.blobs import FileBlobs
 from tenure.storage.folders import Entry, Folders
 from tenure.storage.location import reach
+from tenure.storage.removers import GONE, REMOVED, remover
 from tenure.storage.trees import Listed, Tree
 from tenure.storage.unlisted import Rest
 from tenure.testing.servers import Hdfs, installed

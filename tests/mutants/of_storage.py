@@ -66,7 +66,7 @@ OF_STORAGE: Final = (
     Mutant(
         "busy-keys-are-given-up",
         "of a call that went well, the keys for which the server was too busy are not tried again",
-        (Change("cleanup/spark/removing.py", "if code in _S3_BUSY]", "if code in ()]"),),
+        (Change("storage/removers.py", "if code in _S3_BUSY]", "if code in ()]"),),
         (S3_SWEEPS + "test_of_many_keys_those_that_the_server_is_too_busy_for_are_tried_again",),
     ),
     Mutant(

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from tenure.cleanup.orphans import is_orphan, nothing_seen, orphans_in
+from tenure.checkpoints.run_name import RUNS
+from tenure.cleanup.orphans import BLOBS, REHEARSALS, is_orphan, nothing_seen, orphans_in
 from tenure.cleanup.spark.jobs import job_errors
 from tenure.cleanup.spark.plan import REPORT, About, Plan
-from tenure.cleanup.spark.removing import CALLS, FAILED, GONE, REMOVED, remover
 from tenure.clock import Clock, SystemClock
 from tenure.errors import UsageError
 from tenure.ownership.owner import check_noted
-from tenure.storage.s3 import AT_ONCE
+from tenure.storage.removers import CALLS, FAILED, GONE, REMOVED, remover
+from tenure.storage.s3 import AT_ONCE, above
 from tenure.storage.trees import normal_url
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
 
 HERE: Final = 10
 """Parts of up to so many are not worth a JVM."""
+
+_STAYS: Final = {RUNS: 2, REHEARSALS: 1, BLOBS: 1}
+"""Folders above this depth stay, as in the leader's sweep: a leader that starts may just need them."""
+_STAYS_STAGED: Final = 3
+"""The same for the folders of staged files beside a table."""
 
 _CLIMBS = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 """A part of a path that is empty, or `.`, or `..`."""
@@ -136,9 +142,14 @@ def apply_part(url: str, name: str, *, per_second: float | None, clock: Clock) -
             ahead_s = len(outcomes) / per_second - (clock.monotonic_s() - began_s)
             if ahead_s > 0:
                 clock.sleep(ahead_s)
-    files.remove_folders(removable)
+    files.remove_folders(_emptied(removable))
     columns = [paths, [outcome for outcome, _ in outcomes], [why for _, why in outcomes]]
     plan.write("report", name, pa.table([pa.array(column, pa.string()) for column in columns], schema=REPORT))
+
+
+def _emptied(paths: Sequence[str]) -> list[str]:
+    """The folders above these files that go when they are empty."""
+    return [one for one in above(paths) if one.count("/") >= _STAYS.get(one.split("/", 1)[0], _STAYS_STAGED)]
 
 
 def _ours(paths: Sequence[str], about: About) -> list[bool]:

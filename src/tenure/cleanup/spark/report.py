@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from tenure.cleanup.spark.plan import Plan
-from tenure.cleanup.spark.removing import FAILED, GONE, REMOVED
+from tenure.storage.removers import FAILED, GONE, REMOVED
 
 
 def summary(plan: Plan, *, shown: int) -> dict[str, Any]:

@@ -1,14 +1,15 @@
-"""Removes files of a storage, on a local disk, in S3 or wherever fsspec reaches, and tells of each what became of it.
+"""Removes many files of a storage, and returns the outcome of each.
 
-Promise: only what it is told to; links are removed as what they are, and nothing is removed through one. What a storage
-is too busy for is tried again; what it refuses is not.
+Promise: only the given files and folders are removed. A symbolic link is removed as a link, and nothing is removed
+through a link. A call that a busy storage does not answer is tried again; a refusal is final. A folder goes only when
+it is empty.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -16,26 +17,20 @@ from functools import partial
 from itertools import groupby
 from typing import Final, Protocol
 
-from tenure.checkpoints.run_name import RUNS
-from tenure.cleanup.orphans import BLOBS, REHEARSALS
 from tenure.clock import Clock
 from tenure.errors import StorageError
 from tenure.retry import exponential_delay, retry
 from tenure.storage.folders import Folders
 from tenure.storage.location import Place, reach, told
-from tenure.storage.s3 import AT_ONCE, Objects, above
+from tenure.storage.s3 import AT_ONCE, Objects
 from tenure.storage.trees import normal_url, opened_folder
 
 RETRY: Final = exponential_delay(initial=timedelta(milliseconds=200), maximum=timedelta(seconds=20), attempts=6)
-"""How often one call is tried against a storage that is busy."""
+"""How often a call is tried against a storage that is busy."""
 
 REMOVED, GONE, FAILED = "removed", "gone", "failed"
 CALLS: Final = 8
-"""Calls to an object store at a time, of one task."""
-_STAYS: Final = {RUNS: 2, REHEARSALS: 1, BLOBS: 1}
-"""Folders above this depth stay, as in the leader's sweep: somebody who starts may just need them."""
-_STAYS_STAGED: Final = 3
-"""The same for what is staged beside a table."""
+"""Calls of one remover to an object store at a time."""
 _S3_BUSY: Final = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "OperationAborted"}
 """S3's answers for one key of many that may be another one a little later."""
 
@@ -43,14 +38,15 @@ _BUSY: Final = {errno.EBUSY, errno.EAGAIN, errno.EIO, errno.ETIMEDOUT, errno.EIN
 
 
 class Remover(Protocol):
-    """Removes files below one root, by their paths."""
+    """Removes files below a root, by their paths."""
 
     def remove(self, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """For each, in this order, what became of it, and why it failed. A path that ends with `/` is a folder."""
+        """Remove the files; yield for each path, in this order, its outcome and the reason of a failure. A path that
+        ends with `/` is a folder: `remove_folders` removes it."""
         ...
 
-    def remove_folders(self, paths: Sequence[str]) -> None:
-        """Remove the folders of these files in which nothing is any more."""
+    def remove_folders(self, folders: Collection[str]) -> None:
+        """Remove those of these folders that are empty, the deepest first. A folder that cannot be removed stays."""
         ...
 
 
@@ -94,14 +90,8 @@ class _Local:
         except OSError as error:
             return FAILED, told(error)
 
-    def remove_folders(self, paths: Sequence[str]) -> None:
-        """The folders of these files in which nothing is any more. That of a query stays, as in the leader's sweep."""
-        folders = Folders(self._root)
-        for folder in _folders_of(paths):
-            if not self._is_real(folder):
-                continue
-            with suppress(StorageError):  # it is listed again by the next plan
-                folders.remove_empty(folder)
+    def remove_folders(self, folders: Collection[str]) -> None:
+        _remove_empty(Folders(self._root), filter(self._is_real, folders))
 
     def _is_real(self, folder: str) -> bool:
         """Whether no link is on the way to a folder."""
@@ -147,10 +137,10 @@ class _S3:
             refused.update(dict.fromkeys(left, told(error)))
         return [(FAILED, refused[path]) if path in refused else (REMOVED, "") for path in paths]
 
-    def remove_folders(self, paths: Sequence[str]) -> None:
-        """What stands for the folders; it is only an empty object, whatever else has its prefix."""
-        with suppress(*self._errors):  # it is listed again by the next plan
-            self._objects.delete_markers(_folders_of(paths))
+    def remove_folders(self, folders: Collection[str]) -> None:
+        """Remove the empty objects that stand for the folders; other objects below a folder stay."""
+        with suppress(*self._errors):  # the next listing shows them again
+            self._objects.delete_markers(folders)
 
 
 class _Remote:
@@ -172,14 +162,9 @@ class _Remote:
             except self._place.errors as error:
                 yield FAILED, told(error)
 
-    def remove_folders(self, paths: Sequence[str]) -> None:
-        """Those in which nothing is any more, in HDFS; elsewhere there are none."""
-        if not self._place.is_hdfs:
-            return
-        folders = Folders(self._url)
-        for folder in _folders_of(paths):
-            with suppress(StorageError):  # it is listed again by the next plan
-                folders.remove_empty(folder)
+    def remove_folders(self, folders: Collection[str]) -> None:
+        if self._place.is_hdfs:  # other storages have no empty folders
+            _remove_empty(Folders(self._url), folders)
 
     def _remove(self, full: str) -> tuple[str, str]:
         try:
@@ -199,10 +184,10 @@ def _is_refusal(error: Exception) -> bool:
     return is_refusal(error)
 
 
-def _folders_of(paths: Sequence[str]) -> list[str]:
-    """The folders of these files which need not be there without them, the deepest first."""
-    found = [one for one in above(paths) if one.count("/") >= _STAYS.get(one.split("/", 1)[0], _STAYS_STAGED)]
-    return sorted(found, key=lambda folder: -folder.count("/"))
+def _remove_empty(storage: Folders, folders: Iterable[str]) -> None:
+    for folder in sorted(folders, key=lambda folder: -folder.count("/")):
+        with suppress(StorageError):  # the next listing shows it again
+            storage.remove_empty(folder)
 
 
 def _unlink(name: str, folder: int) -> tuple[str, str]:
