@@ -8,7 +8,8 @@ all. A plan is made with the sizes of what goes, and without (`plan_names`). Fur
 
 - `--peers SHAPE ...`: Iceberg's `remove_orphan_files` and Delta's `VACUUM` in Spark on the same trees. They need an
   older Spark, which is installed in `build/bench/peers`, and packages from Maven Central.
-- `--s3 N`: N objects in a real S3 server, against delta-rs. `--s3-delay MS`: in one that is so far away.
+- `--s3 N`: N objects in a real S3 server, against delta-rs. `--s3-delay MS`: in one that is so far away. `--s3-plans
+  ROUNDS`: only the plans, by turns, of which the median counts. `--shapes` without a shape: no local disk.
 - `--switch-over N ...`: a plan of N files (flat) and its application in one process, and by Spark with the start of its
   session.
 - `--synthetic N ...`: the most memory that the driver has for a plan of N files that are only listed.
@@ -219,6 +220,7 @@ def ratios(found: dict[str, Any]) -> dict[str, float]:
             compared[f"plan_vs_{peer}"] = found[f"{peer}_plan"] / found["plan"]
             if "plan_names" in found:
                 compared[f"plan_names_vs_{peer}"] = found[f"{peer}_plan"] / found["plan_names"]
+        if f"{peer}_delete" in found:
             both = found[f"{peer}_delete"]
             compared[f"both_vs_{peer}"] = both / (found["plan"] + found["delete"])
             if both > found[f"{peer}_plan"]:  # or it lists in another way than in its dry run
@@ -239,6 +241,7 @@ def main() -> int:
     parser.add_argument("--s3", type=int, default=0, help="objects in a real S3 server; 0: none")
     parser.add_argument("--s3-shapes", nargs="*", choices=SHAPES, default=["flat"], help="their shapes")
     parser.add_argument("--s3-delay", type=float, default=0, help="milliseconds that each request takes more")
+    parser.add_argument("--s3-plans", type=int, default=0, help="rounds of nothing but plans; 0: plans and deletions")
     parser.add_argument("--switch-over", nargs="*", type=int, default=[], help="files, here and by Spark")
     parser.add_argument("--synthetic", nargs="*", type=int, default=[], help="files that are only listed")
     arguments = parser.parse_args()
@@ -265,21 +268,14 @@ def main() -> int:
                 if shape in arguments.peers:
                     found[shape] |= by_peers(place / shape, arguments.peer, shape, arguments.files)
                 console.print(f"{shape}: {found[shape]} {ratios(found[shape])}")
-                if arguments.s3 and shape in arguments.s3_shapes:
-                    (place / f"{shape}-s3").mkdir()
-                    sweeps = Sweeps(place / f"{shape}-s3", spark)
-                    one = sweep_s3.run(
-                        server,
-                        place / f"{shape}-s3",
-                        shape,
-                        arguments.s3,
-                        plan=sweeps.plan,
-                        delete=sweeps.apply,
-                        vacuum=vacuum,
-                        seconds=seconds,
-                    )
-                    found[f"{shape}, s3"] = one
-                    console.print(f"{shape}, {arguments.s3:,} objects: {one} {ratios(one)}")
+            for shape in arguments.s3_shapes if arguments.s3 else ():
+                (place / f"{shape}-s3").mkdir()
+                sweeps = Sweeps(place / f"{shape}-s3", spark)
+                contenders = sweep_s3.Contenders(sweeps.plan, sweeps.apply, vacuum)
+                run = partial(sweep_s3.run_plans, rounds=arguments.s3_plans) if arguments.s3_plans else sweep_s3.run
+                one = run(server, place / f"{shape}-s3", shape, arguments.s3, contenders)
+                found[f"{shape}, s3"] = one
+                console.print(f"{shape}, {arguments.s3:,} objects: {one} {ratios(one)}")
         finally:
             end_session(spark, patience_s=20)
     show(console, found)

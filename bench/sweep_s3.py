@@ -1,12 +1,13 @@
 """The part of `bench.sweep` that is about S3: objects on a real server (SeaweedFS), swept by Tenure and by delta-rs.
 
-A million objects would take most of an hour to put. They are loaded as metadata instead, by the server's own
-`fs.meta.load`, with their one byte inside of it, which is where the server keeps what is small if it is told to. How
-such a file looks was read off one that `fs.meta.save` wrote: for each entry four bytes of length, and a message of
-Protocol Buffers, of whose fields those are written that a file needs.
+To put a million objects takes most of an hour. So the bench writes a file of metadata with each object's one byte in
+it, and the server's own `fs.meta.load` reads the file. Each entry of the file is four bytes of length and a message of
+Protocol Buffers with the fields that an object needs, as `fs.meta.save` writes them. The last entry is a folder,
+because `fs.meta.load` waits for the objects before a folder and for no others: a shell that ends while the server
+still makes an object crashes the server.
 
-A server on the same machine answers at once; one that is not is imitated by a proxy that waits before it hands over
-what it is asked.
+A server on the same machine answers at once. A proxy imitates a distant one: it holds each request back for a while.
+The proxy is a process of its own, so it takes no time from the interpreter that is measured.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import threading
+import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from bench.sweep_trees import SHAPES, kept
+from bench.sweep_trees import SHAPES, kept, seconds
 from tenure.storage.location import reach
 from tenure.testing.servers.seaweedfs import BUCKET, SeaweedFs, environment
 
@@ -32,24 +37,28 @@ _AT_ONCE = 16
 _BYTE = b"x"
 _ETAG = {1: b"Seaweed-X-Amz-ETag", 2: hashlib.md5(_BYTE).hexdigest().encode("ascii")}
 _MODE = 0o660
+_FOLDER_MODE = 1 << 31 | 0o770
 
 
 def load_objects(server: SeaweedFs, folder: Path, prefix: str, shape: str, count: int) -> None:
     """Small objects below a prefix of the bucket."""
     now = int(time.time())
     attributes = _message({1: len(_BYTE), 2: now, 3: _MODE, 6: now})  # size, changed, mode, made
-    entry = b""
+    last: Mapping[int, int | bytes] = {1: b"loaded", 2: 1, 4: _message({2: now, 3: _FOLDER_MODE, 6: now})}
     written = folder / "objects.meta"
     with written.open("wb") as file:
-        for name in (*kept(), *SHAPES[shape](count)):
-            parent, _, last = f"/buckets/{BUCKET}/{prefix}/{name}".rpartition("/")
-            told = {1: last.encode("utf-8"), 4: attributes, 5: _message(_ETAG), 9: _BYTE}
-            entry = _message({1: parent.encode("utf-8"), 2: _message(told)})
-            file.write(len(entry).to_bytes(4, "big") + entry)
-        # The shell ends before those that it has begun are written.
-        file.write((len(entry).to_bytes(4, "big") + entry) * (2 * _AT_ONCE))
+        for path in chain(kept(), SHAPES[shape](count)):
+            parent, _, name = f"/buckets/{BUCKET}/{prefix}/{path}".rpartition("/")
+            file.write(_entry(parent, {1: name.encode("utf-8"), 4: attributes, 5: _message(_ETAG), 9: _BYTE}))
+        file.write(_entry("/", last))
     server.shell(f"fs.meta.load -v=false -concurrency={_AT_ONCE} {written}")
     written.unlink()
+
+
+def _entry(parent: str, fields: Mapping[int, int | bytes]) -> bytes:
+    """An object or a folder, with its length."""
+    entry = _message({1: parent.encode("utf-8"), 2: _message(fields)})
+    return len(entry).to_bytes(4, "big") + entry
 
 
 def _message(fields: Mapping[int, int | bytes]) -> bytes:
@@ -84,54 +93,108 @@ def started(folder: Path, *, delay_s: float = 0) -> Iterator[SeaweedFs]:
 @contextmanager
 def _delayed(url: str, delay_s: float) -> Iterator[str]:
     """The URL of a proxy, for the block."""
-    host, _, port = url.removeprefix("http://").partition(":")
-    loop = asyncio.new_event_loop()
+    command = [sys.executable, "-m", "bench.sweep_s3", url, str(delay_s)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
 
-    async def hand_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wait_s: float) -> None:
-        with suppress(OSError):
-            while some := await reader.read(1 << 20):
-                await asyncio.sleep(wait_s)
-                writer.write(some)
-                await writer.drain()
-        writer.close()
+
+async def _hold_back(url: str, delay_s: float) -> None:
+    """Be the proxy: print its URL, and serve. A request is held back once, however many parts it has: a part that
+    follows an answer is the first one of the next request."""
+    host, _, port = url.removeprefix("http://").partition(":")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(host, int(port))
-        await asyncio.gather(hand_over(reader, back, delay_s), hand_over(there, writer, 0))
+        answered = True
 
-    server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0))
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    loop.call_soon_threadsafe(server.close)  # connections that clients keep open end with the process
+        async def ask(some: bytes) -> None:
+            nonlocal answered
+            if answered:
+                answered = False
+                await asyncio.sleep(delay_s)
+            back.write(some)
+            await back.drain()
+
+        async def answer(some: bytes) -> None:
+            nonlocal answered
+            answered = True
+            writer.write(some)
+            await writer.drain()
+
+        try:
+            there, back = await asyncio.open_connection(host, int(port))
+        except OSError:
+            writer.close()
+            return
+        await asyncio.gather(_hand_over(reader, ask, back), _hand_over(there, answer, writer))
+        back.close()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=1024)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    await server.serve_forever()
 
 
-def run(
-    server: SeaweedFs,
-    folder: Path,
-    shape: str,
-    count: int,
-    *,
-    plan: Callable[[str], object],
-    delete: Callable[[str], object],
-    vacuum: Callable[..., int],
-    seconds: Callable[[Callable[[], object]], float],
-) -> dict[str, Any]:
-    """All figures, in seconds. `plan` and `delete` sweep a storage by its URL, and delta-rs' `vacuum` a table. A folder
-    of the local disk."""
+async def _hand_over(
+    reader: asyncio.StreamReader, send: Callable[[bytes], Awaitable[None]], writer: asyncio.StreamWriter
+) -> None:
+    """Hand over everything, then the end; a connection that breaks breaks the other one."""
+    try:
+        while some := await reader.read(1 << 20):
+            await send(some)
+        writer.write_eof()
+    except OSError:
+        writer.transport.abort()
+
+
+@dataclass(frozen=True)
+class Contenders:
+    """What sweeps: Tenure plans and deletes in a storage by its URL, delta-rs in a table."""
+
+    plan: Callable[[str], object]
+    delete: Callable[[str], object]
+    vacuum: Callable[..., int]
+
+
+def run(server: SeaweedFs, folder: Path, shape: str, count: int, contenders: Contenders) -> dict[str, Any]:
+    """All figures, in seconds. A folder of the local disk."""
     found: dict[str, Any] = {}
     storage, table = f"s3://{BUCKET}/{shape}/storage", f"s3://{BUCKET}/{shape}/table"
     load_objects(server, folder, f"{shape}/storage", shape, count)
-    found["plan"] = seconds(lambda: plan(storage))
-    found["delete"] = seconds(lambda: delete(storage))
+    found["plan"] = seconds(lambda: contenders.plan(storage))
+    found["delete"] = seconds(lambda: contenders.delete(storage))
     write_deltalake(table, pa.table({"n": [1]}))
     load_objects(server, folder, f"{shape}/table", shape, count)
     all_ = len([*kept()]) + count
 
     def by_delta_rs(*, dry_run: bool) -> None:
-        assert vacuum(table, dry_run=dry_run) == all_
+        assert contenders.vacuum(table, dry_run=dry_run) == all_
 
     found["delta_rs_plan"] = seconds(lambda: by_delta_rs(dry_run=True))
     found["delta_rs_delete"] = seconds(lambda: by_delta_rs(dry_run=False))
     place = reach(storage)
     assert len(place.fs.find(place.root)) == len([*kept()])
     return found
+
+
+def run_plans(
+    server: SeaweedFs, folder: Path, shape: str, count: int, contenders: Contenders, *, rounds: int
+) -> dict[str, Any]:
+    """The median seconds of the plans, by turns on the same objects, which stay."""
+    table = f"s3://{BUCKET}/{shape}/both"
+    write_deltalake(table, pa.table({"n": [1]}))
+    load_objects(server, folder, f"{shape}/both", shape, count)
+    ours: list[float] = []
+    theirs: list[float] = []
+    for _ in range(rounds):
+        ours.append(seconds(lambda: contenders.plan(table)))
+        theirs.append(seconds(lambda: contenders.vacuum(table, dry_run=True)))
+        print(f"{shape}, {count:,} objects: plan {ours[-1]} s, delta-rs {theirs[-1]} s", flush=True)
+    return {"plan": statistics.median(ours), "delta_rs_plan": statistics.median(theirs)}
+
+
+if __name__ == "__main__":
+    asyncio.run(_hold_back(sys.argv[1], float(sys.argv[2])))
