@@ -49,7 +49,7 @@ from tenure.cleanup.spark.applying import apply_plan
 from tenure.cleanup.spark.plan import Plan
 from tenure.cleanup.spark.planning import make_plan, storage_target
 from tenure.clock import SystemClock
-from tenure.spark.session import end_session, start_session
+from tenure.driver.session import end_session, start_session
 
 SEEN = Seen(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
 PEERS = RESULTS / "peers"

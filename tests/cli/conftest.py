@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.spark.session import start_session
+from tenure.driver.session import start_session
 from tests.cli.support import Place
 from tests.jvm import SharedJvm
 

@@ -9,8 +9,8 @@ from tests.mutants.mutant import Change, Mutant, on
 RULES = "declarations/rules.py"
 STORE = "declarations/store.py"
 SHAPE = "driver/state_shape.py"
-EXPRESSIONS = "spark/expressions.py"
-PLANS = "spark/plans.py"
+EXPRESSIONS = "driver/spark_expressions.py"
+PLANS = "driver/spark_plans.py"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
 ANOTHER = "tests/regressions/test_another_pipeline.py::"
 ALIKE = "tests/spark/test_state_shape.py::test_two_declarations_in_two_processes_are_read_alike"

@@ -7,7 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Change, Mutant, on
 
 MEMBER = "agent/member.py"
-QUERIES = "spark/queries.py"
+QUERIES = "driver/running_queries.py"
 CLEANER = "cleanup/cleaner.py"
 PLAN = "cleanup/plan.py"
 FOLDERS = "storage/folders.py"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.spark import local_files
-from tenure.spark.local_files import CHECKPOINT_FILES, use_own_local_files
-from tenure.spark.session import end_session, start_session
+from tenure.driver import local_files
+from tenure.driver.local_files import CHECKPOINT_FILES, use_own_local_files
+from tenure.driver.session import end_session, start_session
 from tenure.testing.waiting import NEVER_S
 from tests.jvm import SharedJvm
 

@@ -219,7 +219,7 @@ def _spark(master: str | None, conf: list[str] | None) -> Iterator[Callable[[], 
     pairs = dict(_pair(one) for one in conf or ())
 
     def start() -> SparkSession:
-        from tenure.spark.session import start_session
+        from tenure.driver.session import start_session
 
         log = os.path.join(tempfile.gettempdir(), f"tenure-sweep-{os.getpid()}.spark.log")
         started.append(start_session(name="sweep", master=master, conf=pairs, log=log))
@@ -229,7 +229,7 @@ def _spark(master: str | None, conf: list[str] | None) -> Iterator[Callable[[], 
         yield start
     finally:
         for one in started:
-            from tenure.spark.session import end_session
+            from tenure.driver.session import end_session
 
             end_session(one, patience_s=20)
 

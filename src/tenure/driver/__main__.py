@@ -44,11 +44,11 @@ def load(
     def work(scope: Scope, agent: Events) -> Work:
         try:
             from tenure.driver.declarations import RecordedDeclarations
+            from tenure.driver.session import start_session
             from tenure.driver.spark_driver import (  # pyspark is an extra, and takes its time to import
                 DriverWork,
                 SparkDriver,
             )
-            from tenure.spark.session import start_session
         except ModuleNotFoundError as error:
             raise UsageError(
                 f"the Python package {error.name!r} is not installed", fix="pip install 'tenure[spark]'"

@@ -14,7 +14,7 @@ from tenure.errors import PipelineFileError, TenureError, UsageError
 from tenure.link.submit import RETAINED, check_setting
 from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
-from tenure.spark.queries import SPARK_ERRORS, one_line
+from tenure.spark.errors import SPARK_ERRORS, one_line
 
 
 def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mapping[str, str]) -> Job:

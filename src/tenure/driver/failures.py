@@ -8,10 +8,10 @@ from typing import Protocol
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from tenure.driver.session import jvm_exit_code
 from tenure.errors import BatchMayBeShort, DriverDied, QueryFailed, StorageError, TenureError, TermLost
 from tenure.link.driver_folder import room_to_make
-from tenure.spark.queries import one_line, words_of
-from tenure.spark.session import jvm_exit_code
+from tenure.spark.errors import one_line, words_of
 
 
 class Ending(Protocol):

@@ -13,9 +13,9 @@ from typing import Final
 
 from tenure.clock import Clock
 from tenure.coordination.term import Term
+from tenure.driver.running_queries import RunningQueries
 from tenure.driver.stream import FencedStream
 from tenure.link.lifecycle import Ended
-from tenure.spark.queries import RunningQueries
 
 LOOK_S: Final = 0.01
 

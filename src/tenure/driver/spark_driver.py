@@ -26,6 +26,9 @@ from tenure.driver.declarations import Declarations
 from tenure.driver.declare_streams import declare
 from tenure.driver.failures import how_jvm_ended, short_batch, told, why_ended
 from tenure.driver.finishing import finish_batches
+from tenure.driver.local_files import use_own_local_files
+from tenure.driver.running_queries import RunningQueries
+from tenure.driver.session import end_session, kill_jvm
 from tenure.driver.stall_timeouts import limits_of
 from tenure.driver.stream import FencedStream
 from tenure.errors import DriverDied, DriverStuck
@@ -36,9 +39,7 @@ from tenure.link.words import Pulse
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Stages
-from tenure.spark.local_files import use_own_local_files
-from tenure.spark.queries import SPARK_ERRORS, RunningQueries, one_line
-from tenure.spark.session import end_session, kill_jvm
+from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.takeover.attempted_batches import attempts_at
 from tenure.takeover.input_files import InputFiles
 from tenure.takeover.mirror import Mirrors

@@ -21,9 +21,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from tenure.declarations.declaration import Shape
-from tenure.errors import PipelineFileError
-from tenure.pipelines.pipeline import Stream
-from tenure.spark.expressions import (
+from tenure.driver.spark_expressions import (
     Expression,
     Json,
     column_id,
@@ -35,8 +33,10 @@ from tenure.spark.expressions import (
     plain,
     plain_value,
 )
-from tenure.spark.plans import Nodes, items, optimized, read
-from tenure.spark.queries import one_line
+from tenure.driver.spark_plans import Nodes, items, optimized, read
+from tenure.errors import PipelineFileError
+from tenure.pipelines.pipeline import Stream
+from tenure.spark.errors import one_line
 
 _DECIDES_NOTHING: Final = frozenset(
     {

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tenure.checkpoints.batch_rules import asked_around
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.coordination.term import Term
+from tenure.driver.source_folders import source_folders_of
 from tenure.driver.stall_timeouts import call_of
 from tenure.driver.triggers import is_available_now, with_trigger
 from tenure.errors import Fenced, GuardFailed, InputsGone, QueryFailed, SessionEnded, StorageError, TermLost
@@ -25,8 +26,7 @@ from tenure.events import BatchCommitted, BatchStarted, CheckpointSaved, QuerySt
 from tenure.pipelines.pipeline import Stream
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Batch, Calls, Stages, Written
-from tenure.spark.python_callbacks import CallerThread
-from tenure.spark.queries import source_folders_of
+from tenure.spark.caller_threads import CallerThread
 from tenure.takeover.input_files import Missing, inputs_gone
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.query_takeover import Begun, QueryTakeover

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from tenure.errors import BatchMayBeShort, InputsGone, StorageError
-from tenure.spark.queries import one_line
+from tenure.spark.errors import one_line
 from tenure.takeover.run_directory import RunDirectory
 from tenure.takeover.seed_logs import entries_between, files_in_entry, log_offset, source_folders
 

@@ -29,8 +29,8 @@ from tenure.pipelines.pipeline import Stream
 from tenure.retry import exponential_delay
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Rehearsable
-from tenure.spark.python_callbacks import CallerThread
-from tenure.spark.queries import one_line
+from tenure.spark.caller_threads import CallerThread
+from tenure.spark.errors import one_line
 from tenure.takeover.run_directory import remove_tree
 from tenure.takeover.seeding import seed
 

@@ -11,7 +11,7 @@ from tenure.errors import QueryFailed
 @contextmanager
 def job_errors(what: str) -> Iterator[None]:
     """Raise QueryFailed for what Spark raises in the block."""
-    from tenure.spark.queries import SPARK_ERRORS, one_line  # a small tree is swept without Spark
+    from tenure.spark.errors import SPARK_ERRORS, one_line  # a small tree is swept without Spark
 
     try:
         yield

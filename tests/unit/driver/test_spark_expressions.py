@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenure.spark.expressions import Expression, in_words, parts, plain, plain_value
+from tenure.driver.spark_expressions import Expression, in_words, parts, plain, plain_value
 
 PACKAGE = "org.apache.spark.sql.catalyst.expressions."
 

@@ -1,4 +1,4 @@
-"""The queries that run under one term, and what Spark's errors say.
+"""The queries that run under one term.
 
 Promise: each query is watched by one thread until it has stopped, however often it was idle: its error is known. All
 are idle only where each is active, and idle, in one and the same look. `stop_all` asks all of them at once, and says
@@ -10,38 +10,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.clock import Clock
 from tenure.coordination.term import Term
 from tenure.link.lifecycle import Ended
-from tenure.wording import sentence
-
-SPARK_ERRORS = (PySparkException, Py4JError, OSError)
-"""What a call into the JVM can raise: Spark's own word, the gateway's, and a JVM that is gone."""
+from tenure.spark.errors import SPARK_ERRORS
 
 _LOOK_UP_S = 0.02
 """How long a lost term may go unnoticed by the waiting driver."""
-
-
-def source_folders_of(query: StreamingQuery) -> tuple[str, ...]:
-    """The folder below `sources/` of each line of the query's offsets: Spark numbers them by the first time that a
-    source comes in the plan, and one that is read twice has two lines."""
-    sources: Any = query._jsq.streamingQuery().sources()
-    distinct: list[Any] = []
-    folders = []
-    for position in range(sources.size()):
-        source = sources.apply(position)
-        known = next((number for number, one in enumerate(distinct) if one.equals(source)), None)
-        if known is None:
-            known = len(distinct)
-            distinct.append(source)
-        folders.append(str(known))
-    return tuple(folders)
 
 
 class Watched(Protocol):
@@ -182,23 +161,3 @@ class RunningQueries:
                 self._ended.add(name)
             self._gone[name].set()
             self._wake.set()
-
-
-def one_line(error: BaseException) -> str:
-    """The sentence that matters of a Spark or Python error."""
-    said = sentence(words_of(error))
-    if said and isinstance(error, (PySparkException, Py4JJavaError)):
-        return said
-    return ": ".join(filter(None, (type(error).__name__, said)))
-
-
-def words_of(error: BaseException) -> str:
-    """What an error says, with a JVM that answers or without: to tell more, PySpark's and py4j's errors ask it, and
-    then fail themselves, or add a stack that nobody has asked for."""
-    said = getattr(error, "_desc", None) if isinstance(error, PySparkException) else None
-    if isinstance(said, str):
-        return said
-    try:
-        return str(error)
-    except (Py4JError, OSError):
-        return str(getattr(error, "errmsg", ""))

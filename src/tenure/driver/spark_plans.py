@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
-from tenure.spark.expressions import Json, kind_of
+from tenure.driver.spark_expressions import Json, kind_of
 
 Nodes = Sequence[tuple[Any, Mapping[str, Json]]]
 """The nodes of a plan, each before those below it: what the JVM has, and what its JSON says."""

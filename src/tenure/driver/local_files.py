@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tenure.spark.queries import SPARK_ERRORS, one_line
+from tenure.spark.errors import SPARK_ERRORS, one_line
 
 _CLASS = "tenure.spark.LocalFiles"
 _HADOOPS = "org.apache.hadoop.fs.LocalFileSystem"
@@ -56,7 +56,7 @@ def _put_in_cache(jvm: Any, conf: Any, root: Any, cached: Any) -> None:
     """Hadoop keeps one object for each file system and user, and hands that to everybody who asks."""
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(files("tenure.spark").joinpath("LocalFiles.java").read_text(encoding="utf-8"))
+    compiler.cook(files("tenure.driver").joinpath("LocalFiles.java").read_text(encoding="utf-8"))
     ours = jvm.org.apache.hadoop.conf.Configuration(conf)  # only this one knows the class's loader
     ours.setClassLoader(compiler.getClassLoader())
     ours.set("fs.file.impl", _CLASS)

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import AnalysisException, CapturedException
 
-from tenure.spark.queries import one_line
+from tenure.spark.errors import one_line
 
 
 class NoGateway:
