@@ -2,8 +2,8 @@
 and a checkpoint file (as `offsets/N`), with the processes that are started for it.
 
 Hadoop's local file system starts a `chmod` for each file that it creates, where its native library is missing, as in
-the Spark that pip installs; `tenure.driver.local_files` replaces that class. Both are measured in one JVM, one after the
-other, each after the same calls that do not count. Medians go to `build/bench/local_files.json`.
+the Spark that pip installs; `tenure.driver.local_files` replaces that class. Both are measured in one JVM, one after
+the other, each after the same calls that do not count. Medians go to `build/bench/local_files.json`.
 """
 
 from __future__ import annotations

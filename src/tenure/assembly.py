@@ -14,8 +14,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from tenure.agent.child import ChildProcess, Start
-from tenure.agent.driver_process import DriverProcess
-from tenure.agent.member import Identity, Member
+from tenure.agent.driver_process import DriverProcess, Patience
+from tenure.agent.member import Conduct, Identity, Member
 from tenure.backends.registry import open_store
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.encoding import new_uid
@@ -40,6 +40,17 @@ _AGENT_PATIENCE: Final = timedelta(seconds=2)
 
 DRIVER: Final = (sys.executable, "-m", "tenure.driver")
 """The command of a driver; `tenure.agent.child` adds its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a member runs, and until when."""
+
+    pipeline_file: str
+    until_idle: bool = False
+    """End when the sources have nothing more."""
+    final: bool = False
+    """When the sources have nothing more, the pipeline has ended for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +93,14 @@ def scope_context(
 
 def assemble(
     settings: Settings,
+    run: Run,
     *,
-    pipeline_file: str,
-    until_idle: bool,
-    final: bool = False,
     subscribers: tuple[Subscriber, ...] = (),
     wrap_store: Callable[[CoordinationStore], CoordinationStore] = lambda store: store,
     start_driver: Start = lambda member: ChildProcess(DRIVER, member=member),
     clock: Clock | None = None,
 ) -> Assembled:
-    """A member for the pipeline file; its driver has loaded the file, and waits. `final`: when everything is in the
-    sinks, the pipeline has ended for good. `wrap_store` puts something around the
+    """A member for the pipeline file; its driver has loaded the file, and waits. `wrap_store` puts something around the
     store (faults, in tests).
 
     Raises UsageError, PipelineFileError, StoreUnavailable, StorageError, OwnerMismatch: nothing is left running.
@@ -114,10 +122,9 @@ def assemble(
     events = member_events(settings, *subscribers, clock=clock)
     driver = DriverProcess(
         start=start_driver,
-        begin=Begin(settings=settings.to_data(), pipeline_file=pipeline_file, until_idle=until_idle),
+        begin=Begin(settings=settings.to_data(), pipeline_file=run.pipeline_file, until_idle=run.until_idle),
         member=identity.member,
-        stop_patience=settings.stop_patience + _AGENT_PATIENCE,
-        silence=settings.driver_silence,
+        patience=Patience(stop=settings.stop_patience + _AGENT_PATIENCE, silence=settings.driver_silence),
         clock=clock,
         events=events,
         told=Events(*subscribers),
@@ -142,19 +149,13 @@ def assemble(
         store = wrap_store(scope_store(settings, clock=clock))
         context = scope_context(settings, store, scope, clock=clock, events=events)
         context.owner().check()  # a store that cannot be used is told before Spark takes its seconds to start
-        member = Member(
-            store,
-            scope,
-            identity=identity,
-            driver=driver,
-            results=context.results(),
-            final=final,
+        conduct = Conduct(
             ttl=settings.ttl,
             hold=settings.on_store_loss == "hold",
             cold=settings.standby == "cold",
-            clock=clock,
-            events=events,
+            final=run.final,
         )
+        member = Member(context, identity=identity, driver=driver, conduct=conduct)
         if settings.http is not None and metrics is not None:
             from tenure.agent.probes import ProbeServer
 

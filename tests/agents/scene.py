@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from tenure.agent.child import ChildProcess
-from tenure.agent.driver_process import DriverProcess
+from tenure.agent.driver_process import DriverProcess, Patience
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness
@@ -43,8 +43,7 @@ class Scene:
             start=lambda member: ChildProcess(SCRIPTED, member=member),
             begin=Begin({"lead": "obey", "pids": str(self.pids_file), **words}, "rows.py", until_idle=False),
             member="anna",
-            stop_patience=timedelta(seconds=patience),
-            silence=timedelta(seconds=silence),
+            patience=Patience(stop=timedelta(seconds=patience), silence=timedelta(seconds=silence)),
             clock=CLOCK,
             events=Events(self.told.append),
             told=Events(self.told.append),

@@ -50,7 +50,7 @@ OF_ENDS: Final = (
     Mutant(
         "every-end-is-for-good",
         "a query that failed, or a member that was stopped, ends the pipeline for good",
-        (Change(MEMBER, "if ended is not Ended.IDLE or not self._final:", "if not self._final:"),),
+        (Change(MEMBER, "if ended is not Ended.IDLE or not self._conduct.final:", "if not self._conduct.final:"),),
         (
             ENDS + "test_an_end_that_is_not_for_good_has_no_result",
             *on(ENDS + "test_a_failure_without_a_reason_is_an_error_all_the_same", "True"),

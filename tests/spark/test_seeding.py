@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from tenure.takeover.run_directory import RunDirectory, latest_commit, latest_planned, read_offsets, read_query_id
 from tenure.takeover.seeding import seed, seed_mirrored
-from tenure.takeover.state_copy import Goal, Mirrored, Seeded, bring
+from tenure.takeover.state_copy import Mirrored, Seeded, SeedPoint, copy_ahead
 from tests.spark.recorded_runs import (
     BATCHES,
     Recorded,
@@ -69,12 +69,7 @@ def _named(value: tuple[str, str] | bool) -> str:
 def seed_from(recorded: Recorded, target: Path, batch: int, *, committed: bool = False) -> Seeded:
     offsets = read_offsets(str(recorded.directory), batch)
     return seed(
-        str(recorded.directory),
-        str(target),
-        batch=batch,
-        offsets=offsets,
-        committed=committed,
-        folders=recorded.folders,
+        str(recorded.directory), str(target), SeedPoint(batch, offsets, committed=committed, folders=recorded.folders)
     )
 
 
@@ -110,9 +105,9 @@ def test_goes_on_in_a_mirror_that_followed_the_leader(
     batch = cut(recorded)
     mirrored = Mirrored(RunDirectory(str(recorded.directory)), RunDirectory(str(tmp_path / "mirror")))
     for number in range(batch - 6, batch):
-        goal = Goal(number, read_offsets(str(recorded.directory), number))
-        bring(mirrored, goal, stop=lambda: False, on_missing=lambda change: None)
-    seeded = seed_mirrored(mirrored, Goal(batch, read_offsets(str(recorded.directory), batch)))
+        point = SeedPoint(number, read_offsets(str(recorded.directory), number))
+        copy_ahead(mirrored, point, stop=lambda: False, on_missing=lambda change: None)
+    seeded = seed_mirrored(mirrored, SeedPoint(batch, read_offsets(str(recorded.directory), batch)))
     assert seeded.files < len(files_below(tmp_path / "mirror"))
     assert go_on(spark, recorded, tmp_path / "mirror") == rows_from(recorded.output, batch)
 
@@ -165,12 +160,12 @@ def test_a_seed_of_a_seed(spark: SparkSession, recorder: Recorder, tmp_path: Pat
     batch = cut(recorded)
     offsets = read_offsets(str(recorded.directory), batch)
     first, second, third = (tmp_path / part for part in ("first", "second", "third"))
-    seed(str(recorded.directory), first.as_uri(), batch=batch, offsets=offsets)
-    seed(str(first), str(second), batch=batch, offsets=offsets)
+    seed(str(recorded.directory), first.as_uri(), SeedPoint(batch, offsets))
+    seed(str(first), str(second), SeedPoint(batch, offsets))
     with moved_away(first):
         assert go_on(spark, recorded, second) == rows_from(recorded.output, batch)
     later = read_offsets(str(second), batch + 1)
-    seed(str(second), str(third), batch=batch + 1, offsets=later)
+    seed(str(second), str(third), SeedPoint(batch + 1, later))
     with moved_away(first), moved_away(second):
         assert go_on(spark, recorded, third) == rows_from(recorded.output, batch + 1)
 
@@ -183,7 +178,7 @@ def test_the_run_leaves_the_files_that_it_shares_with_the_source_as_they_are(
     source = copy_of(recorded.directory, tmp_path / "source")
     before = {name: (source / name).read_bytes() for name in files_below(source)}
     batch = cut(recorded)
-    seeded = seed(str(source), str(tmp_path / "seed"), batch=batch, offsets=read_offsets(str(source), batch))
+    seeded = seed(str(source), str(tmp_path / "seed"), SeedPoint(batch, read_offsets(str(source), batch)))
     assert seeded.linked > 0
     run(spark, recorded.kind, "1", recorded.input, tmp_path / "seed")
     assert latest_commit(str(tmp_path / "seed")) == BATCHES - 1
@@ -202,7 +197,7 @@ def test_a_half_seeded_directory_does_not_start(spark: SparkSession, recorder: R
     batch = cut(recorded)
     offsets = read_offsets(str(recorded.directory), batch)
     heard: list[str] = []
-    seed(str(recorded.directory), str(tmp_path / "whole"), batch=batch, offsets=offsets, on_part=heard.append)
+    seed(str(recorded.directory), str(tmp_path / "whole"), SeedPoint(batch, offsets), on_part=heard.append)
     assert heard == [f"{when} {part}" for part in PARTS for when in ("before", "after")]
     for step in heard[:-1]:
         target = tmp_path / step
@@ -212,7 +207,7 @@ def test_a_half_seeded_directory_does_not_start(spark: SparkSession, recorder: R
                 raise Killed
 
         with pytest.raises(Killed):
-            seed(str(recorded.directory), str(target), batch=batch, offsets=offsets, on_part=kill)
+            seed(str(recorded.directory), str(target), SeedPoint(batch, offsets), on_part=kill)
         if not target.exists():
             assert step == "before offsets"
         elif step.startswith("after") or step == "before metadata":  # "before" the next part is the same directory

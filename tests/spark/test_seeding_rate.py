@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tenure.errors import CorruptRunDirectory
 from tenure.takeover.run_directory import latest_commit, read_offsets
 from tenure.takeover.seeding import seed
+from tenure.takeover.state_copy import SeedPoint
 from tenure.testing.waiting import NEVER_S
 from tests.spark.recorded_runs import STATE_STORE, Rows, as_rows, copy_of, end, moved_away, remove, settings
 
@@ -73,7 +74,7 @@ def test_goes_on_in_a_seed(
 ) -> None:
     directory, before = record(format_)
     target = tmp_path / "seed"
-    seed(str(directory), str(target), batch=BATCH, offsets=read_offsets(str(directory), BATCH), committed=committed)
+    seed(str(directory), str(target), SeedPoint(BATCH, read_offsets(str(directory), BATCH), committed=committed))
     with moved_away(directory):
         after = run_until(spark, target, format_, batch=BATCH + 4)
     first = BATCH + 1 if committed else BATCH
@@ -96,7 +97,7 @@ def test_the_start_time_left_out(
     directory, _ = record("2")
     offsets = read_offsets(str(directory), BATCH)
     target = tmp_path / "seed"
-    seed(str(directory), str(target), batch=BATCH, offsets=offsets, committed=committed)
+    seed(str(directory), str(target), SeedPoint(BATCH, offsets, committed=committed))
     began = (directory / "sources/0/0").read_text()
     remove(target, "sources/0/0")
     if committed:
@@ -113,4 +114,4 @@ def test_the_start_time_left_out(
     source = copy_of(directory, tmp_path / "source")
     remove(source, "sources/0/0")
     with pytest.raises(CorruptRunDirectory, match="sources/0/0 is missing"):
-        seed(str(source), str(tmp_path / "again"), batch=BATCH, offsets=offsets, committed=committed)
+        seed(str(source), str(tmp_path / "again"), SeedPoint(BATCH, offsets, committed=committed))

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from tenure.errors import CorruptRunDirectory
 from tenure.takeover.run_directory import read_offsets
 from tenure.takeover.seeding import seed
+from tenure.takeover.state_copy import SeedPoint
 from tests.spark.recorded_runs import (
     Recorded,
     Recorder,
@@ -100,7 +101,7 @@ def test_left_out(spark: SparkSession, recorder: Recorder, tmp_path: Path, row: 
     version = batch + 1 if row.committed else batch
     offsets = read_offsets(str(recorded.directory), batch)
     target = tmp_path / "seed"
-    seed(str(recorded.directory), str(target), batch=batch, offsets=offsets, committed=row.committed)
+    seed(str(recorded.directory), str(target), SeedPoint(batch, offsets, committed=row.committed))
     removed = remove(target, row.left_out.format(n=batch, p=batch - 1, v=version))
     if row.spark_says is not None:
         assert row.spark_says.format(n=batch, p=batch - 1) in error_of(spark, recorded, target)
@@ -115,12 +116,12 @@ def test_left_out(spark: SparkSession, recorder: Recorder, tmp_path: Path, row: 
     again = tmp_path / "again"
     if row.we_refuse:
         with pytest.raises(CorruptRunDirectory) as refused:
-            seed(str(source), str(again), batch=batch, offsets=offsets, committed=row.committed)
+            seed(str(source), str(again), SeedPoint(batch, offsets, committed=row.committed))
         assert str(source) in refused.value.what
         assert any(Path(path).name.split(".")[0] in refused.value.what for path in removed)
         assert not (again / "metadata").exists()
     else:
-        seed(str(source), str(again), batch=batch, offsets=offsets, committed=row.committed)
+        seed(str(source), str(again), SeedPoint(batch, offsets, committed=row.committed))
 
 
 def test_a_schema_path_that_was_not_rewritten_reads_the_old_directory(
@@ -129,7 +130,7 @@ def test_a_schema_path_that_was_not_rewritten_reads_the_old_directory(
     recorded = recorder.record(PROCESSOR, "2")
     batch = cut(recorded)
     target = tmp_path / "seed"
-    seed(str(recorded.directory), str(target), batch=batch, offsets=read_offsets(str(recorded.directory), batch))
+    seed(str(recorded.directory), str(target), SeedPoint(batch, read_offsets(str(recorded.directory), batch)))
     operator = target / "state/0/_metadata/v2/0"
     path = json.loads(operator.read_text().partition("\n")[2])["stateStoreInfo"][0]["stateSchemaFilePaths"][0]
     assert path.startswith(f"file:{target}/state/0/_stateSchema/default/")
@@ -151,7 +152,7 @@ def test_a_change_file_that_lost_its_end(
     recorded = recorder.record(AGGREGATION, "2")
     batch = cut(recorded)
     target = tmp_path / "seed"
-    seed(str(recorded.directory), str(target), batch=batch, offsets=read_offsets(str(recorded.directory), batch))
+    seed(str(recorded.directory), str(target), SeedPoint(batch, read_offsets(str(recorded.directory), batch)))
     shortened = next((target / "state/0/0").glob(f"{batch}_*.changelog"))
     data = shortened.read_bytes()
     shortened.unlink()  # it is a link to the source's file
@@ -169,7 +170,7 @@ def test_a_planned_batch_with_other_offsets_runs_those(spark: SparkSession, reco
     batch = cut(recorded)
     offsets = read_offsets(str(recorded.directory), batch + 1)
     target = tmp_path / "seed"
-    seed(str(recorded.directory), str(target), batch=batch, offsets=offsets)
+    seed(str(recorded.directory), str(target), SeedPoint(batch, offsets))
     assert read_offsets(str(target), batch) == offsets
     ran = run(spark, recorded.kind, "1", recorded.input, target)
     assert ran[batch] == sorted(recorded.output[batch] + recorded.output[batch + 1])

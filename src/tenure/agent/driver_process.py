@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from dataclasses import dataclass
 from datetime import timedelta
 
 from tenure.agent.child import Child, Start
@@ -41,6 +42,16 @@ _LOOK_S = 0.02
 """How often a waiting agent looks at the clock, the term and its orders."""
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an agent waits before it kills a driver."""
+
+    stop: timedelta
+    """For its queries to stop."""
+    silence: timedelta
+    """For a sign of life, once the driver is up."""
+
+
 class DriverProcess:
     """One member's driver. Used by one thread; `kill` may be called by any."""
 
@@ -50,19 +61,17 @@ class DriverProcess:
         start: Start,
         begin: Begin,
         member: str,
-        stop_patience: timedelta,
-        silence: timedelta,
+        patience: Patience,
         clock: Clock,
         events: Events,
         told: Events,
     ) -> None:
-        """`stop_patience`: how long queries may take to stop. `silence`: for how long a driver that is up may say
-        nothing. `told`: who hears of the events of the driver, which it has logged by itself."""
+        """`told`: who hears of the events of the driver, which the driver itself has logged."""
         self._start = start
         self._begin = begin
         self._member = member
-        self._stop_patience_s = stop_patience.total_seconds()
-        self._silence_s = silence.total_seconds()
+        self._stop_patience_s = patience.stop.total_seconds()
+        self._silence_s = patience.silence.total_seconds()
         self._clock = clock
         self._events = events
         self._told = told

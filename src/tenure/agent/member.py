@@ -16,12 +16,10 @@ from datetime import timedelta
 from tenure.agent.driver import Driver
 from tenure.agent.interruptions import Delays, Requests, Restarts, Skipped, StopOrStoreLost
 from tenure.checkpoints.store import CHECKPOINTS
-from tenure.clock import Clock
 from tenure.coordination.candidates import Lag, State
 from tenure.coordination.election import Election, Flag
-from tenure.coordination.records import Record, Scope
+from tenure.coordination.records import Record
 from tenure.coordination.session import SessionKeeper
-from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.errors import (
     BatchMayBeShort,
@@ -36,12 +34,12 @@ from tenure.errors import (
     TermLost,
     UsageError,
 )
-from tenure.events import DriverEnded, Events, MemberReady, PipelineEnded, StoreAway, TermWon
+from tenure.events import DriverEnded, MemberReady, PipelineEnded, StoreAway, TermWon
 from tenure.events import TermLost as TermLostEvent
 from tenure.link.lifecycle import AFTER, Ended
 from tenure.results.result import Ending, Result, Stage
-from tenure.results.store import ResultStore
 from tenure.retry import exponential_delay
+from tenure.scope_context import ScopeContext
 
 DRIVER_RESTART = exponential_delay(initial=timedelta(seconds=3), maximum=timedelta(minutes=1))
 """How long a member waits before it starts another driver: its successor's first batches need the cores."""
@@ -74,43 +72,35 @@ class Condition:
     """How far its mirrors are behind; None: it mirrors nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """How a member behaves."""
+
+    ttl: timedelta
+    hold: bool = True
+    """Ride out the loss of a store that was reached before; else the first failed renewal is an error."""
+    cold: bool = False
+    """The member does not rehearse."""
+    final: bool = False
+    """The pipeline has ended for good when everything is in the sinks."""
+
+
 class Member:
     """Runs one member until its pipeline is done or it is asked to stop."""
 
-    def __init__(
-        self,
-        store: CoordinationStore,
-        scope: Scope,
-        *,
-        identity: Identity,
-        driver: Driver,
-        results: ResultStore,
-        ttl: timedelta,
-        clock: Clock,
-        events: Events,
-        hold: bool = True,
-        cold: bool = False,
-        final: bool = False,
-    ) -> None:
-        """`cold`: it does not rehearse. `hold`: ride out the loss of a store that was there; else it is an error, at
-        the first failed renewal. `final`: the pipeline has ended for good when everything is in the sinks."""
-        self._store = store
-        self._scope = scope
+    def __init__(self, context: ScopeContext, *, identity: Identity, driver: Driver, conduct: Conduct) -> None:
+        self._store, self._scope = context.store, context.scope
+        self._clock, self._events = context.clock, context.events
+        self._results = context.results()
         self._identity = identity
         self._driver = driver
-        self._results = results
-        self._final = final
-        self._ttl = ttl
-        self._clock = clock
-        self._events = events
-        self._hold = hold
-        self._cold = cold
+        self._conduct = conduct
         self._contends = False
         self._nothing_to_rehearse = True
         self._term: Term | None = None  # None: it holds none
-        self._election = Election(store, scope, member=identity.member, clock=clock)
-        self._restarts = Restarts(store, scope, member=identity.member)
-        self._skipped = Skipped(scope, events)
+        self._election = Election(self._store, self._scope, member=identity.member, clock=self._clock)
+        self._restarts = Restarts(self._store, self._scope, member=identity.member)
+        self._skipped = Skipped(self._scope, self._events)
         self._had_session = False
         self._was_ready = False
 
@@ -124,7 +114,7 @@ class Member:
             return Condition(name, State.STARTING, None, ready=False)
         lag = self._driver.lag
         state = self._standing
-        ready = state is State.WARM or (state is State.READY and (self._cold or self._nothing_to_rehearse))
+        ready = state is State.WARM or (state is State.READY and (self._conduct.cold or self._nothing_to_rehearse))
         return Condition(name, state, None, ready=ready, lag=lag)
 
     @property
@@ -161,7 +151,7 @@ class Member:
                 )
                 self._clock.wait(stop, timeout_s=again_s)
             except (StoreUnavailable, OutcomeUnknown) as away:
-                if not (self._had_session and self._hold):
+                if not (self._had_session and self._conduct.hold):
                     raise
                 again_s = retries.after(self._clock.monotonic_s() - began_s)
                 self._events.emit(
@@ -174,7 +164,7 @@ class Member:
         return Ended.STOPPED
 
     def _under_a_session(self, stop: threading.Event) -> Ended:
-        with SessionKeeper(self._store, ttl=self._ttl, clock=self._clock) as keeper:
+        with SessionKeeper(self._store, ttl=self._conduct.ttl, clock=self._clock) as keeper:
             self._had_session = True
             self._join(keeper, stop=stop)
             if self._driver.prepare(scope=self._scope, stop=stop):
@@ -226,7 +216,7 @@ class Member:
 
     def _lead(self, term: Term, requests: Requests, *, stop: threading.Event) -> Ended:
         self._events.emit(TermWon(scope=self._scope, member=self._identity.member, epoch=term.epoch))
-        halt: Flag = stop if self._hold else StopOrStoreLost(stop, term)
+        halt: Flag = stop if self._conduct.hold else StopOrStoreLost(stop, term)
         try:
             ended = self._lead_or_clean(term, stop=halt, finish=requests.finish)
         except TermLost:
@@ -243,7 +233,7 @@ class Member:
         if ended is Ended.STOPPED and not stop.is_set() and requests.finish_as is not None:
             ended = requests.finish_as
         self._give_up(term, ended)
-        if ended is Ended.STOPPED and not (self._hold or stop.is_set()):
+        if ended is Ended.STOPPED and not (self._conduct.hold or stop.is_set()):
             cause = term.liveness.cause
             raise StoreUnavailable(f"the store is away, and on_store_loss says stop: {cause}") from cause
         if ended is Ended.FAILED:  # a driver raises what failed; without that it is no good end either
@@ -257,7 +247,7 @@ class Member:
         result = self._results.read(term)
         if result is None:
             ended = self._driver.lead(term, stop=stop, finish=finish)
-            if ended is not Ended.IDLE or not self._final:
+            if ended is not Ended.IDLE or not self._conduct.final:
                 return ended
             now = self._clock.now().isoformat(timespec="milliseconds")
             result = Result(Ending.FINISHED, Stage.DIRTY, term.epoch, self._identity.member, now)
@@ -294,7 +284,7 @@ class Member:
 
     def _join(self, keeper: SessionKeeper, *, stop: threading.Event) -> None:
         """Announce the member; its own earlier session may have to end first."""
-        deadline_s = self._clock.monotonic_s() + 2 * self._ttl.total_seconds()
+        deadline_s = self._clock.monotonic_s() + 2 * self._conduct.ttl.total_seconds()
         while True:
             try:
                 return self._election.join(

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import typer
 
-from tenure.assembly import assemble, scope_context
+from tenure.assembly import Run, assemble, scope_context
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Narrator, Output, complain, print_json, show
 from tenure.cli.results import cleanup_app, result_app
@@ -113,9 +113,7 @@ def run(
     with _stop_on_signals(stop) as signalled:
         assembled = assemble(
             settings,
-            pipeline_file=pipeline_file,
-            until_idle=until_idle,
-            final=final,
+            Run(pipeline_file, until_idle=until_idle, final=final),
             subscribers=(Narrator(clock=clock, batches=not quiet),),
             clock=clock,
         )

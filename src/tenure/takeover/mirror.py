@@ -21,7 +21,7 @@ from tenure.events import BlobLeft, MirrorFailed
 from tenure.retry import exponential_delay
 from tenure.scope_context import ScopeContext
 from tenure.takeover.run_directory import RunDirectory, has_commit, remove_tree
-from tenure.takeover.state_copy import Goal, Mirrored, Stopped, bring
+from tenure.takeover.state_copy import Mirrored, SeedPoint, Stopped, copy_ahead
 from tenure.wording import sentence
 
 ROUND_S = 1.0
@@ -48,7 +48,7 @@ class _Mirror:
     """The newest batch that is planned; -1: none."""
     missing: int = 0
     """The bytes that are known to be missing."""
-    goal: Goal | None = None
+    point: SeedPoint | None = None
     """What it was filled for the last time; None: nothing."""
     failed: str = ""
     """Why it could not be filled the last time; empty: it could."""
@@ -59,7 +59,7 @@ class _Mirror:
     @property
     def batch(self) -> int:
         """The newest batch that it could run; -1: none."""
-        return -1 if self.goal is None else self.goal.batch
+        return -1 if self.point is None else self.point.batch
 
 
 class Mirrors:
@@ -177,28 +177,28 @@ class Mirrors:
 
     def _is_done(self, one: _Mirror, newest: Checkpoint) -> bool:
         """Whether a takeover would go on after the batch. Asked until it is so: then it stays so."""
-        known = one.goal
+        known = one.point
         if known is not None and known.committed and (one.source, known.batch) == (newest.run_directory, newest.batch):
             return True
         return has_commit(f"{self._storage}/{newest.run_directory}", newest.batch)
 
     def _fill(self, one: _Mirror, newest: Checkpoint, *, epoch: int, done: bool) -> None:
-        goal = Goal(newest.batch, newest.offsets, done, newest.folders)
+        point = SeedPoint(newest.batch, newest.offsets, done, newest.folders)
         if one.mirrored is None:
             one.path = str(RunName.new(one.query, epoch=epoch, member=self._member))
             one.epoch, one.source = epoch, newest.run_directory
             one.mirrored = Mirrored(
                 RunDirectory(f"{self._storage}/{one.source}"), RunDirectory(f"{self._storage}/{one.path}")
             )
-        if one.goal == goal:
+        if one.point == point:
             return
         one.missing = 0
 
         def count(change: int) -> None:
             one.missing += change
 
-        bring(one.mirrored, goal, stop=self._stopped.is_set, on_missing=count)
-        one.goal, one.failed, one.delays = goal, "", _AGAIN.delays_s()
+        copy_ahead(one.mirrored, point, stop=self._stopped.is_set, on_missing=count)
+        one.point, one.failed, one.delays = point, "", _AGAIN.delays_s()
 
     def _say(self, one: _Mirror, error: Exception) -> None:
         why = sentence(str(error)) or type(error).__name__
@@ -209,7 +209,7 @@ class Mirrors:
     def _discard(self, one: _Mirror) -> None:
         if one.mirrored is None:
             return
-        one.mirrored, one.goal, one.missing = None, None, 0
+        one.mirrored, one.point, one.missing = None, None, 0
         try:
             remove_tree(f"{self._storage}/{one.path}")
         except StorageError as error:

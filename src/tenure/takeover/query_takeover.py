@@ -23,7 +23,7 @@ from tenure.takeover.mirror import Mirrors
 from tenure.takeover.run_directory import RunDirectory, has_commit
 from tenure.takeover.seed_logs import decode_query_id
 from tenure.takeover.seeding import seed_mirrored
-from tenure.takeover.state_copy import Goal, Mirrored, Seeded
+from tenure.takeover.state_copy import Mirrored, Seeded, SeedPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +125,11 @@ class QueryTakeover:
     def _seed(self, newest: Checkpoint, way: Takeover[str], own: str) -> str:
         """Fill a run directory; return which."""
         began_s = self._clock.monotonic_s()
-        goal = Goal(newest.batch, newest.offsets, way.done, newest.folders)
-        ahead = self._seed_mirror(way.source, goal)
+        point = SeedPoint(newest.batch, newest.offsets, way.done, newest.folders)
+        ahead = self._seed_mirror(way.source, point)
         if ahead is None:
             source = RunDirectory(f"{self._storage}/{way.source}")
-            seeded = seed_mirrored(Mirrored(source, RunDirectory(f"{self._storage}/{own}")), goal)
+            seeded = seed_mirrored(Mirrored(source, RunDirectory(f"{self._storage}/{own}")), point)
         else:
             own, seeded = ahead
         self._events.emit(
@@ -145,7 +145,7 @@ class QueryTakeover:
         )
         return own
 
-    def _seed_mirror(self, source: str, goal: Goal) -> tuple[str, Seeded] | None:
+    def _seed_mirror(self, source: str, point: SeedPoint) -> tuple[str, Seeded] | None:
         """Run where the standby has brought most of it; None: there is no mirror that can be used."""
         taken = None
         if self._mirrors is not None:
@@ -154,7 +154,7 @@ class QueryTakeover:
             return None
         path, mirrored = taken
         try:
-            return path, seed_mirrored(mirrored, goal)
+            return path, seed_mirrored(mirrored, point)
         except TenureError as error:  # what is wrong with the source itself, a seed of its own says again
             self._events.emit(MirrorFailed(self._term.scope, query=self._query, why=str(error)))
             return None

@@ -33,6 +33,7 @@ from tenure.spark.caller_threads import CallerThread
 from tenure.spark.errors import one_line
 from tenure.takeover.run_directory import remove_tree
 from tenure.takeover.seeding import seed
+from tenure.takeover.state_copy import SeedPoint
 
 ROUNDS = 3
 """How often each query is rehearsed at least: the JVM compiles what has run a few times."""
@@ -211,9 +212,7 @@ class Rehearsals:
             seed(
                 f"{self._storage}/{planned.run_directory}",
                 directory,
-                batch=planned.batch,
-                offsets=planned.offsets,
-                folders=planned.folders,
+                SeedPoint(planned.batch, planned.offsets, folders=planned.folders),
                 query_id=str(uuid.uuid4()),  # Spark waits for the end of an active query of the same id
             )
             writer = (

@@ -17,42 +17,38 @@ from collections.abc import Callable
 from tenure.errors import StorageError
 from tenure.takeover.run_directory import RunDirectory
 from tenure.takeover.seed_logs import corrupt, decode_offsets, decode_query_id
-from tenure.takeover.state_copy import Bringing, Goal, Mirrored, Operator, Seeded, total
+from tenure.takeover.state_copy import Mirrored, Operator, Seeded, SeedPoint, StateCopy, total
 from tenure.takeover.state_files import with_schema_paths
 
 
 def seed(
     source: str,
     target: str,
+    point: SeedPoint,
     *,
-    batch: int,
-    offsets: str,
-    committed: bool = False,
-    folders: tuple[str, ...] = (),
     query_id: str | None = None,
     on_part: Callable[[str], None] = lambda part: None,
 ) -> Seeded:
-    """Fill the empty run directory `target` from `source` so that Spark on it runs `batch` with exactly `offsets`, on
-    the state before it; `committed`: goes on after `batch`, on the state that it wrote. See `seed_mirrored`.
-    """
+    """Fill the empty run directory `target` from `source`, so that Spark goes on there at `point`. See
+    `seed_mirrored`."""
     mirrored = Mirrored(RunDirectory(source), RunDirectory(target))
-    return seed_mirrored(mirrored, Goal(batch, offsets, committed, folders), query_id=query_id, on_part=on_part)
+    return seed_mirrored(mirrored, point, query_id=query_id, on_part=on_part)
 
 
 def seed_mirrored(
     mirrored: Mirrored,
-    goal: Goal,
+    point: SeedPoint,
     *,
     query_id: str | None = None,
     on_part: Callable[[str], None] = lambda part: None,
 ) -> Seeded:
-    """Make a mirror a run directory for the goal; what it has got already is not brought again, nor counted.
+    """Make a mirror a run directory for the point; what it has got already is not brought again, nor counted.
     `query_id`: what Spark takes the query for; None: for the one that it was.
 
     `on_part` hears "before <part>" and "after <part>" of each part in order: offsets, commits, sources, state, plan,
     metadata. Raises CorruptRunDirectory, CorruptCheckpoint, StorageError, UsageError.
     """
-    seeding = _Seeding(mirrored, goal, query_id=query_id)
+    seeding = _Seeding(mirrored, point, query_id=query_id)
     if not mirrored.files and mirrored.target.list():
         raise StorageError(f"run directory {mirrored.target.url} is not empty", fix="name a new one for each attempt")
     for name, part in seeding.parts():
@@ -65,11 +61,11 @@ def seed_mirrored(
 class _Seeding:
     """One seed in the making."""
 
-    def __init__(self, mirrored: Mirrored, goal: Goal, *, query_id: str | None) -> None:
-        self._bringing = Bringing(mirrored, goal)
+    def __init__(self, mirrored: Mirrored, point: SeedPoint, *, query_id: str | None) -> None:
+        self._state_copy = StateCopy(mirrored, point)
         self._source = mirrored.source
         self._target = mirrored.target
-        self._goal = goal
+        self._point = point
         self._query_id = query_id
         self.done: list[Seeded] = []
 
@@ -84,26 +80,26 @@ class _Seeding:
         ]
 
     def _seed_offsets(self) -> None:
-        if self._goal.batch > 0:
-            path = f"offsets/{self._goal.batch - 1}"
+        if self._point.batch > 0:
+            path = f"offsets/{self._point.batch - 1}"
             text = self._source.read_text(path)
             decode_offsets(text, where=self._source.where(path))
             self._write(path, text)
 
     def _seed_commits(self) -> None:
-        if self._goal.last_commit >= 0:
+        if self._point.last_commit >= 0:
             # Format 1 starts without it, but runs the batch a second time and says nothing.
-            self._write(f"commits/{self._goal.last_commit}", self._bringing.read_commit(self._goal.last_commit))
+            self._write(f"commits/{self._point.last_commit}", self._state_copy.read_commit(self._point.last_commit))
 
     def _seed_sources(self) -> None:
-        self.done.append(self._bringing.sources())
+        self.done.append(self._state_copy.sources())
 
     def _seed_state(self) -> None:
-        operators = self._bringing.operators()
+        operators = self._state_copy.operators()
         for operator in operators:
             self._seed_operator(operator)
-        self.done.append(self._bringing.state(operators))
-        self.done.append(self._bringing.schemas(operators))
+        self.done.append(self._state_copy.state(operators))
+        self.done.append(self._state_copy.schemas(operators))
         self._target.sync()
 
     def _seed_operator(self, operator: Operator) -> None:
@@ -120,7 +116,7 @@ class _Seeding:
             self._copy(f"{folder}/{schema}")
 
     def _seed_plan(self) -> None:
-        self._write(f"offsets/{self._goal.batch}", self._goal.offsets)
+        self._write(f"offsets/{self._point.batch}", self._point.offsets)
         self._target.sync()
 
     def _seed_metadata(self) -> None:

@@ -61,7 +61,7 @@ class Mirrored:
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class SeedPoint:
     """The batch that a run directory is to run next: `batch` with `offsets`, or, `committed`, what comes after it."""
 
     batch: int
@@ -95,38 +95,40 @@ class Stopped(Exception):
     """It was told to stop, between two files."""
 
 
-def bring(mirrored: Mirrored, goal: Goal, *, stop: Callable[[], bool], on_missing: Callable[[int], None]) -> None:
-    """Bring what is new for a seed of `goal`, and remove what it needs no more.
+def copy_ahead(
+    mirrored: Mirrored, point: SeedPoint, *, stop: Callable[[], bool], on_missing: Callable[[int], None]
+) -> None:
+    """Bring what is new for a seed of `point`, and remove what it needs no more.
 
     `on_missing` hears how many bytes more are found to be missing, or, below 0, are not any more.
     Raises Stopped: `stop` said so; what is there can be used. CorruptRunDirectory, CorruptCheckpoint, StorageError: the
     directory must not be used any more.
     """
-    bringing = Bringing(mirrored, goal, ahead=True, stop=stop, on_missing=on_missing)
-    bringing.sources()
-    bringing.state(bringing.operators())
-    bringing.trim()
+    copy = StateCopy(mirrored, point, ahead=True, stop=stop, on_missing=on_missing)
+    copy.sources()
+    copy.state(copy.operators())
+    copy.trim()
 
 
-class Bringing:
+class StateCopy:
     """One time of bringing. Worker threads write files and return what they did; only the caller's thread counts."""
 
     def __init__(
         self,
         mirrored: Mirrored,
-        goal: Goal,
+        point: SeedPoint,
         *,
         ahead: bool = False,
         stop: Callable[[], bool] = lambda: False,
         on_missing: Callable[[int], None] = lambda change: None,
     ) -> None:
         """`ahead`: only what never changes."""
-        if goal.batch < 0:
-            raise UsageError(f"batch {goal.batch} cannot be seeded", fix="batch ids begin at 0")
+        if point.batch < 0:
+            raise UsageError(f"batch {point.batch} cannot be seeded", fix="batch ids begin at 0")
         self._mirrored = mirrored
         self._source = mirrored.source
         self._target = mirrored.target
-        self._goal = goal
+        self._point = point
         self._ahead = ahead
         self._stop = stop
         self._on_missing = on_missing
@@ -134,7 +136,7 @@ class Bringing:
         self._needed: set[str] = set()
         self._needed_commits: set[int] = set()
         try:
-            self._folders = source_folders(goal.offsets, goal.folders, where=f"plan of batch {goal.batch}")
+            self._folders = source_folders(point.offsets, point.folders, where=f"plan of batch {point.batch}")
         except CorruptRunDirectory as error:
             raise CorruptCheckpoint(error.what) from error
 
@@ -153,7 +155,7 @@ class Bringing:
             if self._ahead:
                 continue  # who knows what its source does with it
             files = self._files_below(folder)
-            if offset is not None and f"{folder}/0" not in files and needs_start(offset, self._goal.batch):
+            if offset is not None and f"{folder}/0" not in files and needs_start(offset, self._point.batch):
                 raise missing(self._source.where(f"{folder}/0"))
             items += [(path, False) for path in files]
         return self._in_threads(lambda item: self._source_file(*item), items)
@@ -189,17 +191,17 @@ class Bringing:
 
     def operators(self) -> list[Operator]:
         """The operators with state."""
-        if self._goal.state_version == 0:
+        if self._point.state_version == 0:
             return []
         names = {name for name in self._source.list("state") if name.isdigit()}
-        names |= set(self.ids_of_commit(self._goal.last_commit) or {})
+        names |= set(self.ids_of_commit(self._point.last_commit) or {})
         found = []
         for number in sorted(names, key=int):
             path = f"state/{number}/_metadata/metadata"
             if "v2" in self._source.list(f"state/{number}/_metadata"):
                 path = f"state/{number}/_metadata/v2"
                 where = self._source.where(path)
-                path += "/" + newest_metadata(self._source.list(path), version=self._goal.state_version, where=where)
+                path += "/" + newest_metadata(self._source.list(path), version=self._point.state_version, where=where)
             text = self._source.read_text(path)
             found.append(Operator(number, path, text, decode_operator(text, where=self._source.where(path))))
         return found
@@ -223,7 +225,7 @@ class Bringing:
         sizes = self._source.sizes(folder)
         chain = state_chain(
             sizes,
-            self._goal.state_version,
+            self._point.state_version,
             id_of=lambda version: self._id_of(version, operator=operator, partition=partition, position=position),
             where=self._source.where(folder),
         )

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tenure.agent import member as member_module
-from tenure.agent.member import Identity, Member
+from tenure.agent.member import Conduct, Identity, Member
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Lag
@@ -18,12 +18,10 @@ from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.events import Event, Events
-from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.link.lifecycle import Ended
-from tenure.results.store import RESULTS, ResultStore
 from tenure.retry import fixed_delay
+from tenure.scope_context import ScopeContext
 from tenure.status.snapshot import terms
-from tenure.storage.blobs import FileBlobs
 
 SCOPE, CLOCK = Scope("rows"), SystemClock()
 Step = Callable[[Term], Ended]
@@ -85,22 +83,9 @@ class Scene:
         cold: bool = False,
         final: bool = False,
     ) -> Member:
-        store = store or self.store
-        blobs = FileBlobs("memory://nothing-is-written-there")
-        handles = HandleStore(store, SCOPE, area=RESULTS, blobs=blobs, clock=CLOCK, inline_limit=MOST_INLINE)
-        return Member(
-            store,
-            SCOPE,
-            identity=Identity(name, "here", 7),
-            driver=driver,
-            results=ResultStore(handles, SCOPE),
-            final=final,
-            ttl=timedelta(seconds=ttl),
-            clock=CLOCK,
-            events=Events(self.told.append),
-            hold=hold,
-            cold=cold,
-        )
+        context = ScopeContext(store or self.store, SCOPE, "memory://nothing", CLOCK, Events(self.told.append))
+        conduct = Conduct(timedelta(seconds=ttl), hold=hold, cold=cold, final=final)
+        return Member(context, identity=Identity(name, "here", 7), driver=driver, conduct=conduct)
 
     def words(self) -> list[str]:
         return [one.why for one in terms(self.store, SCOPE)]

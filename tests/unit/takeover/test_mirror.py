@@ -20,7 +20,7 @@ from tenure.events import Event, Events, MirrorFailed
 from tenure.retry import fixed_delay
 from tenure.takeover import mirror as mirror_module
 from tenure.takeover.mirror import Mirrors
-from tenure.takeover.state_copy import bring
+from tenure.takeover.state_copy import copy_ahead
 from tenure.testing.waiting import NEVER_S, wait_until
 from tests.unit.takeover.made_by_hand import a_run_directory, content_of, offsets_of, state_id, state_names
 
@@ -217,10 +217,10 @@ def test_an_error_of_a_storages_client_is_an_error_like_others(scene: Scene, mon
     def fail(*arguments: object, **named: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(mirror_module, "bring", fail)
+    monkeypatch.setattr(mirror_module, "copy_ahead", fail)
     scene.plan(11)
     wait_until(lambda: scene.told, what="the failure")
-    monkeypatch.setattr(mirror_module, "bring", bring)
+    monkeypatch.setattr(mirror_module, "copy_ahead", copy_ahead)
     scene.wait(Lag(0, 0))
 
 

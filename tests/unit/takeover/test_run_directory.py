@@ -11,6 +11,7 @@ import pytest
 from tenure.errors import CorruptRunDirectory, StorageError, TenureError, UsageError
 from tenure.takeover.run_directory import RunDirectory, latest_commit, latest_planned, read_offsets, read_query_id
 from tenure.takeover.seeding import seed
+from tenure.takeover.state_copy import SeedPoint
 from tests.unit.takeover.made_by_hand import a_run_directory, content_of, offsets_of, state_id, state_names
 
 
@@ -36,7 +37,7 @@ def test_a_path_is_named_as_spark_names_its_storage(target: str, like: str, name
 
 def test_a_link_outlives_what_the_owner_does_to_the_name(source: str, tmp_path: Path) -> None:
     target = tmp_path / "target"
-    seed(source, str(target), batch=10, offsets=offsets_of(10))
+    seed(source, str(target), SeedPoint(10, offsets_of(10)))
     name = f"state/0/0/10_{state_id(10, 0)}.changelog"
     assert os.path.samefile(Path(source, name), target / name)
     replaced = Path(source, "temporary")
@@ -52,7 +53,7 @@ def test_where_links_are_refused_files_are_copied(source: str, tmp_path: Path, m
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "link", refuse)
-    seeded = seed(source, str(tmp_path / "target"), batch=10, offsets=offsets_of(10))
+    seeded = seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10)))
     assert seeded.linked == 0
     assert set(content_of(str(tmp_path / "target"))) >= state_names(10)
 
@@ -82,11 +83,11 @@ def test_a_storage_that_fails_is_not_a_corrupt_directory(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    error = failing(lambda: seed(source, str(tmp_path / "target"), batch=10, offsets=offsets_of(10)))
+    error = failing(lambda: seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10))))
     assert isinstance(error, StorageError)
     assert "No space left" in str(error)
 
 
 def test_what_cannot_be_asked_for(source: str, tmp_path: Path) -> None:
-    assert isinstance(failing(lambda: seed(source, str(tmp_path / "t"), batch=-1, offsets="")), UsageError)
+    assert isinstance(failing(lambda: seed(source, str(tmp_path / "t"), SeedPoint(-1, ""))), UsageError)
     assert isinstance(failing(lambda: RunDirectory("nosuch://bucket/run")), UsageError)

@@ -12,7 +12,7 @@ import pytest
 
 from tenure.errors import CorruptCheckpoint, CorruptRunDirectory, StorageError
 from tenure.takeover.seeding import seed
-from tenure.takeover.state_copy import Seeded
+from tenure.takeover.state_copy import Seeded, SeedPoint
 from tests.unit.takeover.made_by_hand import NEWEST, a_run_directory, content_of, offsets_of, state_names
 
 PARTS = ("offsets", "commits", "sources", "state", "plan", "metadata")
@@ -30,7 +30,7 @@ ALWAYS = {"metadata", "sources/1/0", "state/0/_metadata/v2/0", "state/0/_stateSc
 @pytest.mark.parametrize("committed", [False, True])
 def test_exactly_what_is_needed(source: str, tmp_path: Path, committed: bool) -> None:
     target = str(tmp_path / "target")
-    seeded = seed(source, target, batch=10, offsets="v1\n{}\n" + '{"logOffset":10}\n110', committed=committed)
+    seeded = seed(source, target, SeedPoint(10, "v1\n{}\n" + '{"logOffset":10}\n110', committed=committed))
     content = content_of(target)
     logs = {
         "offsets/9",
@@ -50,7 +50,7 @@ def test_exactly_what_is_needed(source: str, tmp_path: Path, committed: bool) ->
 
 
 def test_batch_0_needs_only_where_the_sources_began(source: str, tmp_path: Path) -> None:
-    seed(source, str(tmp_path / "target"), batch=0, offsets=offsets_of(0))
+    seed(source, str(tmp_path / "target"), SeedPoint(0, offsets_of(0)))
     assert set(content_of(str(tmp_path / "target"))) == {"metadata", "offsets/0", "sources/0/0", "sources/1/0"}
 
 
@@ -58,11 +58,11 @@ def test_the_same_on_every_kind_of_storage(source: str, tmp_path: Path) -> None:
     """Local to memory, within memory, and back: the same files, and the path in the operator's metadata follows."""
     there, moved, back = "memory://seeds/there", "memory://seeds/moved", (tmp_path / "back").as_uri()
     for origin, target in ((source, there), (there, moved), (moved, back)):
-        seeded = seed(origin, target, batch=11, offsets=offsets_of(11))
+        seeded = seed(origin, target, SeedPoint(11, offsets_of(11)))
         assert seeded.linked == 0
         assert seeded.files == len(content_of(target))
     local = str(tmp_path / "local")
-    seed(source, local, batch=11, offsets=offsets_of(11))
+    seed(source, local, SeedPoint(11, offsets_of(11)))
     pinned = "state/0/_metadata/v2/0"
     paths = {
         target: json.loads(content_of(target)[pinned].partition(b"\n")[2])["stateStoreInfo"][0]["stateSchemaFilePaths"][
@@ -103,7 +103,7 @@ def test_every_file_that_is_needed_is_asked_for(source: str, tmp_path: Path, nam
     elif damage == "a folder":
         path.mkdir()
     with pytest.raises(CorruptRunDirectory) as refused:
-        seed(source, str(tmp_path / "target"), batch=10, offsets=offsets_of(10))
+        seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10)))
     named = name.removesuffix(".changelog").removesuffix(".compact").removesuffix("/0" if "v2/0" in name else "")
     assert f"{source}/{named}" in refused.value.what
     assert not (tmp_path / "target" / "metadata").exists()
@@ -112,18 +112,18 @@ def test_every_file_that_is_needed_is_asked_for(source: str, tmp_path: Path, nam
 def test_a_table_of_another_size_is_named(source: str, tmp_path: Path) -> None:
     Path(source, "state/0/1/SSTs/8.sst").write_bytes(b"tabl")
     with pytest.raises(CorruptRunDirectory, match=r"state/0/1/SSTs/8\.sst has 4 bytes instead of 5"):
-        seed(source, str(tmp_path / "target"), batch=10, offsets=offsets_of(10))
+        seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10)))
 
 
 def test_a_commit_without_the_id_of_a_partition_is_named(source: str, tmp_path: Path) -> None:
     Path(source, "commits/9").write_text('v2\n{"stateUniqueIds":{"0":[["00000010-0"]]}}')
     with pytest.raises(CorruptRunDirectory, match="commits/9 has no id for state/0/1"):
-        seed(source, str(tmp_path / "target"), batch=10, offsets=offsets_of(10))
+        seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10)))
 
 
 def test_a_plan_that_does_not_decode_is_the_checkpoints_fault(source: str, tmp_path: Path) -> None:
     with pytest.raises(CorruptCheckpoint, match="plan of batch 10 does not decode"):
-        seed(source, str(tmp_path / "target"), batch=10, offsets="v1\n{}")
+        seed(source, str(tmp_path / "target"), SeedPoint(10, "v1\n{}"))
     assert not (tmp_path / "target").exists()
 
 
@@ -132,7 +132,7 @@ def test_what_is_newer_than_the_batch_is_not_looked_at(source: str, tmp_path: Pa
     for pattern in ("*/1[123]", "sources/0/1[123]", "state/0/*/1[1234]_*", "state/0/*/SSTs/12.sst"):
         for path in Path(source).glob(pattern):
             path.write_bytes(b"\0 torn")
-    seed(source, str(tmp_path / "target"), batch=10, offsets=offsets_of(10))
+    seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10)))
     assert set(content_of(str(tmp_path / "target"))) >= state_names(10)
 
 
@@ -154,7 +154,7 @@ def test_the_former_owner_replaces_and_deletes_while_we_copy(source: str, tmp_pa
     try:
         for attempt in range(20):
             target = str(tmp_path / f"target{attempt}")
-            seed(source, target, batch=10, offsets=offsets_of(10))
+            seed(source, target, SeedPoint(10, offsets_of(10)))
             assert set(content_of(target)) >= state_names(10)
     finally:
         stop.set()
@@ -165,7 +165,7 @@ def test_a_target_with_anything_in_it_is_refused(source: str, tmp_path: Path) ->
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "x").touch()
     with pytest.raises(StorageError, match="target is not empty"):
-        seed(source, str(tmp_path / "target"), batch=10, offsets=offsets_of(10))
+        seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10)))
     assert os.listdir(tmp_path / "target") == ["x"]
 
 
@@ -183,7 +183,7 @@ def test_metadata_comes_last_and_the_plan_before_it(source: str, tmp_path: Path,
 
     target = tmp_path / "target"
     with pytest.raises(Killed):
-        seed(source, str(target), batch=10, offsets=offsets_of(10), on_part=kill)
+        seed(source, str(target), SeedPoint(10, offsets_of(10)), on_part=kill)
     assert (target / "metadata").exists() == (step == "after metadata")
     assert (target / "offsets/10").exists() == (step in ("after plan", "before metadata", "after metadata"))
     assert (target / "offsets/9").exists() == (step != "before offsets")
@@ -200,7 +200,7 @@ def test_all_is_on_the_disk_before_the_metadata(source: str, tmp_path: Path, mon
 
     monkeypatch.setattr(os, "fsync", fsync)
     target = tmp_path / "runs" / "target"
-    seed(source, str(target), batch=10, offsets=offsets_of(10))
+    seed(source, str(target), SeedPoint(10, offsets_of(10)))
     written = {str(target / name) for name in content_of(str(target)) if name not in state_names(10)}
     folders = {str(path) for path in (tmp_path, target.parent, target, *target.rglob("*")) if path.is_dir()}
     assert set(synced) == written | folders

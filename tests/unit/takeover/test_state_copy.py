@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tenure.errors import CorruptRunDirectory, StorageError
 from tenure.takeover.run_directory import RunDirectory
 from tenure.takeover.seeding import seed, seed_mirrored
-from tenure.takeover.state_copy import Goal, Mirrored, Seeded, Stopped, bring
+from tenure.takeover.state_copy import Mirrored, Seeded, SeedPoint, Stopped, copy_ahead
 from tests.properties import examples
 from tests.unit.takeover.made_by_hand import a_run_directory, content_of, offsets_of, put, state_id, state_names
 
@@ -33,7 +33,7 @@ class Mirror:
         self.missing, self.found, self.files = 0, 0, 0
         self.stop_after: int | None = None
 
-    def bring(self, batch: int, *, committed: bool = False) -> None:
+    def copy_ahead(self, batch: int, *, committed: bool = False) -> None:
         def missing(change: int) -> None:
             self.missing += change
             self.found += max(change, 0)
@@ -42,10 +42,10 @@ class Mirror:
             self.files += 1
             return self.stop_after is not None and self.files > self.stop_after
 
-        bring(self.mirrored, Goal(batch, offsets_of(batch), committed), stop=stop, on_missing=missing)
+        copy_ahead(self.mirrored, SeedPoint(batch, offsets_of(batch), committed), stop=stop, on_missing=missing)
 
     def seed(self, batch: int, *, committed: bool = False) -> Seeded:
-        return seed_mirrored(self.mirrored, Goal(batch, offsets_of(batch), committed))
+        return seed_mirrored(self.mirrored, SeedPoint(batch, offsets_of(batch), committed))
 
 
 def without_paths(content: dict[str, bytes], root: str) -> dict[str, bytes]:
@@ -68,10 +68,10 @@ def test_whatever_it_followed_a_mirror_becomes_what_a_seed_would_be(
     root = str(folder) if storage == "disk" else f"memory://bringing/{folder.name}"
     mirror = Mirror(source, f"{root}/mirror")
     for batch, committed in rounds:
-        mirror.bring(batch, committed=committed)
+        mirror.copy_ahead(batch, committed=committed)
         assert mirror.missing == 0
     mirror.seed(last[0], committed=last[1])
-    seed(source, f"{root}/seed", batch=last[0], offsets=offsets_of(last[0]), committed=last[1])
+    seed(source, f"{root}/seed", SeedPoint(last[0], offsets_of(last[0]), committed=last[1]))
     mirrored, seeded = content_of(f"{root}/mirror"), content_of(f"{root}/seed")
     needed = set(seeded)
     assert set(mirrored) >= needed
@@ -86,7 +86,7 @@ def test_whatever_it_followed_a_mirror_becomes_what_a_seed_would_be(
 
 def test_a_takeover_brings_only_what_is_new(source: str, tmp_path: Path) -> None:
     mirror = Mirror(source, str(tmp_path / "mirror"))
-    mirror.bring(10)
+    mirror.copy_ahead(10)
     content = content_of(mirror.target)
     logs = {"sources/0/9.compact", "sources/0/10"}
     assert set(content) == state_names(10) | logs, "neither metadata nor offsets: Spark does not start on it"
@@ -102,7 +102,7 @@ def test_a_schema_that_a_query_may_write_again_is_left_to_the_takeover(tmp_path:
     a_run_directory(source)
     put(f"{source}/{schema}", "before")
     mirror = Mirror(source, str(tmp_path / "mirror"))
-    mirror.bring(10)
+    mirror.copy_ahead(10)
     assert schema not in content_of(mirror.target)
     put(f"{source}/{schema}", "after")
     mirror.seed(10)
@@ -111,15 +111,15 @@ def test_a_schema_that_a_query_may_write_again_is_left_to_the_takeover(tmp_path:
 
 def test_what_is_needed_no_more_goes(source: str, tmp_path: Path) -> None:
     mirror = Mirror(source, str(tmp_path / "mirror"))
-    mirror.bring(7)
-    mirror.bring(10)
+    mirror.copy_ahead(7)
+    mirror.copy_ahead(10)
     assert {name for name in content_of(mirror.target) if name.startswith("state/")} == state_names(10)
     assert set(mirror.mirrored.files) == set(content_of(mirror.target))
 
 
 def test_nothing_is_read_twice(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mirror = Mirror(source, str(tmp_path / "mirror"))
-    mirror.bring(10)
+    mirror.copy_ahead(10)
     read: list[str] = []
     real = RunDirectory.read
 
@@ -128,7 +128,7 @@ def test_nothing_is_read_twice(source: str, tmp_path: Path, monkeypatch: pytest.
         return real(directory, path)
 
     monkeypatch.setattr(RunDirectory, "read", note)
-    mirror.bring(10)
+    mirror.copy_ahead(10)
     assert read == ["state/0/_metadata/v2/0"], "the commits, the zips and the sources' entries are known"
 
 
@@ -137,17 +137,17 @@ def test_one_that_was_stopped_goes_on(source: str, tmp_path: Path, files: int) -
     mirror = Mirror(source, str(tmp_path / "mirror"))
     mirror.stop_after = files
     with pytest.raises(Stopped):
-        mirror.bring(10)
+        mirror.copy_ahead(10)
     mirror.seed(11)
-    seed(source, str(tmp_path / "seed"), batch=11, offsets=offsets_of(11))
+    seed(source, str(tmp_path / "seed"), SeedPoint(11, offsets_of(11)))
     assert set(content_of(mirror.target)) >= set(content_of(str(tmp_path / "seed")))
 
 
 def test_one_can_be_stopped_while_it_removes(source: str, tmp_path: Path) -> None:
     mirror = Mirror(source, str(tmp_path / "mirror"))
-    mirror.bring(7)
+    mirror.copy_ahead(7)
     mirror.files, mirror.stop_after = 0, 10**6
-    Mirror(source, str(tmp_path / "other")).bring(10)
+    Mirror(source, str(tmp_path / "other")).copy_ahead(10)
     real = mirror.mirrored.target.drop
 
     def drop(path: str) -> None:
@@ -156,7 +156,7 @@ def test_one_can_be_stopped_while_it_removes(source: str, tmp_path: Path) -> Non
 
     mirror.mirrored.target.drop = drop  # type: ignore[method-assign] # a fault
     with pytest.raises(Stopped):
-        mirror.bring(10)
+        mirror.copy_ahead(10)
     assert set(mirror.mirrored.files) == set(content_of(mirror.target)), "what it says it has, it has"
     mirror.seed(10)
 
@@ -170,7 +170,7 @@ def test_an_error_is_not_hidden_by_a_stop(source: str, tmp_path: Path) -> None:
 
     mirror.mirrored.target.take = take  # type: ignore[method-assign] # a fault
     with pytest.raises(StorageError):
-        mirror.bring(10)
+        mirror.copy_ahead(10)
 
 
 def test_files_that_are_named_by_their_version_alone_are_left_to_the_takeover(source: str, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_files_that_are_named_by_their_version_alone_are_left_to_the_takeover(so
     for path in (old / "commits").iterdir():
         path.write_text("v1\n{}")
     mirror = Mirror(str(old), str(tmp_path / "mirror"))
-    mirror.bring(10)
+    mirror.copy_ahead(10)
     state = {name for name in content_of(mirror.target) if name.startswith("state/")}
     assert state == {"state/0/0/SSTs/8.sst", "state/0/1/SSTs/8.sst"}
     changed = old / "state" / "0" / "1" / "10.changelog"
@@ -198,4 +198,4 @@ def test_what_is_missing_in_the_source_is_named(tmp_path: Path) -> None:
     a_run_directory(source)
     Path(source, f"state/0/1/10_{state_id(10, 1)}.changelog").unlink()
     with pytest.raises(CorruptRunDirectory, match=f"10_{state_id(10, 1)}"):
-        Mirror(source, str(tmp_path / "mirror")).bring(10)
+        Mirror(source, str(tmp_path / "mirror")).copy_ahead(10)
