@@ -31,7 +31,7 @@ from tenure.testing.servers import STORES, NotInstalled, started
 
 HERE = Path(__file__).parent
 TTL = timedelta(seconds=4)
-LAUNCH = (sys.executable, "-m", "tenure.testing.launch")
+LAUNCH = (sys.executable, "-m", "demo.launch")
 
 
 @dataclass
@@ -81,10 +81,8 @@ class Demo:
         arguments += ["--storage", f"file://{self.folder}/storage", "--ttl", f"{TTL.total_seconds():g}s"]
         arguments += ["--param", f"input={self.input}", "--param", f"output={self.output}"]
         arguments += ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
-        faults = json.dumps({"pause_when": str(self.pause_file), "turn": str(self.folder / f"{name}.turn")})
-        member = MemberProcess(
-            name, folder=self.folder, arguments=arguments, command=LAUNCH, environment={"TESTING_FAULTS": faults}
-        )
+        environment = {"DEMO_PAUSE": str(self.pause_file), "DEMO_TURN": str(self.folder / f"{name}.turn")}
+        member = MemberProcess(name, folder=self.folder, arguments=arguments, command=LAUNCH, environment=environment)
         self.members.append(member)
         member.start()
         return member

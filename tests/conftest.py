@@ -12,7 +12,7 @@ from tenure.testing.servers import EtcdCluster, SeaweedFs, ZooKeeperEnsemble, in
 from tests import groups, leftovers, properties
 
 # The contract's cases are rewritten by pytest, so that a failure says what differs.
-pytest.register_assert_rewrite("tenure.testing.conformance", "tenure.testing.agreement")
+pytest.register_assert_rewrite("tenure.testing.conformance")
 
 properties.register()
 

@@ -10,9 +10,9 @@ from typing import Any
 from tenure.backends.etcd import EtcdStore
 from tenure.backends.zookeeper import ZooKeeperStore
 from tenure.coordination.store import CoordinationStore
-from tenure.testing.proxy import TcpProxy
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
-from tenure.testing.store_fixtures import EtcdRig, ZooKeeperRig
+from tests.support.proxy import TcpProxy
+from tests.support.store_fixtures import EtcdRig, ZooKeeperRig
 
 _MULTI = 14
 """ZooKeeper's number of a multi, in the third word of a request."""

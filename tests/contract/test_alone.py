@@ -9,7 +9,7 @@ import pytest
 from tenure.coordination.records import Key, Put
 from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
-from tenure.testing.store_fixtures import EtcdRig, ZooKeeperRig
+from tests.support.store_fixtures import EtcdRig, ZooKeeperRig
 
 A, B = Key("a"), Key("b")
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tenure.testing.conformance import StoreConformance, StoreRig
+from tenure.testing.conformance import MemoryRig, StoreConformance, StoreRig
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
-from tenure.testing.store_fixtures import EtcdRig, MemoryRig, SqliteRig, ZooKeeperRig
+from tests.support.store_fixtures import EtcdRig, SqliteRig, ZooKeeperRig
 
 
 class TestMemory(StoreConformance):

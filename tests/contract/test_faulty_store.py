@@ -13,11 +13,10 @@ from tenure.coordination.records import Absent, Commit, Delete, Exact, Key, None
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable
 from tenure.testing.clock import ManualClock
-from tenure.testing.conformance import StoreConformance
+from tenure.testing.conformance import MemoryRig, StoreConformance
 from tenure.testing.faulty import FaultyStore, commits, operation, writes_under
-from tenure.testing.store_fixtures import MemoryRig
-from tenure.testing.unfenced import UnfencedStore
 from tenure.testing.waiting import NEVER_S
+from tests.support.unfenced import UnfencedStore
 
 SCOPE, A, B = Scope("s"), Key("a"), Key("b")
 PUT_A = Put(A, b"x", None)

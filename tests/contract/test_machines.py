@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tenure.testing.agreement import agreement_machine
-from tenure.testing.conformance import contract_machine
+from tenure.testing.conformance import MemoryRig, agreement_machine, contract_machine
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
-from tenure.testing.store_fixtures import EtcdRig, MemoryRig, SqliteRig, ZooKeeperRig
 from tests.properties import examples
+from tests.support.store_fixtures import EtcdRig, SqliteRig, ZooKeeperRig
 
 _BOUNDED = settings(max_examples=examples(60), stateful_step_count=30)
 
@@ -53,17 +52,17 @@ TestMemoryKeepsTheContract.settings = settings(_BOUNDED, max_examples=examples(1
 TestSqliteKeepsTheContract = contract_machine(SqliteRig).TestCase
 TestSqliteKeepsTheContract.settings = _BOUNDED
 
-TestSqliteAgreesWithMemory = agreement_machine(MemoryRig, SqliteRig).TestCase
+TestSqliteAgreesWithMemory = agreement_machine(SqliteRig).TestCase
 TestSqliteAgreesWithMemory.settings = _BOUNDED
 
 TestZooKeeperKeepsTheContract = contract_machine(zookeeper_rig).TestCase
 TestZooKeeperKeepsTheContract.settings = _SERVED
 
-TestZooKeeperAgreesWithMemory = agreement_machine(MemoryRig, zookeeper_rig).TestCase
+TestZooKeeperAgreesWithMemory = agreement_machine(zookeeper_rig).TestCase
 TestZooKeeperAgreesWithMemory.settings = _SERVED
 
 TestEtcdKeepsTheContract = contract_machine(etcd_rig).TestCase
 TestEtcdKeepsTheContract.settings = _SERVED
 
-TestEtcdAgreesWithMemory = agreement_machine(MemoryRig, etcd_rig).TestCase
+TestEtcdAgreesWithMemory = agreement_machine(etcd_rig).TestCase
 TestEtcdAgreesWithMemory.settings = _SERVED

@@ -29,7 +29,7 @@ from tests.crash.truth import KEYS, Row, Verdict, compare, expected, moment
 
 PIPELINE = Path(__file__).parent / "pipelines" / "kinds.py"
 SCOPE = "kinds"
-LAUNCH = (sys.executable, "-m", "tenure.testing.launch")
+LAUNCH = (sys.executable, "-m", "tests.support.launch")
 _EVENTS_A_FILE = 21  # odd: what belongs together is cut in two
 _COLUMNS = {
     "passed": ("id",),
@@ -124,7 +124,7 @@ class Cluster:
         return path
 
     def start(self, name: str, *, flags: Sequence[str] = (), **faults: Any) -> MemberProcess:
-        """Start a member with these further flags and these faults (see `tenure.testing.launch`)."""
+        """Start a member with these further flags and these faults (see `tests.support.launch`)."""
         arguments = ["run", str(PIPELINE), "--store", self.store_url, "--storage", f"file://{self.folder}/storage"]
         arguments += ["--ttl", self.ttl, "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
         arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.folder}/output"]

@@ -16,10 +16,10 @@ import pytest
 
 from tenure.checkpoints.store import KEPT
 from tenure.testing.kill_points import Turn
-from tenure.testing.launch import TAKEOVER_STEPS
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
 from tests.stores import STORES, long_on_servers, new_store
+from tests.support.launch import TAKEOVER_STEPS
 
 STREAM = "joined"
 BLOWS = [(part, number) for part in ("driver", "agent") for number in ("KILL", "STOP")]

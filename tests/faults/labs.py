@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tenure.testing.conformance import StoreRig
-from tenure.testing.store_fixtures import EtcdRig, SqliteRig, ZooKeeperRig
 from tests.faults.lab import Lab
+from tests.support.store_fixtures import EtcdRig, SqliteRig, ZooKeeperRig
 
 STORES = ("memory", "sqlite", "zookeeper", "etcd")
 

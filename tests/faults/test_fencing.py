@@ -23,8 +23,8 @@ from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER, Term
 from tenure.errors import TermLost
 from tenure.testing.faulty import commits
-from tenure.testing.unfenced import UnfencedStore
 from tests.faults.lab import SCOPE, Lab, Member, big
+from tests.support.unfenced import UnfencedStore
 
 ONE, TWO = big("one"), big("two")
 

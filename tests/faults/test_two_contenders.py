@@ -33,9 +33,9 @@ from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER, Term
 from tenure.errors import HandleError, SessionEnded, StoreError, TermLost
 from tenure.testing.faulty import Late
-from tenure.testing.unfenced import UnfencedStore
 from tests.faults.lab import AREA, SCOPE, Lab, Member, big
 from tests.properties import examples
+from tests.support.unfenced import UnfencedStore
 
 Wrap = Callable[[CoordinationStore], CoordinationStore]
 

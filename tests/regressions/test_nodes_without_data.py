@@ -12,8 +12,8 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from tenure.coordination.records import Key
 from tenure.testing.conformance.fixture import SCOPE, put_new, values
 from tenure.testing.servers import ZooKeeperEnsemble
-from tenure.testing.store_fixtures import ZooKeeperRig
 from tenure.testing.waiting import NEVER_S
+from tests.support.store_fixtures import ZooKeeperRig
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing import launch
 from tenure.testing.waiting import NEVER_S
+from tests.support import launch
 
 THREADS, ROUNDS = 4, 50
 

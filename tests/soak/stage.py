@@ -19,7 +19,7 @@ from tests.soak.plan import Plan
 from tests.soak.scene import Scene
 from tests.soak.slots import Slot
 
-LAUNCH: Final = (sys.executable, "-m", "tenure.testing.launch")
+LAUNCH: Final = (sys.executable, "-m", "tests.support.launch")
 _STEP_S: Final = 150.0
 """For a JVM that starts on a busy machine."""
 
@@ -55,7 +55,7 @@ class Stage(Scene):
         return MemberProcess(name, folder=folder, arguments=arguments, command=LAUNCH, environment=environment)
 
     def member(self, name: str, *, until_idle: bool = False, **faults: Any) -> Slot:
-        """Start a member with these faults (see `tenure.testing.launch`), and wait until it can lead, or has ended."""
+        """Start a member with these faults (see `tests.support.launch`), and wait until it can lead, or has ended."""
         self._faults[name] = faults
         self.start(name, until_idle=until_idle)
         slot = self.slots[name]

@@ -1,10 +1,11 @@
 """The store contract as tests, to be run by every backend. Needs pytest and hypothesis.
 
 A backend's tests make a `StoreRig` for it, subclass `StoreConformance` with a fixture `rig`, and run
-`contract_machine` and `tenure.testing.agreement.agreement_machine` on it. No case is skipped by a backend: where its
-guarantees declare less, the case proves the weaker thing.
+`contract_machine` and `agreement_machine` on it. No case is skipped by a backend: where its guarantees declare less,
+the case proves the weaker thing.
 """
 
+from tenure.testing.conformance.agreement import MemoryRig, agreement_machine
 from tenure.testing.conformance.commits import CommitCases
 from tenure.testing.conformance.declared import DeclaredCases
 from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new
@@ -18,4 +19,4 @@ class StoreConformance(CommitCases, ListingCases, SessionCases, WatchCases, Decl
     """Every named case. A subclass has a fixture `rig`."""
 
 
-__all__ = ["SCOPE", "StoreConformance", "StoreRig", "contract_machine", "put_new"]
+__all__ = ["SCOPE", "MemoryRig", "StoreConformance", "StoreRig", "agreement_machine", "contract_machine", "put_new"]

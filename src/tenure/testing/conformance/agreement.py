@@ -1,20 +1,21 @@
-"""Two stores are given the same calls and must give the same answers.
+"""Conformance: a store and the memory store get the same calls, and must give the same answers.
 
-Promise: every answer is compared: what was read, listed, refused and why. Versions are opaque, so they are compared
-by which state they name; revisions by whether they grew. A store agrees with the memory store, or one is wrong.
-Needs hypothesis.
+Promise: every answer is compared: each record read or listed, each refusal and its reason. Versions are opaque, so
+they are compared by the state that they name; revisions by whether they grew. Where the two differ, one is wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.coordination.records import (
     Commit,
     Exact,
@@ -29,8 +30,33 @@ from tenure.coordination.records import (
 )
 from tenure.coordination.store import CoordinationStore, Session
 from tenure.errors import GuardFailed, SessionEnded
+from tenure.testing.clock import ManualClock
 from tenure.testing.conformance.fixture import StoreRig
 from tenure.testing.conformance.moves import KEYS, SCOPES, CommitMove, Known, commit_moves, resolve
+
+
+class MemoryRig(StoreRig):
+    """A memory store on a manual clock."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self._server = MemoryServer(self.clock)
+
+    def client(self) -> CoordinationStore:
+        return MemoryStore(self._server)
+
+    def kill(self, client: CoordinationStore) -> None:
+        client.close()
+
+    def restart(self) -> CoordinationStore:
+        self._server = MemoryServer(self.clock)
+        return self.client()
+
+    def pass_time(self, by: timedelta) -> None:
+        self.clock.advance(by)
+
+    def close(self) -> None:
+        """Nothing lies outside of this object."""
 
 
 @dataclass(frozen=True)
@@ -123,27 +149,25 @@ class Side:
         return word
 
 
-def agreement_machine(
-    make_one: Callable[[], StoreRig], make_other: Callable[[], StoreRig]
-) -> type[RuleBasedStateMachine]:
-    """A state machine class that compares stores of the two rigs; run it by its `TestCase`."""
+def agreement_machine(make_rig: Callable[[], StoreRig]) -> type[RuleBasedStateMachine]:
+    """A state machine class that compares stores that `make_rig` makes with memory stores; run it by its `TestCase`."""
 
     class Machine(AgreementMachine):
-        def make_rigs(self) -> tuple[StoreRig, StoreRig]:
-            return make_one(), make_other()
+        def make_rig(self) -> StoreRig:
+            return make_rig()
 
     return Machine
 
 
 class AgreementMachine(RuleBasedStateMachine):
-    """The rules. Subclasses say which two stores."""
+    """The rules. Subclasses say which store."""
 
-    def make_rigs(self) -> tuple[StoreRig, StoreRig]:
+    def make_rig(self) -> StoreRig:
         raise NotImplementedError
 
     @initialize()
     def start(self) -> None:
-        self.sides: tuple[Side, ...] = tuple(Side(rig) for rig in self.make_rigs())
+        self.sides: tuple[Side, ...] = (Side(MemoryRig()), Side(self.make_rig()))
         self.present: set[tuple[Scope, Key]] = set()
         self.known = Known({}, lambda scope, key: (scope, key) in self.present)
         self.commits = 0

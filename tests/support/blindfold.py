@@ -6,7 +6,6 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 from tenure.clock import SystemClock
-from tenure.coordination.records import SessionId
 from tenure.coordination.store import Session
 from tenure.errors import SessionEnded
 from tenure.testing.faulty import FaultyStore
@@ -22,14 +21,8 @@ class NeverToldStore(FaultyStore):
 class _NeverTold:
     def __init__(self, session: Session) -> None:
         self._session = session
-
-    @property
-    def id(self) -> SessionId:
-        return self._session.id
-
-    @property
-    def ttl(self) -> timedelta:
-        return self._session.ttl
+        self.id = session.id
+        self.ttl = session.ttl
 
     def renew(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Rigs of the stores, for the conformance suite and for whoever compares stores."""
+"""Rigs of the stores on disk and on servers, for the conformance suite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from tenure.backends.etcd import Cluster, EtcdStore
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.backends.sqlite import SqliteStore
 from tenure.backends.zookeeper import Ensemble, ZooKeeperStore
 from tenure.clock import SystemClock
@@ -20,30 +19,6 @@ from tenure.testing.conformance.fixture import StoreRig
 from tenure.testing.servers.etcd import EtcdCluster
 from tenure.testing.servers.process import Servers
 from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
-
-
-class MemoryRig(StoreRig):
-    """A memory store on a manual clock."""
-
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self._server = MemoryServer(self.clock)
-
-    def client(self) -> CoordinationStore:
-        return MemoryStore(self._server)
-
-    def kill(self, client: CoordinationStore) -> None:
-        client.close()
-
-    def restart(self) -> CoordinationStore:
-        self._server = MemoryServer(self.clock)
-        return self.client()
-
-    def pass_time(self, by: timedelta) -> None:
-        self.clock.advance(by)
-
-    def close(self) -> None:
-        """Nothing lies outside of this object."""
 
 
 class SqliteRig(StoreRig):

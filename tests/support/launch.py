@@ -1,4 +1,4 @@
-"""`python -m tenure.testing.launch run ...`: the command line, with faults put around agent and driver from outside.
+"""`python -m tests.support.launch run ...`: the command line, with faults put around agent and driver from outside.
 
 The environment variable TESTING_FAULTS holds a JSON object:
 - `pause_when`: path of a file. When it exists at the moment at which a plan is about to be sent, it is removed
@@ -54,12 +54,12 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Sink
 from tenure.takeover import query_takeover as takeover_module
 from tenure.takeover.seeding import seed_mirrored
-from tenure.testing.blindfold import BlindClock, NeverToldStore
 from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
 from tenure.testing.kill_points import DRIVER_WORD, Turn, is_driver, strike
-from tenure.testing.stepped import stepped
-from tenure.testing.unfenced import UnfencedStore
 from tenure.testing.waiting import wait_until
+from tests.support.blindfold import BlindClock, NeverToldStore
+from tests.support.stepped_sinks import stepped
+from tests.support.unfenced import UnfencedStore
 
 BATCH_STEPS = (
     "after offsets, before plan",
@@ -256,7 +256,7 @@ def main() -> None:
         named["subscribers"] = (*named.get("subscribers", ()), faults.on_event)
         named["clock"] = faults.clock()
         named["wrap_store"] = faults.wrap_store
-        command = (sys.executable, "-m", "tenure.testing.launch", DRIVER_WORD)
+        command = (sys.executable, "-m", "tests.support.launch", DRIVER_WORD)
         named["start_driver"] = lambda member: ChildProcess(command, member=member)
         return assemble(*positional, **named)
 
