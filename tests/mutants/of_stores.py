@@ -270,7 +270,7 @@ OF_ETCD: Final = (
                 "backends/etcd/session.py",
                 "            self._ended = True\n            raise SessionEnded(self.id)\n",
                 """            endpoint = self._rpc.endpoint()
-            request = pb.LeaseGrantRequest(TTL=int(self._ttl.total_seconds()), ID=self._lease)
+            request = pb.LeaseGrantRequest(TTL=int(self.ttl.total_seconds()), ID=self._lease)
             self._rpc.send(endpoint, lambda at, timeout_s, metadata: at.lease.LeaseGrant(request, timeout=timeout_s))
 """,
             ),

@@ -11,11 +11,11 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from types import TracebackType
-from typing import Self
+from weakref import WeakSet
 
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
+from tenure.coordination.polling import PolledChanges
 from tenure.coordination.records import (
     Absent,
     Commit,
@@ -43,6 +43,9 @@ GUARANTEES = Guarantees(
     survives_restart=False,
 )
 
+_LOOK_S = 0.05
+"""How often a watch looks: a session ends at its deadline by being looked at, and nobody else may be looking."""
+
 
 @dataclass
 class _Scope:
@@ -51,7 +54,7 @@ class _Scope:
     records: dict[Key, Record] = field(default_factory=dict)
     revision: int = 0
     last_version: int = 0
-    watchers: set[threading.Event] = field(default_factory=set)
+    watchers: WeakSet[threading.Event] = field(default_factory=WeakSet)
 
     def changed(self) -> None:
         self.revision += 1
@@ -147,10 +150,6 @@ class MemoryServer:
         with self._lock:
             self._scope(scope).watchers.add(event)
 
-    def remove_watcher(self, scope: Scope, event: threading.Event) -> None:
-        with self._lock:
-            self._scope(scope).watchers.discard(event)
-
     def _scope(self, scope: Scope) -> _Scope:
         return self._scopes.setdefault(scope, _Scope())
 
@@ -172,13 +171,11 @@ class MemoryServer:
 class MemoryStore:
     """One client of a `MemoryServer`; without one it makes its own, on `clock`."""
 
+    guarantees = GUARANTEES
+
     def __init__(self, server: MemoryServer | None = None, *, clock: Clock | None = None) -> None:
         self._server = server or MemoryServer(clock)
         self._closed = threading.Event()
-
-    @property
-    def guarantees(self) -> Guarantees:
-        return GUARANTEES
 
     @property
     def server(self) -> MemoryServer:
@@ -200,8 +197,13 @@ class MemoryStore:
         check_commit(GUARANTEES, guards, writes)
         return self.server.commit(scope, guards, writes)
 
-    def watch(self, scope: Scope, *, after: Revision) -> MemoryChanges:
-        return MemoryChanges(self, scope, after)
+    def watch(self, scope: Scope, *, after: Revision) -> PolledChanges:
+        server = self.server
+        changes = PolledChanges(
+            scope, after=after, look=lambda: self.server.revision(scope), every_s=_LOOK_S, clock=server.clock
+        )
+        server.add_watcher(scope, changes.wake)
+        return changes
 
     def close(self) -> None:
         self._closed.set()
@@ -212,62 +214,11 @@ class MemorySession:
 
     def __init__(self, store: MemoryStore, session: SessionId, ttl: timedelta) -> None:
         self._store = store
-        self._id = session
-        self._ttl = ttl
-
-    @property
-    def id(self) -> SessionId:
-        return self._id
-
-    @property
-    def ttl(self) -> timedelta:
-        return self._ttl
+        self.id = session
+        self.ttl = ttl
 
     def renew(self) -> None:
-        self._store.server.renew(self._id, self._ttl)
+        self._store.server.renew(self.id, self.ttl)
 
     def close(self) -> None:
-        self._store.server.end(self._id)
-
-
-class MemoryChanges:
-    """A watch on one scope of a `MemoryStore`."""
-
-    def __init__(self, store: MemoryStore, scope: Scope, after: Revision) -> None:
-        self._store = store
-        self._scope = scope
-        self._seen = after
-        self._closed = False
-        self._event = threading.Event()
-        self._server = store.server
-        self._server.add_watcher(scope, self._event)
-
-    def wait(self, *, timeout: timedelta) -> Revision | None:
-        clock = self._store.server.clock
-        deadline = clock.monotonic_s() + timeout.total_seconds()
-        while True:
-            self._event.clear()  # before looking: what comes after is not lost
-            if self._closed:
-                raise StoreUnavailable(f"watch on scope {self._scope!r} is closed")
-            revision = self._store.server.revision(self._scope)
-            if revision > self._seen:
-                self._seen = revision
-                return revision
-            now = clock.monotonic_s()
-            if now >= deadline:
-                return None
-            # A session ends at its deadline by being looked at, and nobody else may be looking.
-            clock.wait(self._event, timeout_s=min(deadline, self._store.server.next_deadline_s()) - now)
-
-    def close(self) -> None:
-        self._closed = True
-        self._server.remove_watcher(self._scope, self._event)
-        self._event.set()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self._store.server.end(self.id)

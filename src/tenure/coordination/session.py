@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
-from types import TracebackType
 
 from tenure.clock import Clock
 from tenure.coordination.records import SessionId
@@ -156,9 +155,7 @@ class SessionKeeper:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop renewing and close the session; a session that cannot be closed ends by its ttl."""
         assert self._thread is not None
         assert self._session is not None

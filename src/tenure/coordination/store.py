@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from types import TracebackType
 from typing import Protocol, Self
 
 from tenure.coordination.guarantees import Guarantees
@@ -32,11 +31,8 @@ from tenure.errors import CommitRefused
 class Session(Protocol):
     """A lease on liveness. Records bound to it vanish when it ends; once ended it never comes back."""
 
-    @property
-    def id(self) -> SessionId: ...
-
-    @property
-    def ttl(self) -> timedelta: ...
+    id: SessionId
+    ttl: timedelta
 
     def renew(self) -> None:
         """Prove that the session lives now, and keep it for another ttl from the moment the request left.
@@ -67,9 +63,7 @@ class Changes(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
 class CoordinationStore(Protocol):

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from tenure.clock import Clock, SystemClock
@@ -299,14 +298,8 @@ class FaultySession:
     def __init__(self, store: FaultyStore, session: Session) -> None:
         self._store = store
         self._session = session
-
-    @property
-    def id(self) -> SessionId:
-        return self._session.id
-
-    @property
-    def ttl(self) -> timedelta:
-        return self._session.ttl
+        self.id = session.id
+        self.ttl = session.ttl
 
     def renew(self) -> None:
         self._store.make(Call("renew", session=self.id), self._session.renew)
@@ -332,7 +325,5 @@ class FaultyChanges:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

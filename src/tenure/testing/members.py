@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tenure.agent.processes import process, processes
@@ -58,9 +57,7 @@ class MemberProcess:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.kill()
 
     def start(self) -> None:

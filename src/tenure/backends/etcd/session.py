@@ -207,21 +207,14 @@ class EtcdSession:
         self._rpc = rpc
         self._keep_alive = keep_alive
         self._lease = lease
-        self._ttl = ttl
+        self.id = session_name(lease)
+        self.ttl = ttl
         self._ended = False
-
-    @property
-    def id(self) -> SessionId:
-        return session_name(self._lease)
-
-    @property
-    def ttl(self) -> timedelta:
-        return self._ttl
 
     def renew(self) -> None:
         if self._ended:
             raise SessionEnded(self.id)
-        if self._keep_alive.renew(self._lease, timeout_s=self._ttl.total_seconds() / _SHARE) <= 0:
+        if self._keep_alive.renew(self._lease, timeout_s=self.ttl.total_seconds() / _SHARE) <= 0:
             self._ended = True
             raise SessionEnded(self.id)
 

@@ -54,15 +54,13 @@ MAX_REQUEST_BYTES: Final = 1_500_000
 class EtcdStore:
     """A client of a cluster."""
 
+    guarantees = GUARANTEES
+
     def __init__(self, cluster: Cluster, *, clock: Clock | None = None) -> None:
         self._cluster = cluster
         self._clock: Clock = clock or SystemClock()
         self._rpc = Rpc(cluster)
         self._keep_alive = KeepAlive(self._rpc)
-
-    @property
-    def guarantees(self) -> Guarantees:
-        return GUARANTEES
 
     # --- reading ------------------------------------------------------------------------------------------------
 

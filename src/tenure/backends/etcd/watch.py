@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
-from types import TracebackType
 from typing import Any, Final, Self
 
 import grpc
@@ -84,9 +83,7 @@ class EtcdChanges:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _open(self) -> None:

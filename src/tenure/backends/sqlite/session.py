@@ -32,23 +32,15 @@ class SqliteSession:
 
     def __init__(self, store: SqliteStore, session: SessionId, ttl: timedelta) -> None:
         self._store = store
-        self._id = session
-        self._ttl = ttl
-
-    @property
-    def id(self) -> SessionId:
-        return self._id
-
-    @property
-    def ttl(self) -> timedelta:
-        return self._ttl
+        self.id = session
+        self.ttl = ttl
 
     def renew(self) -> None:
-        if not self._store.renew_session(self._id):
-            raise SessionEnded(self._id)
+        if not self._store.renew_session(self.id):
+            raise SessionEnded(self.id)
 
     def close(self) -> None:
-        self._store.end_session(self._id)
+        self._store.end_session(self.id)
 
 
 class Sessions:

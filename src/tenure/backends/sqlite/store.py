@@ -1,8 +1,10 @@
 """The embedded default store: one SQLite file for the members on one machine.
 
-Promise: the contract of `coordination.store`; what a commit returned is on disk. A killed process is noticed within
-one poll, a stopped one at its ttl. It does not work across machines: a network file system is refused. A process
-that is stopped in the middle of a commit blocks the writers, until it is killed or woken: nothing is lost, all wait.
+Promise: the contract of `coordination.store`; what a commit returned is on disk. A watch sees a change by this store
+at once, and one by another process within a poll (50 ms). Each poll judges all sessions, so a killed process is noticed
+within a poll, and a stopped one at its ttl. The store does not work across machines: a network file system is refused.
+A process that is stopped in the middle of a commit blocks the writers, until it is killed or woken: nothing is lost,
+all wait.
 """
 
 from __future__ import annotations
@@ -12,19 +14,22 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
+from weakref import WeakSet
 
 from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.rows import Rows
 from tenure.backends.sqlite.session import Sessions, SqliteSession
-from tenure.backends.sqlite.watch import SqliteChanges
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
+from tenure.coordination.polling import PolledChanges
 from tenure.coordination.records import Commit, Guard, Key, Listing, Record, Revision, Scope, SessionId, Write
 from tenure.coordination.store import check_commit
 
 T = TypeVar("T")
+_POLL_S: Final = 0.05
 GUARANTEES: Final = Guarantees(
     name="sqlite",
     max_record_bytes=1024 * 1024,
@@ -38,6 +43,8 @@ GUARANTEES: Final = Guarantees(
 class SqliteStore:
     """A store in the file `path`, made at first use in a directory that exists."""
 
+    guarantees = GUARANTEES
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -49,12 +56,8 @@ class SqliteStore:
         absolute = Path(os.path.abspath(path))
         self._database = Database(absolute, clock=self._clock, busy_timeout=busy_timeout)
         self._sessions = Sessions(absolute.with_name(absolute.name + "-sessions"), clock=self._clock)
-        self._watchers: frozenset[threading.Event] = frozenset()  # replaced as a whole, under _watchers_lock
-        self._watchers_lock = threading.Lock()
-
-    @property
-    def guarantees(self) -> Guarantees:
-        return GUARANTEES
+        self._watchers: WeakSet[threading.Event] = WeakSet()  # of the watches that are in use
+        self._watchers_lock = threading.Lock()  # guards _watchers
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -64,12 +67,12 @@ class SqliteStore:
     def list(self, scope: Scope, prefix: str = "") -> Listing:
         return self._look(lambda rows: Listing(tuple(rows.list(scope, prefix)), rows.revision(scope)))
 
-    def revision(self, scope: Scope) -> Revision:
-        """The scope's revision; for the watches."""
-        return self._look(lambda rows: rows.revision(scope))
-
-    def watch(self, scope: Scope, *, after: Revision) -> SqliteChanges:
-        return SqliteChanges(self, scope, after=after, clock=self._clock)
+    def watch(self, scope: Scope, *, after: Revision) -> PolledChanges:
+        look = partial(self._look, lambda rows: rows.revision(scope))
+        changes = PolledChanges(scope, after=after, look=look, every_s=_POLL_S, clock=self._clock)
+        with self._watchers_lock:
+            self._watchers.add(changes.wake)
+        return changes
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -133,14 +136,6 @@ class SqliteStore:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def add_watcher(self, event: threading.Event) -> None:
-        with self._watchers_lock:
-            self._watchers |= {event}
-
-    def remove_watcher(self, event: threading.Event) -> None:
-        with self._watchers_lock:
-            self._watchers -= {event}
-
     def _look(self, ask: Callable[[Rows], T]) -> T:
         """Ask at one instant, at which no session is dead without having been ended. Writes only if one is dead."""
         with self._database.reading() as connection:
@@ -162,5 +157,6 @@ class SqliteStore:
             self._wake()
 
     def _wake(self) -> None:
-        for event in self._watchers:
-            event.set()
+        with self._watchers_lock:
+            for event in self._watchers:
+                event.set()

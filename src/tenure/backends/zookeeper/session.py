@@ -33,33 +33,25 @@ class ZooKeeperSession:
 
     def __init__(self, connection: Connection, ttl: timedelta, *, forget: Callable[[SessionId], None]) -> None:
         self.connection = connection
-        self._id = session_name(connection.session_id)
-        self._ttl = ttl
+        self.id = session_name(connection.session_id)
+        self.ttl = ttl
         self._forget = forget
         self.marked: set[Scope] = set()
         """The scopes that know of it."""
 
-    @property
-    def id(self) -> SessionId:
-        return self._id
-
-    @property
-    def ttl(self) -> timedelta:
-        return self._ttl
-
     def renew(self) -> None:
         if self.connection.over:
-            raise SessionEnded(self._id)
+            raise SessionEnded(self.id)
         try:
             (answer,) = self.connection.ask(
-                lambda client: [barrier(client)], timeout_s=self._ttl.total_seconds() / _SHARE
+                lambda client: [barrier(client)], timeout_s=self.ttl.total_seconds() / _SHARE
             )
         except (*NOT_ANSWERED, StoreUnavailable) as error:
             if self.connection.over:
-                raise SessionEnded(self._id) from error
+                raise SessionEnded(self.id) from error
             if not isinstance(error, StoreUnavailable):  # else a line is being opened, and nothing was sent
                 self.connection.drop(silent=isinstance(error, KazooTimeoutError))
-            raise StoreUnavailable(f"session {self._id} was not renewed: {error or type(error).__name__}") from error
+            raise StoreUnavailable(f"session {self.id} was not renewed: {error or type(error).__name__}") from error
         if isinstance(answer, BaseException):
             raise unavailable(answer, "renew a session")
 
@@ -67,6 +59,6 @@ class ZooKeeperSession:
         if self.connection.over:
             return
         told = self.connection.close()
-        self._forget(self._id)
+        self._forget(self.id)
         if not told:
-            raise StoreUnavailable(f"session {self._id} could not be closed", fix="it ends by itself at its ttl")
+            raise StoreUnavailable(f"session {self.id} could not be closed", fix="it ends by itself at its ttl")

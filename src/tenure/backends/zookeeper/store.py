@@ -49,9 +49,9 @@ from tenure.backends.zookeeper.reading import (
     revision_of,
 )
 from tenure.backends.zookeeper.session import ZooKeeperSession
-from tenure.backends.zookeeper.watch import ZooKeeperChanges
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
+from tenure.coordination.polling import PolledChanges
 from tenure.coordination.records import Commit, Guard, Key, Listing, Put, Record, Revision, Scope, SessionId, Write
 from tenure.coordination.store import check_commit
 from tenure.errors import CommitRefused, GuardFailed, SessionEnded, StoreUnavailable, UsageError
@@ -76,12 +76,17 @@ _ATTEMPTS = 30
 _LISTINGS = 3
 """How often a listing is read again when the scope has changed meanwhile."""
 
+_LOOK_S: Final = 5.0
+"""How often a watch looks without having been told."""
+
 _OWN_TTL: Final = timedelta(seconds=10)
 """Of the session over which is read; nothing is bound to it."""
 
 
 class ZooKeeperStore:
     """A client of an ensemble. The chroot must exist; scopes are made at their first commit."""
+
+    guarantees = GUARANTEES
 
     def __init__(self, ensemble: Ensemble, *, clock: Clock | None = None) -> None:
         self._ensemble = ensemble
@@ -90,10 +95,6 @@ class ZooKeeperStore:
         self._connection: Connection | None = None  # None: not open
         self._sessions: dict[SessionId, ZooKeeperSession] = {}
         self._closed = False
-
-    @property
-    def guarantees(self) -> Guarantees:
-        return GUARANTEES
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -124,9 +125,20 @@ class ZooKeeperStore:
         _, root, markers = self._look(request, "read a revision")
         return Revision(revision_of(root, None if isinstance(markers, NoNodeError) else markers[1]))
 
-    def watch(self, scope: Scope, *, after: Revision) -> ZooKeeperChanges:
+    def watch(self, scope: Scope, *, after: Revision) -> PolledChanges:
+        """Each look sets a watch of ZooKeeper's on the scope's node, which every commit writes, and one on its
+        sessions' markers, then reads the revision: so nothing falls in between. Both are lost with the connection, and
+        kazoo says so. The end of a session that has bound a record in the scope removes its marker in the same
+        transaction."""
         self._open()
-        return ZooKeeperChanges(self, scope, after=after, clock=self._clock)
+        changes = PolledChanges(
+            scope,
+            after=after,
+            look=lambda: self.revision(scope, watch=lambda event: changes.wake.set()),
+            every_s=_LOOK_S,
+            clock=self._clock,
+        )
+        return changes
 
     # --- writing ------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,57 @@
+"""A watch that looks up the revision of a scope, for stores that do not send it.
+
+Promise: a change is returned at the first look after it. The waiter looks when it begins to wait, when `wake` is set,
+and every `every_s` seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Self
+
+from tenure.clock import Clock
+from tenure.coordination.records import Revision, Scope
+from tenure.errors import StoreUnavailable
+
+
+class PolledChanges:
+    """A watch on one scope."""
+
+    def __init__(
+        self, scope: Scope, *, after: Revision, look: Callable[[], Revision], every_s: float, clock: Clock
+    ) -> None:
+        self.wake = threading.Event()
+        """The store sets it when the revision may have grown."""
+        self._scope = scope
+        self._seen = after
+        self._look = look
+        self._every_s = every_s
+        self._clock = clock
+        self._closed = False
+
+    def wait(self, *, timeout: timedelta) -> Revision | None:
+        deadline_s = self._clock.monotonic_s() + timeout.total_seconds()
+        while True:
+            self.wake.clear()  # before looking: a change that comes after it is not lost
+            if self._closed:
+                raise StoreUnavailable(f"watch on scope {self._scope!r} is closed")
+            revision = self._look()
+            if revision > self._seen:
+                self._seen = revision
+                return revision
+            left_s = deadline_s - self._clock.monotonic_s()
+            if left_s <= 0:
+                return None
+            self._clock.wait(self.wake, timeout_s=min(left_s, self._every_s))
+
+    def close(self) -> None:
+        self._closed = True
+        self.wake.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
