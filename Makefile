@@ -12,7 +12,7 @@ RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDI
 RUN_TESTS = $(RUN) $(BIN)/python -m tests.run $(if $(COUNTS),--counts-later)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo check test test-rest test-long mutants soak lint format bench clean
+.PHONY: help setup servers demo check test test-rest test-long mutants soak lint format bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
@@ -55,6 +55,15 @@ format: setup ## rewrite the sources as `make lint` wants them
 bench: setup $(if $(filter handles,$(NAME))$(findstring etcd,$(ARGS)),servers) ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
 	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vE '^(harness|handles_.*|takeover_.*|sweep_.*)$$' | tr '\n' ' ')"; exit 2; }
 	@$(RUN) $(BIN)/python -m bench.$(NAME) $(ARGS)
+
+# A link within the pages or a reference that leads nowhere ends it. Links to other sites are not fetched.
+docs: setup ## build the pages of docs/ into build/docs, and check the links between them
+	$(BIN)/python -m sphinx -W --keep-going -n -E -q -b html -d build/doctrees docs build/docs
+	@echo "docs: open build/docs/index.html"
+
+dist: setup ## build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist/*.whl
 
 clean: ## remove what was built and installed here
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

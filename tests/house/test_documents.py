@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from tenure import errors
 from tests.house import tree
 
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+PAGES = tuple(sorted(f"docs/{path.name}" for path in (tree.ROOT / "docs").glob("*.md")))
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", *PAGES)
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 # Codes that no TenureError carries: success, and what a shell reports for Ctrl-C.
 NOT_OF_ERRORS = {0, 130}
 INVARIANTS = tuple(f"I{number}" for number in range(1, 11))
@@ -22,8 +28,9 @@ def text_of(name: str) -> str:
 
 
 def rows(document: str, *, heading: str) -> list[list[str]]:
-    """The cells of the table under a heading, without its first two lines."""
-    section = text_of(document).split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    """The cells of the first table under a heading, without its first two lines."""
+    section = re.split(rf"^##? {re.escape(heading)}$", text_of(document), maxsplit=1, flags=re.MULTILINE)[1]
+    section = section.split("\n## ", 1)[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))] for line in lines[2:]]
 
@@ -35,8 +42,8 @@ def all_errors() -> list[type[errors.TenureError]]:
     return [kind for kind in found if kind.__module__ == errors.__name__]
 
 
-def test_exit_codes_of_the_readme_are_those_of_the_errors() -> None:
-    documented = [int(cells[0].strip("`")) for cells in rows("README.md", heading="Exit codes")]
+def test_exit_codes_of_the_page_are_those_of_the_errors() -> None:
+    documented = [int(cells[0].strip("`")) for cells in rows("docs/exit-codes.md", heading="Exit codes")]
     assert len(documented) == len(set(documented))
     assert set(documented) == {kind.exit_code for kind in all_errors()} | NOT_OF_ERRORS
 
@@ -90,8 +97,46 @@ def test_the_changelog_speaks_of_this_version() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_relative_links_lead_somewhere(document: str) -> None:
-    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", text_of(document))
-    assert not [target for target in targets if not (tree.ROOT / target).exists()]
+    for name, heading in LINK.findall(prose_of(document)):
+        target = Path(os.path.normpath((tree.ROOT / document).parent / name)) if name else tree.ROOT / document
+        assert target.exists(), f"{document}: {name}"
+        assert not heading or heading in anchors_of(target), f"{document}: {name}#{heading}"
+
+
+def prose_of(document: str) -> str:
+    """The text without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", text_of(document), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors_of(target: Path) -> set[str]:
+    """What a link can name in a page: its headings, as repository browsers and Sphinx spell them."""
+    headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_in_the_contents() -> None:
+    listed = re.findall(r"^([\w-]+)$", text_of("docs/index.md"), flags=re.MULTILINE)
+    assert sorted(f"docs/{name}.md" for name in [*listed, "index"]) == list(PAGES)
+    linked = {f"docs/{name}" for name in re.findall(r"\(docs/([\w-]+\.md)\)", text_of("README.md"))}
+    assert linked == {*PAGES} - {"docs/index.md"}
+
+
+def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:
+    """As `make docs` builds them; a link or a reference that leads nowhere is a warning."""
+    command = ["-m", "sphinx", "-W", "--keep-going", "-n", "-E", "-q", "-b", "html", "-d", str(tmp_path / "doctrees")]
+    made = re.search(r"python (-m sphinx .*) -d build/doctrees docs build/docs", text_of("Makefile"))
+    assert made is not None
+    assert made[1].split() == command[: command.index("-d")]
+    built = subprocess.run(
+        [sys.executable, *command, "docs", str(tmp_path / "out")],
+        cwd=tree.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    settings = (tmp_path / "out" / "settings.html").read_text(encoding="utf-8")
+    assert "TENURE_CHECKPOINTS_KEPT" in settings
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -1,0 +1,107 @@
+"""The fenced blocks of the pages, and the commands in them.
+
+Promise: a block is named by the two words behind its fence, its language and its role (```` ```sh terminal-1 ````).
+`KINDS` says which there are and what runs each, so a block of a kind that nothing runs cannot stay in a page.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.house import tree
+
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"(?<!`)`(tenure [^`]+)`(?!`)")
+
+START: Final = "docs/start.md"
+
+HOUSE, SPARK, START_TEST = "tests/house/test_snippets.py", "tests/docs/test_pipelines.py", "tests/docs/test_start.py"
+
+KINDS: Final[Mapping[str, str]] = {
+    "sh": HOUSE,  # its programs are known, its tenure commands are parsed, its make targets and pip extras are there
+    "toml": HOUSE,  # the settings load it
+    "ini tenure.service": HOUSE,  # its ExecStart is a command, its exit codes are codes
+    "python lead": HOUSE,  # run, with stand-ins for what it publishes
+    "python pipeline": SPARK,  # loaded as a pipeline file, and its streams declared
+    "python spark-job": SPARK,  # run until its input is read
+    "python foreach-batch": SPARK,  # loaded, and its function called with a stand-in for the target
+    "text diagram": HOUSE,  # narrow enough for a small screen
+    "text demo": HOUSE,  # printed by the demo
+}
+"""Blocks of every page: what runs them."""
+
+KINDS_OF_START: Final = ("install", "setup", "terminal-1", "terminal-2", "feed", "look", "kill", "result")
+"""Roles of `sh` in the page that a test runs from its beginning to its end."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block. `role`: the second word behind the fence; empty: there is none."""
+
+    page: str
+    line: int
+    language: str
+    role: str
+    text: str
+
+    @property
+    def kind(self) -> str:
+        return f"{self.language} {self.role}".strip()
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def pages() -> tuple[str, ...]:
+    """README and all pages of docs, as paths from the root."""
+    found = (str(path.relative_to(tree.ROOT)) for path in tree.files())
+    return tuple(name for name in found if name == "README.md" or re.fullmatch(r"docs/[^/]+\.md", name))
+
+
+def blocks_of(page: str) -> list[Block]:
+    """The fenced blocks of a page, but the directives of Sphinx (`{toctree}`)."""
+    text = (tree.ROOT / page).read_text(encoding="utf-8")
+    found = []
+    for match in FENCE.finditer(text):
+        language, _, role = match["info"].strip().partition(" ")
+        if not language.startswith("{"):
+            line = text.count("\n", 0, match.start()) + 1
+            found.append(Block(page, line, language, role.strip(), match["text"]))
+    return found
+
+
+def all_blocks(*languages: str) -> list[Block]:
+    """The blocks of all pages in these languages."""
+    return [block for page in pages() for block in blocks_of(page) if block.language in languages]
+
+
+def is_known(block: Block) -> bool:
+    """Whether something runs it."""
+    if block.page == START:
+        if block.language == "sh":
+            return block.role in ("", *KINDS_OF_START)
+        if block.language == "text":
+            return block.role.startswith("output-")
+        return block.language == "python" and Path(block.role).suffix == ".py"
+    return block.kind in KINDS
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The commands of a block, word by word: without comments, and without what a here-document holds."""
+    joined = re.sub(r"\\\n", " ", text)
+    joined = re.sub(r"<<(\w+)\n.*?^\1$", "", joined, flags=re.MULTILINE | re.DOTALL)
+    for line in joined.splitlines():
+        words = shlex.split(line, comments=True)
+        if words:
+            yield words
+
+
+def inline_commands(page: str) -> list[str]:
+    """The `tenure ...` in the sentences and tables of a page."""
+    text = FENCE.sub("", (tree.ROOT / page).read_text(encoding="utf-8"))
+    return INLINE.findall(text)
