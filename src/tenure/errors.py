@@ -2,7 +2,7 @@
 
 Promise: each error says what happened to the write it speaks of (nothing sent, nothing written, may be
 written), carries its facts as fields, and reads as one line that names the thing, its value and the fix.
-`exit_code` is what the command line ends with; the codes are listed in the README.
+`exit_code` is what the command line ends with; the codes are listed in docs/exit-codes.md.
 """
 
 from __future__ import annotations
