@@ -57,9 +57,11 @@ class Terminal:
             return pattern.search(self._printed.read_text(), self._read)
 
         try:
-            self._read = wait_until(found, what=repr(expected)).end()
+            match = wait_until(found, what=repr(expected))
         except TimeoutError as late:
             raise TimeoutError(f"{late}\n{self._printed.read_text()}") from late
+        assert match is not None
+        self._read = match.end()
 
     def interrupt(self) -> int:
         """Press Ctrl-C, and wait for the end."""
@@ -160,6 +162,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         follower.close()
 
 
+@pytest.mark.timeout(10 * NEVER_S)  # it waits for ten things, one after the other
 def test_the_page_does_what_it_says(reader: Reader) -> None:
     blocks = blocks_of(START)
     roles = [block.role for block in blocks]
