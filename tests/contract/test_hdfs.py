@@ -18,8 +18,7 @@ from tenure.storage.blobs import FileBlobs
 from tenure.storage.folders import Entry, Folders
 from tenure.storage.location import reach
 from tenure.storage.removers import GONE, REMOVED, remover
-from tenure.storage.trees import Listed, Tree
-from tenure.storage.unlisted import Rest
+from tenure.storage.trees import Listed, Rest, Tree
 from tenure.testing.servers import Hdfs, installed
 from tests.contract.test_s3_sweeps import NEEDED, ORPHANS, SEEN
 
@@ -98,11 +97,11 @@ def test_every_file_is_listed_once(root: str, budget: int) -> None:
     put(root, "a/b/c/1", "a/b/2", "a/3", "d/4")
     reach(root).fs.makedirs(f"{reach(root).root}/a/empty")
     found: list[str] = []
-    pieces = [Rest("a"), Rest("d"), Rest("none")]
-    while pieces:
-        listed = list(Tree(root).walk(pieces, budget=budget))
+    folders = ["a", "d", "none"]
+    while folders:
+        listed = list(Tree(root).walk(folders, budget=budget))
         found += [path for one in listed if isinstance(one, Listed) for path in one.paths]
-        pieces = [one for one in listed if isinstance(one, Rest)]
+        folders = [one.folder for one in listed if isinstance(one, Rest)]
     assert sorted(found) == ["a/3", "a/b/2", "a/b/c/1", "a/empty/", "d/4"]
 
 
@@ -138,7 +137,7 @@ def test_names_are_taken_as_they_are(root: str) -> None:
     """hdfs-native reads paths as URLs: what is said of a copy would be done to the file itself."""
     odd = ["a/1;copy", "a/1#copy", "a/1?copy", "a/1%41 b"]
     put(root, "a/1", *odd)
-    found = [path for one in Tree(root).walk([Rest("a")], budget=9) if isinstance(one, Listed) for path in one.paths]
+    found = [path for one in Tree(root).walk(["a"], budget=9) if isinstance(one, Listed) for path in one.paths]
     assert sorted(found) == sorted(["a/1", *odd])
     for path in odd:
         Folders(root).remove(path)

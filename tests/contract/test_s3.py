@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import MagicMock
@@ -14,7 +13,6 @@ import pytest
 import s3fs
 
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
-from tenure.storage import parallel_walk
 from tenure.storage import s3 as objects
 from tenure.storage import s3_listings as listings
 from tenure.storage.blob_store import Blob
@@ -22,10 +20,8 @@ from tenure.storage.blobs import FileBlobs
 from tenure.storage.folders import Entry, Folders
 from tenure.storage.location import Place, reach
 from tenure.storage.s3 import Objects
-from tenure.storage.trees import Listed, Tree
-from tenure.storage.unlisted import Rest
+from tenure.storage.trees import Listed, Rest, Tree
 from tenure.testing.servers import BUCKET, SeaweedFs
-from tenure.testing.waiting import NEVER_S
 from tests.s3 import CUT, DENY, HANG, LOSE, MISSING, PASS, SLOW_DOWN, Gate
 
 DATA = b"data" * 100
@@ -139,7 +135,7 @@ def test_a_server_that_does_not_do_it_is_an_error_of_the_storage(
         lambda: blobs.write("new", DATA),
         lambda: list(blobs.list()),
         lambda: folders.entries("a"),
-        lambda: list(Tree(root).walk([Rest("")], budget=9)),
+        lambda: list(Tree(root).walk([""], budget=9)),
     )
     for call in calls if what in (DENY, SLOW_DOWN, LOSE) else calls[:2]:
         with pytest.raises(StorageError, match=rf"(?i)^cannot \w+ .*({says})"):
@@ -246,10 +242,9 @@ def test_a_page_with_nothing_in_it_is_not_the_last(monkeypatch: pytest.MonkeyPat
             asked.append(named)
             return pages[len(asked) - 1]
 
-    found = list(Objects(Place(Fs(), "bucket/x", is_local=False, is_s3=True, errors=())).pages("", after="0"))
+    found = list(Objects(Place(Fs(), "bucket/x", is_local=False, is_s3=True, errors=())).pages(""))
     assert found == [[], [("a", 3)]]
-    assert (asked[0]["StartAfter"], asked[1]["ContinuationToken"]) == ("x/0", "more")
-    assert "StartAfter" not in asked[1]
+    assert asked[1]["ContinuationToken"] == "more"
 
 
 def test_a_page_is_read_as_its_client_would_read_it(root: str) -> None:
@@ -277,29 +272,13 @@ def test_a_client_that_is_taught_twice_reads_its_pages(root: str) -> None:
 # --- trees ----------------------------------------------------------------------------------------------------------
 
 
-def test_several_pieces_are_listed_at_a_time(root: str, gate: Gate) -> None:
-    put(root, "a/1", "b/1")
-    both = threading.Barrier(2)
-
-    def rule(method: str, path: str) -> str:
-        both.wait(NEVER_S)
-        return PASS
-
-    gate.rule = rule
-    found = [one for one in Tree(root).walk([Rest("a"), Rest("b")], budget=100) if isinstance(one, Listed)]
-    assert sorted(path for one in found for path in one.paths) == ["a/1", "b/1"]
-
-
 @pytest.mark.parametrize("name", ["{:04d}", "{:x}", "n{}/x", "{0} é{0}"])
-def test_a_folder_of_many_objects_is_cut_into_ranges(root: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_folder_of_many_objects_is_listed_page_by_page(root: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(objects, "AT_ONCE", 10)
-    monkeypatch.setattr(parallel_walk, "SHARE", 20)
     wanted = [f"blobs/{name.format(number)}" for number in range(150)]
     put(root, *wanted)
-    first = list(Tree(root).walk([Rest("blobs")], budget=30))
-    assert len([one for one in first if isinstance(one, Rest)]) > 4
-    found = list(Tree(root).walk([Rest("blobs")], budget=1000))
-    assert not any(isinstance(one, Rest) for one in found)
+    found = list(Tree(root).walk(["blobs"], budget=30))
+    assert all(isinstance(one, Listed) and len(one.names) <= 10 for one in found)
     assert sorted(path for one in found if isinstance(one, Listed) for path in one.paths) == sorted(wanted)
 
 
@@ -309,19 +288,19 @@ def test_every_object_is_listed_once_page_by_page(root: str, monkeypatch: pytest
     wanted = [f"blobs/{number:04d}" for number in range(25)]
     wanted += [f"blobs/{name}/{number}" for name in ("a-b", "a.b", "0", "é x", "a%b", "z") for number in range(3)]
     wanted += ["blobs/a/1", "blobs/a/b/2", "blobs.not"]
-    put(root, *wanted)
+    put(root, *wanted, "runs/q/1")
     put_marker(root, "blobs")
     put_marker(root, "blobs/a/empty")
     found: dict[str, int] = {}
-    pieces, rounds = [Rest("blobs")], 0
-    while pieces:
+    folders, rounds = ["blobs", "runs"], 0
+    while folders:
         rounds += 1
-        listed = list(Tree(root).walk(pieces, budget=budget))
+        listed = list(Tree(root).walk(folders, budget=budget))
         for one in listed:
             if isinstance(one, Listed):
                 assert one.sizes is not None
                 assert not found.keys() & set(one.paths)
                 found.update(zip(one.paths, one.sizes, strict=True))
-        pieces = [one for one in listed if isinstance(one, Rest)]
-    assert found == {**dict.fromkeys(wanted[:-1], 3), "blobs/a/empty/": 0}
+        folders = [one.folder for one in listed if isinstance(one, Rest)]
+    assert found == {**dict.fromkeys([*wanted[:-1], "runs/q/1"], 3), "blobs/a/empty/": 0}
     assert (rounds == 1) is (budget == 10_000)

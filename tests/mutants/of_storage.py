@@ -9,9 +9,7 @@ from tests.mutants.mutant import Change, Mutant
 S3 = "tests/contract/test_s3.py::"
 S3_SWEEPS = "tests/contract/test_s3_sweeps.py::"
 JUDGING = "tests/unit/cleanup/spark/test_judge.py::"
-WALKS = "tests/unit/storage/test_key_walk.py::"
 LISTINGS = "tests/unit/storage/test_s3_listings.py::"
-TOGETHER = "tests/unit/storage/test_parallel_walk.py::"
 STAGED = "tests/unit/sinks/test_delta_sweep.py::"
 
 OF_STORAGE: Final = (
@@ -54,7 +52,7 @@ OF_STORAGE: Final = (
     Mutant(
         "the-last-page-only",
         "what comes after the first page of a listing is not seen",
-        (Change("storage/s3.py", "if not more:", "if True:"),),
+        (Change("storage/s3.py", 'if not page.get("IsTruncated"):', "if True:"),),
         (S3 + "test_more_objects_than_a_call_takes_go", S3 + "test_every_object_is_listed_once_page_by_page[10000]"),
     ),
     Mutant(
@@ -107,36 +105,6 @@ OF_STORAGE: Final = (
             ),
         ),
         (STAGED + "test_a_plan_that_was_tampered_with_removes_no_data",),
-    ),
-    Mutant(
-        "last-key-of-a-range",
-        "the key that a range of keys ends with is in none",
-        (Change("storage/key_ranges.py", "page[: number + 1], True", "page[:number], True"),),
-        (WALKS + "test_each_key_comes_once", WALKS + "test_what_follows_folders_with_next_to_nothing_is_divided"),
-    ),
-    Mutant(
-        "range-without-an-end",
-        "a range whose last key was removed meanwhile goes on through all that come behind it",
-        (Change("storage/key_ranges.py", "if _is_behind(path, until):", "if False:"),),
-        (WALKS + "test_a_range_whose_last_key_goes_meanwhile_still_ends",),
-    ),
-    Mutant(
-        "ranges-of-any-order",
-        "keys are cut into ranges whatever the order is in which the server lists them",
-        (Change("storage/key_ranges.py", "if _is_order_known(seen) else ()", ""),),
-        (WALKS + "test_each_key_comes_once",),
-    ),
-    Mutant(
-        "order-told-by-folders",
-        "a server is taken for one whose order is known, as it lists a key before those in the folder of its name",
-        (Change("storage/key_ranges.py", """if "" not in signs and "/" not in signs:""", "if True:"),),
-        (WALKS + "test_each_key_comes_once",),
-    ),
-    Mutant(
-        "what-walks-leave",
-        "what walks side by side did not get to is nobody's",
-        (Change("storage/parallel_walk.py", "    yield from todo\n", ""),),
-        (TOGETHER + "test_all_comes_once_whatever_the_budgets_are",),
     ),
     Mutant(
         "keys-as-they-stand",

@@ -1,19 +1,19 @@
 """Which batches Spark has noted as done in the run directories of a storage.
 
 Promise: of each query the newest such batch of the run directories that are asked for, as it was at some moment of the
-call. Links are followed.
+call. Links are followed. A server that hangs does not keep the process from ending.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from concurrent.futures import Future
 from typing import Final
 
 from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.ownership.rules import Done
 from tenure.storage.folders import Folders
-from tenure.storage.parallel_walk import begin
 
 _AT_ONCE: Final = 8
 """Listings at a time, where a server answers them."""
@@ -24,7 +24,7 @@ def newest_done(storage: str, *, since: Callable[[str], int]) -> Mapping[str, Do
     runs = [run for query in _names(storage, RUNS) for run in _runs(storage, query, since=since(query))]
     shares = [share for first in range(_AT_ONCE) if (share := runs[first::_AT_ONCE])]
     found: dict[str, Done] = {}
-    for listing in [begin(partial(_all_done, storage, share)) for share in shares]:
+    for listing in [_begin(storage, share) for share in shares]:
         for query, done in listing.result():
             if query not in found or done.batch > found[query].batch:
                 found[query] = done
@@ -34,6 +34,20 @@ def newest_done(storage: str, *, since: Callable[[str], int]) -> Mapping[str, Do
 def _runs(storage: str, query: str, *, since: int) -> list[RunName]:
     paths = [f"{RUNS}/{query}/{name}" for name in _names(storage, f"{RUNS}/{query}")]
     return [run for run in map(RunName.parse, paths) if run is not None and run.epoch >= since]
+
+
+def _begin(storage: str, runs: Sequence[RunName]) -> Future[list[tuple[str, Done]]]:
+    """`_all_done` in a thread. An executor's threads would keep the process until they end."""
+    answer: Future[list[tuple[str, Done]]] = Future()
+
+    def do() -> None:
+        try:
+            answer.set_result(_all_done(storage, runs))
+        except Exception as error:  # noqa: BLE001 - `newest_done` raises it
+            answer.set_exception(error)
+
+    threading.Thread(target=do, name="tenure-listing", daemon=True).start()
+    return answer
 
 
 def _all_done(storage: str, runs: Sequence[RunName]) -> list[tuple[str, Done]]:

@@ -34,31 +34,15 @@ class Objects:
         self._bucket, _, prefix = place.root.partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
 
-    def pages(self, folder: str, *, after: str = "") -> Iterator[Page]:
-        """All objects below a folder (empty: the root), a page at a time; `after`: those behind this path only."""
-        for page, _ in self.paged(folder, after=after):
-            yield page
-
-    def paged(self, folder: str, *, after: str = "") -> Iterator[tuple[Page, bool]]:
-        """The same, and of each page whether another one follows."""
-        prefix = self._of(folder)
-        start = {"StartAfter": f"{self._prefix}{after}"} if after else {}
+    def pages(self, folder: str) -> Iterator[Page]:
+        """All objects below a folder (empty: the root), a page at a time; a page may be empty."""
+        start: dict[str, str] = {}
         while True:
-            keys, page = self._listings.ask(Bucket=self._bucket, Prefix=prefix, MaxKeys=AT_ONCE, **start)
-            more = bool(page.get("IsTruncated"))
-            yield [(key.removeprefix(self._prefix), size) for key, size in keys], more
-            if not more:
+            keys, page = self._listings.ask(Bucket=self._bucket, Prefix=self._of(folder), MaxKeys=AT_ONCE, **start)
+            yield [(key.removeprefix(self._prefix), size) for key, size in keys]
+            if not page.get("IsTruncated"):
                 return
-            start = {"ContinuationToken": page["NextContinuationToken"]}  # a page may have nothing in it
-
-    def next_path(self, folder: str, *, after: str) -> str:
-        """The first one below a folder that comes behind a path, which need not be there; empty: there is none, or the
-        path is none that can be asked for."""
-        if _UNSPEAKABLE.search(after):
-            return ""
-        start = f"{self._prefix}{after}"
-        keys, _ = self._listings.ask(Bucket=self._bucket, Prefix=self._of(folder), MaxKeys=1, StartAfter=start)
-        return keys[0][0].removeprefix(self._prefix) if keys else ""
+            start = {"ContinuationToken": page["NextContinuationToken"]}
 
     def _of(self, folder: str) -> str:
         """What all keys below a folder begin with; empty: the root."""

@@ -1,9 +1,9 @@
 """All files below some folders, in pieces that many processes can share: on a local disk, or on what fsspec reaches.
 
 Promise: symbolic links are listed as files and never followed, and a path with `..` in it is refused. Memory does not
-grow with the number of files on a local disk, and on S3 with the budget only; elsewhere it does with the files of one
-folder. Folders go in the order of their names within one piece, but on S3, where several are listed at a time. What is
-gone meanwhile is passed over; whatever else fails is StorageError.
+grow with the number of files on a local disk and on S3; elsewhere it grows with the files of one folder. On a local
+disk folders come in the order of their names, and on S3 objects in the server's order. A file that disappears during
+the walk is passed over; any other failure is StorageError.
 Not promised: files whose names are no UTF-8; Tenure makes none.
 """
 
@@ -19,11 +19,8 @@ from operator import itemgetter
 from typing import Final
 
 from tenure.errors import StorageError, UsageError
-from tenure.storage.key_walk import walk_keys
 from tenure.storage.location import reach, told
-from tenure.storage.parallel_walk import side_by_side
 from tenure.storage.s3 import Objects
-from tenure.storage.unlisted import Rest
 
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
 """Schemes that mean the same place."""
@@ -45,6 +42,13 @@ class Listed:
     def paths(self) -> list[str]:
         """Below the root."""
         return [f"{self.folder}/{name}" if self.folder else name for name in self.names]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A folder that the budget did not reach, with all that is below it."""
+
+    folder: str
 
 
 def normal_url(url: str) -> str:
@@ -74,32 +78,27 @@ class Tree:
         self._root = self._place.root
         self._objects = Objects(self._place) if self._place.is_s3 else None
 
-    def walk(self, pieces: Sequence[Rest], *, budget: int) -> Iterator[Listed | Rest]:
-        """The files below these folders. After `budget` files what is left comes as folders, each of which is a piece
-        for somebody else. What is directly in a folder is not divided, but on S3."""
-        if self._objects is None:
-            return self._walk(pieces, budget)
-        return side_by_side(self._walk, pieces, budget=budget)
-
-    def _walk(self, pieces: Sequence[Rest], budget: int) -> Iterator[Listed | Rest]:
+    def walk(self, folders: Sequence[str], *, budget: int) -> Iterator[Listed | Rest]:
+        """The files below these folders. After `budget` files the remaining folders come as `Rest`, for another
+        process to walk. The files directly in a folder are not divided; on S3 none of those below it are."""
         left = budget
-        todo = list(reversed(pieces))
+        todo = list(reversed(folders))
         while todo:
-            piece = todo.pop()
+            folder = todo.pop()
             if left <= 0:
-                yield piece
+                yield Rest(folder)
                 continue
             try:
-                for found in self._list(piece, left):
+                for found in self._list(folder):
                     if isinstance(found, Rest):
-                        todo.append(found)
+                        todo.append(found.folder)
                     else:
                         left -= len(found.names)
                         yield found
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except self._place.errors as error:
-                where = self._full(piece.folder)
+                where = self._full(folder)
                 raise StorageError(
                     f"cannot list {where}: {told(error)}", fix="check the storage and its permissions"
                 ) from error
@@ -119,13 +118,13 @@ class Tree:
                 raise StorageError(f"cannot look at what is in {full}: {told(error)}") from error
         return found
 
-    def _list(self, piece: Rest, most: int) -> Iterator[Listed | Rest]:
-        """What is directly in a folder."""
+    def _list(self, folder: str) -> Iterator[Listed | Rest]:
+        """The files directly in a folder, and its folders; on S3 all files below it."""
         if self._place.is_local:
-            return self._list_local(piece.folder)
+            return self._list_local(folder)
         if self._objects is not None:
-            return self._list_s3(self._objects, piece, most)
-        return self._list_remote(piece.folder)
+            return self._list_s3(self._objects, folder)
+        return self._list_remote(folder)
 
     def _list_local(self, folder: str) -> Iterator[Listed | Rest]:
         full = self._full(folder)
@@ -145,14 +144,11 @@ class Tree:
         folders.sort(reverse=True)
         yield from (Rest(f"{folder}/{name}" if folder else name) for name in _readable(folders))
 
-    def _list_s3(self, objects: Objects, piece: Rest, most: int) -> Iterator[Listed | Rest]:
-        """What is below a folder, whatever the folders there are; about `most` of it, and then the rest as pieces."""
-        for found in walk_keys(objects, piece, budget=most):
-            if isinstance(found, Rest):
-                yield found
-                continue
-            # What stands for a folder directly in the root, which stays, is no file.
-            below = [key for key in found if key[0].find("/") != len(key[0]) - 1]
+    def _list_s3(self, objects: Objects, top: str) -> Iterator[Listed]:
+        """All that is below a folder, page by page, whatever folders there are."""
+        for page in objects.pages(top):
+            # The object that stands for a folder directly in the root is no file: that folder stays.
+            below = [key for key in page if key[0].find("/") != len(key[0]) - 1]
             for folder, keys in groupby(below, key=lambda key: key[0].rpartition("/")[0]):
                 some = list(keys)
                 yield Listed(folder, [path.rpartition("/")[2] for path, _ in some], [size for _, size in some])

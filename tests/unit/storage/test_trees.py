@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tenure.errors import StorageError, UsageError
 from tenure.storage import trees
-from tenure.storage.trees import Listed, Tree, normal_url
-from tenure.storage.unlisted import Rest
+from tenure.storage.trees import Listed, Rest, Tree, normal_url
 
 ROOTS = ("local", "memory")
 
@@ -36,19 +35,19 @@ def put(root: str, *paths: str) -> None:
         fs.pipe_file(f"{found}/{path}", b"xyz")
 
 
-def everything(tree: Tree, pieces: list[Rest], *, budget: int) -> tuple[dict[str, int], int]:
-    """The size of each file, piece by piece, and how many rounds that took."""
+def everything(tree: Tree, folders: list[str], *, budget: int) -> tuple[dict[str, int], int]:
+    """The size of each file, folder by folder, and how many rounds that took."""
     files: dict[str, int] = {}
     rounds = 0
-    while pieces:
+    while folders:
         rounds += 1
-        found = [one for piece in pieces for one in tree.walk([piece], budget=budget)]
+        found = [one for folder in folders for one in tree.walk([folder], budget=budget)]
         for one in found:
             if isinstance(one, Listed):
                 sizes = tree.sizes(one.paths) if one.sizes is None else one.sizes
                 assert not files.keys() & set(one.paths), "each once"
                 files.update(zip(one.paths, sizes, strict=True))
-        pieces = [one for one in found if isinstance(one, Rest)]
+        folders = [one.folder for one in found if isinstance(one, Rest)]
     return files, rounds
 
 
@@ -58,14 +57,14 @@ PATHS = ("a/b/c/1", "a/b/2", "a/3", "d/4", "d/5", "d/e/6", "7")
 @pytest.mark.parametrize("budget", [1, 2, 3, 100])
 def test_every_file_comes_once(root: str, budget: int) -> None:
     put(root, *PATHS)
-    files, rounds = everything(Tree(root), [Rest("")], budget=budget)
+    files, rounds = everything(Tree(root), [""], budget=budget)
     assert files == dict.fromkeys(PATHS, 3)
     assert (rounds == 1) is (budget == 100)
 
 
 def test_only_what_is_below_the_pieces(root: str) -> None:
     put(root, *PATHS)
-    files, _ = everything(Tree(root), [Rest("a/b"), Rest("not-there")], budget=100)
+    files, _ = everything(Tree(root), ["a/b", "not-there"], budget=100)
     assert sorted(files) == ["a/b/2", "a/b/c/1"]
 
 
@@ -75,19 +74,19 @@ def test_a_link_is_a_file_and_nothing_behind_it_is_listed(tmp_path: Path) -> Non
     (tmp_path / "root/a/link").symlink_to(tmp_path / "precious")
     (tmp_path / "root/linked").symlink_to(tmp_path / "precious")
     tree = Tree(str(tmp_path / "root"))
-    files, _ = everything(tree, [Rest("")], budget=100)
+    files, _ = everything(tree, [""], budget=100)
     assert files == {"a/1": 3, "a/link": 0, "linked": 0}
-    assert everything(tree, [Rest("linked")], budget=100) == ({}, 1)
+    assert everything(tree, ["linked"], budget=100) == ({}, 1)
 
 
 def test_a_folder_with_nothing_in_it_is_told(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
-    assert everything(Tree(str(tmp_path)), [Rest("")], budget=100)[0] == {"a/b/": 0}
+    assert everything(Tree(str(tmp_path)), [""], budget=100)[0] == {"a/b/": 0}
 
 
 def test_what_goes_meanwhile_is_passed_over(tmp_path: Path) -> None:
     put(str(tmp_path), "a/1", "b/2")
-    walk = Tree(str(tmp_path)).walk([Rest("a"), Rest("b")], budget=100)
+    walk = Tree(str(tmp_path)).walk(["a", "b"], budget=100)
     assert next(walk) == Listed("a", ["1"], None)
     (tmp_path / "b/2").unlink()
     (tmp_path / "b").rmdir()
@@ -98,7 +97,7 @@ def test_what_goes_meanwhile_is_passed_over(tmp_path: Path) -> None:
 def test_a_folder_of_very_many_files_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "_AT_ONCE", 2)
     put(str(tmp_path), *(f"a/{number}" for number in range(5)))
-    found = list(Tree(str(tmp_path)).walk([Rest("a")], budget=100))
+    found = list(Tree(str(tmp_path)).walk(["a"], budget=100))
     assert [len(one.names) for one in found if isinstance(one, Listed)] == [2, 2, 1]
 
 
@@ -107,7 +106,7 @@ def test_names_that_are_no_text_are_left_out(tmp_path: Path) -> None:
     for name in (b"a/\xff", b"\xff"):
         (tmp_path / os.fsdecode(name)).mkdir()
     (tmp_path / os.fsdecode(b"a/\xfe")).touch()
-    assert everything(Tree(str(tmp_path)), [Rest("")], budget=100)[0] == {"a/1": 3}
+    assert everything(Tree(str(tmp_path)), [""], budget=100)[0] == {"a/1": 3}
 
 
 def test_what_cannot_be_looked_at_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +127,7 @@ def test_what_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(StorageError, match=r"cannot list .*a.*Permission denied"):
-        list(Tree(str(tmp_path)).walk([Rest("a")], budget=1))
+        list(Tree(str(tmp_path)).walk(["a"], budget=1))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +160,7 @@ def test_however_it_is_divided(folders: list[list[str]], budget: int) -> None:
     paths = {f"{'/'.join(folder)}/f{number}" for number, folder in enumerate(folders)}
     put(url, *paths, "last")
     try:
-        files, _ = everything(Tree(url), [Rest("")], budget=budget)
+        files, _ = everything(Tree(url), [""], budget=budget)
     finally:
         fsspec.filesystem("memory").rm(url, recursive=True)
     assert sorted(files) == sorted([*paths, "last"])

@@ -18,14 +18,13 @@ import pyarrow.compute as pc
 
 from tenure.cleanup.spark.judge import Judge, orphans_among, table_of
 from tenure.cleanup.spark.plan import Plan
-from tenure.storage.trees import Listed, Tree
-from tenure.storage.unlisted import Rest
+from tenure.storage.trees import Listed, Rest, Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER: Final = "listing"
-_REST: Final = pa.schema([("folder", pa.string()), ("after", pa.string()), ("until", pa.string())])
+_REST: Final = pa.schema([("folder", pa.string())])
 _FIRST: Final = 10
 """The first round of tasks, in which little is known to be divided, has a budget that is so many times smaller."""
 
@@ -162,12 +161,12 @@ def _shares(left: Sequence[Part], tasks: int) -> list[list[_Slice]]:
 def _list(url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part: int) -> tuple[list[Part], list[Part]]:
     """What a task does: list its folders; return the parts that it wrote, and those of the folders that are left."""
     plan = Plan(url)
-    pieces = [
-        Rest(row["folder"], row["after"], row["until"])
+    folders = [
+        folder
         for one in slices
-        for row in plan.read(FOLDER, one.part).slice(one.first, one.rows).to_pylist()
+        for folder in plan.read(FOLDER, one.part)["folder"].slice(one.first, one.rows).to_pylist()
     ]
-    return _write_all(plan, Tree(storage).walk(pieces, budget=budget), part=part)
+    return _write_all(plan, Tree(storage).walk(folders, budget=budget), part=part)
 
 
 def _write_all(plan: Plan, found: Iterator[Listed | Rest], *, part: int) -> tuple[list[Part], list[Part]]:

@@ -20,8 +20,7 @@ from tenure.cleanup.spark.listing import FOLDER, Listing, Progress, together, wr
 from tenure.cleanup.spark.plan import FOLDERS, About, Plan
 from tenure.errors import UsageError
 from tenure.storage.folders import Folders
-from tenure.storage.trees import Listed, Tree
-from tenure.storage.unlisted import Rest
+from tenure.storage.trees import Listed, Rest, Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +87,7 @@ def make_plan(
     target.owner()
     plan.begin()
     tree = Tree(target.root)
-    walk = tree.walk([Rest(folder) for folder in target.folders], budget=small)
+    walk = tree.walk(target.folders, budget=small)
     found, whole = _begin(walk, most=small)
     if whole:
         listed = sum(len(one.names) for one in found if isinstance(one, Listed))
