@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tenure import errors
-from tests.house import tree
+from tests.house import prose, tree
 
 PAGES = tuple(sorted(f"docs/{path.name}" for path in (tree.ROOT / "docs").glob("*.md")))
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", *PAGES)
@@ -119,6 +119,11 @@ def test_every_page_is_in_the_contents() -> None:
     assert sorted(f"docs/{name}.md" for name in [*listed, "index"]) == list(PAGES)
     linked = {f"docs/{name}" for name in re.findall(r"\(docs/([\w-]+\.md)\)", text_of("README.md"))}
     assert linked == {*PAGES} - {"docs/index.md"}
+
+
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
+def test_its_sentences_name_their_subject(page: str) -> None:
+    assert not list(prose.hidden_subjects(prose.of_page(text_of(page))))
 
 
 def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import io
 import re
 import textwrap
 import tomllib
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 import typer.main
+from rich.console import Console
 
+from demo.run import Figures, report
 from tenure.backends.registry import open_store
 from tenure.cli.main import app
 from tenure.clock import SystemClock
@@ -181,6 +184,19 @@ def test_a_process_leads(block: Block, tmp_path: Path) -> None:
     exec(textwrap.dedent(block.text).replace("/var/lib/tenure", str(tmp_path)), names)
     assert published == [1]
     assert Scope("nightly-report") in block.text
+
+
+@pytest.mark.parametrize("block", of_kind("text demo"), ids=str)
+def test_the_demo_prints_it(block: Block) -> None:
+    console = Console(file=io.StringIO(), width=80)
+    report(Figures(store="sqlite", rows_in=336776, rows_out=336776, takeover_seconds=[0.0, 0.0]), console)
+    assert isinstance(console.file, io.StringIO)
+    rows = [row.split("│")[1].strip() for row in console.file.getvalue().splitlines() if row.startswith("│")]
+    shown = [row.split("│")[1].strip() for row in block.text.splitlines() if row.startswith("│")]
+    assert shown == [row for row in rows if row in shown], "the page may leave rows out, and changes none"
+    source = (tree.ROOT / "demo" / "run.py").read_text(encoding="utf-8")
+    for line in re.findall(r"^\* [\w-]+ (.*?)[\d.]* *(?:s after the fault)?$", block.text, flags=re.MULTILINE):
+        assert line in source, line
 
 
 @pytest.mark.parametrize("block", of_kind("text diagram"), ids=str)
