@@ -127,7 +127,7 @@ def assemble(
         patience=Patience(stop=settings.stop_patience + _AGENT_PATIENCE, silence=settings.driver_silence),
         clock=clock,
         events=events,
-        told=Events(*subscribers),
+        driver_events=Events(*subscribers),
     )
     store: CoordinationStore | None = None
     probes: ProbeServer | None = None

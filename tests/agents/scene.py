@@ -46,7 +46,7 @@ class Scene:
             patience=Patience(stop=timedelta(seconds=patience), silence=timedelta(seconds=silence)),
             clock=CLOCK,
             events=Events(self.told.append),
-            told=Events(self.told.append),
+            driver_events=Events(self.told.append),
         )
         self.drivers.append(made)
         return made

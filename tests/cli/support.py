@@ -101,10 +101,10 @@ class ThreadChild:
 
     def kill(self) -> None: ...
 
-    def bury(self) -> None:
+    def reap(self) -> None:
         self._link.close()
 
-    def clear(self) -> None: ...
+    def clean_up(self) -> None: ...
 
     def _serve(self, link: Link) -> None:
         clock = SystemClock()

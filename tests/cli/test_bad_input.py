@@ -60,7 +60,11 @@ def retained(value: str) -> list[str]:
             2,
             "spark.sql.streaming.minBatchesToRetain cannot be '0': a takeover",
         ),
-        (["run", "{file}", *retained("-1"), *BOTH], 2, "cannot be '-1': a takeover needs what Spark kept of the batch"),
+        (
+            ["run", "{file}", *retained("-1"), *BOTH],
+            2,
+            "cannot be '-1': a takeover needs the logs and state",
+        ),
         (["run", "{file}", *retained("1"), *BOTH], 2, "cannot be '1': a takeover needs"),
         (["run", "{file}", *retained("two"), *BOTH], 2, "give 2 or more, or leave it out (100)"),
         (["run", "{file}", "--submit", " ".join(retained("1")), *BOTH], 2, "minBatchesToRetain cannot be '1'"),

@@ -79,7 +79,7 @@ def test_state_that_is_kept_for_too_few_batches(place: Place, spark: SparkSessio
         spark.conf.unset(RETAINED)
     assert told.code == 2
     assert told.error == (
-        f"setting {RETAINED} cannot be '1': a takeover needs what Spark kept of the batch before the newest one; "
+        f"setting {RETAINED} cannot be '1': a takeover needs the logs and state of the batch before the newest; "
         "give 2 or more, or leave it out (100)"
     )
     assert place.look("history") == []
@@ -113,7 +113,7 @@ def test_a_name_that_a_live_member_has(place: Place, spark: SparkSession) -> Non
         Election(store, Scope("rows"), member="anna", clock=clock).join(on, host="here", pid=7)
         told = place.run(file, "--member", "anna", "--ttl", "500ms", spark=spark)
     assert told.code == 2
-    assert told.error == "a live member of scope 'rows' is named 'anna'; give this one another --member name"
+    assert told.error == "a live member of scope 'rows' is named 'anna'; start this member with another --member name"
     assert place.look("history") == []
     assert place.run(file, "--member", "anna", spark=spark).code == 0
 

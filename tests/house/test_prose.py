@@ -7,7 +7,6 @@ import pytest
 from tests.house import prose, tree
 
 UNREAD = (
-    "tenure.agent",
     "tenure.assembly",
     "tenure.backends",
     "tenure.checkpoints",
@@ -24,7 +23,6 @@ UNREAD = (
     "tenure.handles",
     "tenure.housekeeping",
     "tenure.in_process",
-    "tenure.link",
     "tenure.ownership",
     "tenure.pipelines",
     "tenure.results",

@@ -163,7 +163,7 @@ OF_ENDS: Final = (
     Mutant(
         "what-killed-drivers-leave",
         "the temporary folder of a driver that died stays",
-        (Change("agent/driver_process.py", "        self.child.clear()  #", "        #"),),
+        (Change("agent/driver_process.py", "        self.child.clean_up()  #", "        #"),),
         ("tests/agents/test_driver_process.py::test_the_temporary_folder_of_a_driver_goes_with_it",),
     ),
 )

@@ -1,1 +1,1 @@
-"""The agent's process: it holds the session, contends, watches over its driver, and obeys operators."""
+"""The agent's process: it holds the session, contends for terms, supervises its driver, and obeys operators."""

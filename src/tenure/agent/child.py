@@ -1,10 +1,10 @@
-"""A driver's process: the leader of a session and process group of its own, and the warden in it.
+"""A driver's process: the leader of its own session and process group, with a warden in the group.
 
-Promise: the group (driver, JVM, what they started) is killed by `kill`, and also when the agent ends, whatever ends
-it: a warden in the group waits at a pipe whose other end the agent holds, and kills the group when it closes. The
-warden is a shell that reads one line: it needs no interpreter that is held, and no JVM that answers. Its temporary
-folder is removed when all of the group have ended (`driver_folder.py`). Not promised: a process of the group that is
-stopped runs on when it is woken, until the signal reaches it.
+Promise: `kill` kills the group (the driver, its JVM and their children). The warden kills the group when the agent
+ends, for any reason: the warden reads a pipe whose other end the agent holds, and the pipe closes with the agent. The
+warden is a shell, so neither a blocked Python interpreter nor a hung JVM stops it. The driver's temporary folder is
+removed when the whole group has ended (`driver_folder.py`). Not promised: a stopped process of the group that is
+woken runs on until the signal reaches it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from tenure.link.words import Link
 
 _WARDEN = "read -r line; kill -KILL 0"
 _ENDS_WITHIN_MS = 10_000
-"""A process that was killed gives back its memory first."""
+"""A killed process gives back its memory before it ends."""
 
 
 class Child(Protocol):
-    """A driver that was started."""
+    """A started driver."""
 
     @property
     def pid(self) -> int:
-        """The id of its process, which is that of its group."""
+        """The process id of the driver, and of its group."""
         ...
 
     @property
@@ -42,32 +42,35 @@ class Child(Protocol):
         ...
 
     def wait(self) -> str:
-        """Wait until it has ended; say how. Called once, by the thread that then calls `bury`."""
+        """Wait until the driver has ended, and return how. Called once, by the thread that then calls `reap`."""
         ...
 
     def kill(self) -> None:
-        """Kill its whole group, without waiting for the end. Killing one that is gone is fine."""
+        """Kill the whole group without waiting for its end. The group may have ended already."""
         ...
 
-    def bury(self) -> None:
-        """After `wait`: kill what it left behind, and release what was held for it."""
+    def reap(self) -> None:
+        """After `wait`: kill the rest of the group, and release the process and the link."""
         ...
 
-    def clear(self) -> None:
-        """After `bury`, by the same thread: wait for the end of what was killed, and remove its temporary folder."""
+    def clean_up(self) -> None:
+        """After `reap`, by the same thread: wait for the end of the killed processes, and remove the temporary
+        folder."""
         ...
 
 
 Start = Callable[[str], Child]
-"""Starts a driver of a member. Raises UsageError: the machine's temporary folder cannot be used."""
+"""Starts a driver for the named member. Raises UsageError: the machine's temporary folder cannot be used."""
 
 
 class ChildProcess:
-    """A `Child` that is a process. Made by the agent."""
+    """A `Child` that is a process of this machine."""
 
     def __init__(self, command: Sequence[str], *, member: str) -> None:
-        """`command` gets two more arguments: the descriptors of the link and of the warden's pipe. Raises UsageError:
-        the machine's temporary folder cannot be used."""
+        """Start `command` with two more arguments: the descriptors of the link and of the warden's pipe.
+
+        Raises UsageError: the machine's temporary folder cannot be used.
+        """
         self._folder = DriverFolder.make(member)
         ours, theirs = socket.socketpair()
         listen, self._hold = os.pipe()
@@ -90,8 +93,8 @@ class ChildProcess:
         self._link = Link(ours)
         self._lock = threading.Lock()  # guards _killed
         self._killed = False
-        self._left: list[int] = []
-        """Descriptors of processes that were killed, and may not have ended."""
+        self._ending: list[int] = []
+        """Descriptors of killed processes that may not have ended yet."""
 
     @property
     def pid(self) -> int:
@@ -102,12 +105,12 @@ class ChildProcess:
         return self._link
 
     def wait(self) -> str:
-        # It is reaped in `bury`: as long as it is a zombie, its id and that of its group belong to nobody else.
-        found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
-        assert found is not None
-        if found.si_code == os.CLD_EXITED:
-            return f"exit code {found.si_status}"
-        return f"signal {signal.Signals(found.si_status).name}"
+        # `reap` reaps the process: the kernel gives the id of a zombie, and of its group, to no other process.
+        status = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        assert status is not None
+        if status.si_code == os.CLD_EXITED:
+            return f"exit code {status.si_status}"
+        return f"signal {signal.Signals(status.si_status).name}"
 
     def kill(self) -> None:
         with self._lock:
@@ -118,46 +121,47 @@ class ChildProcess:
                 finally:
                     os.close(self._hold)
 
-    def bury(self) -> None:
+    def reap(self) -> None:
         self.kill()
-        self._left = _opened_session(self._process.pid)
+        self._ending = _opened_session(self._process.pid)
         self._process.wait()
         self._link.close()
 
-    def clear(self) -> None:
-        for one in self._left:
+    def clean_up(self) -> None:
+        for descriptor in self._ending:
             ended = select.poll()
-            ended.register(one, select.POLLIN)
-            ended.poll(_ENDS_WITHIN_MS)  # one that the kernel cannot end now is not waited for: nobody removes for it
-            os.close(one)
+            ended.register(descriptor, select.POLLIN)
+            ended.poll(_ENDS_WITHIN_MS)  # a process that the kernel cannot end now must not hold up the removal
+            os.close(descriptor)
         self._folder.remove()
 
 
 def become_child(link: int, warden: int) -> Link:
-    """In the driver's process, before anything else: keep the descriptors from its children, start the warden."""
+    """Called first in the driver's process: keep the descriptors from its children, and start the warden."""
     os.set_inheritable(link, False)
     os.set_inheritable(warden, False)
-    if os.getpgrp() == os.getpid():  # else the group is somebody else's
+    if os.getpgrp() == os.getpid():  # else the group belongs to another process
         subprocess.Popen(["/bin/sh", "-c", _WARDEN], stdin=warden, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     os.close(warden)
     return Link(socket.socket(fileno=link))
 
 
 def _opened_session(leader: int) -> list[int]:
-    """Descriptors of the processes of a session, which its leader, not reaped yet, keeps for itself."""
+    """Descriptors of the processes of a session but its leader. The leader is not reaped yet, so no other session has
+    its id."""
     opened: list[int] = []
-    for one in processes():
-        if one.session == leader and one.pid != leader:
+    for process in processes():
+        if process.session == leader and process.pid != leader:
             with suppress(ProcessLookupError):
-                opened.append(os.pidfd_open(one.pid))
+                opened.append(os.pidfd_open(process.pid))
     return opened
 
 
 def _kill_session(leader: int) -> None:
-    """Kill the group, then what is left of the session: Spark's Python workers make a group of their own."""
+    """Kill the group, then the rest of the session: Spark's Python workers make a group of their own."""
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
-    for one in processes():
-        if one.session == leader:
+    for process in processes():
+        if process.session == leader:
             with suppress(ProcessLookupError):
-                os.kill(one.pid, signal.SIGKILL)
+                os.kill(process.pid, signal.SIGKILL)

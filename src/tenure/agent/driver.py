@@ -1,4 +1,4 @@
-"""What a member asks of that which runs the queries of its pipeline."""
+"""The driver as a member uses it: the contract between a member and the process that runs its queries."""
 
 from __future__ import annotations
 
@@ -12,53 +12,56 @@ from tenure.link.lifecycle import Ended
 
 
 class Driver(Protocol):
-    """What runs the queries of a pipeline. Used by one thread."""
+    """Runs the queries of a pipeline. Used by one thread."""
 
     def prepare(self, *, scope: str, stop: threading.Event) -> bool:
-        """Make it able to lead in a session that has just begun; return whether anything had to be started for that
-        (False also when `stop` was set meanwhile). What it made ready in an earlier session is not used any more.
+        """Make the driver able to lead in a session that has just begun. Nothing that it prepared for a takeover in an
+        earlier session is used any more. Return whether a process had to be started; False also when `stop` was set
+        meanwhile.
 
-        Raises TenureError: what is wrong with the pipeline; DriverDied.
+        Raises DriverDied; a TenureError for an error in the pipeline.
         """
         ...
 
     @property
     def gone(self) -> str | None:
-        """Why it must be prepared again before it can lead: how it ended, or that it answers no more. None: it can."""
+        """Why the driver must be prepared again before it can lead: how it ended, or that it no longer answers. None:
+        it can lead."""
         ...
 
     @property
     def warm(self) -> bool:
-        """Whether its first batch as a leader would be fast."""
+        """Whether the driver's first batch as a leader would be fast: it has rehearsed, or led before."""
         ...
 
     @property
     def lag(self) -> Lag | None:
-        """How far its mirrors are behind; None: it mirrors nothing."""
+        """How far the driver's mirrors are behind, a second ago; None: the driver mirrors nothing."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why its rehearsals do not succeed; empty: they do, or there are none."""
+        """Why the driver's rehearsals fail, a second ago; empty: they succeed, or there are none."""
         ...
 
     @property
     def file(self) -> str:
-        """The fingerprint of the pipeline file that it has loaded; empty: none yet."""
+        """The fingerprint of the pipeline file that the driver has loaded; empty: none yet."""
         ...
 
     def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
-        """Run the queries until the term is lost, `stop` is set, or they end; they are stopped on return. Once
-        `finish` is set, each one ends its batch and begins no other.
+        """Run the queries until the term is lost, `stop` is set, or they end. Once `finish` is set, each query ends its
+        batch, however long that takes, and begins no other. All queries are stopped on return.
 
-        Raises the error of a query that failed, TermLost when the store said so, DriverDied.
+        Raises the error of a query that failed; TermLost: the store refused the term; DriverDied: the driver ended by
+        itself, hung, or did not stop in time and was killed.
         """
         ...
 
     def clean(self, term: Term, *, stop: Flag) -> Ended:
-        """Run nothing; remove what the pipeline left. It must be prepared again after that.
+        """Run no query; remove the remains of a pipeline that has ended. The driver must be prepared again after that.
 
-        CLEANED: nothing is left; LEFT: the policy has given up; STOPPED, LOST. Raises DriverDied, and what it raises.
+        Return CLEANED: all remains are gone; LEFT: the policy has given up; STOPPED; LOST. Raises as `lead` does.
         """
         ...
 

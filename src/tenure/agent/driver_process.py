@@ -1,8 +1,8 @@
-"""The agent's side of a driver: starts it as a process, hands it a term, and ends it when it does not obey.
+"""The agent's side of a driver: starts the process, hands it a term, and kills it when it does not obey.
 
-Promise: a leadership that ended is one whose queries are stopped, or whose process group was killed. A driver that
-ends by itself is noticed at once, one that is silent or makes no progress at its limit. No code of the user runs
-here. Not promised: that nothing of a killed driver is in flight; the fence makes that harmless.
+Promise: when a leadership has ended, its queries are stopped or its process group was killed. A driver that ends by
+itself is noticed at once; a driver that is silent or makes no progress is noticed at its limit. No code of the user
+runs here. Not promised: that no write of a killed driver is in flight; the fence makes such a write harmless.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tenure.agent.child import Child, Start
-from tenure.agent.driver_words import Said
+from tenure.agent.term_orders import TermOrders
 from tenure.clock import Clock
 from tenure.coordination.candidates import Lag
 from tenure.coordination.election import Flag
@@ -24,6 +24,7 @@ from tenure.link.lifecycle import Ended
 from tenure.link.words import (
     Begin,
     Close,
+    DriverEvent,
     Failed,
     Loaded,
     Over,
@@ -31,15 +32,14 @@ from tenure.link.words import (
     Prepared,
     Pulse,
     StandBy,
-    Told,
     Word,
 )
 
 _ASLEEP_S = 2.0
-"""Whoever looks at a driver does so at least every second; a longer pause is one of the whole process."""
+"""The agent looks at its driver at least every second. After a longer pause the whole process was stopped."""
 
 _LOOK_S = 0.02
-"""How often a waiting agent looks at the clock, the term and its orders."""
+"""How often a waiting agent looks at the clock, the term and the flags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class Patience:
     """How long an agent waits before it kills a driver."""
 
     stop: timedelta
-    """For its queries to stop."""
+    """For the queries to stop."""
     silence: timedelta
-    """For a sign of life, once the driver is up."""
+    """For a sign of life of a prepared driver."""
 
 
 class DriverProcess:
-    """One member's driver. Used by one thread; `kill` may be called by any."""
+    """A `Driver` that is a process. Used by one thread; any thread may call `kill`."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class DriverProcess:
         patience: Patience,
         clock: Clock,
         events: Events,
-        told: Events,
+        driver_events: Events,
     ) -> None:
-        """`told`: who hears of the events of the driver, which the driver itself has logged."""
+        """`driver_events`: receives the driver's own events, which the driver has logged already."""
         self._start = start
         self._begin = begin
         self._member = member
@@ -74,19 +74,19 @@ class DriverProcess:
         self._silence_s = patience.silence.total_seconds()
         self._clock = clock
         self._events = events
-        self._told = told
+        self._driver_events = driver_events
         self._running: _Running | None = None  # None: not started
         self._name: str | None = None  # None: not loaded yet
         self._file = ""
-        self._had_one = False
+        self._started_before = False
 
     def load(self) -> str:
-        """Start the process and let it load the pipeline; return the pipeline's name.
+        """Start the process and let it load the pipeline. Return the pipeline's name.
 
-        Raises what the driver raises (PipelineFileError, UsageError), DriverDied.
+        Raises the driver's own error (PipelineFileError, UsageError), DriverDied.
         """
         if self._running is None:
-            self._running = _Running(self._start_one(), clock=self._clock, told=self._told)
+            self._running = _Running(self._start_child(), clock=self._clock, driver_events=self._driver_events)
             self._running.child.link.send(self._begin)
         if self._name is None:
             word = self._answer(self._running, stop=threading.Event())
@@ -94,19 +94,18 @@ class DriverProcess:
             self._name, self._file = word.name, word.file
         return self._name
 
-    def _start_one(self) -> Child:
+    def _start_child(self) -> Child:
         try:
             child = self._start(self._member)
         except UsageError as unusable:
-            if self._had_one:
+            if self._started_before:
                 raise DriverDied(f"no driver can be started: {unusable.what}", fix=unusable.fix) from unusable
             raise
-        self._had_one = True
+        self._started_before = True
         return child
 
     @property
     def gone(self) -> str | None:
-        """How the driver ended, or that it says nothing any more; None: it is there."""
         running = self._running
         if running is None:
             return "the driver was not started"
@@ -115,9 +114,6 @@ class DriverProcess:
         return running.silent(limit_s=self._silence_s)
 
     def prepare(self, *, scope: str, stop: Flag) -> bool:
-        """Make it able to lead in a new session, in a new process when the last one ended. False: it was able, or
-        `stop` was set. Raises what the driver raises, DriverDied.
-        """
         if self._running is not None and self._running.prepared and self.gone is None:
             self._running.child.link.send(StandBy())
             return False
@@ -137,34 +133,24 @@ class DriverProcess:
 
     @property
     def warm(self) -> bool:
-        """Whether its first batch will find all that it needs in memory: it has rehearsed, or led before."""
         return self._running is not None and self._running.warm
 
     @property
     def lag(self) -> Lag | None:
-        """How far its mirrors were behind a second ago; None: it mirrors nothing."""
         return None if self._running is None else self._running.lag
 
     @property
     def trouble(self) -> str:
-        """Why its rehearsals did not succeed, a second ago; empty: they did, or there are none."""
         return "" if self._running is None else self._running.trouble
 
     @property
     def file(self) -> str:
-        """The fingerprint of the pipeline file that it has loaded; empty: none yet."""
         return self._file
 
     def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
-        """Let it lead until the term is lost, `stop` is set, or the queries end. Once `finish` is set, they end their
-        batches, however long those take.
-
-        Raises what the driver raises; DriverDied: it ended by itself, hung, or did not stop in time and was killed.
-        """
         return self._lead(term, stop=stop, finish=finish, cleans=False)
 
     def clean(self, term: Term, *, stop: Flag) -> Ended:
-        """Let it remove what the pipeline left, and end. Raises like `lead`."""
         try:
             return self._lead(term, stop=stop, finish=threading.Event(), cleans=True)
         finally:
@@ -174,8 +160,8 @@ class DriverProcess:
         running = self._running
         assert running is not None
         running.progress.clear()
-        said = Said(running.child.link, term, cleans=cleans)
-        patience_end_s: float | None = None  # None: it need not stop yet
+        orders = TermOrders(running.child.link, term, cleans=cleans)
+        patience_end_s: float | None = None  # None: the queries need not stop yet
         while True:
             word = running.next(timeout_s=_LOOK_S)
             match word:
@@ -190,7 +176,7 @@ class DriverProcess:
                     raise DriverDied(self.gone or "")
                 case _:
                     pass
-            must_stop = said.say(stop=stop.is_set(), finish=finish.is_set())
+            must_stop = orders.send(stop=stop.is_set(), finish=finish.is_set())
             now_s = self._clock.monotonic_s()
             why = running.silent(limit_s=self._silence_s) or running.stuck()
             if must_stop and patience_end_s is None:
@@ -202,19 +188,19 @@ class DriverProcess:
                 raise DriverDied(f"{why}; the driver was killed")
 
     def kill(self) -> None:
-        """Kill the driver and its JVM at once. `close` is still needed."""
+        """Kill the driver and its JVM at once. Call `close` after that."""
         running = self._running
         if running is not None:
             running.child.kill()
             running.end()
 
     def close(self) -> None:
-        """Ask the driver to end, and kill what has not ended in time."""
+        """Ask the driver to end, and kill a driver that does not end in time."""
         running = self._running
         if running is None:
             return
         running.child.link.send(Close())
-        # Every step of its end has its own patience: the rehearsals, Spark, the JVM.
+        # Each step of the end has its own patience: the rehearsals, Spark, the JVM.
         self._clock.wait(running.gone, timeout_s=2 * self._stop_patience_s)
         self._discard()
 
@@ -223,10 +209,10 @@ class DriverProcess:
         if running is not None:
             running.child.kill()
             running.end()
-            running.clear()
+            running.clean_up()
 
     def _answer(self, running: _Running, *, stop: Flag) -> Word | None:
-        """The driver's answer; None: `stop` was set meanwhile, and the driver is killed: it has nothing to lose."""
+        """The driver's answer. None: `stop` was set meanwhile, and the driver, which has no term yet, was killed."""
         while not stop.is_set():
             word = running.next(timeout_s=_LOOK_S)
             if isinstance(word, Failed):
@@ -240,9 +226,9 @@ class DriverProcess:
 
 
 class _Running:
-    """One process of the driver, its words, and two threads that end with it: one reads, one waits for the end."""
+    """A driver's process and its words. Two threads end with the process: a reader, and a waiter for its end."""
 
-    def __init__(self, child: Child, *, clock: Clock, told: Events) -> None:
+    def __init__(self, child: Child, *, clock: Clock, driver_events: Events) -> None:
         self.child = child
         self.prepared = False
         self.warm = False
@@ -250,39 +236,39 @@ class _Running:
         self.trouble = ""
         self.limits_s: dict[str, float] = {}
         self.progress: dict[str, tuple[str | None, float]] = {}
-        """For each query its last mark, and when it changed. Written by the reading thread."""
+        """Query -> its last mark, and when the mark changed. Written by the reading thread."""
         self.gone = threading.Event()
-        """Set when the process has ended and all that it said was read."""
+        """Set when the process has ended and all its words are read."""
         self.how = ""
-        """How it ended, once it is gone; its own words if it said any."""
+        """How the process ended, once it is gone: its own error, or its exit code or signal."""
         self._clock = clock
-        self._told = told
+        self._driver_events = driver_events
         self._words: queue.SimpleQueue[Word | None] = queue.SimpleQueue()
-        self._looking = threading.Lock()  # guards the next one: a pause counts once
+        self._looking = threading.Lock()  # guards _looked_s: a pause counts once
         self._looked_s = clock.monotonic_s()
-        self._heard_s: float | None = None  # None: it is not prepared
-        self._buried = threading.Event()
+        self._heard_s: float | None = None  # None: not prepared
+        self._reaped = threading.Event()
         self._reader = threading.Thread(target=self._read, name="tenure-driver-words", daemon=True)
         self._waiter = threading.Thread(target=self._wait, name="tenure-driver-end", daemon=True)
         self._reader.start()
         self._waiter.start()
 
     def next(self, *, timeout_s: float) -> Word | None:
-        """The next word that asks for something to be done; None: none came in time, or it is gone."""
+        """The next word that the agent must act on; None: none came in time, or the process is gone."""
         try:
             return self._words.get(timeout=timeout_s)
         except queue.Empty:
             return None
 
     def silent(self, *, limit_s: float) -> str | None:
-        """That it has given no sign of life for so long; None: it has, or still prepares."""
+        """A line that says that the driver gave no sign of life for so long; None: it did, or it still prepares."""
         now_s = self._forgive_sleep()
         if self._heard_s is None or now_s - self._heard_s <= limit_s:
             return None
         return f"the driver has not answered for {limit_s:g} s"
 
     def stuck(self) -> str | None:
-        """Which query of a leadership makes no progress; None: none, or none declares a limit."""
+        """A line that names a query without progress for its declared limit; None: there is no such query."""
         now_s = self._forgive_sleep()
         for query, limit_s in self.limits_s.items():
             mark, since_s = self.progress.get(query, (None, now_s))
@@ -291,8 +277,8 @@ class _Running:
         return None
 
     def _forgive_sleep(self) -> float:
-        """The time now. When this process did not run for a while, its machine was stopped: that is not the driver's
-        silence, which had no chance to speak either."""
+        """The time now. A pause of this process does not count as silence of the driver: the machine was stopped, and
+        the driver with it."""
         with self._looking:
             now_s = self._clock.monotonic_s()
             slept_s, self._looked_s = now_s - self._looked_s, now_s
@@ -304,12 +290,12 @@ class _Running:
             return now_s
 
     def end(self) -> None:
-        """Wait until it is buried; it was killed."""
-        self._buried.wait()
+        """Wait until the killed process is reaped."""
+        self._reaped.wait()
         self._reader.join()
 
-    def clear(self) -> None:
-        """Wait until nothing of it is left on this machine."""
+    def clean_up(self) -> None:
+        """Wait until all its processes and its folder are gone from this machine."""
         self._waiter.join()
 
     def _read(self) -> None:
@@ -318,7 +304,7 @@ class _Running:
             if word is None:
                 return
             now_s = self._clock.monotonic_s()
-            if isinstance(word, Prepared | Pulse) or (self._heard_s is not None and not isinstance(word, Told)):
+            if isinstance(word, Prepared | Pulse) or (self._heard_s is not None and not isinstance(word, DriverEvent)):
                 self._heard_s = now_s
             match word:
                 case Pulse():
@@ -326,10 +312,10 @@ class _Running:
                     for query, mark in word.marks.items():
                         if self.progress.get(query, (None, 0.0))[0] != mark or mark is None:
                             self.progress[query] = (mark, now_s)
-                case Told():
+                case DriverEvent():
                     event = event_from_data(word.event)
                     self.warm = self.warm or isinstance(event, StandbyWarm)
-                    self._told.emit(event)
+                    self._driver_events.emit(event)
                 case Failed():
                     self.how = str(error_from_data(word.error))
                     self._words.put(word)
@@ -338,12 +324,12 @@ class _Running:
 
     def _wait(self) -> None:
         how = self.child.wait()
-        self._reader.join(timeout=1)  # what it said last; a process that it forked may hold the link open
+        self._reader.join(timeout=1)  # reads the last words; a forked process may hold the link open
         self.how = self.how or how
         self.gone.set()
         self._words.put(None)
         try:
-            self.child.bury()  # its JVM may have outlived it
+            self.child.reap()  # kills the JVM, too, which may have outlived the driver
         finally:
-            self._buried.set()
-        self.child.clear()  # which nobody who resigns waits for
+            self._reaped.set()
+        self.child.clean_up()  # after `_reaped`: a member that resigns does not wait for it

@@ -1,4 +1,4 @@
-"""What a member heeds while it contends or leads: operators, its driver's end, a store that goes; and its delays."""
+"""What interrupts a member that contends or leads: operators, its driver's end, the store's loss; and its delays."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ from tenure.retry import RetryPolicy
 
 
 class Restarts:
-    """The requests to replace one member's driver: each is obeyed once, also when its record could not be removed."""
+    """The requests to replace a member's driver. Each is obeyed once, also when its record cannot be removed."""
 
     def __init__(self, store: CoordinationStore, scope: Scope, *, member: str) -> None:
         self._store = store
         self._scope = scope
         self._key = RESTARTS.child(member)
-        self._obeyed: bytes | None = None  # what the last one said that was obeyed, which no other one does
+        self._obeyed: bytes | None = None  # the value of the last obeyed request: no other request has it
 
     def asked(self, records: Sequence[Record]) -> Record | None:
-        """A request among the records of the scope that was not obeyed yet."""
-        found = next((record for record in records if record.key == self._key and is_restart(record)), None)
-        if found is not None and found.value == self._obeyed:
-            self.obeyed(found)
+        """A request among the records of the scope that is not obeyed yet."""
+        request = next((record for record in records if record.key == self._key and is_restart(record)), None)
+        if request is not None and request.value == self._obeyed:
+            self.obeyed(request)
             return None
-        return found
+        return request
 
     def obeyed(self, request: Record) -> None:
-        """Remove a request; one that was made anew meanwhile stays. If it cannot be known whether it is gone, it is
-        tried again when it is seen again."""
+        """Note that a request was obeyed, and remove its record. A request that was made anew meanwhile stays. A
+        removal that fails is tried again by `asked`."""
         self._obeyed = request.value
         with suppress(GuardFailed, StoreUnavailable, OutcomeUnknown):
             self._store.commit(self._scope, guards=(), writes=(Delete(request.key, request.version),))
 
 
 class Requests:
-    """What operators ask of one member under one session. As a flag: set when it must not go on contending."""
+    """The requests of operators to a member under one session. As a flag: set when the member must stop contending."""
 
     def __init__(self, restarts: Restarts, *, stop: threading.Event, gone: Callable[[], str | None]) -> None:
         self._restarts = restarts
         self._stop = stop
         self._gone = gone
-        self.restart: Record | None = None  # None: nobody asked for it
+        self.restart: Record | None = None  # None: no operator asked for a restart
         self.finish = threading.Event()
-        """Set when the leader shall finish its batch and give the term up."""
-        self.finish_as: Ended | None = None  # None: it shall not
+        """Set when the leader is to finish its batch and give the term up."""
+        self.finish_as: Ended | None = None  # None: `finish` is not set
         self.done: Result | None = None
-        """How the pipeline ended, once it was cleaned up. None: it was not."""
+        """The result of a pipeline that was cleaned up; None: the pipeline was not."""
 
     def is_set(self) -> bool:
         return self._stop.is_set() or self.done is not None or self.restart is not None or self._gone() is not None
 
     def look(self, records: Sequence[Record], *, epoch: int | None) -> None:
-        """Note what the records ask. `epoch`: of the member's own term, None: it does not lead."""
+        """Note the requests among the records. `epoch`: of the member's own term; None: the member does not lead."""
         result = result_in(records)
         self.done = result if result is not None and result.stage is Stage.CLEAN else None
         restart = self._restarts.asked(records)
@@ -79,25 +79,25 @@ class Requests:
             self.finish.set()
 
 
-class Skipped:
-    """Tells of each record that does not decode and is skipped, once."""
+class SkippedRecords:
+    """Emits an event for each record that does not decode and is skipped, once."""
 
     def __init__(self, scope: Scope, events: Events) -> None:
         self._scope = scope
         self._events = events
-        self._told: list[Unread] = []
+        self._known: list[Unread] = []
 
     def look(self, records: Sequence[Record]) -> None:
-        """Tell of those that were not there at the last look."""
-        found = unread_in(records)
-        for one in found:
-            if one not in self._told:
-                self._events.emit(RecordSkipped(self._scope, record=one.key, why=one.why))
-        self._told = found
+        """Emit an event for each such record that was not there at the last look."""
+        unread = unread_in(records)
+        for record in unread:
+            if record not in self._known:
+                self._events.emit(RecordSkipped(self._scope, record=record.key, why=record.why))
+        self._known = unread
 
 
 class StopOrStoreLost:
-    """Set when the member was asked to stop, or a renewal failed; then it stays so."""
+    """A flag, set for good when the member was asked to stop or a renewal failed."""
 
     def __init__(self, stop: Flag, term: Term) -> None:
         self._stop = stop
@@ -110,7 +110,7 @@ class StopOrStoreLost:
 
 
 class Delays:
-    """The delays of a policy, from the first one on again after things went well for a while."""
+    """The delays of a policy. They start over after an attempt that lasted more than a minute."""
 
     _well_s = 60.0
 
@@ -119,7 +119,7 @@ class Delays:
         self._delays: Iterator[float] = policy.delays_s()
 
     def after(self, lasted_s: float) -> float:
-        """How long to wait when what was tried last went on for `lasted_s`."""
+        """How long to wait, in seconds, after an attempt that lasted `lasted_s`."""
         if lasted_s > self._well_s:
             self._delays = self._policy.delays_s()
         return next(self._delays)

@@ -1,9 +1,9 @@
 """One member: holds a session, contends, and lets its driver lead under the term that it won.
 
-Promise: the driver gets a term only after it was granted; a term is resigned only after the driver has stopped or
-is dead; a member that lost its term, its driver or the store stands by again under a new session. (I7): how a pipeline
-ended is durable before anything of it is removed, and before the term is given up; what has ended is never run again.
-Not promised: that a first start succeeds: what is wrong with it is raised.
+Promise: the driver gets a term only after the store granted it. A term is resigned only after the driver has stopped
+or is dead. A member that lost its term, its driver or the store stands by again under a new session. (I7): the result
+of a pipeline is durable before anything of the pipeline is removed, and before the term is given up. A pipeline that
+has ended for good never runs again. Not promised: that a first start succeeds; its error is raised.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tenure.agent.driver import Driver
-from tenure.agent.interruptions import Delays, Requests, Restarts, Skipped, StopOrStoreLost
+from tenure.agent.interruptions import Delays, Requests, Restarts, SkippedRecords, StopOrStoreLost
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import Lag, State
 from tenure.coordination.election import Election, Flag
@@ -42,14 +42,14 @@ from tenure.retry import exponential_delay
 from tenure.scope_context import ScopeContext
 
 DRIVER_RESTART = exponential_delay(initial=timedelta(seconds=3), maximum=timedelta(minutes=1))
-"""How long a member waits before it starts another driver: its successor's first batches need the cores."""
+"""How long a member waits before it starts another driver: the first batches of its successor need the cores."""
 
 STORE_RETRY = exponential_delay(initial=timedelta(milliseconds=200), maximum=timedelta(seconds=5))
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a member is. The higher `priority` is elected first; with `nofailover` it never is."""
+    """Who a member is. The member with the higher `priority` is elected first; a `nofailover` member never is."""
 
     member: str
     host: str
@@ -60,16 +60,15 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a member is doing, as far as it knows. `epoch`: of the term that it holds, None: of none."""
+    """What a member is doing, as far as it knows. `epoch`: of its term; None: it holds none."""
 
     member: str
     state: State
     epoch: int | None
     ready: bool
-    """It leads, or its first batch as a leader would be fast: it is warm, or was told to stand by cold, or there is
-    nothing to rehearse."""
+    """The member leads, or is ready to: it is warm, or stands by cold as configured, or has nothing to rehearse."""
     lag: Lag | None = None
-    """How far its mirrors are behind; None: it mirrors nothing."""
+    """How far the driver's mirrors are behind; None: the driver mirrors nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +77,15 @@ class Conduct:
 
     ttl: timedelta
     hold: bool = True
-    """Ride out the loss of a store that was reached before; else the first failed renewal is an error."""
+    """Ride out the loss of a store that was reached before. Else the first failed renewal is an error."""
     cold: bool = False
-    """The member does not rehearse."""
+    """The driver does not rehearse."""
     final: bool = False
-    """The pipeline has ended for good when everything is in the sinks."""
+    """The pipeline ends for good once all input is in the sinks."""
 
 
 class Member:
-    """Runs one member until its pipeline is done or it is asked to stop."""
+    """Runs one member until its pipeline is done or `stop` is set."""
 
     def __init__(self, context: ScopeContext, *, identity: Identity, driver: Driver, conduct: Conduct) -> None:
         self._store, self._scope = context.store, context.scope
@@ -97,16 +96,16 @@ class Member:
         self._conduct = conduct
         self._contends = False
         self._nothing_to_rehearse = True
-        self._term: Term | None = None  # None: it holds none
+        self._term: Term | None = None  # None: no term is held
         self._election = Election(self._store, self._scope, member=identity.member, clock=self._clock)
         self._restarts = Restarts(self._store, self._scope, member=identity.member)
-        self._skipped = Skipped(self._scope, self._events)
+        self._skipped = SkippedRecords(self._scope, self._events)
         self._had_session = False
         self._was_ready = False
 
     @property
     def condition(self) -> Condition:
-        """What it is doing now; for any thread."""
+        """What the member is doing now. Any thread may ask."""
         name, term = self._identity.member, self._term
         if term is not None and not term.lost:
             return Condition(name, State.LEADING, term.epoch, ready=True)
@@ -119,7 +118,7 @@ class Member:
 
     @property
     def _standing(self) -> State:
-        """As which it stands by, once its driver is up."""
+        """The state of a standby whose driver is up."""
         if self._driver.warm:
             return State.WARM
         return State.FAILING if self._driver.trouble else State.READY
@@ -127,9 +126,9 @@ class Member:
     def run(self, *, stop: threading.Event) -> Ended:
         """Stand by and lead until the pipeline is done (IDLE; CLEANED or DONE: for good) or `stop` is set (STOPPED).
 
-        Raises what the driver raises; DriverDied when it dies before it was ready for the first time;
-        StoreUnavailable when no session can be had at the start; UsageError (member name); CleanupIncomplete;
-        OwnerMismatch: the store has forgotten what this member saw in it.
+        Raises the driver's own errors; DriverDied: the driver died before it was ready for the first time;
+        StoreUnavailable: no session can be opened at the start; UsageError: another live member has this name;
+        CleanupIncomplete; OwnerMismatch: the store lost what this member has read in it.
         """
         restarts, retries = Delays(DRIVER_RESTART), Delays(STORE_RETRY)
         result = self._results.read()
@@ -141,7 +140,7 @@ class Member:
             try:
                 ended = self._under_a_session(stop)
             except SessionEnded:
-                continue  # paused for longer than the ttl: stand by again under a new session
+                continue  # the process was paused for longer than the ttl
             except DriverDied as died:
                 if not self._was_ready:
                     raise
@@ -200,7 +199,7 @@ class Member:
             return ended
 
     def _attended(self, term: Term, keeper: SessionKeeper, requests: Requests, *, stop: threading.Event) -> Ended:
-        """Lead, while a thread watches over the office and looks for what operators ask."""
+        """Lead, while a thread watches the `leader` record and the requests of operators."""
 
         def look(records: Sequence[Record]) -> None:
             self._announce(keeper, State.LEADING)
@@ -229,21 +228,21 @@ class Member:
             if not term.lost or isinstance(error, BatchMayBeShort):
                 self._give_up(term, Ended.LOST if term.lost else Ended.FAILED)
                 raise
-            ended = Ended.LOST  # what it needed may have gone since, as nobody needs it any more
+            ended = Ended.LOST  # a successor may have removed what the driver still needed
         if ended is Ended.STOPPED and not stop.is_set() and requests.finish_as is not None:
             ended = requests.finish_as
         self._give_up(term, ended)
         if ended is Ended.STOPPED and not (self._conduct.hold or stop.is_set()):
             cause = term.liveness.cause
             raise StoreUnavailable(f"the store is away, and on_store_loss says stop: {cause}") from cause
-        if ended is Ended.FAILED:  # a driver raises what failed; without that it is no good end either
+        if ended is Ended.FAILED:  # a driver raises a query's error; here it raised none
             raise QueryFailed("a query failed, and the driver does not say why", fix="see the log of Spark")
         if ended is Ended.LEFT:
             raise CleanupIncomplete(f"the pipeline of scope {self._scope!r} has ended; not all that it left is gone")
         return ended
 
     def _lead_or_clean(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
-        """Let the driver lead; a pipeline that has ended, before or now, is cleaned up instead."""
+        """Let the driver lead. A pipeline that has ended, before or now, is cleaned up instead."""
         result = self._results.read(term)
         if result is None:
             ended = self._driver.lead(term, stop=stop, finish=finish)
@@ -283,7 +282,7 @@ class Member:
         self._election.announce(keeper, state, lag=lag, file=self._driver.file, trouble=trouble)
 
     def _join(self, keeper: SessionKeeper, *, stop: threading.Event) -> None:
-        """Announce the member; its own earlier session may have to end first."""
+        """Announce the member. Its own earlier session may have to end first."""
         deadline_s = self._clock.monotonic_s() + 2 * self._conduct.ttl.total_seconds()
         while True:
             try:
@@ -299,6 +298,6 @@ class Member:
                 if self._clock.monotonic_s() > deadline_s:
                     raise UsageError(
                         f"a live member of scope {self._scope!r} is named {self._identity.member!r}",
-                        fix="give this one another --member name",
+                        fix="start this member with another --member name",
                     ) from taken
                 self._clock.wait(stop, timeout_s=0.2)

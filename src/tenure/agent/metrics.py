@@ -1,6 +1,7 @@
 """Counters and gauges of one member, for Prometheus.
 
-Promise: they follow the events; nothing is asked of the store or the driver when the page is read, but for the state.
+Promise: the figures follow the events; only the state is read when the page is served. Neither the store nor the
+driver is asked.
 """
 
 from __future__ import annotations
@@ -41,15 +42,13 @@ class Metrics:
         self._seed = self._gauge("last_seed_seconds", "How long the last run directory took to fill", "query")
         self._refused = self._counter("writes_refused", "Late writes that were refused", "by")
         self._lag_batches = Gauge(
-            "tenure_mirror_lag_batches", "Batches that its mirrors are behind", ("member",), registry=self._registry
+            "tenure_mirror_lag_batches", "Batches that the mirrors are behind", ("member",), registry=self._registry
         )
         self._lag_bytes = Gauge(
-            "tenure_mirror_lag_bytes", "Bytes that its mirrors miss", ("member",), registry=self._registry
+            "tenure_mirror_lag_bytes", "Bytes that the mirrors miss", ("member",), registry=self._registry
         )
-        self._orphans = self._gauge(
-            "orphans", "Things of dead leaders and members that were found and are not gone yet"
-        )
-        self._removed = self._counter("orphans_removed", "Things of dead leaders and members that were removed")
+        self._orphans = self._gauge("orphans", "Orphans of dead leaders and members that are not removed yet")
+        self._removed = self._counter("orphans_removed", "Orphans of dead leaders and members that were removed")
         self._drivers = self._counter("drivers_replaced", "Drivers that ended by themselves")
         self._away = self._counter("store_failures", "Times that the store was away")
 
@@ -68,7 +67,7 @@ class Metrics:
                 self._epoch.labels(*who).set(event.epoch)
             case TermLost():
                 self._ended.labels(*who, event.why.split(":", 1)[0]).inc()
-                self._orphans.labels(*who).set(0)  # another's, from now on
+                self._orphans.labels(*who).set(0)  # from now on the orphans are another leader's
             case OrphansFound():
                 self._orphans.labels(*who).inc(event.count)
             case Swept():

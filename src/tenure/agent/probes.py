@@ -1,8 +1,8 @@
 """The agent's HTTP server: /leader, /standby, /health, /livez, /readyz, /metrics.
 
-Promise: each answer is what the member knows of itself at that moment, without a question to the store or the driver:
-a probe never hangs on what it should report. 200: yes; 503: no; the body says in JSON what the member is doing. A
-term that may be over is not called led. Not promised: secrecy; bind it to an address that may be seen.
+Promise: each answer is the member's own knowledge at that moment. A probe never asks the store or the driver, so
+neither can make the probe hang. 200: yes; 503: no; the body is the member's `Condition` as JSON. A member whose term
+may be over does not answer as leader. Not promised: secrecy; bind the server to an address that only your probes reach.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ QUESTIONS: dict[str, Callable[[Condition], bool]] = {
     "/livez": lambda condition: True,
     "/readyz": lambda condition: condition.ready,
 }
-"""What each probe asks. `/livez` asks whether the agent answers at all."""
+"""Path -> its question. `/livez` asks only whether the agent answers at all."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """`HOST:PORT`, `:PORT` (all addresses), `[::1]:8008`. Raises UsageError."""
+    """The host and port of `HOST:PORT`, `:PORT` (all addresses) or `[::1]:8008`. Raises UsageError."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or not 0 <= int(port) < 65536:
         raise UsageError(f"--http {text!r} is no address", fix="write HOST:PORT, for example 127.0.0.1:8008")
@@ -42,10 +42,10 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class ProbeServer:
-    """Serves until it is closed, on a thread of its own."""
+    """Serves on a thread of its own until `close`."""
 
     def __init__(self, address: str, *, condition: Callable[[], Condition], metrics: Metrics) -> None:
-        """Listen at once. Raises UsageError: not an address, or it cannot be had."""
+        """Listen at once. Raises UsageError: `address` is malformed or not free."""
         host, port = parse_address(address)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family)
@@ -59,7 +59,7 @@ class ProbeServer:
                 f"--http {address!r} cannot be listened at: {error.strerror or error}", fix="give a free address"
             ) from error
         self.port: int = self._socket.getsockname()[1]
-        """Where it listens; chosen by the system when the port given was 0."""
+        """The port of the server; chosen by the system when `address` has port 0."""
         config = uvicorn.Config(
             _application(condition, metrics),
             loop="asyncio",
@@ -85,8 +85,8 @@ class ProbeServer:
 def _application(condition: Callable[[], Condition], metrics: Metrics) -> Starlette:
     def answer(question: Callable[[Condition], bool]) -> Callable[[Request], Response]:
         async def answered(request: Request) -> Response:
-            found = condition()
-            return JSONResponse(asdict(found), status_code=200 if question(found) else 503)
+            now = condition()
+            return JSONResponse(asdict(now), status_code=200 if question(now) else 503)
 
         return answered  # type: ignore[return-value] # Starlette takes coroutine functions as well
 

@@ -1,6 +1,6 @@
-"""The processes of this machine, from /proc: who started whom, who belongs together.
+"""The processes of this machine, from /proc, with their parents, groups and sessions.
 
-Promise: a process that ends meanwhile is left out. Where there is no /proc there are none.
+Promise: a process that ends meanwhile is left out. A machine without /proc has no processes.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ class ProcessInfo:
 
 
 def process(pid: int) -> ProcessInfo | None:
-    """One process; None: there is none."""
+    """The process with this id; None: there is none."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # its name may be cut off inside a character
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # the name may be cut off inside a character
     except OSError:
         return None
-    state, parent, group, session = text.rpartition(")")[2].split()[:4]  # or hold blanks and brackets
+    state, parent, group, session = text.rpartition(")")[2].split()[:4]  # the name may hold blanks and brackets
     return ProcessInfo(pid, state, int(parent), int(group), int(session))
 
 
 def processes() -> Iterator[ProcessInfo]:
-    """All processes."""
+    """All processes of this machine."""
     for entry in Path("/proc").glob("[0-9]*"):
-        found = process(int(entry.name))
-        if found is not None:
-            yield found
+        info = process(int(entry.name))
+        if info is not None:
+            yield info

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tenure.driver.session import jvm_exit_code
 from tenure.errors import BatchMayBeShort, DriverDied, QueryFailed, StorageError, TenureError, TermLost
-from tenure.link.driver_folder import room_to_make
+from tenure.link.driver_folder import full_disk_fix
 from tenure.spark.errors import one_line, words_of
 
 
@@ -61,7 +61,7 @@ def why_ended(
 def told(query: str, error: BaseException, *, spark: SparkSession | None, log: str) -> TenureError:
     """What ended a query. `spark`: its session, None: it is over. `log`: the file with the words of its JVM."""
     line = one_line(error)
-    if (room := room_to_make(words_of(error))) is not None:
+    if (room := full_disk_fix(words_of(error))) is not None:
         return StorageError(f"query {query!r}: {line}", fix=room)
     if any(isinstance(one, (Py4JError, OSError)) for one in _chain(error)):
         ended = how_jvm_ended(spark)

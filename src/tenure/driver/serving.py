@@ -25,6 +25,7 @@ from tenure.link.lifecycle import Ended
 from tenure.link.words import (
     Begin,
     Close,
+    DriverEvent,
     Failed,
     Finish,
     Lead,
@@ -38,7 +39,6 @@ from tenure.link.words import (
     Renewed,
     StandBy,
     Stop,
-    Told,
     Word,
 )
 
@@ -142,7 +142,7 @@ class Served:
 
     def tell(self, event: Event) -> None:
         """A subscriber: hand an event to the agent, without waiting for it."""
-        self._said.put(Told(event_to_data(event)))
+        self._said.put(DriverEvent(event_to_data(event)))
 
     def _obey(self, made: list[Work]) -> None:
         begin = self._words.get()

@@ -1,14 +1,14 @@
-"""A driver's temporary folder: what Python, the JVM and Spark put into the temporary folder of the machine is in it.
+"""A driver's temporary folder: holds the temporary files of its Python, its JVM and Spark.
 
-A JVM that is killed removes nothing: the libraries that it unpacked (RocksDB's, snappy's, lz4's), Spark's own folders,
-shuffles and states stay. So each driver has a folder of its own, `tenure-driver-MEMBER.RANDOM`, which goes as a whole.
+A killed JVM removes nothing: the libraries that it unpacked (RocksDB's, snappy's, lz4's), Spark's own folders, shuffles
+and states stay. So each driver has a folder of its own, `tenure-driver-MEMBER.RANDOM`, which is removed as a whole.
 
-Promise: the agent removes it when it buries the driver; of those whose agent ended as well, the next start of any
-member of the same user removes what is left. A folder is another's as long as somebody has the kernel's lock on the
-file `lock` in it: the agent and the driver's process have, whatever container or scope they belong to. Nothing is
-touched that has not that name, that file and that owner. Not promised: what the user's own settings put elsewhere
-(`spark.local.dir`, `-Djava.io.tmpdir=...`), which are obeyed; and a temporary folder that several machines share, on a
-file system whose locks one does not see of the other (NFS with `local_lock` or `nolock`).
+Promise: the agent removes the folder after the driver's end. Where the agent ended as well, the next start of any
+member of the same user removes the folder. The agent and the driver's process hold the kernel's lock on the file `lock`
+in the folder; a locked folder is never removed, also across containers and scopes. Nothing is touched that
+lacks the name, the lock file or the owner. Not promised: files that your own settings put elsewhere (`spark.local.dir`,
+`-Djava.io.tmpdir=...`); and a temporary folder that several machines share on a file system without common locks (NFS
+with `local_lock` or `nolock`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _NAME: Final = re.compile(r"tenure-driver-[A-Za-z0-9._=-]*\.[0-9a-f]{12}")
 _LOCK: Final = "lock"
 _FULL: Final = os.strerror(errno.ENOSPC)
 _LITTLE_MIB: Final = 64
-"""A JVM unpacks some 20 MiB before it has done anything."""
+"""A JVM unpacks some 20 MiB at its start."""
 _NAMED_BY: Final = ("TMPDIR", "TEMP", "TMP")
-"""As Python's `tempfile` looks for it."""
+"""The order in which Python's `tempfile` looks."""
 
 
 class DriverFolder:
@@ -44,12 +44,12 @@ class DriverFolder:
     def __init__(self, path: Path, lock: int) -> None:
         self.path: Final = path
         self.lock: Final = lock
-        """A descriptor: whoever has it, holds the folder. The driver's process is to inherit it."""
+        """The descriptor of the locked file. A process that has it holds the folder; the driver is to inherit it."""
 
     @classmethod
     def make(cls, member: str) -> Self:
-        """A new folder, after those that nobody holds were removed. Raises UsageError: the machine's temporary folder
-        cannot be used."""
+        """Remove the folders that no process holds, and make a new folder. Raises UsageError: the machine's temporary
+        folder cannot be used."""
         root = temporary_folder()
         remove_abandoned(root)
         shown = re.sub(r"[^A-Za-z0-9._=-]", "_", member)[:64]
@@ -62,7 +62,7 @@ class DriverFolder:
                     break
             made = cls(path, lock)
             try:
-                os.write(lock, f"{member} {os.getpid()}\n".encode())  # a disk that is full says so here
+                os.write(lock, f"{member} {os.getpid()}\n".encode())  # fails here when the disk is full
             except OSError:
                 made.remove()
                 raise
@@ -75,22 +75,21 @@ class DriverFolder:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a driver has to find in its environment. Of JVM options those of JAVA_TOOL_OPTIONS come first, so that
-        any others, of a user's or of Spark's files, override them."""
+        """The environment of the driver. A JVM reads JAVA_TOOL_OPTIONS first, so options of yours or of Spark's files
+        override it."""
         option = shlex.quote(f"-Djava.io.tmpdir={self.path}")
-        theirs = os.environ.get("JAVA_TOOL_OPTIONS")
-        return {"TMPDIR": str(self.path), "JAVA_TOOL_OPTIONS": option if not theirs else f"{option} {theirs}"}
+        others = os.environ.get("JAVA_TOOL_OPTIONS")
+        return {"TMPDIR": str(self.path), "JAVA_TOOL_OPTIONS": option if not others else f"{option} {others}"}
 
     def remove(self) -> None:
-        """Remove it, and let go of it. What cannot be removed now, the next start of a member finds."""
+        """Remove the folder and release its lock. The next start of a member removes any rest."""
         with suppress(OSError):
             _remove(self.path)
         os.close(self.lock)
 
 
 def temporary_folder() -> Path:
-    """The machine's temporary folder: the one that the environment names, else as `tempfile` finds it. Raises
-    UsageError: there is none."""
+    """The machine's temporary folder: from the environment, else from `tempfile`. Raises UsageError: there is none."""
     named = next(filter(None, map(os.environ.get, _NAMED_BY)), None)
     try:
         return Path(os.path.abspath(named or tempfile.gettempdir()))
@@ -101,20 +100,20 @@ def temporary_folder() -> Path:
         ) from error
 
 
-def room_to_make(said: str) -> str | None:
-    """What to do about an error that speaks of a full disk: neither Spark nor Java says which one it is, so this
-    process's temporary folder is named where it has little room left. None: it speaks of something else."""
-    if _FULL not in said:
+def full_disk_fix(error: str) -> str | None:
+    """How to fix an error that speaks of a full disk; None: it speaks of something else. Neither Spark nor Java names
+    the disk, so this process's temporary folder is named where it has little room."""
+    if _FULL not in error:
         return None
     folder = temporary_folder()
     free = shutil.disk_usage(folder).free >> 20
     if free >= _LITTLE_MIB:
         return "free space on that disk"
-    return f"make room in the temporary folder '{folder}', which has {free} MiB left, or set TMPDIR to another"
+    return f"make room in the temporary folder '{folder}', which has {free} MiB of free space, or set TMPDIR to another"
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove the folders of drivers that nobody holds. What cannot be looked at, or removed, stays."""
+    """Remove the drivers' folders that no process holds. A folder that cannot be read or removed stays."""
     with suppress(OSError):
         for name in os.listdir(root):
             if _NAME.fullmatch(name):
@@ -129,7 +128,7 @@ def _remove_if_abandoned(path: Path) -> None:
     try:
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        path.rmdir()  # it was just made, or nearly removed; who has just made it sees that, and makes another
+        path.rmdir()  # it is new, or nearly removed; its maker notices, and makes another
         return
     try:
         if _take(lock):
@@ -139,7 +138,7 @@ def _remove_if_abandoned(path: Path) -> None:
 
 
 def _locked_anew(path: Path) -> int | None:
-    """Make the file and lock it; None: somebody took the folder for an abandoned one in between."""
+    """Make the file and lock it. None: another member took the folder for abandoned in between."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
@@ -160,7 +159,7 @@ def _take(lock: int) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """The file that says whose it is goes last: whoever dies on the way leaves a folder that can be removed."""
+    """Remove the lock file last: after a crash on the way the folder can still be removed."""
     for entry in list(os.scandir(path)):
         if entry.name == _LOCK:
             continue

@@ -1,4 +1,4 @@
-"""Pure: how a leadership ended -> what the member does next. No I/O."""
+"""Pure: how a leadership ended -> the next step of the member. No I/O."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ class Ended(Enum):
     LOST = "lost"
     """The term is over; the queries are stopped."""
     IDLE = "idle"
-    """Everything that the sources had is in the sinks, and the run was to end then."""
+    """All input is in the sinks, and the run was to end then."""
     STOPPED = "stopped"
     """The member was asked to stop; the queries are stopped."""
     FAILED = "failed"
     """A query ended with an error of its own."""
     SWITCHOVER = "switchover"
-    """An operator asked for it: the batch was finished, the queries are stopped."""
+    """An operator asked for a switchover: the batches are finished, the queries are stopped."""
     RESTART = "restart"
-    """The same, and the driver is to be replaced."""
+    """An operator asked for a new driver: the batches are finished, the queries are stopped."""
     OVERTAKEN = "overtaken"
-    """A leader of an earlier term has finished a batch that was being run again: the next takeover goes on after it."""
+    """The leader of an earlier term finished a batch that was being run again. The next takeover starts after it."""
     DIED = "died"
     """The driver ended by itself, or hung and was killed."""
     CLEANED = "cleaned"
-    """The pipeline had ended, and nothing is left of it."""
+    """The pipeline had ended, and all its remains are removed."""
     LEFT = "left"
-    """The pipeline had ended; something that it left cannot be removed, and the policy has given up."""
+    """The pipeline had ended. Some of its remains cannot be removed, and the policy has given up."""
     DONE = "done"
-    """The pipeline had ended and was cleaned up before: there is nothing to do."""
+    """The pipeline had ended and was cleaned up before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """`resign`: give the term up with this word, None: there is nothing to give up. `again`: stand by again."""
+    """`resign`: the word with which the member gives the term up; None: the term is lost. `again`: stand by again."""
 
     resign: str | None
     again: bool

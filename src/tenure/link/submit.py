@@ -1,9 +1,9 @@
-"""What a driver's Spark gets through spark-submit: `--packages`, `--jars`, `--py-files`, and any other flag of it.
+"""The flags of a driver's spark-submit: `--packages`, `--jars`, `--py-files`, and any other.
 
-Promise: flags reach spark-submit as they were written. Those that would take the driver away from its agent, and
-settings with which nobody could take over, are refused before anything is started. Not promised: that spark-submit
-likes them; what it says is in the log of the JVM. Nor that a file of properties holds nothing that is refused:
-`check_setting` is for what Spark made of it.
+Promise: flags reach spark-submit as you wrote them. Two kinds are refused before anything starts: flags that would take
+the driver away from its agent, and settings with which no member could take over. Not promised: that spark-submit
+accepts the flags; its own errors are in the log of the JVM. A file of properties is not read here: the driver calls
+`check_setting` on the value that Spark made of it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _REFUSED_SETTINGS: Mapping[str, str] = {
     "spark.submit.deployMode": "the driver runs beside its agent; leave it out",
 }
 RETAINED: Final = "spark.sql.streaming.minBatchesToRetain"
-"""How many batches Spark keeps its logs and its state for."""
+"""For how many batches Spark keeps its logs and its state."""
 
 _LEAST_RETAINED: Final = 2
-"""A takeover at batch N needs the offsets, the commit and the state of N-1. With 1, Spark removes that state as soon as
-it has uploaded the one of N, which may be before N is in the sink."""
+"""A takeover at batch N needs the offsets, the commit and the state of N-1. With 1, Spark removes the state of N-1 as
+soon as it has uploaded that of N, which may be before N is in the sink."""
 
 _NO_VALUE = {"--verbose", "-v", "--supervise", "--help", "-h", "--usage-error", "--version"}
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
@@ -51,20 +51,20 @@ _URL_OR_GLOB = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[*?\[{]")
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Flags for spark-submit, with their values (None: it has none). `python_files`: what the pipeline's own file can
-    import."""
+    """Flags for spark-submit, with their values (None: the flag has none). `python_files`: the files that the
+    pipeline's own file can import."""
 
     flags: tuple[tuple[str, str | None], ...] = ()
     python_files: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> list[str]:
-        """The words of its command line."""
+        """The flags as words of a command line."""
         return [word for flag, value in self.flags for word in ((flag,) if value is None else (flag, value))]
 
     @property
     def settings(self) -> list[tuple[str, str]]:
-        """The settings of Spark among the flags, in their order."""
+        """Spark's settings among the flags (`--conf`), in their order."""
         pairs = [(value or "").partition("=") for flag, value in self.flags if flag in ("--conf", "-c")]
         return [(name, value) for name, _, value in pairs]
 
@@ -77,8 +77,8 @@ def read_submit(
     py_files: str | None = None,
     conf: Mapping[str, str],
 ) -> Submit:
-    """The flags in `text` (as a shell reads it), and those three as if they had been among them. `conf`: Spark's
-    settings that are given otherwise. Raises UsageError."""
+    """The flags of `text`, split as a shell does, and the three named flags. `conf`: Spark's settings from elsewhere,
+    which are checked too. Raises UsageError."""
     try:
         words = shlex.split(text or "")
     except ValueError as error:
@@ -112,20 +112,20 @@ def read_submit(
 
 
 def check_setting(name: str, value: str) -> None:
-    """Raise UsageError when nobody could take over with this value of a setting of Spark's."""
+    """Raise UsageError when no member could take over with this value of a Spark setting."""
     if name != RETAINED:
         return
     if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", value) or int(value) < _LEAST_RETAINED:
         raise UsageError(
-            f"setting {name} cannot be {value!r}: a takeover needs what Spark kept of the batch before the newest one",
+            f"setting {name} cannot be {value!r}: a takeover needs the logs and state of the batch before the newest",
             fix=f"give {_LEAST_RETAINED} or more, or leave it out (100)",
         )
 
 
 def importable(python_files: Sequence[str]) -> list[str]:
-    """What of them has to be on Python's path: an archive itself, a module's folder."""
+    """The entries for Python's path: each archive itself, and the folder of each module."""
     local = [re.sub(r"^(?:file|local):(?://)?", "", file) for file in python_files]
-    local = [found for file in local if not _URL.match(file) for found in sorted(glob.glob(file)) or [file]]
+    local = [match for file in local if not _URL.match(file) for match in sorted(glob.glob(file)) or [file]]
     return [os.path.dirname(os.path.abspath(file)) if file.endswith(".py") else os.path.abspath(file) for file in local]
 
 

@@ -1,7 +1,7 @@
 """The words between an agent and its driver, and the socket that carries them.
 
-Promise: one JSON object a line, in the order in which they were sent. A word to a side that is gone is dropped;
-`receive` is what tells that it is gone. Not promised: that a word which was sent is ever read.
+Promise: one JSON object a line, in the order of sending. A word to a side that is gone is dropped; `receive` reports
+that the side is gone. Not promised: that the other side reads a word.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Begin(Word):
-    """What to run. `settings`: as `Settings.to_data` gives them."""
+    """Load this pipeline. `settings`: see `Settings.to_data`."""
 
     settings: dict[str, Any] = field(repr=False)
     pipeline_file: str
@@ -42,13 +42,13 @@ class Prepare(Word):
 
 @dataclass(frozen=True, slots=True)
 class StandBy(Word):
-    """The member has a new session. What was made ready for a takeover in an earlier one must not be used any more."""
+    """The member has a new session. Use nothing that was prepared for a takeover in an earlier session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lead(Word):
-    """Lead under this term (`Term.to_json`), which may be believed in until `until_s` of the machine's clock.
-    `cleans`: run nothing, the pipeline has ended; remove what it left."""
+    """Lead under this term (`Term.to_json`) until `until_s` on the machine's monotonic clock. `cleans`: the pipeline
+    has ended; run no query, and remove its remains."""
 
     term: str
     until_s: float
@@ -57,7 +57,7 @@ class Lead(Word):
 
 @dataclass(frozen=True, slots=True)
 class Renewed(Word):
-    """The term may be believed in until `until_s`."""
+    """The term was renewed; lead until `until_s`."""
 
     until_s: float
 
@@ -89,7 +89,7 @@ class Close(Word):
 
 @dataclass(frozen=True, slots=True)
 class Loaded(Word):
-    """The pipeline's file was loaded; `name` is the pipeline's, `file` the file's fingerprint."""
+    """The pipeline is loaded. `name`: of the pipeline. `file`: the fingerprint of its file."""
 
     name: str
     file: str = ""
@@ -97,16 +97,16 @@ class Loaded(Word):
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Word):
-    """The driver can lead. `limits`: for how many seconds a query may show no progress, where it declares that."""
+    """The driver can lead. `limits`: query -> its stall timeout in seconds, where the query declares one."""
 
     limits: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Pulse(Word):
-    """The JVM has just answered. `marks`: for each query that has a limit, what changes with its progress; None: the
-    query waits for data. `lag`: of its mirrors, as `Lag` has it; None: it mirrors nothing. `trouble`: why its
-    rehearsals do not succeed; None: they do, or there are none."""
+    """The JVM has just answered. `marks`: query with a stall timeout -> a text that changes with its progress; None:
+    the query waits for data. `lag`: the fields of the mirrors' `Lag`; None: the driver mirrors nothing. `trouble`: why
+    the rehearsals fail; None: they succeed, or there are none."""
 
     marks: dict[str, str | None]
     lag: dict[str, int] | None = None
@@ -114,16 +114,16 @@ class Pulse(Word):
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Word):
-    """An event of the driver, as `event_to_data` gives it."""
+class DriverEvent(Word):
+    """An event of the driver (`event_to_data`)."""
 
     event: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Over(Word):
-    """The leadership ended, and the driver is ready for another one. `ended` is a value of `Ended`; `error`: what it
-    failed with (`error_to_data`)."""
+    """The leadership ended, and the driver is ready for the next. `ended`: a value of `Ended`. `error`: its cause
+    (`error_to_data`)."""
 
     ended: str
     error: dict[str, str | None] | None = None
@@ -140,40 +140,40 @@ _WORDS: Mapping[str, type[Word]] = {
     kind.__name__: kind
     for kind in (
         *(Begin, Prepare, StandBy, Lead, Renewed, Lost, Stop, Finish, Close),
-        *(Loaded, Prepared, Pulse, Told, Over, Failed),
+        *(Loaded, Prepared, Pulse, DriverEvent, Over, Failed),
     )
 }
 
 
 class Link:
-    """One end of the socket. `send` may be called by any thread, `receive` by one."""
+    """One end of the socket. Any thread may call `send`; one thread calls `receive`."""
 
     _encoding: ClassVar[str] = "utf-8"
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._unread = b""
-        self._lock = threading.Lock()  # a line is sent whole
+        self._lock = threading.Lock()  # keeps lines whole
 
     def send(self, word: Word) -> None:
-        """Send a word; it is dropped when the other side is gone. Blocks while the other side reads nothing."""
+        """Send a word, or drop it when the other side is gone. Blocks while the other side does not read."""
         line = json.dumps({"word": type(word).__name__, **asdict(word)}) + "\n"
         try:
             with self._lock:
                 self._connection.sendall(line.encode(self._encoding))
         except OSError:
-            return  # `receive` tells that the other side is gone
+            return  # `receive` reports that the other side is gone
 
     def receive(self, *, timeout_s: float | None = None) -> Word | None:
-        """The next word; None: the other side is gone. Raises TimeoutError: nothing was said for `timeout_s`;
-        ValueError: what came is no word."""
+        """The next word; None: the other side is gone. Raises TimeoutError: no word came for `timeout_s`; ValueError: a
+        line is no word."""
         while b"\n" not in self._unread:
             try:
-                heard = timeout_s is None or bool(select.select([self._connection], [], [], timeout_s)[0])
-                data = self._connection.recv(65536) if heard else b""
+                readable = timeout_s is None or bool(select.select([self._connection], [], [], timeout_s)[0])
+                data = self._connection.recv(65536) if readable else b""
             except (OSError, ValueError):  # the other side is gone, or our end was closed
                 return None
-            if not heard:
+            if not readable:
                 raise TimeoutError
             if not data:
                 return None
@@ -182,7 +182,7 @@ class Link:
         return decode(line.decode(self._encoding))
 
     def close(self) -> None:
-        """Close our end; a thread in `receive` gets None."""
+        """Close this end. A thread in `receive` gets None."""
         with suppress(OSError):  # the other side has closed it
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
@@ -190,11 +190,11 @@ class Link:
 
 def decode(line: str) -> Word:
     """The word of one line. Raises ValueError."""
-    found = json.loads(line)
-    kind = _WORDS.get(found.pop("word", ""))
+    fields = json.loads(line)
+    kind = _WORDS.get(fields.pop("word", ""))
     if kind is None:
         raise ValueError(f"not a word: {line[:200]!r}")
     try:
-        return kind(**found)
+        return kind(**fields)
     except TypeError as error:
         raise ValueError(f"not the fields of {kind.__name__}: {line[:200]!r}") from error

@@ -135,7 +135,7 @@ def test_a_standby_stops_when_it_is_asked(scene: Scene) -> None:
 
 def test_a_name_that_a_live_member_has_is_refused(scene: Scene) -> None:
     def lead(term: Term) -> Ended:
-        with pytest.raises(UsageError, match="a live member of scope 'rows' is named 'anna'; give this one another"):
+        with pytest.raises(UsageError, match="a live member of scope 'rows' is named 'anna'; start this member"):
             scene.member(Scripted(), ttl=0.5).run(stop=threading.Event())
         return Ended.IDLE
 

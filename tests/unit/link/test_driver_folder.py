@@ -13,7 +13,7 @@ import pytest
 
 from tenure.errors import UsageError
 from tenure.link import driver_folder
-from tenure.link.driver_folder import DriverFolder, remove_abandoned, room_to_make, temporary_folder
+from tenure.link.driver_folder import DriverFolder, full_disk_fix, remove_abandoned, temporary_folder
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_without_any_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("why", "free_mib", "told"),
     [
-        ("No space left on device", 3, "make room in the temporary folder '{}', which has 3 MiB left"),
+        ("No space left on device", 3, "make room in the temporary folder '{}', which has 3 MiB of free space"),
         ("No space left on device", 64, "free space on that disk"),
         ("Permission denied", 3, "None"),
     ],
@@ -181,4 +181,4 @@ def test_a_full_disk_is_told_by_its_name_where_it_is_this_one(
 ) -> None:
     usage = shutil.disk_usage(root)._replace(free=free_mib << 20)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
-    assert str(room_to_make(f"java.io.IOException: {why}")).startswith(told.format(root))
+    assert str(full_disk_fix(f"java.io.IOException: {why}")).startswith(told.format(root))

@@ -21,7 +21,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from tenure.errors import StorageError
-from tenure.link.driver_folder import room_to_make
+from tenure.link.driver_folder import full_disk_fix
 from tenure.sinks.sink import Batch
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def stage(rows: DataFrame, directory: str, *, partition_by: Sequence[str]) -> No
             trouble = storage_trouble(str(error))
             if trouble is None:
                 raise
-            fix = room_to_make(trouble) or "free or repair the storage"
+            fix = full_disk_fix(trouble) or "free or repair the storage"
             raise StorageError(f"cannot write to {directory}: {trouble}", fix=fix) from error
 
 
