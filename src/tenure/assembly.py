@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from tenure.agent.child import ChildProcess, Start
 from tenure.agent.driver_process import DriverProcess, Patience
-from tenure.agent.member import Conduct, Identity, Member
+from tenure.agent.member import Conduct, Member
 from tenure.backends.registry import open_store
 from tenure.clock import Clock, SystemClock
+from tenure.coordination.candidates import Identity
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore

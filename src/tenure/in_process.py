@@ -74,20 +74,9 @@ def lead(
     clock = clock or SystemClock()
     settings = load_settings(store=store, member=member, ttl=ttl)
     name = Scope(scope)
-    identity = identify(settings)
     opened = scope_store(settings, clock=clock)
     try:
-        with held(
-            opened,
-            name,
-            member=identity.member,
-            host=identity.host,
-            pid=identity.pid,
-            priority=identity.priority,
-            ttl=settings.ttl,
-            timeout=timeout,
-            clock=clock,
-        ) as term:
+        with held(opened, name, identify(settings), ttl=settings.ttl, timeout=timeout, clock=clock) as term:
             yield Leadership(opened, term, clock=clock)
     finally:
         opened.close()

@@ -172,7 +172,7 @@ OF_DOUBT: Final = (
         (
             Change(
                 SETTLE,
-                "else _read_back(store, scope, writes, go_on=go_on, clock=clock, policy=policy)",
+                "else _read_back(store, scope, writes, go_on=go_on, clock=clock)",
                 "else None",
             ),
         ),

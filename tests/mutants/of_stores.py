@@ -255,7 +255,7 @@ OF_ETCD: Final = (
                 "                self.leave(endpoint)\n            raise\n",
                 """                self.leave(endpoint)
                 again = self.endpoint()
-                return ask(again, self.request_timeout_s, self.metadata(again))
+                return call(again)(request, timeout=limit_s, metadata=self.metadata(again))
             raise
 """,
             ),
@@ -271,7 +271,7 @@ OF_ETCD: Final = (
                 "            self._ended = True\n            raise SessionEnded(self.id)\n",
                 """            endpoint = self._rpc.endpoint()
             request = pb.LeaseGrantRequest(TTL=int(self.ttl.total_seconds()), ID=self._lease)
-            self._rpc.send(endpoint, lambda at, timeout_s, metadata: at.lease.LeaseGrant(request, timeout=timeout_s))
+            self._rpc.send(endpoint, lambda at: at.lease.LeaseGrant, request)
 """,
             ),
         ),

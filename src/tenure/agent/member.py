@@ -16,7 +16,7 @@ from datetime import timedelta
 from tenure.agent.driver import Driver
 from tenure.agent.interruptions import Delays, Requests, Restarts, SkippedRecords, StopOrStoreLost
 from tenure.checkpoints.store import CHECKPOINTS
-from tenure.coordination.candidates import Lag, State
+from tenure.coordination.candidates import Identity, Lag, State
 from tenure.coordination.election import Election, Flag
 from tenure.coordination.records import Record
 from tenure.coordination.session import SessionKeeper
@@ -45,17 +45,6 @@ DRIVER_RESTART = exponential_delay(initial=timedelta(seconds=3), maximum=timedel
 """How long a member waits before it starts another driver: the first batches of its successor need the cores."""
 
 STORE_RETRY = exponential_delay(initial=timedelta(milliseconds=200), maximum=timedelta(seconds=5))
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who a member is. The member with the higher `priority` is elected first; a `nofailover` member never is."""
-
-    member: str
-    host: str
-    pid: int
-    priority: int = 0
-    nofailover: bool = False
 
 
 @dataclass(frozen=True, slots=True)

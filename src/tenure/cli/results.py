@@ -17,6 +17,7 @@ from tenure.cleanup.plan import PLAN, Row
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Output, print_json, show
 from tenure.clock import SystemClock
+from tenure.coordination.candidates import Identity
 from tenure.coordination.election import observe
 from tenure.coordination.held_term import held
 from tenure.coordination.records import Scope
@@ -63,17 +64,9 @@ def result_forget(store: StoreOption = None, storage: StorageOption = None, scop
         if leader is not None:
             raise UsageError(f"member {leader!r} leads scope {name!r}", fix="stop it first")
         identity = identify(settings)
+        who = Identity(f"forget-{identity.member}", identity.host, identity.pid)
         try:
-            with held(
-                opened,
-                name,
-                member=f"forget-{identity.member}",
-                host=identity.host,
-                pid=identity.pid,
-                ttl=_TTL,
-                timeout=2 * _TTL,
-                clock=_CLOCK,
-            ) as term:
+            with held(opened, name, who, ttl=_TTL, timeout=2 * _TTL, clock=_CLOCK) as term:
                 _refuse_unless_clean(results.read(), name)  # it may be another one by now
                 renew_identity(opened, term, clock=_CLOCK)  # what is left of this life is not of the next one
                 results.forget(term)

@@ -53,6 +53,17 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a member is. The member with the higher `priority` is elected first; a `nofailover` member never is."""
+
+    member: str
+    host: str
+    pid: int
+    priority: int = 0
+    nofailover: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Lag:
     """How far a standby's mirrors are behind."""
 

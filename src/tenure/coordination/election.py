@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
@@ -35,12 +35,13 @@ from tenure.coordination.election_rules import (
     Vacate,
     decode_office,
     next_step,
+    office_in,
     resignation,
 )
 from tenure.coordination.encoding import decode, new_uid
 from tenure.coordination.identity import IDENTITY, Life, birth_in, check_follows, has_checkpoints
 from tenure.coordination.reading import LONG, SHORT, read_again, wait_for_change
-from tenure.coordination.records import Delete, Put, Record, Revision, Scope, Version
+from tenure.coordination.records import Commit, Delete, Guard, Put, Record, Revision, Scope, Version, Write
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.store import CoordinationStore
@@ -132,15 +133,18 @@ class Election:
     def _put_member(self, keeper: SessionKeeper, who: Candidate, *, replaces: Version | None) -> Version:
         key = MEMBERS.child(self._member)
         put = Put(key, who.encode(uid=new_uid()), replaces=replaces, session=keeper.session_id)
-        commit = commit_settled(
+        return self._commit(keeper, writes=(put,)).versions[key]
+
+    def _commit(self, keeper: SessionKeeper, *, writes: Sequence[Write], guards: Sequence[Guard] = ()) -> Commit:
+        """Commit, and settle what is unknown for as long as the session lives."""
+        return commit_settled(
             self._store,
             self._scope,
-            guards=(),
-            writes=(put,),
+            guards=guards,
+            writes=writes,
             go_on=lambda: not keeper.liveness.over,
             clock=self._clock,
         )
-        return commit.versions[key]
 
     def campaign(
         self,
@@ -182,7 +186,8 @@ class Election:
                     if term is not None:
                         return term
                 case Vacate():
-                    self._vacate(step, keeper)
+                    with suppress(GuardFailed):  # it went by itself; the campaign looks again
+                        self._commit(keeper, writes=step.writes)
                 case _:
                     revision = max(revision, listing.revision)
                     wait_for_change(self._store, self._scope, after=revision, timeout=WAKE_UP, clock=self._clock)
@@ -255,14 +260,7 @@ class Election:
     def _take_office(self, step: TakeOffice, keeper: SessionKeeper) -> Term | None:
         """The term, or None when somebody else was faster."""
         try:
-            commit = commit_settled(
-                self._store,
-                self._scope,
-                guards=step.guards,
-                writes=step.writes,
-                go_on=lambda: not keeper.liveness.over,
-                clock=self._clock,
-            )
+            commit = self._commit(keeper, writes=step.writes, guards=step.guards)
         except GuardFailed:
             return None
         self._known = Life(None if self._known is None else self._known.identity, step.epoch)
@@ -274,19 +272,6 @@ class Election:
             epoch_record=commit.versions[EPOCH],
             liveness=keeper.liveness.child(),
         )
-
-    def _vacate(self, step: Vacate, keeper: SessionKeeper) -> None:
-        try:
-            commit_settled(
-                self._store,
-                self._scope,
-                guards=(),
-                writes=step.writes,
-                go_on=lambda: not keeper.liveness.over,
-                clock=self._clock,
-            )
-        except GuardFailed:
-            return  # it went by itself; the campaign looks again
 
     def _now(self) -> str:
         return self._clock.now().isoformat(timespec="milliseconds")
@@ -300,7 +285,7 @@ def observe(store: CoordinationStore, scope: Scope) -> View:
     if seen.leader is not None:
         found = decode(seen.leader, fields={"member": str, "epoch": int})
         leader, epoch = found["member"], found["epoch"]
-    office = None if seen.epoch is None else decode_office(seen.epoch)
+    office = office_in(listing.records)
     request = None if seen.switchover is None else read_switchover(seen.switchover)
     return View(
         leader=leader,
@@ -322,9 +307,8 @@ def newest_epoch(store: CoordinationStore, scope: Scope, *, clock: Clock) -> int
 
 def life_in(records: Sequence[Record]) -> Life:
     """Which life of a scope these records of it tell of, and how far it is. Raises CorruptRecord."""
-    epoch = next((record for record in records if record.key == EPOCH), None)
-    birth = birth_in(records)
-    newest = 0 if epoch is None else decode_office(epoch).epoch
+    office, birth = office_in(records), birth_in(records)
+    newest = 0 if office is None else office.epoch
     return Life(None, newest) if birth is None else Life(birth.identity, newest, birth.former)
 
 

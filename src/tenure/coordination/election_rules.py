@@ -8,6 +8,7 @@ a request for a switchover that was read goes with it, and the first grant says 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -167,6 +168,11 @@ def decode_office(record: Record) -> Office:
         why=found.get("why"),
         past=tuple(_decode_past(record, term) for term in found["past"]),
     )
+
+
+def office_in(records: Iterable[Record]) -> Office | None:
+    """The epoch record among those of a scope; None: nobody ever led. Raises CorruptRecord."""
+    return next((decode_office(record) for record in records if record.key == EPOCH), None)
 
 
 def _decode_past(record: Record, term: object) -> TermPast:

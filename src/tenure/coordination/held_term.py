@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from tenure.clock import Clock
+from tenure.coordination.candidates import Identity
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
@@ -23,28 +24,25 @@ from tenure.errors import GuardFailed, StoreError, TermLost, UsageError
 def held(
     store: CoordinationStore,
     scope: Scope,
+    who: Identity,
     *,
-    member: str,
-    host: str,
-    pid: int,
-    priority: int = 0,
     ttl: timedelta,
     timeout: timedelta | None,
     clock: Clock,
 ) -> Iterator[Term]:
-    """Contend as `member`, and hold the term. `timeout` None: wait for ever.
+    """Contend as `who`, and hold the term. `timeout` None: wait for ever.
 
     Raises TimeoutError (somebody else leads), UsageError (a live member has that name), StoreUnavailable,
     OutcomeUnknown, SessionEnded (this process was paused while it waited), OwnerMismatch (the store has forgotten what
     it said while this process waited).
     """
-    election = Election(store, scope, member=member, clock=clock)
+    election = Election(store, scope, member=who.member, clock=clock)
     with SessionKeeper(store, ttl=ttl, clock=clock) as keeper:
         try:
-            election.join(keeper, host=host, pid=pid, priority=priority)
+            election.join(keeper, host=who.host, pid=who.pid, priority=who.priority)
         except GuardFailed as taken:
             raise UsageError(
-                f"a live member of scope {scope!r} is named {member!r}", fix="give this one another member="
+                f"a live member of scope {scope!r} is named {who.member!r}", fix="give this one another member="
             ) from taken
         term = election.campaign(keeper, stop=_Until(clock, timeout))
         if term is None:

@@ -41,7 +41,6 @@ def commit_settled(
     writes: Sequence[Write],
     go_on: Callable[[], bool],
     clock: Clock,
-    policy: RetryPolicy = QUICK,
 ) -> Commit:
     """Commit, and go on until the outcome is definite or `go_on()` is false; it is sent once in any case.
 
@@ -52,18 +51,14 @@ def commit_settled(
     """
     unknown: OutcomeUnknown | None = None
     refusals = 0
-    delays = policy.delays_s()
+    delays = QUICK.delays_s()
     while True:
         try:
             return store.commit(scope, guards=guards, writes=writes)
         except GuardFailed as refused:
             if unknown is None:
                 raise
-            applied = (
-                None
-                if refused.guard in guards
-                else _read_back(store, scope, writes, go_on=go_on, clock=clock, policy=policy)
-            )
+            applied = None if refused.guard in guards else _read_back(store, scope, writes, go_on=go_on, clock=clock)
             if applied is not None:
                 return applied
             refused.earlier_request_may_apply = True
@@ -74,18 +69,16 @@ def commit_settled(
             raise
         except OutcomeUnknown as failed:
             unknown, refusals = failed, 0
-            delay = next(delays, None)
-            if delay is None or not go_on():
+            if not go_on():
                 raise
         except StoreUnavailable as failed:
             refusals += 1
-            delay = next(delays, None)
             final = isinstance(failed, AccessDenied) or refusals == UNAVAILABLE_ATTEMPTS
-            if delay is None or not go_on() or (unknown is None and final):
+            if not go_on() or (unknown is None and final):
                 if unknown is not None:
                     raise unknown from failed
                 raise
-        clock.sleep(delay)
+        clock.sleep(next(delays))
 
 
 LOOK_S = 2.0
@@ -100,7 +93,6 @@ def commit_once(
     before: Record | None,
     guards: Sequence[Guard] = (),
     clock: Clock,
-    policy: RetryPolicy = QUICK,
 ) -> None:
     """Commit one write; it is sent again only while nothing was sent. `before`: what stood there when it was decided.
 
@@ -108,26 +100,23 @@ def commit_once(
     obeyed; or it is still on its way.
     """
     try:
-        attempts = replace(policy, attempts=UNAVAILABLE_ATTEMPTS)
         retry(
             lambda: store.commit(scope, guards=guards, writes=(write,)),
-            policy=attempts,
+            policy=replace(QUICK, attempts=UNAVAILABLE_ATTEMPTS),
             on=StoreUnavailable,
             unless=AccessDenied,
             clock=clock,
         )
     except OutcomeUnknown:
-        if not _shows(store, scope, write, before=before, clock=clock, policy=policy):
+        if not _shows(store, scope, write, before=before, clock=clock):
             raise
 
 
-def _shows(
-    store: CoordinationStore, scope: Scope, write: Write, *, before: Record | None, clock: Clock, policy: RetryPolicy
-) -> bool:
+def _shows(store: CoordinationStore, scope: Scope, write: Write, *, before: Record | None, clock: Clock) -> bool:
     """Whether the store is seen as the write leaves it, within `LOOK_S`. The content decides, which is unique: where a
     record is removed and made anew, a store may give its version again."""
     end_s = clock.monotonic_s() + LOOK_S
-    for delay in policy.delays_s():
+    for delay in QUICK.delays_s():
         with suppress(StoreUnavailable):
             record = store.read(scope, write.key)
             value = None if record is None else record.value
@@ -142,33 +131,26 @@ def _shows(
 
 
 def _read_back(
-    store: CoordinationStore,
-    scope: Scope,
-    writes: Sequence[Write],
-    *,
-    go_on: Callable[[], bool],
-    clock: Clock,
-    policy: RetryPolicy,
+    store: CoordinationStore, scope: Scope, writes: Sequence[Write], *, go_on: Callable[[], bool], clock: Clock
 ) -> Commit | None:
     """The commit as it was applied by an earlier attempt, None when it was not.
 
     Sound only after a second attempt was refused by a write's own precondition: until then the first may arrive.
     """
-    delays = policy.delays_s()
-    while True:
-        try:
-            versions = {}
-            for write in writes:
-                record = store.read(scope, write.key)
-                if isinstance(write, Put):
-                    if record is None or record.value != write.value:
-                        return None
-                    versions[write.key] = record.version
-                elif record is not None and record.version == write.replaces:
+
+    def look() -> Commit | None:
+        versions = {}
+        for write in writes:
+            record = store.read(scope, write.key)
+            if isinstance(write, Put):
+                if record is None or record.value != write.value:
                     return None
-            return Commit(versions=versions, revision=store.list(scope, "").revision)
-        except StoreUnavailable as failed:
-            delay = next(delays, None)
-            if delay is None or not go_on():
-                raise OutcomeUnknown(f"commit to scope {scope!r} cannot be settled: {failed}") from failed
-            clock.sleep(delay)
+                versions[write.key] = record.version
+            elif record is not None and record.version == write.replaces:
+                return None
+        return Commit(versions=versions, revision=store.list(scope, "").revision)
+
+    try:
+        return retry(look, policy=QUICK, on=StoreUnavailable, go_on=go_on, clock=clock)
+    except StoreUnavailable as failed:
+        raise OutcomeUnknown(f"commit to scope {scope!r} cannot be settled: {failed}") from failed

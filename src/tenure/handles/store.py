@@ -28,7 +28,7 @@ from tenure.coordination.records import (
     Version,
     Write,
 )
-from tenure.coordination.settle import QUICK, commit_settled
+from tenure.coordination.settle import commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term, check_term
 from tenure.errors import (
@@ -47,7 +47,6 @@ from tenure.handles.handle import Handle, Lock, decode_handle, encode_handle
 from tenure.handles.reading import read_all
 from tenure.handles.refusals import answer_to
 from tenure.handles.write_order import AFTER, Operation, Outcome
-from tenure.retry import RetryPolicy
 from tenure.storage.blob_store import Blob, BlobStore
 
 INLINE_LIMIT = 4096
@@ -55,6 +54,9 @@ INLINE_LIMIT = 4096
 
 MOST_INLINE = 65536
 """No limit is higher: records are small."""
+
+_LOCK_S = 2.0
+"""How long a lock is tried again: it is taken without a term, whose deadline would say it."""
 
 _FENCE = 2
 """The guards of a term."""
@@ -103,7 +105,7 @@ class HandleStore:
         key = self._area.child(name)
         content = self._store_payload(term, name, payload)
         put = Put(key, encode_handle(uid=new_uid(), epoch=term.epoch, content=content), replaces=None)
-        version = self._commit(term, Operation.ADD, put, content, guards=guards, remove=remove)
+        version = self._commit(term, put, content, guards=guards, remove=remove)
         return self._handle(key, version, term, content)
 
     def replace(self, term: Term, handle: Handle, payload: bytes) -> Handle:
@@ -114,7 +116,7 @@ class HandleStore:
         content = self._store_payload(term, handle.name, payload)
         value = encode_handle(uid=new_uid(), epoch=term.epoch, content=content)
         put = Put(handle.key, value, replaces=handle.version)
-        version = self._commit(term, Operation.REPLACE, put, content, replaced=handle)
+        version = self._commit(term, put, content, replaced=handle)
         return self._handle(handle.key, version, term, content)
 
     def remove(self, term: Term, name: str) -> None:
@@ -140,7 +142,7 @@ class HandleStore:
         """
         group = max(1, (self._store.guarantees.max_writes - _FENCE - 1) // 2)  # a guard and a write each, the anchor
         for start in range(0, len(handles), group):
-            self._commit(term, Operation.REMOVE, None, None, remove=handles[start : start + group])
+            self._commit(term, None, None, remove=handles[start : start + group])
 
     @property
     def most_removed_by_add(self) -> int:
@@ -247,7 +249,6 @@ class HandleStore:
     def _commit(
         self,
         term: Term,
-        operation: Operation,
         put: Put | None,
         content: bytes | Blob | None,
         *,
@@ -256,6 +257,7 @@ class HandleStore:
         remove: Sequence[Handle] = (),
     ) -> Version | None:
         """Commit under the term, then do with the blobs what the table of `write_order` says."""
+        operation = Operation.REMOVE if put is None else Operation.ADD if replaced is None else Operation.REPLACE
         writes: list[Write] = [] if put is None else [put]
         writes += [Delete(handle.key, handle.version) for handle in remove]
         unlocked = [NoneUnder(handle.key) for handle in remove]
@@ -328,16 +330,12 @@ class HandleStore:
             self._events.emit(BlobLeft(scope=self._scope, address=blob.address, why=str(failed)))
 
     def _commit_lock(self, *, guards: Sequence[Guard], write: Write) -> Mapping[Key, Version]:
+        end_s = self._clock.monotonic_s() + _LOCK_S
         return commit_settled(
             self._store,
             self._scope,
             guards=guards,
             writes=(write,),
-            go_on=lambda: True,
+            go_on=lambda: self._clock.monotonic_s() < end_s,
             clock=self._clock,
-            policy=_LOCK_POLICY,
         ).versions
-
-
-_LOCK_POLICY = RetryPolicy(initial=QUICK.initial, maximum=QUICK.maximum, attempts=8)
-"""Locks are taken without a term, so their patience is counted: about four seconds."""

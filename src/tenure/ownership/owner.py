@@ -15,13 +15,13 @@ from dataclasses import replace
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import Clock
 from tenure.coordination.election import holds_office
-from tenure.coordination.election_rules import Office, decode_office
+from tenure.coordination.election_rules import Office, office_in
 from tenure.coordination.encoding import decode, new_uid
 from tenure.coordination.identity import IDENTITY, Birth, birth_in, put_identity
 from tenure.coordination.reading import read_under
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.term import EPOCH, Term, commit_under
+from tenure.coordination.term import Term, commit_under
 from tenure.errors import CorruptRecord, OwnerMismatch, StorageError, TermLost
 from tenure.ownership.done import newest_done
 from tenure.ownership.marks import Marks
@@ -67,7 +67,7 @@ class Owner:
         Raises OwnerMismatch, TermLost, StoreUnavailable, StorageError, Corrupt.
         """
         found, records = self._compare(term)
-        office, store = _office(records), in_store(records)
+        office, store = office_in(records), in_store(records)
         if office is None or store.identity is None or not holds_office(term, records):
             raise TermLost(scope=self._scope, epoch=term.epoch)
         mark = Mark(term.epoch, store.identity, store.grants[term.epoch])
@@ -158,7 +158,7 @@ def renew_identity(store: CoordinationStore, term: Term, *, clock: Clock) -> Non
 
 def in_store(records: Sequence[Record]) -> InStore:
     """What the records of a scope say of its life. Raises Corrupt."""
-    office, birth, result = _office(records), birth_in(records), result_in(records)
+    office, birth, result = office_in(records), birth_in(records), result_in(records)
     newest: dict[str, Newest] = {}
     for record in records:
         parts = record.key.split("/")
@@ -176,11 +176,6 @@ def in_store(records: Sequence[Record]) -> InStore:
         begins=0 if birth is None else birth.epoch,
         former=() if birth is None else birth.former,
     )
-
-
-def _office(records: Sequence[Record]) -> Office | None:
-    record = next((record for record in records if record.key == EPOCH), None)
-    return None if record is None else decode_office(record)
 
 
 def _grants(office: Office) -> dict[int, str]:

@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 
 from tenure.agent import member as member_module
-from tenure.agent.member import Conduct, Identity, Member
+from tenure.agent.member import Conduct, Member
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
-from tenure.coordination.candidates import Lag
+from tenure.coordination.candidates import Identity, Lag
 from tenure.coordination.election import Flag
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore

@@ -10,15 +10,13 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import grpc
 
 from tenure.backends.etcd.errors import REFUSED, code_of, is_token_over, unavailable
 from tenure.backends.etcd.messages import pb, stubs
 from tenure.errors import StoreUnavailable
-
-T = TypeVar("T")
 
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
@@ -86,6 +84,9 @@ class Endpoint:
         return ""
 
 
+Call = Callable[[Endpoint], Any]
+"""What is called at an endpoint: one of a service's methods."""
+
 Metadata = tuple[tuple[str, str], ...]
 """Who we are: a token, or nothing."""
 
@@ -102,13 +103,13 @@ class Rpc:
         self._closed = False
         self.request_timeout_s: Final = cluster.request_timeout.total_seconds()
 
-    def read(self, ask: Callable[[Endpoint, float, Metadata], T], what: str) -> T:
+    def read(self, call: Call, request: Any, what: str) -> Any:
         """The answer to a request that changes nothing: every endpoint is asked. Raises StoreUnavailable."""
         failed: grpc.RpcError | None = None
         for _ in self._cluster.endpoints:
             endpoint = self.endpoint()
             try:
-                return self.send(endpoint, ask)
+                return self.send(endpoint, call, request)
             except grpc.RpcError as error:
                 if code_of(error) in REFUSED:
                     raise unavailable(error, what) from error
@@ -117,17 +118,25 @@ class Rpc:
         raise unavailable(failed, what) from failed
 
     def send(
-        self, endpoint: Endpoint, ask: Callable[[Endpoint, float, Metadata], T], *, with_new_token: bool = False
-    ) -> T:
-        """The answer to one request. Raises grpc.RpcError, StoreUnavailable (nothing was sent)."""
+        self,
+        endpoint: Endpoint,
+        call: Call,
+        request: Any,
+        *,
+        timeout_s: float | None = None,
+        with_new_token: bool = False,
+    ) -> Any:
+        """The answer to one request. `timeout_s` None: that of the cluster's URL. Raises grpc.RpcError,
+        StoreUnavailable (nothing was sent)."""
         metadata = self.metadata(endpoint)
+        limit_s = self.request_timeout_s if timeout_s is None else timeout_s
         try:
-            return ask(endpoint, self.request_timeout_s, metadata)
+            return call(endpoint)(request, timeout=limit_s, metadata=metadata)
         except grpc.RpcError as error:
             if is_token_over(error):
                 self.forget_token(metadata)
                 if not with_new_token:
-                    return self.send(endpoint, ask, with_new_token=True)
+                    return self.send(endpoint, call, request, timeout_s=timeout_s, with_new_token=True)
             if code_of(error) not in REFUSED:
                 self.leave(endpoint)
             raise
@@ -136,8 +145,7 @@ class Rpc:
         """The number of the election that the leading server won: a majority says, just now, that it leads. Raises
         grpc.RpcError, StoreUnavailable (nothing was sent)."""
         request = pb.RangeRequest(key=f"{self._cluster.prefix}/".encode(), count_only=True)
-        found = self.send(endpoint, lambda at, _, metadata: at.kv.Range(request, timeout=timeout_s, metadata=metadata))
-        return int(found.header.raft_term)
+        return int(self.send(endpoint, lambda at: at.kv.Range, request, timeout_s=timeout_s).header.raft_term)
 
     def endpoint(self) -> Endpoint:
         """The endpoint in use, or the next one that there is a line to. Raises StoreUnavailable: nothing was sent."""

@@ -12,7 +12,6 @@ agrees afterwards that the cluster is in the term in which the answer was given.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
 from datetime import timedelta
@@ -62,7 +61,7 @@ class KeepAlive:
         while (left_s := end_s - self._now_s()) > 0 and (waiting or asked < _ASKED):
             if asked < _ASKED:
                 ask = partial(self._ask, in_turn[asked % len(in_turn)], lease, end_s=end_s, anew=asked >= len(in_turn))
-                threading.Thread(target=partial(_put, answers, ask), name="tenure-etcd-ask", daemon=True).start()
+                threading.Thread(target=lambda ask=ask: answers.put(ask()), name="tenure-etcd-ask", daemon=True).start()
                 asked += 1
                 waiting += 1
                 left_s = min(left_s, timeout_s / _ASKED)
@@ -132,10 +131,6 @@ class KeepAlive:
         self._rpc.leave(endpoint)
         if stream is not None:
             stream.close()
-
-
-def _put(answers: SimpleQueue[int | StoreUnavailable], ask: Callable[[], int | StoreUnavailable]) -> None:
-    answers.put(ask())
 
 
 def _not_renewed(lease: int, words: str) -> StoreUnavailable:
@@ -223,16 +218,10 @@ class EtcdSession:
             return
         endpoint = self._rpc.endpoint()
         try:
-            self._rpc.send(endpoint, _revoke(self._lease))
+            self._rpc.send(endpoint, lambda at: at.lease.LeaseRevoke, pb.LeaseRevokeRequest(ID=self._lease))
         except grpc.RpcError as error:
             if LEASE_GONE not in words_of(error):
                 if code_of(error) in REFUSED:
                     raise unavailable(error, "close a session") from error
                 raise unknown(error, "close a session") from error
         self._ended = True
-
-
-def _revoke(lease: int) -> Callable[[Endpoint, float, Any], Any]:
-    return lambda endpoint, timeout_s, metadata: endpoint.lease.LeaseRevoke(
-        pb.LeaseRevokeRequest(ID=lease), timeout=timeout_s, metadata=metadata
-    )

@@ -96,9 +96,7 @@ class EtcdStore:
             )
         endpoint = self._rpc.endpoint()
         try:
-            answer = self._rpc.send(
-                endpoint, lambda at, timeout_s, metadata: at.kv.Txn(request, timeout=timeout_s, metadata=metadata)
-            )
+            answer = self._rpc.send(endpoint, lambda at: at.kv.Txn, request)
         except grpc.RpcError as error:
             if LEASE_GONE in words_of(error):
                 raise SessionEnded(self._ended(writes)) from error
@@ -120,12 +118,7 @@ class EtcdStore:
             raise UsageError(f"a ttl of {ttl.total_seconds():g} s is not one of etcd's", fix="give it in whole seconds")
         endpoint = self._rpc.endpoint()
         try:
-            granted = self._rpc.send(
-                endpoint,
-                lambda at, timeout_s, metadata: at.lease.LeaseGrant(
-                    pb.LeaseGrantRequest(TTL=seconds), timeout=timeout_s, metadata=metadata
-                ),
-            )
+            granted = self._rpc.send(endpoint, lambda at: at.lease.LeaseGrant, pb.LeaseGrantRequest(TTL=seconds))
         except grpc.RpcError as error:
             if code_of(error) in REFUSED:
                 raise unavailable(error, "open a session") from error
@@ -157,9 +150,7 @@ class EtcdStore:
         return Record(key, bytes(found.value), Version(str(found.mod_revision)), session)
 
     def _range(self, request: Any) -> Any:
-        return self._rpc.read(
-            lambda at, timeout_s, metadata: at.kv.Range(request, timeout=timeout_s, metadata=metadata), "read records"
-        )
+        return self._rpc.read(lambda at: at.kv.Range, request, "read records")
 
     def _compare(self, scope: Scope, guard: Guard) -> Any:
         path = self._path(scope, guard.key)
@@ -204,10 +195,7 @@ class EtcdStore:
         """Whether etcd says so."""
         request = pb.LeaseTimeToLiveRequest(ID=int(session, 16))
         try:
-            found = self._rpc.read(
-                lambda at, timeout_s, metadata: at.lease.LeaseTimeToLive(request, timeout=timeout_s, metadata=metadata),
-                "ask for a session",
-            )
+            found = self._rpc.read(lambda at: at.lease.LeaseTimeToLive, request, "ask for a session")
         except StoreUnavailable:
             return False  # it does not say
         return bool(found.TTL <= 0)
