@@ -106,10 +106,10 @@ def test_a_temporary_folder_that_cannot_be_used(
 @pytest.mark.parametrize(
     ("setting", "line"),
     [
-        ("foo=bar", "setting 'foo' is not one of Spark's; write --conf spark.NAME=VALUE"),
+        ("foo=bar", "setting 'foo' is not a setting of Spark's; write --conf spark.NAME=VALUE"),
         (
             "spark.x.asyncProgressTrackingEnabled=true",
-            "is refused: it writes offsets after the fact, so no batch could",
+            "is refused: it writes offsets late, so no batch could",
         ),
     ],
 )

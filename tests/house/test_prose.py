@@ -16,7 +16,6 @@ UNREAD = (
     "tenure.clock",
     "tenure.coordination",
     "tenure.declarations",
-    "tenure.driver",
     "tenure.durations",
     "tenure.errors",
     "tenure.events",

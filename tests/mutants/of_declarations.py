@@ -137,7 +137,7 @@ OF_DECLARATIONS: Final = (
         (
             Change(
                 SHAPE,
-                "        self._values = not any(_NOW.match(kind) for _, said in declared for kind in _kinds(said))\n",
+                "        self._values = not any(_NOW.match(kind) for _, data in declared for kind in _kinds(data))\n",
                 "        self._values = True\n",
             ),
         ),

@@ -1,1 +1,1 @@
-"""The driver's process: Spark, the streams of a pipeline, and what a leadership does with them."""
+"""The driver's process: runs Spark and the streams of a pipeline under the terms of its member."""

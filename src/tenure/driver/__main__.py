@@ -1,6 +1,6 @@
-"""`python -m tenure.driver`: the process that runs a pipeline's Spark queries for its agent. Not for people to call.
+"""`python -m tenure.driver`: the process that runs a pipeline's Spark queries. Only the agent starts it.
 
-Promise: it ends when its agent does. It opens the store by itself, without a session: what it writes is judged by the
+Promise: the process ends when its agent does. It opens the store without a session: the store judges its writes by the
 guards of the term that the agent won.
 """
 
@@ -34,7 +34,7 @@ def load(
     wrap_store: Callable[[CoordinationStore], CoordinationStore] = lambda store: store,
     clock: Clock,
 ) -> Pipeline:
-    """The pipeline that the agent names, and how its work is made. Raises PipelineFileError, UsageError."""
+    """Load the pipeline that `begin` names. Raises PipelineFileError, UsageError."""
     settings = Settings.from_data(begin.settings)
     submit = submit_of(settings)
     sys.path[:0] = importable(submit.python_files)
@@ -45,7 +45,7 @@ def load(
         try:
             from tenure.driver.declarations import RecordedDeclarations
             from tenure.driver.session import start_session
-            from tenure.driver.spark_driver import (  # pyspark is an extra, and takes its time to import
+            from tenure.driver.spark_driver import (  # pyspark is an extra, and slow to import
                 DriverWork,
                 SparkDriver,
             )
@@ -95,23 +95,23 @@ def load(
 
 
 def serve(link: Link, *, load: Callable[[Begin], Pipeline], clock: Clock) -> int:
-    """Serve the agent at the other end; return the exit code of the process."""
+    """Serve the agent at the other end of the link. Return the exit code of the process."""
     return Served(link, load=load, clock=clock, orphaned=end_group).run()
 
 
 def end_group() -> None:
-    """The agent is gone: end this process and its JVM, as the warden does."""
+    """Kill this process and its JVM, as the warden does: the agent is gone."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
 
 
 def main() -> None:
-    """The entry point of the process; its two arguments are descriptors."""
+    """The entry point. The two arguments are the descriptors of the link and of the warden's pipe."""
     link = become_child(*(int(argument) for argument in sys.argv[-2:]))
     clock = SystemClock()
     code = serve(link, load=lambda begin: load(begin, clock=clock), clock=clock)
     sys.stdout.flush()
-    os._exit(code)  # threads of a query that hangs are not waited for; Spark has ended, or is killed with the group
+    os._exit(code)  # does not wait for threads of a hung query; Spark has ended, or is killed with the group
 
 
 if __name__ == "__main__":

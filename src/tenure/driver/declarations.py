@@ -1,8 +1,8 @@
-"""Compares what a pipeline file declares with what the scope has recorded, and records it.
+"""Compares the declarations of a pipeline file with those recorded in the scope, and records the new ones.
 
-Promise: what an operator has to decide is said before the member contends, and again under each term, before anything
-is planned: another member may have recorded something else meanwhile. What is run is recorded first. Of a pipeline that
-has ended for good nothing is compared: it is only cleaned up.
+Promise: a change that an operator must decide on is an error before the member contends. The comparison is repeated
+under each term before anything is planned, as another member may have recorded other declarations meanwhile. A
+declaration is recorded before it runs. A pipeline that has ended for good is not compared; it is only cleaned up.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from tenure.sinks.sink import Shared
 
 
 class Declarations(Protocol):
-    """What a driver asks before it contends, and before it plans."""
+    """The check of a pipeline's streams, before the member contends and before a term plans."""
 
     def check(self, streams: Sequence[Stream]) -> None:
-        """Raise DeclaredOtherwise when they may not be run as things are now; StoreUnavailable, CorruptRecord."""
+        """Raises DeclaredOtherwise: the streams may not run as declared; StoreUnavailable, CorruptRecord."""
         ...
 
     def record(self, term: Term, streams: Sequence[Stream]) -> None:
-        """Write down that they are run under the term. Raises as `check` does, and TermLost."""
+        """Record the streams that run under the term. Raises as `check` does, and TermLost."""
         ...
 
 
 class RecordedDeclarations:
-    """Those of one scope, in its store."""
+    """The `Declarations` of one scope, in its store."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class RecordedDeclarations:
         checkpoints: Callable[[str], CheckpointStore],
         events: Events,
     ) -> None:
-        """`file`: the fingerprint of the pipeline file. `allowed`: what an operator has allowed by flags.
-        `checkpoints`: query name -> its store."""
+        """`file`: the fingerprint of the pipeline file. `allowed`: the changes that an operator has allowed by flags.
+        `checkpoints`: query name -> its checkpoint store."""
         self._store = store
         self._checkpoints = checkpoints
         self._scope = scope
@@ -59,36 +59,36 @@ class RecordedDeclarations:
         self._events = events
 
     def check(self, streams: Sequence[Stream]) -> None:
-        found = self._store.read()
-        if found.ended:
+        recorded = self._store.read()
+        if recorded.ended:
             return
-        judged = self._judge(found, streams, None)
+        judged = self._judge(recorded, streams, None)
         if judged.needless.flags():
             self._events.emit(FlagsNotNeeded(self._scope, flags=" ".join(judged.needless.flags())))
-        self._tell_of_others([one for one in streams if one.name not in found.checkpointed])
+        self._report_shared_tables([stream for stream in streams if stream.name not in recorded.checkpointed])
 
     def record(self, term: Term, streams: Sequence[Stream]) -> None:
-        found = self._store.read(term)
-        judged = self._judge(found, streams, term)
-        if judged.record == found.declaration:
+        recorded = self._store.read(term)
+        judged = self._judge(recorded, streams, term)
+        if judged.record == recorded.declaration:
             return
-        self._store.write(term, judged.record, replaces=found.record)
+        self._store.write(term, judged.record, replaces=recorded.record)
         if judged.news:
             self._events.emit(DeclarationChanged(self._scope, epoch=term.epoch, what="; ".join(judged.news)))
 
-    def _judge(self, found: Found, streams: Sequence[Stream], term: Term | None) -> Judgement:
+    def _judge(self, recorded: Found, streams: Sequence[Stream], term: Term | None) -> Judgement:
         declared = Declaration(
-            self._file, pyspark.__version__, {one.name: DeclaredStream(shape_of(one)) for one in streams}
+            self._file, pyspark.__version__, {stream.name: DeclaredStream(shape_of(stream)) for stream in streams}
         )
-        asked = sorted(changed_queries(found.declaration) & found.checkpointed)
-        newest = {name: self._checkpoints(name).newest(term) for name in asked}
+        changed = sorted(changed_queries(recorded.declaration) & recorded.checkpointed)
+        newest = {name: self._checkpoints(name).newest(term) for name in changed}
         judged = judge(
-            found.declaration,
+            recorded.declaration,
             declared,
-            checkpointed=found.checkpointed,
+            checkpointed=recorded.checkpointed,
             allowed=self._allowed,
-            newest={name: one.epoch for name, one in newest.items() if one is not None},
-            epoch=0 if term is None else term.epoch,  # nothing is written without one
+            newest={name: checkpoint.epoch for name, checkpoint in newest.items() if checkpoint is not None},
+            epoch=0 if term is None else term.epoch,  # without a term nothing is written
         )
         if judged.refused:
             raise DeclaredOtherwise(
@@ -97,14 +97,14 @@ class RecordedDeclarations:
             )
         return judged
 
-    def _tell_of_others(self, streams: Sequence[Stream]) -> None:
-        """Say what somebody else has written to where a stream is about to write for the first time."""
+    def _report_shared_tables(self, streams: Sequence[Stream]) -> None:
+        """Emit an event for each new stream whose target has other writers."""
         for stream in streams:
             if not isinstance(stream.sink, Shared):
                 continue
             try:
                 others = stream.sink.other_writers(scope=self._scope, query=stream.name)
             except StorageError:
-                continue  # the first batch says it, if it still cannot be read by then
+                continue  # the first batch raises it, if the target still cannot be read
             if others:
                 self._events.emit(TableShared(self._scope, query=stream.name, by="; ".join(others)))

@@ -1,6 +1,6 @@
-"""Lets a pipeline declare its streams, and says what is wrong with them before a term is spent on it.
+"""Lets a pipeline declare its streams, and checks them before a term is spent on them.
 
-Promise: nothing is started; a query that the pipeline starts by itself is stopped, and is an error.
+Promise: no query is started. A query that the pipeline starts by itself is stopped, and is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mappi
         pipeline.declare(job)
     except TenureError:
         raise
-    except (Exception, SystemExit) as error:  # user code and Spark's analysis of it: told in one line
+    except (Exception, SystemExit) as error:  # user code and Spark's analysis of it: reported in one line
         raise PipelineFileError(f"{where(error, file)}: {one_line(error)}") from error
     started = [query for query in spark.streams.active if query.id not in before]
     if started:
@@ -41,13 +41,13 @@ def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mappi
         raise PipelineFileError(f"pipeline {pipeline.name!r} declares no stream", fix="call job.stream(...)")
     for stream in job.streams:
         _check_trigger(stream)
-        # Here as well: it may come from spark-defaults.conf, a file of properties, or the pipeline's own function.
+        # Checked again: the value may come from spark-defaults.conf, a file of properties, or the pipeline's function.
         check_setting(RETAINED, str(stream.rows.sparkSession.conf.get(RETAINED)))
     return job
 
 
 def _check_trigger(stream: Stream) -> None:
-    """Let Spark read the trigger's text. Nothing is started."""
+    """Let Spark parse the trigger. Raises UsageError."""
     try:
         with_trigger(stream.rows.writeStream, stream.trigger)
     except SPARK_ERRORS as error:

@@ -1,4 +1,4 @@
-"""Which of our errors an error of a query is, in one line."""
+"""Turns the end of a query into the error that the member raises, in one line."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tenure.spark.errors import one_line, words_of
 
 
 class Ending(Protocol):
-    """What is asked of a stream whose query has ended."""
+    """A stream whose query has ended."""
 
     failure: BaseException | None
-    """What ended the query, when it was raised on our side of Spark; None: nothing was."""
+    """The error that ended the query, when Python raised it; None: Python raised none."""
 
     @property
     def name(self) -> str:
@@ -27,9 +27,8 @@ class Ending(Protocol):
 
 
 def short_batch(streams: Iterable[Ending]) -> BatchMayBeShort | None:
-    """That a target may hold a short batch, whatever else there is to tell; None: nothing says so."""
-    said = (stream.failure for stream in streams)
-    return next((one for one in said if isinstance(one, BatchMayBeShort)), None)
+    """The error that a target may hold a short batch, which goes before all others; None: no stream failed so."""
+    return next((stream.failure for stream in streams if isinstance(stream.failure, BatchMayBeShort)), None)
 
 
 def why_ended(
@@ -40,8 +39,8 @@ def why_ended(
     spark: SparkSession | None,
     log: str,
 ) -> TenureError:
-    """The reason why a leadership failed. `errors`: what each query ended with. `failed`: the streams that had ended
-    before the others were stopped; what those say came of that, but for a term that is over."""
+    """Why a leadership failed. `errors`: query -> its error. `failed`: the queries that had ended before the others
+    were stopped; errors of the others result from the stop, except for TermLost."""
     for stream in streams:
         if isinstance(stream.failure, TermLost):
             return stream.failure
@@ -52,18 +51,18 @@ def why_ended(
     for stream in causes:
         error = errors.get(stream.name)
         if (why := stream.failure or error) is not None:
-            ended = told(stream.name, why, spark=spark, log=log)
-            ended.__cause__ = error
-            return ended
+            failure = query_error(stream.name, why, spark=spark, log=log)
+            failure.__cause__ = error
+            return failure
     return ended_unasked([stream.name for stream in causes], spark=spark, log=log)
 
 
-def told(query: str, error: BaseException, *, spark: SparkSession | None, log: str) -> TenureError:
-    """What ended a query. `spark`: its session, None: it is over. `log`: the file with the words of its JVM."""
+def query_error(query: str, error: BaseException, *, spark: SparkSession | None, log: str) -> TenureError:
+    """The error of a query as ours. `spark`: its session; None: the session is over. `log`: the log file of its JVM."""
     line = one_line(error)
-    if (room := full_disk_fix(words_of(error))) is not None:
-        return StorageError(f"query {query!r}: {line}", fix=room)
-    if any(isinstance(one, (Py4JError, OSError)) for one in _chain(error)):
+    if (fix := full_disk_fix(words_of(error))) is not None:
+        return StorageError(f"query {query!r}: {line}", fix=fix)
+    if any(isinstance(cause, (Py4JError, OSError)) for cause in _chain(error)):
         ended = how_jvm_ended(spark)
         if ended is not None:
             return DriverDied(ended, fix=f"see {log}")
@@ -71,15 +70,15 @@ def told(query: str, error: BaseException, *, spark: SparkSession | None, log: s
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it came of: pyspark raises some of its own in place of what the gateway has said."""
-    one: BaseException | None = error
-    while one is not None:
-        yield one
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    """An error and its causes: pyspark raises some errors of its own in place of the gateway's."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
 
 
 def ended_unasked(queries: Sequence[str], *, spark: SparkSession | None, log: str) -> TenureError:
-    """Queries have ended without an error, and nobody here has stopped them."""
+    """The error for queries that ended without an error and were not stopped by Tenure."""
     if (ended := how_jvm_ended(spark)) is not None:
         return DriverDied(ended, fix=f"see {log}")
     names = ", ".join(map(repr, queries))
@@ -87,6 +86,7 @@ def ended_unasked(queries: Sequence[str], *, spark: SparkSession | None, log: st
 
 
 def how_jvm_ended(spark: SparkSession | None) -> str | None:
-    """None: it runs, or is not ours. Its connections break a little before it has ended."""
-    ended = None if spark is None else jvm_exit_code(spark, patience_s=2)
-    return None if ended is None else f"Spark's JVM ended with exit code {ended}"
+    """How Spark's JVM ended; None: it runs, or this process did not start it. Waits up to 2 s, as the JVM's connections
+    break a little before its end."""
+    code = None if spark is None else jvm_exit_code(spark, patience_s=2)
+    return None if code is None else f"Spark's JVM ended with exit code {code}"

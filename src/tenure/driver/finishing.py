@@ -1,8 +1,8 @@
-"""How the queries of a leadership come to rest: no batch is begun any more, and those that have begun are done.
+"""Brings the queries of a leadership to rest: each finishes its batch and begins no other.
 
-Promise: IDLE is said only when each stream is between two batches, none has failed, and Spark has noted the last batch
-of each as done. No time limits that while the term is held and nobody asks for another end: a query that hangs passes
-the limit that its stream declares.
+Promise: IDLE is returned only when each stream is between two batches, none has failed, and Spark has noted the last
+batch of each as done. There is no time limit while the term is held and no other end is asked for: a hung query passes
+the stall timeout of its stream.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tenure.link.lifecycle import Ended
 LOOK_S: Final = 0.01
 
 SETTLE_S: Final = 5.0
-"""How long another leader waits until Spark has noted that a batch is done; past that it runs the batch again."""
+"""How long a waiting successor lets Spark note the last batches as done. After that the successor runs them again."""
 
 
 def finish_batches(
@@ -32,18 +32,20 @@ def finish_batches(
     finish: threading.Event,
     clock: Clock,
 ) -> Ended:
-    """Let each stream finish its batch and begin no other. Returns IDLE, or what kept them from it: LOST, STOPPED (also
-    where another leader has waited long enough, which `finish` says is there), FAILED. Raises StorageError."""
+    """Let each stream finish its batch and begin no other. `finish`: set when a successor waits.
+
+    Return IDLE, LOST, FAILED, or STOPPED: `stop` was set, or the successor waited for `SETTLE_S`. Raises StorageError.
+    """
     for stream in streams:
         stream.finish()
-    given_up_s: float | None = None  # None: nobody waits for another leader, or a batch goes on
+    given_up_s: float | None = None  # None: no successor waits, or a batch goes on
     while True:
         if term.lost:
             return Ended.LOST
         if stop.is_set():
             return Ended.STOPPED
         failed = bool(running.failed) or any(stream.failure is not None for stream in streams)
-        if failed and not finish.is_set():  # else the others may end their batches
+        if failed and not finish.is_set():  # with `finish` set, the other streams may end their batches
             return Ended.FAILED
         if not any(stream.in_batch for stream in streams):
             if all(stream.settled() for stream in streams):

@@ -1,11 +1,11 @@
 """Lets the JVM of a driver create files on a local disk without starting a process for each.
 
-Hadoop sets the mode of every file that it creates; where its native library is missing, as in the Spark that pip
-installs, it starts `chmod` for that: about 150 processes for one batch of a stateful query. `LocalFiles.java` sets the
-mode in the JVM. Janino, which Spark brings for its own generated code, compiles it there, so no jar is shipped.
+Hadoop sets the mode of every file that it creates. Without its native library, as in the Spark that pip installs,
+Hadoop starts `chmod` for each: about 150 processes for one batch of a stateful query. `LocalFiles.java` sets the mode
+in the JVM. Janino, which Spark ships for its generated code, compiles that file in the JVM, so Tenure ships no jar.
 
-Promise: files, names and modes are the same as before. Where it does not apply (a cluster's executors would go on as
-before, so only a local master does) or cannot be done, nothing is changed.
+Promise: files, names and modes are the same as before. Only a local master is changed, as a cluster's executors would
+keep Hadoop's way. Where the change fails, nothing is changed.
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ from tenure.spark.errors import SPARK_ERRORS, one_line
 _CLASS = "tenure.spark.LocalFiles"
 _HADOOPS = "org.apache.hadoop.fs.LocalFileSystem"
 _HIVES = "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem"
-"""Where Hive's jars are, as in the Spark that pip installs: Hadoop's, but nothing is moved onto a file."""
+"""The class where Hive's jars are, as in the Spark that pip installs: as Hadoop's, but a rename onto a file fails."""
 
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 _THROUGH_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""Spark's own choice on a local disk goes another way through Hadoop, which cannot be given a class. It would see to it
-that one of two writers of a checkpoint file fails; a run directory has one writer."""
+"""Spark's default on a local disk takes another way through Hadoop, which accepts no class. The default makes the
+second writer of a checkpoint file fail; a run directory has one writer."""
 
 
 def use_own_local_files(spark: SparkSession) -> str | None:
-    """Put our class in the place of Hadoop's, for the life of the JVM. Return why it could not be done, or None.
-
-    What the user chose for either setting stays.
-    """
+    """Replace Hadoop's class by ours for the life of the JVM. Return why that failed, or None. A user's own values of
+    the two settings stay."""
     if (spark.sparkContext.master or "").partition("[")[0] != "local":
         return None
     jvm: Any = spark.sparkContext._jvm
@@ -53,14 +51,14 @@ def use_own_local_files(spark: SparkSession) -> str | None:
 
 
 def _put_in_cache(jvm: Any, conf: Any, root: Any, cached: Any) -> None:
-    """Hadoop keeps one object for each file system and user, and hands that to everybody who asks."""
+    """Put our class into Hadoop's cache, which has one object for each file system and user."""
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
     compiler.cook(files("tenure.driver").joinpath("LocalFiles.java").read_text(encoding="utf-8"))
-    ours = jvm.org.apache.hadoop.conf.Configuration(conf)  # only this one knows the class's loader
+    ours = jvm.org.apache.hadoop.conf.Configuration(conf)  # only this configuration knows the class's loader
     ours.setClassLoader(compiler.getClassLoader())
     ours.set("fs.file.impl", _CLASS)
     ours.setBoolean("tenure.rename.keeps", cached.getClass().getName() == _HIVES)
-    jvm.org.apache.hadoop.fs.FileSystem.newInstance(root, ours).close()  # fails, if it does, while nothing is changed
+    jvm.org.apache.hadoop.fs.FileSystem.newInstance(root, ours).close()  # raises before anything is changed
     cached.close()
     jvm.org.apache.hadoop.fs.FileSystem.get(root, ours)

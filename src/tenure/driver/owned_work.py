@@ -1,8 +1,8 @@
-"""The work of a driver, done only where the storage is that of the store.
+"""The work of a driver, done only where the storage belongs to the store's scope.
 
-Promise (I10): it is compared after each grant, before anything is read or planned under the term, and in each sweep; a
-leadership whose sweep finds another owner ends, with that error. A refusal is an OwnerMismatch, on which the agent
-resigns and ends: the next grant would end the same way.
+Promise (I10): the owners are compared after each grant, before anything is read or planned under the term, and in each
+sweep. A leadership whose sweep sees another owner ends with that error. A refusal is an OwnerMismatch, on which the
+agent resigns and ends: the next grant would end the same way.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tenure.ownership.owner import Owner
 
 
 class OwnedWork:
-    """A `Work` around another one, which calls `look` before each of its sweeps."""
+    """A `Work` around another `Work`, which calls `look` before each of its sweeps."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._around: Work | None = None  # None: around none yet
-        self._lock = threading.Lock()  # guards the two below, which the sweeping thread sets, or uses
-        self._stop: threading.Event | None = None  # None: it does not lead
-        self._refused: OwnerMismatch | None = None  # None: nothing spoke against the leadership
+        self._around: Work | None = None  # None: not set yet
+        self._lock = threading.Lock()  # guards the two below, which the sweeping thread uses, too
+        self._stop: threading.Event | None = None  # None: no leadership
+        self._refused: OwnerMismatch | None = None  # None: the owners agree
 
     def around(self, work: Work) -> OwnedWork:
-        """The same, around this work."""
+        """Set the work, and return this object."""
         self._around = work
         return self
 
@@ -47,7 +47,7 @@ class OwnedWork:
         self._work.stand_by()
 
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
-        """As `Work`. Raises OwnerMismatch too."""
+        """As `Work`. Raises OwnerMismatch, too."""
         self._owner.own(term)
         with self._lock:
             self._stop, self._refused = stop, None
@@ -59,7 +59,7 @@ class OwnedWork:
         return ended
 
     def clean(self, term: Term, *, stop: threading.Event) -> Ended:
-        """As `Work`. Raises OwnerMismatch too."""
+        """As `Work`. Raises OwnerMismatch, too."""
         self._owner.check()
         return self._work.clean(term, stop=stop)
 
@@ -72,8 +72,8 @@ class OwnedWork:
         self._work.close()
 
     def look(self) -> None:
-        """Compare, before a sweep; on a refusal the leadership ends. Raises OwnerMismatch, and what kept it from being
-        compared."""
+        """Compare the owners before a sweep. Raises OwnerMismatch, which also ends the leadership; any error of the
+        comparison."""
         try:
             self._owner.check()
         except OwnerMismatch as refused:

@@ -1,8 +1,8 @@
 """The queries that run under one term.
 
-Promise: each query is watched by one thread until it has stopped, however often it was idle: its error is known. All
-are idle only where each is active, and idle, in one and the same look. `stop_all` asks all of them at once, and says
-whether they did.
+Promise: one thread watches each query until its end, however often the query is idle, so its error is known. The
+queries are idle only when each is active and idle at the same moment. `stop_all` asks all of them at once, and returns
+whether they stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOOK_UP_S = 0.02
 
 
 class Watched(Protocol):
-    """What is asked of a stream whose query runs."""
+    """A stream whose query runs."""
 
     @property
     def name(self) -> str:
@@ -33,23 +33,23 @@ class Watched(Protocol):
 
     @property
     def ends_by_itself(self) -> bool:
-        """Whether the query ends when it has taken what its sources had at its start."""
+        """Whether the query ends when it has read all that its sources held at its start."""
         ...
 
     @property
     def resting(self) -> int | None:
-        """How many batches have begun; None: one is being written."""
+        """How many batches have begun; None: a batch is being written."""
         ...
 
     @property
     def refused(self) -> bool:
-        """Whether the query was ended by us, as it wanted to begin another batch after the last one."""
+        """Whether Tenure ended the query because it began a batch after its last."""
         ...
 
 
 class RunningQueries:
-    """The queries of one term, each watched by one thread that ends with it, and by one more that looks for idleness
-    where they are to end then."""
+    """The queries of one term. A thread watches each until its end; where the run ends at idleness, a second thread
+    watches for that."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -58,13 +58,13 @@ class RunningQueries:
         self._gone: dict[str, threading.Event] = {}  # set when the query has ended
         self._lock = threading.Lock()  # guards the three below
         self._ended: set[str] = set()
-        self._idle: dict[str, int] = {}  # how many batches had begun when the query was found idle
+        self._idle: dict[str, int] = {}  # how many batches had begun when the query was idle
         self.errors: dict[str, BaseException] = {}
-        """The error of each query that ended with one, by name."""
+        """Query -> the error that ended it."""
         self._wake = threading.Event()
 
     def watch(self, query: StreamingQuery, stream: Watched, *, until_idle: bool) -> None:
-        """Notice when it ends; `until_idle`: also when it has taken what its sources have."""
+        """Watch for the query's end; `until_idle`: for its idleness, too."""
         name = stream.name
         self._queries[name], self._watched[name], self._gone[name] = query, stream, threading.Event()
         threading.Thread(target=self._until_ended, args=(name, query), name=f"tenure-query-{name}", daemon=True).start()
@@ -75,11 +75,12 @@ class RunningQueries:
             look.start()
 
     def wait(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
-        """Wait until the term is lost, one of the two is set, a query failed, or all are idle or at their own end."""
+        """Wait for an end: LOST; STOPPED: `stop` or `finish` is set; FAILED: a query has failed; IDLE: all queries are
+        idle, or have ended by themselves as declared."""
         while True:
             if term.lost:
                 return Ended.LOST
-            # Asked before failures: a signal to the whole group ends the JVM too, and that is no failure.
+            # Checked before failures: a signal to the whole group ends the JVM, too, and that is no failure.
             if stop.is_set() or finish.is_set():
                 return Ended.STOPPED
             if self.failed:
@@ -91,7 +92,7 @@ class RunningQueries:
 
     @property
     def failed(self) -> Sequence[str]:
-        """The queries that have ended though neither they nor we were to end them, with an error or without one."""
+        """The queries that have ended, with an error or without, though neither their trigger nor Tenure ended them."""
         with self._lock:
             ended, errors = set(self._ended), set(self.errors)
         return [
@@ -101,19 +102,19 @@ class RunningQueries:
         ]
 
     def _all_idle(self) -> bool:
-        """Whether, now, each query is idle, or ended as it was to."""
+        """Whether each query is idle now, or has ended by itself as declared."""
         with self._lock:
             ended, idle = set(self._ended), dict(self._idle)
         rest = [name for name, stream in self._watched.items() if not (stream.ends_by_itself and name in ended)]
         if not all(name in idle and self._watched[name].resting == idle[name] for name in rest):
             return False
         try:
-            return all(self._queries[name].isActive for name in rest)  # else its error is about to be heard of
+            return all(self._queries[name].isActive for name in rest)  # else its error arrives soon
         except SPARK_ERRORS:
-            return False  # the same
+            return False  # as above
 
     def stop_all(self, *, patience: timedelta) -> bool:
-        """Ask every query to stop, at once; return whether all did in time. `StreamingQuery.stop` can hang."""
+        """Ask all queries to stop at once. Return whether all did in time: `StreamingQuery.stop` can hang."""
         threads = [
             threading.Thread(target=self._stop, args=(name, query), daemon=True)
             for name, query in self._queries.items()
@@ -128,17 +129,17 @@ class RunningQueries:
     def _stop(self, name: str, query: StreamingQuery) -> None:
         try:
             query.stop()
-        except SPARK_ERRORS as error:  # a query that failed says so again when it is stopped
+        except SPARK_ERRORS as error:  # the stop of a failed query raises its error again
             with self._lock:
                 self.errors.setdefault(name, error)
 
     def _until_idle(self, name: str, query: StreamingQuery, stream: Watched) -> None:
-        """Note each time that it is idle: a query that is idle now may have work again before the others are."""
+        """Note each idleness: a query that is idle now may have work again before the others are idle."""
         while True:
             try:
                 query.processAllAvailable()
             except SPARK_ERRORS:
-                return  # the other thread hears of it
+                return  # the thread in `_until_ended` notes it
             resting = stream.resting
             with self._lock:
                 if name in self._ended:
@@ -153,7 +154,7 @@ class RunningQueries:
     def _until_ended(self, name: str, query: StreamingQuery) -> None:
         try:
             query.awaitTermination()
-        except SPARK_ERRORS as error:  # what ended the query is told by the driver, in its own thread
+        except SPARK_ERRORS as error:  # the driver raises it, in its own thread
             with self._lock:
                 self.errors[name] = error
         finally:

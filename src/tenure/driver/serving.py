@@ -1,10 +1,10 @@
-"""The driver's side of the link: obeys the agent's words, and tells it what happens.
+"""The driver's side of the link: obeys the agent's words, and sends it the driver's events.
 
-Promise: a term is believed in until the deadline that the agent said last, and no longer, also while the agent says
-nothing. The words are read by a thread of their own, which alone judges the deadline, after it has read what was said:
-code that held the interpreter past a deadline has kept it from being heard, not from being moved. When the agent is
-gone, `orphaned` is called at once. Not promised: that anything is heard while user code holds the interpreter; the
-agent and the warden need no answer.
+Promise: a term counts as held until the last deadline that the agent sent, and no longer, also while the agent is
+silent. One thread reads the words, and it alone judges the deadline, after it has read all words that have arrived:
+user code that holds the interpreter past a deadline delays the reading of a renewal, but does not make it void. When
+the agent is gone, `orphaned` is called at once. Not promised: that a word is read while user code holds the
+interpreter; the agent and the warden need no answer.
 """
 
 from __future__ import annotations
@@ -44,37 +44,39 @@ from tenure.link.words import (
 
 _PULSE_S = 1.0
 _LOOK_S = 0.1
-"""How often the deadline is looked at."""
+"""How often the deadline is checked."""
 
 
 class Work(Protocol):
-    """What a driver does. Used by one thread; `pulse` by another one."""
+    """The work of a driver. Used by one thread; a second thread calls `pulse`."""
 
     def prepare(self) -> Mapping[str, float]:
-        """Become able to lead: everything that needs no term. Return for how many seconds each query that declares a
-        limit may show no progress. Raises TenureError."""
+        """Do all that a leadership needs and that needs no term. Return query -> its stall timeout in seconds, where
+        the query declares one. Raises TenureError."""
         ...
 
     def stand_by(self) -> None:
-        """The member has a new session: use nothing any more of what was made ready for a takeover in an earlier one.
-        Called before each leadership but perhaps the first."""
+        """Start over for a new session: nothing that was prepared for a takeover in an earlier session is used any
+        more. Called before each leadership, except perhaps the first."""
         ...
 
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
-        """Run the queries until the term is lost, `stop` is set, or they end; they are stopped on return. Once
-        `finish` is set, each one ends its batch and begins no other.
+        """Run the queries until the term is lost, `stop` is set, or they end. Once `finish` is set, each query ends its
+        batch and begins no other. All queries are stopped on return.
 
-        Raises the error of a query that failed, TermLost when the store said so, DriverDied, DriverStuck.
+        Raises the error of a query that failed; TermLost: the store refused the term; DriverDied; DriverStuck.
         """
         ...
 
     def clean(self, term: Term, *, stop: threading.Event) -> Ended:
-        """Run nothing; remove what the pipeline left. It cannot lead after that. CLEANED: nothing is left; LEFT:
-        something is, and the policy has given up; STOPPED. Raises TermLost."""
+        """Run no query; remove the remains of a pipeline that has ended. There is no leadership after that.
+
+        Return CLEANED: all remains are gone; LEFT: the policy has given up; STOPPED; LOST. Raises TermLost.
+        """
         ...
 
     def pulse(self) -> Pulse:
-        """Ask the JVM for a sign of life, however long that takes. Raises DriverDied: the JVM is gone."""
+        """Wait for a sign of life of the JVM, without a limit. Raises DriverDied: the JVM is gone."""
         ...
 
     def close(self) -> None:
@@ -84,7 +86,7 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A pipeline that was loaded: its name, how its work is made for a scope, and the fingerprint of its file."""
+    """A loaded pipeline. `work`: makes its work for a scope. `file`: the fingerprint of its file."""
 
     name: str
     work: Callable[[Scope, Events], Work]
@@ -95,7 +97,7 @@ class Pipeline:
 class _Leadership:
     term: Term
     until_s: float
-    """The deadline on the machine's clock. Of the reading thread."""
+    """The deadline on the machine's monotonic clock. Only the reading thread uses it."""
     cleans: bool
     stop: threading.Event = field(default_factory=threading.Event)
     finish: threading.Event = field(default_factory=threading.Event)
@@ -112,13 +114,13 @@ class Served:
         self._clock = clock
         self._orphaned = orphaned
         self._words: queue.SimpleQueue[Word | _Leadership | None] = queue.SimpleQueue()
-        self._said: queue.SimpleQueue[Word | None] = queue.SimpleQueue()
-        self._current: _Leadership | None = None  # of the reading thread; None: none began yet
+        self._answers: queue.SimpleQueue[Word | None] = queue.SimpleQueue()
+        self._current: _Leadership | None = None  # of the reading thread; None: no leadership yet
         self._closing = threading.Event()
         self._no_pulse: TenureError | None = None  # None: the JVM answers
 
     def run(self) -> int:
-        """Obey until the agent says Close or is gone; return the exit code of the process."""
+        """Obey until the agent sends Close or is gone. Return the exit code of the process."""
         threading.Thread(target=self._read, name="tenure-agent-words", daemon=True).start()
         writer = threading.Thread(target=self._write, name="tenure-agent-answers", daemon=True)
         writer.start()
@@ -127,29 +129,29 @@ class Served:
         try:
             self._obey(work)
         except TenureError as error:
-            self._said.put(Failed(error_to_data(error)))  # at once: to close the work takes seconds
+            self._answers.put(Failed(error_to_data(error)))  # sent first: closing the work takes seconds
             code = error.exit_code
         finally:
             self._closing.set()
             try:
-                for one in work:
-                    one.close()
+                for made in work:
+                    made.close()
             finally:
-                self._said.put(None)
+                self._answers.put(None)
                 writer.join(timeout=5)
                 self._link.close()
         return code
 
     def tell(self, event: Event) -> None:
-        """A subscriber: hand an event to the agent, without waiting for it."""
-        self._said.put(DriverEvent(event_to_data(event)))
+        """A subscriber of events: send each to the agent, without waiting."""
+        self._answers.put(DriverEvent(event_to_data(event)))
 
     def _obey(self, made: list[Work]) -> None:
         begin = self._words.get()
         if not isinstance(begin, Begin):
             return
         pipeline = self._load(begin)
-        self._said.put(Loaded(pipeline.name, pipeline.file))
+        self._answers.put(Loaded(pipeline.name, pipeline.file))
         prepare = self._words.get()
         if not isinstance(prepare, Prepare):
             return
@@ -157,12 +159,12 @@ class Served:
         made.append(work)
         limits = work.prepare()
         threading.Thread(target=self._beat, args=(work,), name="tenure-pulse", daemon=True).start()
-        self._said.put(Prepared(dict(limits)))
+        self._answers.put(Prepared(dict(limits)))
         while isinstance(order := self._words.get(), _Leadership | StandBy):
             if isinstance(order, StandBy):
                 work.stand_by()
             else:
-                self._said.put(self._lead(work, order))
+                self._answers.put(self._lead(work, order))
         if self._no_pulse is not None:
             raise self._no_pulse
 
@@ -182,7 +184,7 @@ class Served:
         while True:
             passed = self._current is not None and self._clock.monotonic_s() >= self._current.until_s
             try:
-                # A deadline that has passed counts when, after that, there is nothing left to be read.
+                # A passed deadline counts only when no word is left to read after it.
                 word = self._link.receive(timeout_s=0 if passed else _LOOK_S)
             except TimeoutError:
                 if passed and self._current is not None:
@@ -214,7 +216,7 @@ class Served:
                     self._words.put(word)
 
     def _write(self) -> None:
-        while (word := self._said.get()) is not None:
+        while (word := self._answers.get()) is not None:
             self._link.send(word)
 
     def _beat(self, work: Work) -> None:
@@ -223,6 +225,6 @@ class Served:
                 pulse = work.pulse()
             except TenureError as error:
                 self._no_pulse = error
-                self._words.put(None)  # a leadership that goes on learns it by itself
+                self._words.put(None)  # wakes an idle driver; a leadership notices by itself
                 return
-            self._said.put(pulse)
+            self._answers.put(pulse)

@@ -1,8 +1,8 @@
 """Starts and ends the SparkSession of a driver.
 
-Promise: the defaults below (state in RocksDB, uploaded as changelogs, each file named by its writer) unless the
-user's own settings say otherwise. What the JVM prints goes to a log file of its own; the JVM ends with this
-process, whatever ends it (Spark's gateway reads our end of a pipe).
+Promise: `DEFAULTS` hold (state in RocksDB, uploaded as changelogs, each file named by its writer) unless your own
+settings replace them. The JVM prints to a log file of its own. The JVM ends with this process, for any reason: Spark's
+gateway reads a pipe whose other end this process holds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Format 2 names each state file by its writer, so a zombie can overwrite nothing of its successor.
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
-    # How often the state is uploaded as a whole: a successor replays the changes since. Spark's own default is 60 s.
+    # The whole state is uploaded this often; a successor replays the changes since. Spark's own default is 60 s.
     "spark.sql.streaming.stateStore.maintenanceInterval": "15s",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -42,32 +42,32 @@ DEFAULTS: Mapping[str, str] = {
 }
 
 _JOINED = frozenset({"spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles"})
-"""spark-submit adds to these what --packages and its like bring; set on the session they would undo that."""
+"""spark-submit appends the files of --packages and the like to these. A value set on the session would replace them."""
 
 _NO_FLAGS = Submit()
 
 _END_S = 10.0
-"""How long a session may take to end that cannot be used."""
+"""How long a refused session may take to end."""
 
 _GAVE_UP = re.compile(r'^(?:Error: |Exception in thread "main" (?:[\w.$]+: )?)(.+)$', flags=re.MULTILINE)
 
 _REFUSED: Mapping[str, str] = {
-    "asyncProgressTrackingEnabled": "it writes offsets after the fact, so no batch could be planned before its output",
+    "asyncProgressTrackingEnabled": "it writes offsets late, so no batch could be planned before its output",
 }
 
 
 def start_session(
     *, name: str, master: str | None, conf: Mapping[str, str], log: str, submit: Submit = _NO_FLAGS
 ) -> SparkSession:
-    """A new session; `master` None: `spark.master` of `conf` or `spark-defaults.conf`, or all local cores. `submit`:
-    flags for the spark-submit that starts the JVM. JVM output goes to file `log`.
+    """Start a session. `master` None: `spark.master` of `conf` or `spark-defaults.conf`, or all local cores. `submit`:
+    flags for the spark-submit that starts the JVM. `log`: the file for the output of the JVM.
 
-    Raises UsageError (a setting that is refused), QueryFailed (Spark does not start).
+    Raises UsageError: a setting is refused; QueryFailed: Spark does not start.
     """
     submitted = dict(submit.settings)
     for setting in (*conf, *submitted):
         if not setting.startswith("spark."):
-            raise UsageError(f"setting {setting!r} is not one of Spark's", fix="write --conf spark.NAME=VALUE")
+            raise UsageError(f"setting {setting!r} is not a setting of Spark's", fix="write --conf spark.NAME=VALUE")
         for refused, why in _REFUSED.items():
             if refused.lower() in setting.lower():
                 raise UsageError(f"setting {setting!r} is refused: {why}", fix="leave it out")
@@ -81,7 +81,7 @@ def start_session(
             arguments += ["--conf", f"{setting}={value}"]
         elif setting in conf or setting not in submitted:
             builder = builder.config(setting, value)
-    # What fails is raised to us as well; printing it a second time would be a longer story on the user's terminal.
+    # Spark raises these errors, too: its long copies stay off the terminal.
     for noisy in ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(noisy).setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_not_from_py4j)
@@ -103,8 +103,8 @@ def start_session(
 
 
 def _judge_defaults(session: SparkSession) -> None:
-    """Look at what Spark found in its own files. Raises UsageError; what Spark raises for a value that it refuses,
-    which it would do at the first use of the session."""
+    """Check the settings from Spark's own files. Raises UsageError; Spark's own error for a value that it refuses,
+    which it would raise at the first use of the session."""
     try:
         check_setting(RETAINED, session.sparkContext.getConf().get(RETAINED, "100"))
         session.conf.get(RETAINED)
@@ -114,23 +114,23 @@ def _judge_defaults(session: SparkSession) -> None:
 
 
 def _choose_python(conf: Mapping[str, str], *, local: bool) -> None:
-    """Which Python runs the workers: PySpark reads it from the environment only."""
+    """Set the workers' Python in the environment, the only place where PySpark reads it."""
     if "spark.pyspark.python" in conf:
         os.environ["PYSPARK_PYTHON"] = conf["spark.pyspark.python"]
     elif local:
-        # They would take whatever `python3` is on the PATH, which need not be this environment's.
+        # The default is `python3` on the PATH, which need not be this environment's.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def end_session(spark: SparkSession, *, patience_s: float) -> None:
-    """Stop the session and end its JVM. One that does not end in `patience_s` is killed; one that is gone is fine."""
+    """Stop the session and end its JVM. A JVM that does not end in `patience_s` is killed; it may be gone already."""
     gateway = spark.sparkContext._gateway
     process = _jvm(spark)
     reaper = threading.Timer(patience_s, lambda: None if process is None else process.kill())
     reaper.daemon = True
     reaper.start()
     try:
-        with suppress(Py4JError, OSError):  # the JVM is gone: nothing is left to be stopped
+        with suppress(Py4JError, OSError):  # the JVM is gone
             spark.stop()
         if gateway is None:
             return
@@ -155,7 +155,8 @@ def kill_jvm(spark: SparkSession) -> None:
 
 
 def jvm_exit_code(spark: SparkSession, *, patience_s: float) -> int | None:
-    """How the session's JVM ended (negative: the signal); None: it still runs after `patience_s`, or is not ours."""
+    """The exit code of the session's JVM (negative: the signal). None: the JVM still runs after `patience_s`, or this
+    process did not start it."""
     process = _jvm(spark)
     try:
         return None if process is None else process.wait(timeout=patience_s)
@@ -164,14 +165,14 @@ def jvm_exit_code(spark: SparkSession, *, patience_s: float) -> int | None:
 
 
 def _jvm(spark: SparkSession) -> subprocess.Popen[bytes] | None:
-    """The process of the session's JVM; None: it was not started here."""
+    """The process of the session's JVM; None: this process did not start it."""
     process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
     return process
 
 
 @contextmanager
 def _output_to(log: str) -> Iterator[None]:
-    """Processes started inside the block write their output to `log`; ours is given back at its end."""
+    """Processes that start inside the block write their output to `log`. Our own output is restored at its end."""
     sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     saved = [(fd, os.dup(fd)) for fd in (1, 2)]
     try:
@@ -186,13 +187,13 @@ def _output_to(log: str) -> Iterator[None]:
 
 
 def _not_from_py4j(record: logging.LogRecord) -> bool:
-    """Filters what is logged to the root logger itself: py4j does that when its JVM is gone."""
+    """A filter of the root logger, to which py4j itself logs when its JVM is gone."""
     return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Spark puts a handler of SIGINT in the place of ours: Ctrl-C would end the member before it resigned."""
+    """Restore our handler of SIGINT, which Spark replaces: Ctrl-C would end the member before it resigns."""
     ours = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -202,24 +203,24 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def _why_not(error: BaseException, *, log: str, after: int) -> str:
-    """One line: why Spark did not start. `after`: where in the log the words of this start begin."""
+    """Why Spark did not start, in one line. `after`: the offset in the log at which this start begins."""
     why = _why(error)
     return (_last_words(log, after=after) or why) if "JAVA_GATEWAY_EXITED" in why else why
 
 
 def _last_words(log: str, *, after: int) -> str | None:
-    """Why spark-submit gave up, in its own words; None: it did not say."""
+    """Why spark-submit gave up, in its own words; None: the log has no reason."""
     with open(log, encoding="utf-8", errors="replace") as file:
         file.seek(after)
-        found = _GAVE_UP.findall(file.read(1 << 20))
-    return found[-1][:300] if found else None
+        reasons = _GAVE_UP.findall(file.read(1 << 20))
+    return reasons[-1][:300] if reasons else None
 
 
 def _why(error: BaseException) -> str:
-    """One line: what the error says, or for one of the JVM's what the exception says that caused the others."""
-    said = str(getattr(error, "_desc", None) or error)  # to tell more, PySpark asks a JVM that may have ended
+    """The error's message in one line; for an error of the JVM, the message of its root cause."""
+    message = str(getattr(error, "_desc", None) or error)  # `str` of a PySpark error asks a JVM that may have ended
     if isinstance(error, Py4JJavaError):
         cause = error.java_exception
         while cause is not None:
-            said, cause = cause.getMessage() or cause.toString(), cause.getCause()
-    return said.strip().split("\n", 1)[0]
+            message, cause = cause.getMessage() or cause.toString(), cause.getCause()
+    return message.strip().split("\n", 1)[0]

@@ -1,6 +1,6 @@
-"""Which folder below `sources/` of a run directory belongs to which line of the offsets.
+"""Maps the lines of a query's offsets to the folders below `sources/` of its run directory.
 
-Promise: the order is the one in which Spark 4.3 numbers the sources of a running query.
+Promise: the numbers are those that Spark 4.3 gives the sources of a running query.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 
 def source_folders_of(query: StreamingQuery) -> tuple[str, ...]:
-    """The folder below `sources/` of each line of the query's offsets: Spark numbers them by the first time that a
-    source comes in the plan, and one that is read twice has two lines."""
+    """The folder of each line of the query's offsets. Spark numbers sources by their first place in the plan; a source
+    that is read twice has two lines and one folder."""
     sources: Any = query._jsq.streamingQuery().sources()
     distinct: list[Any] = []
     folders = []
     for position in range(sources.size()):
         source = sources.apply(position)
-        known = next((number for number, one in enumerate(distinct) if one.equals(source)), None)
+        known = next((number for number, earlier in enumerate(distinct) if earlier.equals(source)), None)
         if known is None:
             known = len(distinct)
             distinct.append(source)

@@ -1,8 +1,8 @@
-"""The work of a driver process: runs all streams of a pipeline under one term, and stops them when it ends.
+"""The work of a driver process: runs all streams of a pipeline under a term, and stops them at its end.
 
-Promise: `lead` returns only when its queries are stopped; queries that do not stop in time are DriverStuck.
-An error of a query is one line; the JVM's own words are in Spark's log. Not promised: that no batch is in
-flight when the term is lost; the fence and the sinks make that harmless.
+Promise: `lead` returns only when its queries are stopped; queries that do not stop in time are DriverStuck. The error
+of a query is one line; the JVM's own words are in Spark's log. Not promised: that no batch is in flight when the term
+is lost; the fence and the sinks make such a batch harmless.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tenure.cleanup.combined import Combined
 from tenure.coordination.term import Term
 from tenure.driver.declarations import Declarations
 from tenure.driver.declare_streams import declare
-from tenure.driver.failures import how_jvm_ended, short_batch, told, why_ended
+from tenure.driver.failures import how_jvm_ended, query_error, short_batch, why_ended
 from tenure.driver.finishing import finish_batches
 from tenure.driver.local_files import use_own_local_files
 from tenure.driver.running_queries import RunningQueries
@@ -48,20 +48,19 @@ from tenure.takeover.rehearsal import Rehearsals
 
 @dataclass(frozen=True, slots=True)
 class DriverWork:
-    """What a driver does, and how."""
+    """The pipeline of a driver, and how the driver runs it."""
 
     member: str
     pipeline: Pipeline
     pipeline_file: str
-    """Where the pipeline was loaded from."""
     params: Mapping[str, str]
     spark_log: str
-    """Where Spark's JVM writes what it prints."""
+    """The file for the output of Spark's JVM."""
     until_idle: bool
     warm: bool
-    """It rehearses while it stands by."""
+    """Rehearse while the member stands by."""
     mirrors: bool
-    """It mirrors while it stands by."""
+    """Mirror the leader's state while the member stands by."""
     stop_patience: timedelta
     """How long queries may take to stop."""
 
@@ -95,9 +94,9 @@ class SparkDriver:
         self._declared: Sequence[Stream] = ()
 
     def prepare(self) -> Mapping[str, float]:
-        """Start Spark, and declare the streams once, so that what is wrong with them is said
-        before the member contends. Returns the limits that streams declare, in seconds."""
-        # Workers cannot import the pipeline's file by its name, so what it defines travels with the functions.
+        """Start Spark and declare the streams once, so that their errors come before the member contends. Return the
+        declared stall timeouts in seconds."""
+        # Workers cannot import the pipeline's file by its name, so its definitions travel with the functions.
         cloudpickle.register_pickle_by_value(sys.modules[self._work.pipeline.declare.__module__])  # type: ignore[no-untyped-call] # untyped in pyspark
         self._spark = self._start_spark()
         slow = use_own_local_files(self._spark)
@@ -114,8 +113,7 @@ class SparkDriver:
         return self._limits
 
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
-        """Run the streams until the term is lost, `stop` is set, or they end. Once `finish` is set, each one ends its
-        batch and begins no other."""
+        """Run the streams; see `Work.lead`."""
         assert self._spark is not None
         if self._rehearsals is not None:
             self._rehearsals.abandon()
@@ -140,11 +138,11 @@ class SparkDriver:
             ended = running.wait(term, stop=stop, finish=finish)
             if ended is Ended.STOPPED and not stop.is_set():
                 finish_batches(streams, running, term, stop=stop, finish=finish, clock=clock)
-            # A batch of what came at the last moment may have begun: it is idle when that is done.
+            # A batch of late input may have begun: the streams are idle when that batch is done.
             if ended is Ended.IDLE:
                 ended = finish_batches(streams, running, term, stop=stop, finish=finish, clock=clock)
-            # What ends from here on ends because it is stopped.
-            failed = [one.name for one in streams if one.failure is not None or one.name in running.failed]
+            # From here on queries end because they are stopped.
+            failed = [stream.name for stream in streams if stream.failure is not None or stream.name in running.failed]
         finally:
             sweeper.stop()
             self._streams = ()
@@ -162,41 +160,40 @@ class SparkDriver:
         return ended
 
     def clean(self, term: Term, *, stop: threading.Event) -> Ended:
-        """Remove what the pipeline left. Spark ends before that, so that nothing here writes any more."""
+        """Remove the pipeline's remains. Spark ends first, so that nothing of this process writes any more."""
         self._end_spark()
         cleaner = scope_cleaner(self._context, more=self._staged(self._declared, None))
-        left = cleaner.run(term, stop=StopOrLost(stop, term))
+        remaining = cleaner.run(term, stop=StopOrLost(stop, term))
         if term.lost:
             return Ended.LOST
         if stop.is_set():
             return Ended.STOPPED
-        return Ended.LEFT if left else Ended.CLEANED
+        return Ended.LEFT if remaining else Ended.CLEANED
 
     def stand_by(self) -> None:
-        """Stand by in a new session: what was mirrored in an earlier one may be removed by any leader."""
+        """Mirror anew in a new session: any leader may remove the mirrors of an earlier session."""
         self._end_mirrors()
         self._mirror()
 
     def _staged(self, streams: Sequence[Stream], term: Term | None) -> Mapping[str, Cleanable]:
-        """What is left beside the sinks. `term` None: the pipeline has ended."""
-        found = {
+        """The staged output of the sinks. `term` None: the pipeline has ended."""
+        staged = {
             stream.name: stream.sink.staged(
                 attempts_at(stream.name, self._context, epoch=None if term is None else term.epoch)
             )
             for stream in streams
             if isinstance(stream.sink, Stages)
         }
-        return {STAGED: Combined(found)}
+        return {STAGED: Combined(staged)}
 
     def _mirror(self) -> None:
-        """Begin to mirror what the leader runs."""
         if not self._work.mirrors:
             return
         self._mirrors = Mirrors([stream.name for stream in self._declared], self._context, member=self._work.member)
         self._mirrors.start()
 
     def _end_mirrors(self) -> None:
-        """End them, and remove in the background what was not taken."""
+        """End the mirrors, and remove their unused copies in the background."""
         mirrors, self._mirrors = self._mirrors, None
         if mirrors is not None:
             mirrors.stop()
@@ -204,21 +201,21 @@ class SparkDriver:
             threading.Thread(target=end, name="tenure-mirrors-end", daemon=True).start()
 
     def pulse(self) -> Pulse:
-        """Ask the JVM for the time, and those queries for their progress that declare a limit.
+        """Ask the JVM for the time, and the queries with a stall timeout for their progress.
 
         Raises DriverDied: the JVM is gone.
         """
         spark = self._spark
         try:
             if spark is None:
-                return Pulse({})  # it cleans up
+                return Pulse({})  # the driver cleans up
             spark.sparkContext._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr] # it has one
             marks = {name: mark for stream in self._streams for name, mark in stream.marks(self._limits)}
         except SPARK_ERRORS as error:
             if self._spark is None:
-                return Pulse({})  # it was ended meanwhile
+                return Pulse({})  # the driver ended Spark meanwhile
             raise DriverDied(how_jvm_ended(spark) or f"Spark's JVM does not answer: {one_line(error)}") from error
-        mirrors = self._mirrors  # another thread's
+        mirrors = self._mirrors  # another thread sets it
         lag = None if mirrors is None else mirrors.lag
         rehearsals = self._rehearsals
         trouble = None if rehearsals is None else rehearsals.trouble
@@ -250,7 +247,7 @@ class SparkDriver:
         try:
             return stream.start()
         except SPARK_ERRORS as error:
-            raise told(stream.name, error, spark=self._spark, log=self._work.spark_log) from error
+            raise query_error(stream.name, error, spark=self._spark, log=self._work.spark_log) from error
 
     def _stop(self, running: RunningQueries) -> None:
         if not running.stop_all(patience=self._work.stop_patience):

@@ -1,7 +1,7 @@
-"""Spark's expressions as plain data: the JSON of a node of Spark's plans without what is of one process.
+"""Spark's expressions as plain data: the JSON of Spark's plans without the parts that only one process knows.
 
-Promise: the same expression, analysed in two processes, is the same data, however deep it is. A column is its name and
-type. No Spark in here: what comes in is what `TreeNode.toJSON` said, each node before those below it.
+Promise: the same expression, analysed in two processes, gives the same data, at any depth. A column is its name and
+type. Nothing here calls Spark: the input is the JSON of `TreeNode.toJSON`, each node before its children.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 Json = Any
-"""What a JSON text says."""
+"""The value of a JSON text."""
 
 Expression = Sequence[Mapping[str, Json]]
 """The nodes of one expression."""
 
 _NOT_COMPARED: Final = frozenset({"nullable", "containsNull", "valueContainsNull", "metadata", "serializedClass"})
-"""Of types: Spark lets them change over stored state; the last is code of Python's."""
+"""Fields of types. Spark lets them change over stored state; the last holds code of Python."""
 
 _OF_ONE_PROCESS: Final = frozenset({"class", "exprId", "resultId", "qualifier", "func"})
-"""Of nodes, or told otherwise."""
+"""Fields of nodes that differ between processes, or whose facts stand in other fields."""
 
 _OF_A_QUERY: Final = frozenset({"plan"})
-"""Of an expression that is a query of its own: it computes a value."""
+"""A field of an expression that is a query of its own: that query computes a value."""
 
 _SEED: Final = {"CountMinSketchAgg": "seedExpression"}
-"""Of a function, which of its children is a seed: one that is not given is another one whenever a query is declared."""
+"""Function -> its child that is a seed. A seed that is not given differs in each declaration of a query."""
 
 
 def is_expression(value: Json) -> bool:
-    """Whether a field holds an expression, and not a list of them, or something else."""
+    """Whether a field holds one expression, not a list of expressions or another value."""
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "num-children" in value[0]
 
 
 def expressions(value: Json) -> list[Expression]:
-    """The expressions in a field that holds a list of them; none: it holds something else."""
-    return [one for one in value if is_expression(one)] if isinstance(value, list) else []
+    """The expressions of a field that holds a list of them; empty for any other field."""
+    return [entry for entry in value if is_expression(entry)] if isinstance(value, list) else []
 
 
 def kind_of(node: Mapping[str, Json]) -> str:
@@ -45,54 +45,56 @@ def kind_of(node: Mapping[str, Json]) -> str:
 
 
 def column_id(node: Mapping[str, Json]) -> int | None:
-    """The number that a column, or what is named as one, has in its process; None: the node is neither."""
-    found = node.get("exprId")
-    return None if found is None else int(found["id"])
+    """The number of a column or alias in its process; None: the node is neither."""
+    number = node.get("exprId")
+    return None if number is None else int(number["id"])
 
 
-def parts(one: Expression, kind: str) -> Iterator[Expression]:
-    """The expressions of a kind that are in one, in order."""
-    for begin, node in enumerate(one):
+def parts(expression: Expression, kind: str) -> Iterator[Expression]:
+    """The parts of an expression that are of a kind, in order."""
+    for begin, node in enumerate(expression):
         if kind_of(node) == kind:
-            yield one[begin : _end(one, begin)]
+            yield expression[begin : _end(expression, begin)]
 
 
-def plain(one: Expression, *, side: Callable[[int], str | None] = lambda column: None, values: bool = True) -> Json:
-    """The expression as data. `side`: of a join, which of them a column is from. `values`: with those of literals."""
-    seeds = _seeds(one)
-    variables: dict[int, int] = {}  # of lambda functions: the number of one in its process -> which it is in here
-    said = []
-    for position, node in enumerate(one):
+def plain(
+    expression: Expression, *, side: Callable[[int], str | None] = lambda column: None, values: bool = True
+) -> Json:
+    """The expression as data. `side`: column -> its side of a join. `values`: include the values of literals."""
+    seeds = _seeds(expression)
+    variables: dict[int, int] = {}  # a lambda variable's number in its process -> its number in this expression
+    nodes: list[Json] = []
+    for position, node in enumerate(expression):
         match kind_of(node):
             case "Alias":
                 continue
             case "NamedLambdaVariable":
                 number = variables.setdefault(node["exprId"]["id"], len(variables))
-                said.append({"is": "NamedLambdaVariable", "number": number, "type": plain_value(node["dataType"])})
+                nodes.append({"is": "NamedLambdaVariable", "number": number, "type": plain_value(node["dataType"])})
             case "Literal" if position in seeds or not values:
-                said.append({"is": "Literal", "type": plain_value(node["dataType"])})
+                nodes.append({"is": "Literal", "type": plain_value(node["dataType"])})
             case _:
-                said.append(_plain_node(node, side))
-    return said
+                nodes.append(_plain_node(node, side))
+    return nodes
 
 
 def plain_value(value: Json) -> Json:
-    """The value of a field as data: an expression, a type, a word of Spark's, or lists of these."""
+    """The value of a field as data: an expression, a type, a name of Spark's, or a list of these."""
     if is_expression(value):
         return plain(value)
     if isinstance(value, list):
-        return [plain_value(one) for one in value]
+        return [plain_value(entry) for entry in value]
     if isinstance(value, dict):
         if set(value) == {"object"}:
             return _short(value["object"])
-        return {name: plain_value(one) for name, one in value.items() if name not in _NOT_COMPARED}
+        return {name: plain_value(field) for name, field in value.items() if name not in _NOT_COMPARED}
     return value
 
 
-def in_words(one: Expression) -> str:
+def in_words(expression: Expression) -> str:
     """The expression for people, in short."""
-    made: list[str] = []  # what is below a node is made before it
-    for node in reversed(one):
+    made: list[str] = []  # the texts of children, which come before their node
+    for node in reversed(expression):
         below = [made.pop() for _ in range(node["num-children"])]
         match kind_of(node):
             case "Alias" | "AggregateExpression" | "Cast":
@@ -118,23 +120,23 @@ def _plain_node(node: Mapping[str, Json], side: Callable[[int], str | None]) -> 
     return {"is": kind, **{name: plain_value(value) for name, value in node.items() if name not in left_out}}
 
 
-def _seeds(one: Expression) -> set[int]:
-    """Where the seeds are."""
-    found = set()
-    for position, node in enumerate(one):
+def _seeds(expression: Expression) -> set[int]:
+    """The positions of the nodes of seeds."""
+    seeds = set()
+    for position, node in enumerate(expression):
         if (field := _SEED.get(kind_of(node))) is not None:
             child = position + 1
             for _ in range(node[field]):
-                child = _end(one, child)
-            found |= set(range(child, _end(one, child)))
-    return found
+                child = _end(expression, child)
+            seeds |= set(range(child, _end(expression, child)))
+    return seeds
 
 
-def _end(one: Expression, begin: int) -> int:
-    """Where what is below a node ends."""
+def _end(expression: Expression, begin: int) -> int:
+    """The position after the last node below the node at `begin`."""
     end, open_ends = begin, 1
     while open_ends:
-        open_ends += one[end]["num-children"] - 1
+        open_ends += expression[end]["num-children"] - 1
         end += 1
     return end
 

@@ -1,8 +1,8 @@
 """Spark's plans, read node by node.
 
-Promise: a plan that is read in two processes says the same where its query is the same, but for the numbers that are of
-one process. Nothing of a stream is read. Of stateful operators the optimized plan says the same whatever is in the
-tables beside the streams: Spark moves none of them by statistics, and leaves none out as a table is empty.
+Promise: the same query, read in two processes, gives the same nodes, except for numbers that only one process knows. No
+data of a stream is read. The stateful operators of the optimized plan do not depend on the tables beside the streams:
+Spark moves none of them by statistics, and drops none for an empty table.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from pyspark.sql import DataFrame
 from tenure.driver.spark_expressions import Json, kind_of
 
 Nodes = Sequence[tuple[Any, Mapping[str, Json]]]
-"""The nodes of a plan, each before those below it: what the JVM has, and what its JSON says."""
+"""The nodes of a plan, each before its children: the JVM's object, and its JSON."""
 
 _BYTES: Final = "[B@"
-"""How Java says an array of bytes: with a number of one process."""
+"""How Java prints an array of bytes: with a number that only one process knows."""
 
 
 def read(plan: Any) -> Nodes:
     """The nodes of a plan."""
     nodes, text = list(_walk(plan)), str(plan.toJSON())
-    said = json.loads(text)
+    described = json.loads(text)
     if _BYTES in text:
-        literals = [one for node in nodes for one in _literals(node)]
-        _put_bytes(said, {json.loads(one.toJSON())[0]["value"]: str(one.sql()) for one in literals})
-    return list(zip(nodes, said, strict=True))
+        literals = [literal for node in nodes for literal in _literals(node)]
+        _put_bytes(described, {json.loads(literal.toJSON())[0]["value"]: str(literal.sql()) for literal in literals})
+    return list(zip(nodes, described, strict=True))
 
 
 def optimized(rows: DataFrame) -> Any:
-    """What Spark's optimizer makes of the plan of a streaming query."""
+    """The optimized plan of a streaming query."""
     session: Any = rows._jdf.sparkSession()
     sessions: Any = rows.sparkSession._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr] # it has one
     before = sessions.getActiveSession()
-    sessions.setActiveSession(session)  # whose settings the optimizer reads
+    sessions.setActiveSession(session)  # the optimizer reads the settings of the active session
     try:
         return session.sessionState().optimizer().execute(rows._jdf.queryExecution().analyzed())
     finally:
@@ -47,9 +47,9 @@ def optimized(rows: DataFrame) -> Any:
             sessions.clearActiveSession()
 
 
-def items(found: Any) -> list[Any]:
-    """What is in a sequence of Scala's."""
-    return [found.apply(index) for index in range(found.size())]
+def items(sequence: Any) -> list[Any]:
+    """The items of a Scala sequence."""
+    return [sequence.apply(index) for index in range(sequence.size())]
 
 
 def _walk(tree: Any) -> Iterator[Any]:
@@ -64,17 +64,18 @@ def _walk(tree: Any) -> Iterator[Any]:
 def _literals(node: Any) -> Iterator[Any]:
     """The literals in the expressions of a node of a plan."""
     for expression in items(node.expressions()):
-        yield from (one for one in _walk(expression) if one.nodeName() == "Literal")
+        yield from (part for part in _walk(expression) if part.nodeName() == "Literal")
 
 
-def _put_bytes(said: Json, values: Mapping[str, str]) -> None:
-    """Say in each literal what its bytes are. One that is of a plan in an expression is not known: it says nothing."""
-    ahead = [said]
+def _put_bytes(described: Json, values: Mapping[str, str]) -> None:
+    """Put the bytes of each literal in place of their number. Bytes of a plan within an expression are not known, and
+    become null."""
+    ahead = [described]
     while ahead:
-        one = ahead.pop()
-        if isinstance(one, dict):
-            if "num-children" in one and kind_of(one) == "Literal" and _BYTES in str(one["value"]):
-                one["value"] = values.get(one["value"])
-            ahead += one.values()
-        elif isinstance(one, list):
-            ahead += one
+        value = ahead.pop()
+        if isinstance(value, dict):
+            if "num-children" in value and kind_of(value) == "Literal" and _BYTES in str(value["value"]):
+                value["value"] = values.get(value["value"])
+            ahead += value.values()
+        elif isinstance(value, list):
+            ahead += value

@@ -1,4 +1,4 @@
-"""For how many seconds what a driver does may show no progress, and how that is named. Pure."""
+"""The stall timeouts that streams declare, by name. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tenure.sinks.sink import Calls
 
 
 def call_of(query: str) -> str:
-    """How the call of a query's function is named among what has a limit."""
+    """The name of the call of a query's function."""
     return f"{query} (its function)"
 
 
 def limits_of(streams: Sequence[Stream]) -> Mapping[str, float]:
-    """The limits that streams declare: of a query, and of one call of its function."""
+    """The stall timeouts of queries, and of the calls of their functions, in seconds."""
     limits = {}
     for stream in streams:
         if stream.stall_timeout is not None:

@@ -1,13 +1,12 @@
-"""What decides the state of a query, read from Spark's analysed plan, and from what its optimizer makes of that.
+"""The shape of a query's state, read from Spark's analysed and optimized plans.
 
-Promise: the same declaration has the same shape whenever and wherever it is declared. It differs where Spark's
-documentation says that a query must not change over its state: the stateful operators, their kind, number and order;
-what rows are grouped, deduplicated or joined by; the aggregates; the watermarks; the output mode; of state and output
-what is declared where a function keeps the state. It differs as well where what is above an operator decides what Spark
-keeps in it: which aggregates, in which order, which columns of two sides that are joined, and by what they are joined.
-Other projections and filters decide nothing, nor do sources, or the code of a function. Not promised: that a column is
-computed as it was. It is known by its name and type where an operator takes it, a window by its length, slide and start
-besides.
+Promise: the same declaration has the same shape at any time and in any process. Two declarations differ in shape where
+Spark's documentation forbids a change over existing state: in the stateful operators, their kind, number and order; in
+the keys of groups, deduplications and joins; in the aggregates, the watermarks and the output mode; where a function
+keeps the state, in its declared state and output. They also differ where the operators above decide which state Spark
+keeps: the aggregates and their order, the columns of the two sides of a join, and its condition. Other projections and
+filters, sources, and the code of functions do not count. Not promised: that a column is computed as before. The shape
+has the name and type of a column that an operator takes, and the length, slide and start of a window.
 """
 
 from __future__ import annotations
@@ -43,64 +42,64 @@ _DECIDES_NOTHING: Final = frozenset(
         *("class", "num-children", "child", "left", "right", "hint"),
         *("functionExpr", "func", "userFacingDataType"),
         *("hasInitialState", "initialState", "initGroupingAttrsLen", "initialStateSchema"),
-        "limitExpr",  # what is kept is how many rows there were
+        "limitExpr",  # the state is the number of rows so far
     }
 )
-"""Fields of operators."""
+"""Fields of operators that the shape leaves out."""
 
 _SETS: Final = frozenset({"Distinct", "Intersect", "Except"})
-"""Operators that Spark makes aggregates of, by all their columns."""
+"""Operators that Spark turns into aggregates over all their columns."""
 
 _NOW: Final = re.compile("Current(Timestamp|Date|Time)|Now$|LocalTimestamp")
-"""Expressions that are another value whenever Spark makes a plan."""
+"""Expressions whose value differs each time Spark makes a plan."""
 
 _OF_WINDOWS: Final = "PreciseTimestampConversion"
-"""An expression that nobody writes: Spark's analyser computes windows with it, in a projection before the operator."""
+"""The expression with which Spark's analyser computes windows, in a projection before the operator."""
 
 
 def shape_of(stream: Stream) -> Shape | None:
-    """The shape of a declared query; None: it keeps no state. Raises PipelineFileError: Spark makes no plan of it."""
+    """The shape of a declared query; None: the query keeps no state. Raises PipelineFileError: Spark cannot plan it."""
     try:
-        kept_of = optimized(stream.rows)
+        optimized_plan = optimized(stream.rows)
     except (PySparkException, Py4JJavaError) as error:
         raise PipelineFileError(f"stream {stream.name!r}: Spark makes no plan of it: {one_line(error)}") from error
     plan = stream.rows._jdf.queryExecution().analyzed()
-    if not plan.containsStatefulOperator() and not kept_of.containsStatefulOperator():
+    if not plan.containsStatefulOperator() and not optimized_plan.containsStatefulOperator():
         return None
     nodes = read(plan)
-    windows, kept = _Windows([said for _, said in nodes]), _Kept(nodes, read(kept_of))
-    found = [
-        _watermark(node, said) if kind_of(said) == "EventTimeWatermark" else _operator(node, said, windows, kept)
-        for node, said in nodes
-        if node.isStreaming() and (node.isStateful() or kind_of(said) in {"EventTimeWatermark", *_SETS})
+    windows, kept = _Windows([data for _, data in nodes]), _Kept(nodes, read(optimized_plan))
+    operators = [
+        _watermark(node, data) if kind_of(data) == "EventTimeWatermark" else _operator(node, data, windows, kept)
+        for node, data in nodes
+        if node.isStreaming() and (node.isStateful() or kind_of(data) in {"EventTimeWatermark", *_SETS})
     ]
     text = json.dumps(
-        {"mode": stream.output_mode, "operators": [entry for entry, _ in found], "kept": kept.operators},
+        {"mode": stream.output_mode, "operators": [entry for entry, _ in operators], "kept": kept.operators},
         sort_keys=True,
     )
-    words = [*(words for _, words in found), *kept.of_joins, f"{stream.output_mode} mode"]
+    words = [*(words for _, words in operators), *kept.of_joins, f"{stream.output_mode} mode"]
     return Shape.of(text, told="; ".join(words))
 
 
-def _watermark(node: Any, said: Mapping[str, Json]) -> tuple[Json, str]:
-    column, delay = said["eventTime"], node.delay().toString()
+def _watermark(node: Any, data: Mapping[str, Json]) -> tuple[Json, str]:
+    column, delay = data["eventTime"], node.delay().toString()
     return ["watermark", plain(column), delay], f"a watermark of {delay} on {in_words(column)}"
 
 
-def _operator(node: Any, said: Mapping[str, Json], windows: _Windows, kept: _Kept) -> tuple[Json, str]:
-    """What decides the state of a stateful operator, and the same for people."""
-    fields = {name: value for name, value in said.items() if name not in _DECIDES_NOTHING}
-    match kind_of(said):
+def _operator(node: Any, data: Mapping[str, Json], windows: _Windows, kept: _Kept) -> tuple[Json, str]:
+    """The part of a stateful operator in the shape, and its text for people."""
+    fields = {name: value for name, value in data.items() if name not in _DECIDES_NOTHING}
+    match kind_of(data):
         case "Aggregate":
             keys = expressions(fields.pop("groupingExpressions"))
             functions = _once(_functions(fields.pop("aggregateExpressions")))
-            entry = {"keys": [plain(one) for one in keys], "functions": [plain(one) for one in functions]}
-            taken, left = kept.divide(functions)
-            words = f"{_list(taken)} by {_list(keys)}{f', without {_list(left)}' if left else ''}"
+            entry = {"keys": [plain(key) for key in keys], "functions": [plain(function) for function in functions]}
+            taken, dropped = kept.divide(functions)
+            words = f"{_list(taken)} by {_list(keys)}{f', without {_list(dropped)}' if dropped else ''}"
         case "Join":
             condition = fields.pop("condition", None)
             keys = [condition] if is_expression(condition) else []
-            entry = {"condition": [plain(one, side=_side(node)) for one in keys]}
+            entry = {"condition": [plain(key, side=_side(node)) for key in keys]}
             words = f"{plain_value(fields['joinType'])} join on {_list(keys)}"
         case "TransformWithStateInPySpark":
             keys = []
@@ -111,63 +110,63 @@ def _operator(node: Any, said: Mapping[str, Json], windows: _Windows, kept: _Kep
             entry = {"keys": _columns(node)}
             words = f"{kind} of {', '.join(name for name, _ in entry['keys'])}"
         case kind:
-            keys = [one for value in fields.values() for one in expressions(value)]
+            keys = [key for value in fields.values() for key in expressions(value)]
             entry, words = {}, f"{kind} of {_list(keys)}"
     rest = {name: plain_value(value) for name, value in fields.items()}
-    return {"is": kind_of(said), **entry, **rest, "windows": windows.behind(keys)}, words
+    return {"is": kind_of(data), **entry, **rest, "windows": windows.behind(keys)}, words
 
 
 class _Kept:
-    """What Spark keeps of what is declared: it leaves out what nothing above an operator takes, and a projection above
-    aggregates puts them into its own order."""
+    """The state that Spark keeps of a declaration: without the columns that no operator above takes, and with
+    aggregates in the order of the projection above them."""
 
     def __init__(self, declared: Nodes, kept: Nodes) -> None:
-        columns = [said["aggregateExpressions"] for _, said in declared if kind_of(said) == "Aggregate"]
-        self._declared = {_result_id(one): one for some in columns for one in _functions(some)}
-        self._values = not any(_NOW.match(kind) for _, said in declared for kind in _kinds(said))
-        self._order: dict[str, int] = {}  # the text of a function -> where it is in the state
+        columns = [data["aggregateExpressions"] for _, data in declared if kind_of(data) == "Aggregate"]
+        self._declared = {_result_id(function): function for some in columns for function in _functions(some)}
+        self._values = not any(_NOW.match(kind) for _, data in declared for kind in _kinds(data))
+        self._order: dict[str, int] = {}  # the text of a function -> its position in the state
         self.of_joins: list[str] = []
-        """What is kept of two sides, for people."""
+        """The kept columns of each join, for people."""
         self.operators = [
-            [kind_of(said), self._of(node, said)] for node, said in kept if node.isStreaming() and node.isStateful()
+            [kind_of(data), self._of(node, data)] for node, data in kept if node.isStreaming() and node.isStateful()
         ]
-        """Of each stateful operator what it keeps."""
+        """Each stateful operator and its kept state."""
 
     def divide(self, functions: Sequence[Expression]) -> tuple[list[Expression], list[Expression]]:
-        """Those that are kept, in the order in which they are, and those that are not."""
-        taken = sorted((one for one in functions if _text(one) in self._order), key=lambda one: self._order[_text(one)])
-        return taken, [one for one in functions if _text(one) not in self._order]
+        """The kept functions, in the order of the state, and the dropped functions."""
+        texts = {_text(function): function for function in functions}
+        taken = sorted((text for text in texts if text in self._order), key=self._order.__getitem__)
+        return [texts[text] for text in taken], [texts[text] for text in texts if text not in self._order]
 
-    def _of(self, node: Any, said: Mapping[str, Json]) -> Json:
-        match kind_of(said):
+    def _of(self, node: Any, data: Mapping[str, Json]) -> Json:
+        match kind_of(data):
             case "Aggregate":
-                return [plain(one) for one in self._functions(said)]
+                return [plain(function) for function in self._functions(data)]
             case "Join":
-                left, right, condition = _columns(node.left()), _columns(node.right()), said.get("condition", ())
+                left, right, condition = _columns(node.left()), _columns(node.right()), data.get("condition", ())
                 sides = (", ".join(name for name, _ in side) for side in (left, right))
                 self.of_joins.append("the join keeps ({}) and ({})".format(*sides))
                 on = plain(condition, side=_side(node), values=self._values) if is_expression(condition) else None
-                return [left, right, on, plain_value(said["joinType"])]
+                return [left, right, on, plain_value(data["joinType"])]
             case _:
                 return None
 
-    def _functions(self, said: Mapping[str, Json]) -> list[Expression]:
-        """The functions of an aggregate as they were declared: a filter may have made others of them, which keep the
-        same."""
-        functions = _functions(said["aggregateExpressions"])
-        found = _once([self._declared.get(_result_id(one), one) for one in functions])
-        for one in found:
-            self._order.setdefault(_text(one), len(self._order))
-        return found
+    def _functions(self, data: Mapping[str, Json]) -> list[Expression]:
+        """The functions of an aggregate as declared: a filter may have rewritten them, with the same state."""
+        optimized_functions = _functions(data["aggregateExpressions"])
+        functions = _once([self._declared.get(_result_id(function), function) for function in optimized_functions])
+        for function in functions:
+            self._order.setdefault(_text(function), len(self._order))
+        return functions
 
 
 def _functions(columns: Json) -> list[Expression]:
     """The functions in the columns of an aggregate."""
-    return [one for column in expressions(columns) for one in parts(column, "AggregateExpression")]
+    return [function for column in expressions(columns) for function in parts(column, "AggregateExpression")]
 
 
 def _result_id(function: Expression) -> int:
-    """The number that a function has in its process, whatever becomes of what it computes."""
+    """The number of a function in its process, which rewrites keep."""
     return int(function[0]["resultId"]["id"])
 
 
@@ -176,68 +175,69 @@ def _kinds(value: Json) -> Iterator[str]:
     if is_expression(value):
         yield from (kind_of(node) for node in value)
     elif isinstance(value, list | dict):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _kinds(one)
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _kinds(part)
 
 
-def _text(one: Expression) -> str:
-    return json.dumps(plain(one), sort_keys=True)
+def _text(expression: Expression) -> str:
+    return json.dumps(plain(expression), sort_keys=True)
 
 
-def _once(found: Sequence[Expression]) -> list[Expression]:
-    """Of those that are the same the first one, as Spark computes it once."""
+def _once(functions: Sequence[Expression]) -> list[Expression]:
+    """The functions without repetitions, as Spark computes equal functions once."""
     first: dict[str, Expression] = {}
-    for one in found:
-        first.setdefault(_text(one), one)
+    for function in functions:
+        first.setdefault(_text(function), function)
     return list(first.values())
 
 
-def _list(found: Sequence[Expression]) -> str:
-    return ", ".join(in_words(one) for one in found) or "nothing"
+def _list(listed: Sequence[Expression]) -> str:
+    return ", ".join(map(in_words, listed)) or "nothing"
 
 
 def _columns(node: Any) -> list[Json]:
-    """The columns that a node of a plan gives, by name and type."""
+    """The output columns of a node of a plan: their names and types."""
     fields = json.loads(node.schema().json())["fields"]
     return [[field["name"].casefold(), plain_value(field["type"])] for field in fields]
 
 
 def _side(join: Any) -> Callable[[int], str | None]:
-    """Which side of a join a column in its condition is from."""
+    """A function: the number of a column in a join's condition -> the column's side."""
     columns, left = items(join.condition().get().references().toSeq()), join.left().outputSet()
-    return {one.exprId().id(): "left" if left.contains(one) else "right" for one in columns}.get
+    return {column.exprId().id(): "left" if left.contains(column) else "right" for column in columns}.get
 
 
 class _Windows:
     """How the windows of a plan are computed."""
 
     def __init__(self, nodes: Sequence[Mapping[str, Json]]) -> None:
-        self._computed: dict[int, list[Expression]] = {}  # the id of a column -> what is computed for it
+        self._computed: dict[int, list[Expression]] = {}  # the number of a column -> its expressions
         for node in nodes:
             match kind_of(node):
                 case "Project":
                     named = expressions(node["projectList"])
-                    self._note([one[0] for one in named], [named])
+                    self._note([expression[0] for expression in named], [named])
                 case "Expand":
                     columns = expressions(node["output"])
-                    self._note([one[0] for one in columns], [expressions(row) for row in node["projections"]])
+                    rows = [expressions(row) for row in node["projections"]]
+                    self._note([expression[0] for expression in columns], rows)
 
     def behind(self, keys: Sequence[Expression]) -> list[Json]:
-        """How those are computed that the keys are, or are taken from."""
-        found: list[Json] = []
-        seen: set[int] = set()
+        """The expressions of the windows from which the keys are computed."""
+        windows: list[Json] = []
+        visited: set[int] = set()
         ahead = [column_id(node) for key in keys for node in key]
         while ahead:
             column = ahead.pop(0)
-            if column is None or column in seen:
+            if column is None or column in visited:
                 continue
-            seen.add(column)
+            visited.add(column)
             for computed in self._computed.get(column, ()):
                 if any(kind_of(node) == _OF_WINDOWS for node in computed):
-                    found.append(plain(computed))
+                    windows.append(plain(computed))
                 else:
                     ahead += [column_id(node) for node in computed]
-        return found
+        return windows
 
     def _note(self, columns: Sequence[Mapping[str, Json]], rows: Sequence[Sequence[Expression]]) -> None:
         for index, node in enumerate(columns):

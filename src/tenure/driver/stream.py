@@ -1,9 +1,9 @@
-"""One query under a term: one fenced write a batch, before any of its output can be seen.
+"""One query under a term: one fenced write a batch, before any output of the batch is visible.
 
-Promise (I2): the sink's commit of batch N waits until checkpoint N is committed under the term. (I1): batch N
-is planned with the offsets that Spark wrote for it, once, and a batch that is run again was retaken by this term. A
-refused plan ends the query with TermLost. The plan's commit overlaps with the sink's staging. What is asked around the
-evaluation is said by `batch_rules`. Not promised: that Spark stops; the fence does not need it.
+Promise (I2): the sink's commit of batch N waits until checkpoint N is committed under the term. (I1): batch N is
+planned once, with the offsets that Spark wrote for it; a batch that runs again was retaken by this term. A refused plan
+ends the query with TermLost. The commit of the plan overlaps with the sink's staging. `batch_rules` decides which
+checks surround the evaluation. Not promised: that Spark stops; the fence does not need that.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class FencedStream:
         missing: Missing,
         mirrors: Mirrors | None = None,
     ) -> None:
-        """`missing`: which input files are not there. `mirrors`: those of the standby; None: it had none."""
+        """`missing`: input files -> those that do not exist. `mirrors`: of the standby; None: it had none."""
         self._declared = declared
         self._term = term
         self._checkpoints = context.checkpoints(declared.name)
@@ -65,9 +65,9 @@ class FencedStream:
         self._query_id: str | None = None  # None: not read yet
         self._query: StreamingQuery | None = None  # None: not started
         self._started = threading.Event()  # set when it is known whether `_query` runs
-        self._folders: tuple[str, ...] | None = None  # None: not asked yet
+        self._folders: tuple[str, ...] | None = None  # None: not read yet
         self._batches = 0
-        self._last: int | None = None  # the batch that the sink took last; None: none yet
+        self._last: int | None = None  # the last batch in the sink; None: no batch yet
         self._caller = CallerThread()
         self._turn = threading.Lock()  # guards the four below
         self._finishing = False
@@ -75,7 +75,7 @@ class FencedStream:
         self._begun_batches = 0
         self._refused = False
         self.failure: BaseException | None = None
-        """What ended the query, when it was raised on our side of Spark; None: nothing was."""
+        """The error that ended the query, when Python raised it; None: Python raised none."""
 
     @property
     def name(self) -> str:
@@ -84,13 +84,13 @@ class FencedStream:
 
     @property
     def ends_by_itself(self) -> bool:
-        """Whether the query ends when it has taken what its sources had at its start."""
+        """Whether the query ends when it has read all that its sources held at its start."""
         return is_available_now(self._declared.trigger)
 
     def start(self) -> StreamingQuery:
         """Seed a run directory from the newest checkpoint and start the query on it.
 
-        Raises Corrupt..., StorageError, StoreUnavailable; what Spark raises at a start.
+        Raises Corrupt..., StorageError, StoreUnavailable; Spark's own errors.
         """
         self._begun = self._takeover.begin()
         writer = (
@@ -115,56 +115,56 @@ class FencedStream:
 
     @property
     def caught_up(self) -> bool:
-        """Whether Spark has noted the batch as done that was planned when it started, if one had to be run again."""
+        """Whether Spark has noted the retaken batch as done, if there was one."""
         retaken = self._begun.retaken
         if retaken is None or (self._last is not None and self._last > retaken):
             return True
         try:
             return self._last == retaken and has_commit(self._directory, retaken)
         except StorageError:
-            return False  # it is asked again
+            return False  # the caller asks again
 
     def was_finished_elsewhere(self) -> bool:
-        """Whether what ended the query is that a leader which was overtaken has finished the batch and removed its
-        inputs, before anything was written here: the next takeover goes on after it. Raises StorageError, StoreError,
-        Corrupt."""
-        if type(self.failure) is not InputsGone:  # of a batch that may be short, somebody has to hear
+        """Whether the query ended because an overtaken leader has finished the batch and removed its inputs, before
+        this leader wrote anything: the next takeover starts after that batch. Raises StorageError, StoreError,
+        Corrupt..."""
+        if type(self.failure) is not InputsGone:  # not its subclass: an operator must see that a batch may be short
             return False
         newest = self._checkpoints.newest()
         return newest is not None and any(self._takeover.finished(newest))
 
     def finish(self) -> None:
-        """Begin no batch any more; one that has begun goes on."""
+        """Begin no further batch. A batch that has begun goes on."""
         with self._turn:
             self._finishing = True
 
     @property
     def in_batch(self) -> bool:
-        """Whether a batch is being written. Spark may be about to begin another one."""
+        """Whether a batch is being written. If not, Spark may be about to begin a batch."""
         with self._turn:
             return self._in_batch
 
     @property
     def resting(self) -> int | None:
-        """How many batches have begun; None: one is being written."""
+        """How many batches have begun; None: a batch is being written."""
         with self._turn:
             return None if self._in_batch else self._begun_batches
 
     @property
     def refused(self) -> bool:
-        """Whether a batch was refused after `finish`, which ended the query."""
+        """Whether the query ended because it began a batch after `finish`."""
         with self._turn:
             return self._refused
 
     def settled(self) -> bool:
-        """Whether Spark, too, has noted that the last batch is done. Raises StorageError."""
+        """Whether Spark has noted the last batch as done. Raises StorageError."""
         return self._last is None or latest_commit(self._directory) == self._last
 
     def marks(self, wanted: Collection[str]) -> Iterator[tuple[str, str | None]]:
-        """What changes whenever it gets on: of the query, and of the call of its sink's function; each only if its name
-        is `wanted`, as the JVM is asked for it.
+        """The marks of the query and of the call of its sink's function: texts that change with progress. Only names in
+        `wanted` are read, as each asks the JVM.
 
-        Raises what Spark raises when its JVM is gone.
+        Raises Spark's own errors when its JVM is gone.
         """
         if self.name in wanted:
             yield self.name, self._progress()
@@ -172,14 +172,14 @@ class FencedStream:
             yield call_of(self.name), self._declared.sink.call(self.name)
 
     def _progress(self) -> str | None:
-        """What changes whenever the query gets on; None: it is between two batches, or was not started."""
+        """A text that changes with the query's progress; None: it is between two batches, or not started."""
         if self._query is None or not self._query.status["isTriggerActive"]:
             return None
-        last = self._query.lastProgress  # told for each batch, and every 10 s while there is no data
+        last = self._query.lastProgress  # new for each batch, and every 10 s without data
         return f"{self._batches} {'' if last is None else last['timestamp']}"
 
     def close(self) -> None:
-        """Release the threads of a query that is stopped, without waiting for a commit that hangs."""
+        """Release the threads of a stopped query, without waiting for a commit that hangs."""
         self._planner.shutdown(wait=False, cancel_futures=True)
         self._caller.end()
 
@@ -188,7 +188,7 @@ class FencedStream:
         return f"{self._storage}/{self._begun.run_directory}"
 
     def _on_batch(self, rows: DataFrame, batch_id: int) -> None:
-        """Called by Spark after it wrote `offsets/<batch_id>`, in a thread of its own."""
+        """Spark calls this after it wrote `offsets/<batch_id>`, in a thread of its own."""
         self._caller.note()
         with self._turn:
             if self._finishing:
@@ -237,7 +237,7 @@ class FencedStream:
         )
 
     def _write(self, rows: DataFrame, batch: Batch, plan: Future[None]) -> Written:
-        """Let the sink take the batch, and ask what is to be asked before Spark may note it as done."""
+        """Let the sink take the batch, with the checks of `batch_rules`, before Spark may note the batch as done."""
         sink, retaken = self._declared.sink, batch.id == self._begun.retaken
         asked = asked_around(retaken=retaken)
 
@@ -250,20 +250,19 @@ class FencedStream:
             written = sink.write(rows, batch, planned=planned, events=self._events)
         except Fenced as fenced:
             raise self._fenced(fenced, batch) from fenced
-        if asked.inputs and not isinstance(sink, Stages):  # it may have evaluated the rows after `planned`
+        if asked.inputs and not isinstance(sink, Stages):  # the sink may have evaluated the rows after `planned`
             self._look_for_inputs(batch, written=True)
         if asked.term:
             self._ask(f"end of batch {batch.id} of query {self.name!r}")
         return written
 
     def _look_for_inputs(self, batch: Batch, *, written: bool) -> None:
-        """Raises InputsGone."""
         missing = self._missing(self._begun.inputs) if self._begun.inputs else ()
         if missing:
             raise inputs_gone(missing, query=self.name, batch=batch.id, written=written)
 
     def _fenced(self, fenced: Fenced, batch: Batch) -> Exception:
-        """What the refusal of a target means: the store knows."""
+        """The error for a target's refusal: the store decides whether the term is lost."""
         term, what = self._term, f"batch {batch.id} of {self.name} to the target of its function"
         self._events.emit(WriteRefused(scope=term.scope, epoch=term.epoch, by="sink", what=what))
         try:
@@ -272,7 +271,7 @@ class FencedStream:
             return lost
         return QueryFailed(
             f"the target of query {self.name!r} refused epoch {term.epoch} ({fenced.what}), and the store says that "
-            "this term stands: what the target remembers is of another life of this pipeline",
+            "this term stands: the target remembers an epoch of another life of this pipeline",
             fix="let the target forget the epochs that it has seen for this pipeline, and start again",
         )
 
@@ -316,14 +315,14 @@ class FencedStream:
         )
 
     def _spark_query_id(self) -> str:
-        """The id in the run directory's `metadata`: seeded with it, so that it outlives every takeover."""
+        """The id in the run directory's `metadata`, which is seeded with the id, so that it outlives every takeover."""
         if self._query_id is None:
             self._query_id = read_query_id(self._directory)
         return self._query_id
 
     def _source_folders(self) -> tuple[str, ...]:
         if self._folders is None:
-            self._started.wait()  # Spark may call us before it has told who runs
+            self._started.wait()  # Spark may call `_on_batch` before `start` has returned the query
             assert self._query is not None
             self._folders = source_folders_of(self._query)
         return self._folders

@@ -1,4 +1,4 @@
-"""Declared triggers, as Spark is told of them."""
+"""Passes declared triggers to Spark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 def with_trigger(writer: DataStreamWriter, trigger: str | None) -> DataStreamWriter:
-    """Spark's writer with the declared trigger."""
+    """`writer` with the declared trigger; None: Spark's default."""
     if trigger is None:
         return writer
     if is_available_now(trigger):

@@ -30,7 +30,7 @@ def told(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, code: int | N
         return code
 
     monkeypatch.setattr(failures, "jvm_exit_code", exit_code)
-    return failures.told("q", error, spark=SPARK, log="spark.log")
+    return failures.query_error("q", error, spark=SPARK, log="spark.log")
 
 
 @pytest.mark.parametrize(
