@@ -29,8 +29,9 @@ from bench.harness import RESULTS
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
+from tenure.cleanup.claims import orphans_of
 from tenure.cleanup.cleaner import Cleaner
-from tenure.cleanup.orphan_sweep import Office, orphans_of
+from tenure.cleanup.orphans import Claims
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.encoding import encode, new_uid
@@ -40,6 +41,7 @@ from tenure.coordination.term import Term, check_term, commit_under
 from tenure.events import Events
 from tenure.handles.store import HandleStore
 from tenure.retry import no_retry
+from tenure.scope_context import ScopeContext
 from tenure.storage.blobs import FileBlobs
 from tenure.storage.folders import Entry, Folders
 from tenure.testing.faulty import FaultyStore, commits
@@ -71,6 +73,13 @@ class CountedFolders(Folders):
     def entries(self, path: str = "") -> list[Entry]:
         CountedFolders.listed += 1
         return list(super().entries(path))
+
+
+class CountedContext(ScopeContext):
+    """A scope with such folders."""
+
+    def folders(self) -> CountedFolders:
+        return CountedFolders(self.storage)
 
 
 class Life:
@@ -142,15 +151,9 @@ class Listing:
         self.life.blobs.write(f"e{term.epoch:08d}/checkpoints/q/{batch - KEEP:012d}-{new_uid()}", PAYLOAD.encode())
 
     def clean(self, term: Term) -> None:
-        found = orphans_of(
-            self.life.store,
-            SCOPE,
-            Office(term.epoch, term.holder),
-            storage=CountedFolders(str(self.life.root)),
-            checkpoints=lambda query: CheckpointStore(self.handles(query), query=query),
-        )
+        context = CountedContext(self.life.store, SCOPE, str(self.life.root), self.life.clock)
         cleaner = Cleaner(
-            found,
+            orphans_of(context, Claims(term.epoch, term.holder)),
             check=lambda term: check_term(self.life.store, term, clock=self.life.clock),
             scope=SCOPE,
             policy=no_retry(),

@@ -44,14 +44,14 @@ from bench import sweep_s3
 from bench.harness import RESULTS, describe_machine
 from bench.sweep_synthetic import for_workers, register
 from bench.sweep_trees import KEPT, SHAPES, make_tree, seconds
-from tenure.cleanup.orphans import Seen
-from tenure.cleanup.spark.applying import apply_plan
-from tenure.cleanup.spark.plan import Plan
-from tenure.cleanup.spark.planning import make_plan, storage_target
+from tenure.cleanup.applying import ApplyOptions, apply_plan
+from tenure.cleanup.orphans import Claims
+from tenure.cleanup.planning import PlanOptions, Target, make_plan
+from tenure.cleanup.sweep_plan import Plan
 from tenure.clock import SystemClock
 from tenure.driver.session import end_session, start_session
 
-SEEN = Seen(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
+CLAIMS = Claims(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
 PEERS = RESULTS / "peers"
 _PEERS = ("iceberg", "delta")
 
@@ -83,10 +83,10 @@ class Sweeps:
         self._plans += 1
         make_plan(
             self.newest,
-            storage_target(scope="rows", storage=storage, see=lambda: SEEN),
+            Target("rows", storage, lambda: CLAIMS),
             now=SystemClock().now,
             start_spark=lambda: self._spark,
-            sizes=sizes,
+            options=PlanOptions(sizes=sizes),
         )
 
     @property
@@ -198,12 +198,13 @@ def _plan_and_apply(storage: str, plan: Plan, *, log: str, here: bool) -> None:
 
     make_plan(
         plan,
-        storage_target(scope="rows", storage=storage, see=lambda: SEEN),
+        Target("rows", storage, lambda: CLAIMS),
         now=SystemClock().now,
         start_spark=start,
-        small=sys.maxsize if here else 0,
+        options=PlanOptions(small=sys.maxsize if here else 0),
     )
-    apply_plan(plan, storage=storage, start_spark=start, clock=SystemClock(), here=sys.maxsize if here else 0)
+    options = ApplyOptions(here=sys.maxsize if here else 0)
+    apply_plan(plan, storage=storage, start_spark=start, clock=SystemClock(), options=options)
     for session in started:
         end_session(session, patience_s=20)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tenure.cleanup.spark.applying import Applied, apply_plan
-from tenure.cleanup.spark.plan import Plan
-from tenure.cleanup.spark.planning import make_plan, storage_target
+from tenure.cleanup.applying import Applied, apply_plan
+from tenure.cleanup.planning import Target, make_plan
+from tenure.cleanup.sweep_plan import Plan
 from tenure.clock import SystemClock
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.storage.blobs import FileBlobs
@@ -20,7 +20,7 @@ from tenure.storage.location import reach
 from tenure.storage.removers import GONE, REMOVED, remover
 from tenure.storage.trees import Listed, Rest, Tree
 from tenure.testing.servers import Hdfs, installed
-from tests.contract.test_s3_sweeps import NEEDED, ORPHANS, SEEN
+from tests.contract.test_s3_sweeps import CLAIMS, NEEDED, ORPHANS
 
 pytestmark = pytest.mark.long
 
@@ -111,7 +111,7 @@ def test_what_nobody_needs_is_planned_and_removed(hdfs: Hdfs, root: str) -> None
     plan = Plan(f"{hdfs.url}/plans/{os.urandom(6).hex()}")
     make_plan(
         plan,
-        storage_target(scope="rows", storage=root, see=lambda: SEEN),
+        Target("rows", root, lambda: CLAIMS),
         now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
         start_spark=no_spark,
     )

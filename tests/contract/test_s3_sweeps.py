@@ -15,12 +15,12 @@ import s3fs
 from pyarrow import parquet as pq
 
 from tenure.checkpoints.checkpoint import checkpoint_name
+from tenure.cleanup.applying import Applied, apply_plan
 from tenure.cleanup.cleaner import Cleaner
-from tenure.cleanup.orphans import Seen
-from tenure.cleanup.spark.applying import Applied, apply_plan
-from tenure.cleanup.spark.plan import Plan
-from tenure.cleanup.spark.planning import make_plan, storage_target
-from tenure.cleanup.spark.report import summary
+from tenure.cleanup.orphans import Claims
+from tenure.cleanup.planning import Target, make_plan
+from tenure.cleanup.report import summary
+from tenure.cleanup.sweep_plan import Plan
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.term import check_term
 from tenure.errors import StorageError
@@ -39,7 +39,7 @@ UID = "0123456789ab"
 KEPT, LOST = f"runs/q/e00000002-anna-{UID}", f"runs/q/e00000001-anna-{UID}"
 ORPHANS = {f"{LOST}/offsets/0", f"{LOST}/state/0/0/1.zip", "blobs/e00000001/checkpoints/q/000000000009-lost"}
 NEEDED = {f"{KEPT}/offsets/0", "blobs/e00000003/checkpoints/q/000000000002-y", "notes.txt", "runs.txt"}
-SEEN = Seen(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
+CLAIMS = Claims(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
 
 
 class Bucket:
@@ -214,11 +214,11 @@ def bucket(gate: Gate) -> Bucket:
     return made
 
 
-def make(bucket: Bucket, folder: str, *, see: Callable[[], Seen] = lambda: SEEN) -> Plan:
+def make(bucket: Bucket, folder: str, *, claims: Callable[[], Claims] = lambda: CLAIMS) -> Plan:
     plan = Plan(folder)
     make_plan(
         plan,
-        storage_target(scope="rows", storage=bucket.url, see=see),
+        Target("rows", bucket.url, claims),
         now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
         start_spark=no_spark,
     )

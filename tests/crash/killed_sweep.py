@@ -16,16 +16,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tenure.cleanup.orphans import Seen
-from tenure.cleanup.spark import planning
-from tenure.cleanup.spark.applying import Applied, apply_plan
-from tenure.cleanup.spark.plan import Plan
+from tenure.cleanup import planning
+from tenure.cleanup.applying import Applied, apply_plan
+from tenure.cleanup.orphans import Claims
+from tenure.cleanup.sweep_plan import Plan
 from tenure.clock import SystemClock
 from tenure.errors import UsageError
 
 UID = "0123456789ab"
 KEPT = f"runs/q/e00000002-anna-{UID}"
-SEEN = Seen(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
+CLAIMS = Claims(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
 NEEDED = (f"{KEPT}/offsets/0", f"{KEPT}/state/0/1.zip", "blobs/e00000003/checkpoints/q/new", "runs/notes.txt")
 ORPHANS = (
     *(f"runs/q/e00000001-dead-{UID}/state/0/{number}.zip" for number in range(3)),
@@ -105,7 +105,7 @@ class Scene:
     def make(self) -> None:
         planning.make_plan(
             Plan(str(self.plan)),
-            planning.storage_target(scope="rows", storage=str(self.root), see=lambda: SEEN),
+            planning.Target("rows", str(self.root), lambda: CLAIMS),
             now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
             start_spark=no_spark,
         )

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tenure.backends.registry import open_store
-from tenure.cleanable import ANCHORS, CHECKPOINTS, OWNER, RUNS
-from tenure.cleanup.plan import PLAN
+from tenure.cleanup.plan import ANCHORS, CHECKPOINTS, OWNER, PLAN, RUNS
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.results.result import Result, Stage

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tenure.cleanable import BLOBS, REHEARSALS, RUNS, STAGED
+from tenure.cleanup.plan import BLOBS, REHEARSALS, RUNS, STAGED
 from tenure.sinks.delta.staging import StagingPath
 from tenure.takeover.run_directory import read_query_id
 from tenure.testing.members import MemberProcess

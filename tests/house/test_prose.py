@@ -10,7 +10,6 @@ UNREAD = (
     "tenure.assembly",
     "tenure.backends",
     "tenure.checkpoints",
-    "tenure.cleanable",
     "tenure.cleanup",
     "tenure.cli",
     "tenure.clock",

@@ -147,7 +147,7 @@ OF_EDGES: Final = (
         "a run directory goes in which an overtaken leader may still finish the newest batch",
         (Change(RULES, "    return not is_closed and has_plan\n", "    return False\n"),),
         (
-            "tests/unit/cleanup/test_orphan_sweep.py::"
+            "tests/unit/cleanup/test_claims.py::"
             "test_what_an_overtaken_leader_may_still_finish_stays_until_the_batch_is_done",
             EDGES + "test_no_interleaving_makes_a_wrong_output_or_stands_still",
         ),

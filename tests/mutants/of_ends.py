@@ -109,7 +109,7 @@ OF_ENDS: Final = (
             ),
             CLEANING + "test_nothing_goes_that_was_listed_after_the_term_was_over",
             *on(
-                "tests/unit/cleanup/test_orphan_sweep.py::"
+                "tests/unit/cleanup/test_claims.py::"
                 "test_a_leader_that_is_paused_in_its_sweep_removes_nothing_that_anybody_needs",
                 *(f"{store}-before it asks" for store in ALL),
             ),

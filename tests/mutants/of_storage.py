@@ -8,9 +8,9 @@ from tests.mutants.mutant import Change, Mutant
 
 S3 = "tests/contract/test_s3.py::"
 S3_SWEEPS = "tests/contract/test_s3_sweeps.py::"
-JUDGING = "tests/unit/cleanup/spark/test_judge.py::"
+JUDGING = "tests/unit/cleanup/test_judgement.py::"
 LISTINGS = "tests/unit/storage/test_s3_listings.py::"
-STAGED = "tests/unit/sinks/test_delta_sweep.py::"
+STAGED = "tests/unit/sinks/test_delta_staged_rule.py::"
 
 OF_STORAGE: Final = (
     Mutant(
@@ -58,8 +58,8 @@ OF_STORAGE: Final = (
     Mutant(
         "a-part-has-one-hidden-name",
         "two tasks that write the same part of a plan write into one file",
-        (Change("cleanup/spark/plan.py", 'f"{folder}/.{os.urandom(8).hex()}-{name}"', 'f"{folder}/.{name}"'),),
-        ("tests/unit/cleanup/spark/test_plans.py::test_two_tasks_may_write_the_same_part_at_a_time",),
+        (Change("cleanup/sweep_plan.py", 'f"{folder}/.{os.urandom(8).hex()}-{name}"', 'f"{folder}/.{name}"'),),
+        ("tests/unit/cleanup/test_sweep_plans.py::test_two_tasks_may_write_the_same_part_at_a_time",),
     ),
     Mutant(
         "busy-keys-are-given-up",
@@ -70,13 +70,13 @@ OF_STORAGE: Final = (
     Mutant(
         "a-plan-takes-what-is-named",
         "a blob that a record names goes with the others in its folder",
-        (Change("cleanup/spark/judge.py", "pc.and_(pc.invert(named), ruling)", "ruling"),),
+        (Change("cleanup/judgement.py", "pc.and_(pc.invert(named), ruling)", "ruling"),),
         (JUDGING + "test_files_go_as_each_would_by_itself",),
     ),
     Mutant(
         "a-folder-is-judged-by-its-own-name",
         "whatever is deep in a run directory is judged by its folder's name, which is nobody's",
-        (Change("cleanup/orphans.py", 'is_orphan("/".join(parts[:3]), seen)', "is_orphan(folder, seen)"),),
+        (Change("cleanup/orphans.py", 'is_orphan("/".join(parts[:3]), claims)', "is_orphan(folder, claims)"),),
         (
             JUDGING + "test_files_go_as_each_would_by_itself",
             JUDGING + "test_a_folder_s_ruling_is_that_of_each_file_in_it",
@@ -85,23 +85,29 @@ OF_STORAGE: Final = (
     Mutant(
         "a-plan-takes-what-the-log-names",
         "what is staged beside a table goes by a plan, also what the table has",
-        (Change("sinks/delta/sweep.py", "if path.attempt not in committed", "if True"),),
+        (Change("sinks/delta/staged_rule.py", "in attempts - committed}", "in attempts}"),),
         (STAGED + "test_what_is_staged_is_planned_and_removed_and_the_table_keeps_its_rows",),
     ),
     Mutant(
         "a-plan-takes-what-is-staged-now",
-        "attempts of the term itself go by a plan",
-        (Change("sinks/delta/sweep.py", "path.epoch < self.epoch and", "path.epoch <= self.epoch and"),),
-        (STAGED + "test_it_takes_what_the_leader_would[0]",),
+        "attempts of the term itself are of an earlier one to the rule that a plan of a table asks again",
+        (
+            Change(
+                "sinks/delta/staged_rule.py",
+                "return StagedRule(about.scope, about.epoch)",
+                "return StagedRule(about.scope, about.epoch + 1)",
+            ),
+        ),
+        (STAGED + "test_a_plan_that_was_tampered_with_removes_no_data",),
     ),
     Mutant(
         "a-plan-of-a-table-removes-anything",
         "a plan of a table that somebody wrote removes the table's own data",
         (
             Change(
-                "cleanup/spark/applying.py",
-                "return path is not None and path.scope == about.scope and path.epoch < about.epoch",
-                "return True",
+                "cleanup/applying.py",
+                "goes and not (",
+                "True and not (",
             ),
         ),
         (STAGED + "test_a_plan_that_was_tampered_with_removes_no_data",),

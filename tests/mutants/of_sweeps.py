@@ -7,32 +7,33 @@ from typing import Final
 from tests.mutants.mutant import Change, Mutant, on
 
 ORPHANS = "cleanup/orphans.py"
-SWEEPING = "cleanup/orphan_sweep.py"
-STAGED = "sinks/delta/staged_attempts.py"
+CLAIMS = "cleanup/claims.py"
+ENGINE = "cleanup/engine.py"
+STAGED = "sinks/delta/staged_rule.py"
 ATTEMPTS = "sinks/delta/orphans.py"
 DRIVER = "driver/spark_driver.py"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
-DAMAGE = "tests/unit/cleanup/test_orphan_sweep_beside_damage.py::"
-SWEEPS = "tests/unit/cleanup/test_orphan_sweep.py::"
+DAMAGE = "tests/unit/cleanup/test_claims_beside_damage.py::"
+SWEEPS = "tests/unit/cleanup/test_claims.py::"
 DELTA = "tests/unit/sinks/test_delta_staged_attempts.py::"
 
 OF_SWEEPS: Final = (
     Mutant(
         "sweeps-what-is-named",
         "whatever is of an earlier epoch goes, also what a checkpoint names",
-        (Change(ORPHANS, "    if path in seen.named:\n        return False\n", ""),),
+        (Change(ORPHANS, "    if path in claims.named:\n        return False\n", ""),),
         on(SWEEPS + "test_a_dead_leader_s_run_directory_goes_when_no_checkpoint_names_it", *ALL),
     ),
     Mutant(
         "sweeps-what-is-locked",
         "a blob that only a reader's lock names goes",
-        (Change(SWEEPING, "if isinstance(blob, dict) else blob\n", "if isinstance(blob, dict) else None\n"),),
+        (Change(CLAIMS, "if isinstance(blob, dict) else blob\n", "if isinstance(blob, dict) else None\n"),),
         on(SWEEPS + "test_a_replaced_blob_that_a_reader_holds_stays_until_he_goes", *ALL),
     ),
     Mutant(
         "sweeps-its-own-term",
         "what the leader itself is writing goes",
-        (Change(ORPHANS, 'return int(blob["epoch"]) < seen.epoch', 'return int(blob["epoch"]) <= seen.epoch'),),
+        (Change(ORPHANS, 'return int(blob["epoch"]) < claims.epoch', 'return int(blob["epoch"]) <= claims.epoch'),),
         on(SWEEPS + "test_blobs_of_earlier_epochs_without_a_pointer_go", *ALL),
     ),
     Mutant(
@@ -40,7 +41,9 @@ OF_SWEEPS: Final = (
         "a mirror goes although the session of its member lives",
         (
             Change(
-                ORPHANS, "return member != seen.holder and member not in seen.members", "return member != seen.holder"
+                ORPHANS,
+                "return member != claims.holder and member not in claims.members",
+                "return member != claims.holder",
             ),
         ),
         on(SWEEPS + "test_mirrors_and_rehearsals_stay_while_their_member_s_session_lives", *ALL),
@@ -50,7 +53,9 @@ OF_SWEEPS: Final = (
         "where nobody leads, a mirror for the next epoch is taken for one of somebody who was not elected",
         (
             Change(
-                ORPHANS, "mirrored_for = seen.epoch + 1 if seen.holder else seen.epoch", "mirrored_for = seen.epoch + 1"
+                ORPHANS,
+                "mirrored_for = claims.epoch + 1 if claims.holder else claims.epoch",
+                "mirrored_for = claims.epoch + 1",
             ),
         ),
         (
@@ -63,9 +68,9 @@ OF_SWEEPS: Final = (
         "sweeps-mirrors-of-the-unreadable",
         "a member whose record does not decode is taken for gone",
         (
-            Change(SWEEPING, "import MEMBERS,", "import candidates_in, MEMBERS,"),
+            Change(CLAIMS, "import MEMBERS,", "import candidates_in, MEMBERS,"),
             Change(
-                SWEEPING,
+                CLAIMS,
                 "members=frozenset(members_in(records)),",
                 "members=frozenset(one.member for one in candidates_in(records)),",
             ),
@@ -77,12 +82,12 @@ OF_SWEEPS: Final = (
         "the records are read before the storage is listed: what came between the two is taken for an orphan",
         (
             Change(
-                SWEEPING,
-                "        found = sorted(path for path in self._listed(self._folder, depth=1)",
-                "        seen = self._named.read()\n"
-                "        found = sorted(path for path in self._listed(self._folder, depth=1)",
+                ENGINE,
+                "        paths = list(walk(self._storage, self._folder, self._rule))\n",
+                "        rule = self._look() if self._look else self._rule\n"
+                "        paths = list(walk(self._storage, self._folder, self._rule))\n",
             ),
-            Change(SWEEPING, "            return ()\n        seen = self._named.read()\n", "            return ()\n"),
+            Change(ENGINE, "self._look().of_paths(paths)", "rule.of_paths(paths)"),
         ),
         on(SWEEPS + "test_the_storage_is_listed_before_the_records_are_read", *ALL),
     ),
@@ -98,14 +103,20 @@ OF_SWEEPS: Final = (
     Mutant(
         "staged-before-it-is-in-the-sink",
         "staged output of a planned batch goes before the table has the batch (I8)",
-        (Change(ATTEMPTS, " or path.batch <= seen.taken\n", " or path.batch <= seen.planned.batch\n"),),
+        (Change(ATTEMPTS, " or path.batch <= progress.taken\n", " or path.batch <= progress.planned.batch\n"),),
         (DELTA + "test_a_planned_batch_that_the_table_has_not_may_still_be_committed",),
     ),
     Mutant(
         "staged-of-its-own-term",
         "attempts that the leader itself is making go",
-        (Change(STAGED, "epoch < self._attempts.epoch", "epoch <= self._attempts.epoch"),),
+        (Change(STAGED, "epoch < self.epoch", "epoch <= self.epoch"),),
         (DELTA + "test_attempts_of_the_term_itself_and_its_empty_folders_stay",),
+    ),
+    Mutant(
+        "enters-what-is-run",
+        "what a leader itself runs in, or goes as a whole, is listed at each of its looks",
+        (Change(ENGINE, "        elif goes is not False:\n", "        if True:\n"),),
+        ("tests/unit/cleanup/test_engine.py::test_what_stays_or_goes_as_a_whole_is_not_listed",),
     ),
     Mutant(
         "mirrors-outlive-their-session",

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from tenure.backends.memory import MemoryStore
 from tenure.checkpoints.store import CHECKPOINTS
-from tenure.cleanable import Cleanable
+from tenure.cleanup.plan import Cleanable
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import LEADER, Term

@@ -5,28 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.cleanup.orphans import Seen
-from tenure.cleanup.spark import listing, planning
-from tenure.cleanup.spark.applying import Applied, apply_plan
+from tenure.cleanup import planning
+from tenure.cleanup.applying import Applied, ApplyOptions, apply_plan
+from tenure.cleanup.orphans import Claims
+from tenure.cleanup.spark import listing
 from tenure.cleanup.spark.listing import Progress
-from tenure.cleanup.spark.plan import Plan
+from tenure.cleanup.sweep_plan import Plan
 from tenure.clock import SystemClock
 from tenure.errors import QueryFailed
-from tenure.sinks.delta import sweep as delta_sweep
+from tenure.sinks.delta.staged_rule import look, rule_of, staged_in
 from tenure.sinks.sink import Attempts, Planned
 from tests.unit.sinks.staged_tables import Table
 
 pytestmark = pytest.mark.spark
 
 KEPT = "runs/q/e00000002-anna-0123456789ab"
-SEEN = Seen(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
+CLAIMS = Claims(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
 
 DEEP = [
     f"runs/q/e00000001-anna-{number:012x}/{'/'.join('state' for _ in range(number))}/1.zip" for number in range(1, 60)
@@ -55,12 +55,10 @@ def make(
     plan = Plan(str(folder))
     planning.make_plan(
         plan,
-        planning.storage_target(scope="rows", storage=f"file://{storage}", see=lambda: SEEN),
+        planning.Target("rows", f"file://{storage}", lambda: CLAIMS),
         now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
         start_spark=start,
-        on_progress=told.append,
-        small=small,
-        budget=10,
+        options=planning.PlanOptions(on_progress=told.append, small=small, budget=10),
     )
     return plan
 
@@ -92,7 +90,8 @@ def test_a_large_tree_is_planned_and_removed_and_goes_on_after_a_crash(
             raise Killed
 
     def go_on(**named: Any) -> Applied:
-        return apply_plan(plan, storage=str(storage), start_spark=lambda: spark, clock=SystemClock(), here=0, **named)
+        options = ApplyOptions(here=0, **named)
+        return apply_plan(plan, storage=str(storage), start_spark=lambda: spark, clock=SystemClock(), options=options)
 
     with pytest.raises(Killed):
         go_on(on_progress=die)
@@ -138,19 +137,25 @@ def test_what_is_staged_beside_a_table_is_judged_by_tasks(spark: SparkSession, t
     kept = [table.commit(table.stage(batch)) for batch in range(150)]
     lost = {table.stage(batch) for batch in range(150, 300)}
     attempts = Attempts("rows", "copy", lambda: ("id",), 2, lambda: Planned("id", 149))
-    look = partial(delta_sweep.look, table.location, scope="rows", epoch=2, holder="ben", queries={"copy": attempts})
+    target = planning.Target(
+        "rows",
+        str(table.path),
+        lambda: Claims(2, "ben"),
+        table=lambda claims: look(table.location, [attempts], scope="rows", epoch=claims.epoch),
+        folders=(staged_in("rows"),),
+    )
     plan = Plan(str(tmp_path / "plan"))
     planning.make_plan(
         plan,
-        planning.Target("rows", str(table.path), (delta_sweep.staged_in("rows"),), look, table=True),
+        target,
         now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
         start_spark=lambda: spark,
-        small=100,
-        budget=40,
+        options=planning.PlanOptions(small=100, budget=40),
     )
     assert plan.about().listed == 300
     assert {row["unit"] for name in plan.parts() for row in plan.read("files", name).to_pylist()} == lost
-    clock = SystemClock()
-    assert apply_plan(plan, storage=str(table.path), start_spark=lambda: spark, clock=clock, here=0).removed == 150
+    options = ApplyOptions(here=0, rule_of=rule_of)
+    done = apply_plan(plan, storage=str(table.path), start_spark=lambda: spark, clock=SystemClock(), options=options)
+    assert done.removed == 150
     assert table.rows() == list(range(150))
     assert all((table.path / attempt).is_dir() for attempt in kept)

@@ -37,8 +37,8 @@ from unittest.mock import patch
 
 from tenure import assembly, housekeeping
 from tenure.agent.child import ChildProcess, become_child
-from tenure.cleanable import Cleanable
 from tenure.cleanup.cleaner import Cleaner
+from tenure.cleanup.plan import Cleanable
 from tenure.cleanup.sweeper import Sweeper
 from tenure.cli import main as cli
 from tenure.clock import SystemClock

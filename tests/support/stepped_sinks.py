@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from tenure.cleanable import Cleanable
+from tenure.cleanup.plan import Cleanable
 from tenure.events import Events
 from tenure.sinks.sink import Attempts, Batch, Calls, OutputMode, Rehearsable, Sink, Stages, Written
 

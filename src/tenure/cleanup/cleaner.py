@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tenure.cleanable import Cleanable
-from tenure.cleanup.plan import PLAN, Row, awaited
+from tenure.cleanup.plan import PLAN, Cleanable, Row, awaited
 from tenure.clock import Clock
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
@@ -151,3 +150,18 @@ class Cleaner:
 def told(left: Sequence[Left]) -> str:
     """The first of what is left, for people; empty: nothing is."""
     return f"{left[0].row}: {left[0].name} ({left[0].why})" if left else ""
+
+
+class Combined:
+    """Things of one kind in several places, as one row; a name says in which place. Used by one thread."""
+
+    def __init__(self, places: Mapping[str, Cleanable]) -> None:
+        self._places = places
+
+    def find(self) -> Sequence[str]:
+        """What is in all places. Raises what the first one raises that cannot be looked at."""
+        return [f"{place}: {name}" for place, cleanables in self._places.items() for name in cleanables.find()]
+
+    def remove(self, term: Term, name: str) -> None:
+        place, _, inner = name.partition(": ")
+        self._places[place].remove(term, inner)

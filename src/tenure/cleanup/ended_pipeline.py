@@ -6,58 +6,37 @@ folders that Tenure makes are touched, and links are never followed. Nothing her
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
 
 from tenure.checkpoints.store import CHECKPOINTS as CHECKPOINT_AREAS
-from tenure.cleanable import (
+from tenure.cleanup.engine import Everything, Leftovers
+from tenure.cleanup.plan import (
     ANCHORS,
-    BLOBS,
+    AREAS,
     CHECKPOINTS,
     DECLARATION,
-    OWNER,
-    REHEARSALS,
     REQUESTS,
-    RUNS,
     STORAGE,
     Cleanable,
 )
-from tenure.clock import Clock
 from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER
-from tenure.coordination.records import Delete, Key, NoneUnder, Record, Scope
-from tenure.coordination.store import CoordinationStore
+from tenure.coordination.records import Delete, Key, NoneUnder, Record
 from tenure.coordination.term import Term, commit_under
 from tenure.declarations.store import DECLARED
-from tenure.errors import StorageError
-from tenure.handles.store import HandleStore
-from tenure.ownership.marks import OWNER as MARKS
+from tenure.scope_context import ScopeContext
 from tenure.storage.folders import Folders
 
-_FOLDERS: Final[Mapping[str, tuple[str, int]]] = {
-    RUNS: ("runs", 2),
-    REHEARSALS: ("rehearsals", 2),
-    BLOBS: ("blobs", 1),
-    OWNER: (MARKS, 1),
-}
-"""The folders below a scope's storage, and how deep what is removed at once lies in them."""
 
-
-def cleanables_of(
-    store: CoordinationStore,
-    scope: Scope,
-    *,
-    storage: Folders,
-    handles: Callable[[str], HandleStore],
-    clock: Clock,
-) -> dict[str, Cleanable]:
-    """All rows of the plan that need no sink. `handles`: query -> the handle store of its checkpoints."""
+def cleanables_of(context: ScopeContext) -> dict[str, Cleanable]:
+    """All rows of the plan that need no sink."""
+    folders = context.folders()
     return {
-        REQUESTS: _Records(store, scope, clock=clock, wanted=_is_request),
-        CHECKPOINTS: _Checkpoints(store, scope, handles=handles),
-        ANCHORS: _Records(store, scope, clock=clock, wanted=_is_anchor),
-        DECLARATION: _Records(store, scope, clock=clock, wanted=lambda record: record.key == DECLARED),
-        **{row: _Folders(storage, folder, depth=depth) for row, (folder, depth) in _FOLDERS.items()},
-        STORAGE: _Root(storage),
+        REQUESTS: _Records(context, wanted=_is_request),
+        CHECKPOINTS: _Checkpoints(context),
+        ANCHORS: _Records(context, wanted=_is_anchor),
+        DECLARATION: _Records(context, wanted=lambda record: record.key == DECLARED),
+        **{row: Leftovers(folders, area.folder, Everything(area.ends)) for row, area in AREAS.items()},
+        STORAGE: _Root(folders),
     }
 
 
@@ -72,84 +51,36 @@ def _is_anchor(record: Record) -> bool:
 class _Records:
     """Records of a scope that nothing else belongs to."""
 
-    def __init__(
-        self,
-        store: CoordinationStore,
-        scope: Scope,
-        *,
-        clock: Clock,
-        wanted: Callable[[Record], bool],
-    ) -> None:
-        self._store = store
-        self._scope = scope
-        self._clock = clock
+    def __init__(self, context: ScopeContext, *, wanted: Callable[[Record], bool]) -> None:
+        self._context = context
         self._wanted = wanted
 
     def find(self) -> Sequence[str]:
-        return [record.key for record in self._store.list(self._scope, "").records if self._wanted(record)]
+        records = self._context.store.list(self._context.scope, "").records
+        return [record.key for record in records if self._wanted(record)]
 
     def remove(self, term: Term, name: str) -> None:
-        key = Key(name)
-        record = self._store.read(self._scope, key)
+        key, store = Key(name), self._context.store
+        record = store.read(self._context.scope, key)
         if record is None:
             return
-        commit_under(
-            self._store,
-            term,
-            guards=(NoneUnder(key),),
-            writes=(Delete(key, record.version),),
-            clock=self._clock,
-        )
+        writes = (Delete(key, record.version),)
+        commit_under(store, term, guards=(NoneUnder(key),), writes=writes, clock=self._context.clock)
 
 
 class _Checkpoints:
     """The handles of all queries, also of those that the pipeline does not have any more."""
 
-    def __init__(self, store: CoordinationStore, scope: Scope, *, handles: Callable[[str], HandleStore]) -> None:
-        self._store = store
-        self._scope = scope
-        self._handles = handles
+    def __init__(self, context: ScopeContext) -> None:
+        self._context = context
 
     def find(self) -> Sequence[str]:
-        records = self._store.list(self._scope, CHECKPOINT_AREAS).records
+        records = self._context.store.list(self._context.scope, CHECKPOINT_AREAS).records
         return [record.key.removeprefix(f"{CHECKPOINT_AREAS}/") for record in records if record.key.count("/") == 2]
 
     def remove(self, term: Term, name: str) -> None:
         query, batch = name.split("/")
-        self._handles(query).remove(term, batch)
-
-
-class _Folders:
-    """What lies in one folder of the storage, to a depth; then that folder."""
-
-    def __init__(self, storage: Folders, folder: str, *, depth: int) -> None:
-        self._storage = storage
-        self._folder = folder
-        self._depth = depth
-
-    def find(self) -> Sequence[str]:
-        """What lies deepest comes first; folders that are to be empty by then end with `/`, and come last."""
-        parents = [self._folder] if any(entry.name == self._folder for entry in self._storage.entries()) else []
-        whole: list[str] = []
-        levels = [parents]
-        for depth in range(1, self._depth + 1):
-            found = [
-                (f"{parent}/{entry.name}", entry.folder)
-                for parent in parents
-                for entry in self._storage.entries(parent)
-            ]
-            parents = [path for path, folder in found if folder and depth < self._depth]
-            whole += [path for path, _ in found if path not in parents]
-            levels.append(parents)
-        return [*whole, *(f"{path}/" for level in reversed(levels) for path in level)]
-
-    def remove(self, term: Term, name: str) -> None:
-        if not name.endswith("/"):
-            self._storage.remove(name)
-            return
-        self._storage.remove_empty(name[:-1])
-        if self._storage.entries(name[:-1]):
-            raise StorageError(f"{name} is not empty yet")
+        self._context.checkpoint_handles(query).remove(term, batch)
 
 
 class _Root:

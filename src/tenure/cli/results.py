@@ -11,9 +11,10 @@ from typing import Any
 import typer
 
 from tenure.assembly import identify, scope_context
-from tenure.cleanable import Cleanable
+from tenure.cleanup.claims import orphans_of, term_now
 from tenure.cleanup.cleaner import CANNOT
-from tenure.cleanup.plan import PLAN, Row
+from tenure.cleanup.ended_pipeline import cleanables_of
+from tenure.cleanup.plan import PLAN, Cleanable, Row
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Output, print_json, show
 from tenure.clock import SystemClock
@@ -22,7 +23,6 @@ from tenure.coordination.election import observe
 from tenure.coordination.held_term import held
 from tenure.coordination.records import Scope
 from tenure.errors import UsageError
-from tenure.housekeeping import office_now, scope_cleanables, scope_orphans
 from tenure.ownership.owner import renew_identity
 from tenure.results.result import Result, Stage
 from tenure.results.store import RESULTS, result_in
@@ -99,9 +99,9 @@ def cleanup_status(
         found = context.results().read()
         if found is None:
             context.owner().check()
-            cleanables = scope_orphans(context, office_now(opened, name))
+            cleanables = orphans_of(context, term_now(context))
         else:
-            cleanables = scope_cleanables(context)
+            cleanables = cleanables_of(context)
         rows = [_left(row, cleanables[row.name]) for row in PLAN if row.name in cleanables]
     rows = [row for row in rows if row["names"] or row["trouble"]]
     if output is Output.JSON:

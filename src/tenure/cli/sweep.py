@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,24 +25,24 @@ from rich.progress import (
 from rich.text import Text
 
 from tenure.assembly import scope_context
-from tenure.cleanup.orphan_sweep import Office
-from tenure.cleanup.orphans import Seen
+from tenure.cleanup.claims import read_claims, term_now
+from tenure.cleanup.orphans import Claims
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Output, print_json, show
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import CleanupIncomplete, UsageError
-from tenure.housekeeping import office_now, scope_attempts, scope_seen
+from tenure.housekeeping import scope_attempts
 from tenure.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tenure.cleanup.spark.applying import Applied
-    from tenure.cleanup.spark.judge import Judge
-    from tenure.cleanup.spark.plan import Plan
-    from tenure.cleanup.spark.planning import Target
+    from tenure.cleanup.applying import Applied
+    from tenure.cleanup.engine import Rule
+    from tenure.cleanup.planning import Target
+    from tenure.cleanup.sweep_plan import Plan
     from tenure.sinks.delta.location import Location
 
 _CLOCK = SystemClock()
@@ -73,7 +74,7 @@ def plan_(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Write down what would go; nothing is removed. Members may run meanwhile."""
-    from tenure.cleanup.spark.planning import make_plan
+    from tenure.cleanup.planning import PlanOptions, make_plan
 
     settings = load_settings(store=store, storage=storage, scope=scope)
     made = _plan(plan)
@@ -84,8 +85,7 @@ def plan_(
             _target(opened, name, table, settings=settings),
             now=_CLOCK.now,
             start_spark=start,
-            sizes=sizes,
-            on_progress=lambda progress: bar.update(task, completed=progress.files),
+            options=PlanOptions(sizes, lambda progress: bar.update(task, completed=progress.files)),
         )
     _tell(made, output=output)
 
@@ -103,7 +103,7 @@ def apply_(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Remove what is in a plan. A plan never becomes wrong; one that was applied in part goes on."""
-    from tenure.cleanup.spark.applying import apply_plan
+    from tenure.cleanup.applying import ApplyOptions, apply_plan, orphan_rule
 
     settings = load_settings(storage=storage, scope=scope)
     if rate is not None and rate <= 0:
@@ -125,7 +125,9 @@ def apply_(
         def moved(applied: Applied) -> None:
             bar.update(task, completed=applied.removed + applied.gone + applied.failed)
 
-        done = apply_plan(found, storage=meant, start_spark=start, per_second=rate, on_progress=moved, clock=_CLOCK)
+        rule_of = _staged_rule().rule_of if about.table else orphan_rule
+        options = ApplyOptions(per_second=rate, on_progress=moved, rule_of=rule_of)
+        done = apply_plan(found, storage=meant, start_spark=start, clock=_CLOCK, options=options)
     _tell(found, output=output)
     if done.failed:
         raise CleanupIncomplete(
@@ -141,7 +143,7 @@ def report(plan: PlanArgument, output: OutputOption = Output.TABLE) -> None:
 
 
 def _tell(plan: Plan, *, output: Output) -> None:
-    from tenure.cleanup.spark.report import summary
+    from tenure.cleanup.report import summary
 
     found = summary(plan, shown=_SHOWN)
     if output is Output.JSON:
@@ -159,7 +161,7 @@ def _tell(plan: Plan, *, output: Output) -> None:
 
 def _plan(url: str) -> Plan:
     try:
-        from tenure.cleanup.spark.plan import Plan
+        from tenure.cleanup.sweep_plan import Plan
     except ModuleNotFoundError as error:
         raise UsageError(
             f"tenure sweep needs the Python package {error.name!r}, which is not installed",
@@ -178,38 +180,43 @@ def _absolute(path_or_url: str) -> str:
     return path_or_url if "://" in path_or_url else os.path.abspath(path_or_url)
 
 
-def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settings: Settings) -> Target:
-    """The scope's storage, or what is staged beside a table. Who leads is asked when all is listed."""
-    from tenure.cleanup.spark.planning import Target, check_records, storage_target
-
-    context = scope_context(settings, store, scope, clock=_CLOCK)
-    storage = context.storage
-
-    def owner() -> str:
-        mark = context.owner().check()
-        return "" if mark is None else str(mark)
-
-    def see(office: Office) -> Seen:
-        return scope_seen(context, office)
-
-    def look() -> Judge:
-        office = office_now(store, scope)
-        check_records(see(office), storage)
-        queries = scope_attempts(context, office)
-        return delta_sweep.look(location, scope=scope, epoch=office.epoch, holder=office.holder, queries=queries)
-
-    if table is None:
-        return storage_target(scope=scope, storage=storage, see=lambda: see(office_now(store, scope)), owner=owner)
+def _staged_rule() -> ModuleType:
+    """What is in a storage is swept without the packages of a table."""
     try:
-        from tenure.sinks.delta import sweep as delta_sweep
+        from tenure.sinks.delta import staged_rule
     except ModuleNotFoundError as error:
         raise UsageError(
             f"--table needs the Python package {error.name!r}, which is not installed",
             fix="pip install 'tenure[delta]'",
         ) from error
-    location = _location(table)
-    staged = (delta_sweep.staged_in(scope),)
-    return Target(scope, location.table, staged, look, table=True, storage=storage, owner=owner)
+    return staged_rule
+
+
+def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settings: Settings) -> Target:
+    """The scope's storage, or what is staged beside a table. Who leads is asked when all is listed."""
+    from tenure.cleanup.planning import Target
+
+    context = scope_context(settings, store, scope, clock=_CLOCK)
+
+    def owner() -> str:
+        mark = context.owner().check()
+        return "" if mark is None else str(mark)
+
+    def claims() -> Claims:
+        return read_claims(context, term_now(context))
+
+    if table is None:
+        return Target(scope, context.storage, claims, owner)
+    delta, location = _staged_rule(), _location(table)
+
+    def rule(claims: Claims) -> Rule:
+        queries = scope_attempts(context, epoch=claims.epoch)
+        found: Rule = delta.look(location, queries, scope=scope, epoch=claims.epoch)
+        return found
+
+    return Target(
+        scope, location.table, claims, owner, rule, folders=(delta.staged_in(scope),), storage=context.storage
+    )
 
 
 @contextmanager

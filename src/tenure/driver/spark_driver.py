@@ -18,9 +18,8 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tenure.cleanable import STAGED, Cleanable
-from tenure.cleanup.cleaner import StopOrLost
-from tenure.cleanup.combined import Combined
+from tenure.cleanup.cleaner import Combined, StopOrLost
+from tenure.cleanup.plan import STAGED, Cleanable
 from tenure.coordination.term import Term
 from tenure.driver.declarations import Declarations
 from tenure.driver.declare_streams import declare

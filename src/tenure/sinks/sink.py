@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from tenure.cleanable import Cleanable
 from tenure.errors import UsageError
 from tenure.events import Events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from tenure.cleanup.plan import Cleanable
 
 OutputMode = Literal["append", "complete", "update"]
 

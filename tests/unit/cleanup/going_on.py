@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RunName
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
-from tenure.cleanable import Cleanable
+from tenure.cleanup.claims import orphans_of
 from tenure.cleanup.cleaner import Cleaner
-from tenure.cleanup.orphan_sweep import Office, orphans_of
+from tenure.cleanup.orphans import Claims
+from tenure.cleanup.plan import Cleanable
 from tenure.coordination.term import Term, check_term
 from tenure.events import Events
 from tenure.handles.store import HandleStore
 from tenure.ownership.owner import Owner
 from tenure.retry import no_retry
+from tenure.scope_context import ScopeContext
 from tenure.storage.folders import Folders
 from tests.faults.lab import SCOPE, Crasher, Lab, Member
 
 QUERY = "counts"
 KEEP = 3
+INLINE_LIMIT = 64
 
 
 class CrashingFolders(Folders):
@@ -37,6 +41,18 @@ class CrashingFolders(Folders):
     def remove_empty(self, path: str = "") -> None:
         self.crasher.effect(f"before the folder {path}")
         super().remove_empty(path)
+
+
+@dataclass(frozen=True)
+class CrashingContext(ScopeContext):
+    """A scope whose folders are such."""
+
+    crasher: Crasher = field(default_factory=Crasher)
+
+    def folders(self) -> CrashingFolders:
+        folders = CrashingFolders(self.storage)
+        folders.crasher = self.crasher
+        return folders
 
 
 class Pipeline:
@@ -87,7 +103,7 @@ class Pipeline:
             area=CHECKPOINTS.child(QUERY),
             blobs=self.lab.files,
             clock=self.lab.clock,
-            inline_limit=64,
+            inline_limit=INLINE_LIMIT,
         )
 
     def plan(self, batch: int) -> None:
@@ -98,15 +114,15 @@ class Pipeline:
 
     def found(self, *, crasher: Crasher | None = None) -> Mapping[str, Cleanable]:
         member, term = self.leaders[-1]
-        storage = CrashingFolders(self.storage)
-        storage.crasher = crasher or Crasher()
-        return orphans_of(
+        context = CrashingContext(
             member.store,
             SCOPE,
-            Office(term.epoch, term.holder),
-            storage=storage,
-            checkpoints=lambda query: CheckpointStore(self.handles(member), query=query),
+            self.storage,
+            self.lab.clock,
+            inline_limit=INLINE_LIMIT,
+            crasher=crasher or Crasher(),
         )
+        return orphans_of(context, Claims(term.epoch, term.holder))
 
     def owner(self, member: Member | None = None) -> Owner:
         """Whose the storage is, as a member asks; None: the leader."""

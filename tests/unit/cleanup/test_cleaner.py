@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tenure.cleanable import ANCHORS, BLOBS, CHECKPOINTS, OWNER, REHEARSALS, REQUESTS, RUNS, STORAGE
 from tenure.cleanup.cleaner import Cleaner, Left
-from tenure.cleanup.plan import PLAN
+from tenure.cleanup.plan import ANCHORS, BLOBS, CHECKPOINTS, OWNER, PLAN, REHEARSALS, REQUESTS, RUNS, STORAGE
 from tenure.coordination.term import Term
 from tenure.errors import HandleLocked, StorageError, StoreUnavailable, TermLost
 from tenure.events import CleanupDelayed, CleanupEnded, Event, Events

@@ -22,11 +22,11 @@ from tenure.events import Events
 from tenure.handles.handle import decode_handle
 from tenure.handles.store import HandleStore
 from tenure.retry import no_retry
+from tenure.scope_context import ScopeContext
 from tenure.storage.blobs import FileBlobs
-from tenure.storage.folders import Folders
 from tenure.testing.faulty import Call, Proceed, commits
 from tests.faults.lab import SCOPE, Crash, Crasher, Lab, Member
-from tests.unit.cleanup.going_on import CrashingFolders
+from tests.unit.cleanup.going_on import INLINE_LIMIT, CrashingContext
 
 QUERIES = ("counts", "gone-from-the-pipeline")
 FILES = (
@@ -70,7 +70,12 @@ class Leaving:
             area=CHECKPOINTS.child(query),
             blobs=self.lab.files,
             clock=self.lab.clock,
-            inline_limit=64,
+            inline_limit=INLINE_LIMIT,
+        )
+
+    def context(self, member: Member, *, crasher: Crasher) -> ScopeContext:
+        return CrashingContext(
+            member.store, SCOPE, str(self.root), self.lab.clock, inline_limit=INLINE_LIMIT, crasher=crasher
         )
 
     def clean(
@@ -81,17 +86,8 @@ class Leaving:
         crasher: Crasher | None = None,
         check: Callable[[Term], None] | None = None,
     ) -> Sequence[Left]:
-        storage = CrashingFolders(str(self.root))
-        storage.crasher = crasher or Crasher()
-        found = cleanables_of(
-            member.store,
-            SCOPE,
-            storage=storage,
-            handles=lambda query: self.handles(member, query),
-            clock=self.lab.clock,
-        )
         cleaner = Cleaner(
-            found,
+            cleanables_of(self.context(member, crasher=crasher or Crasher())),
             check=check or (lambda term: check_term(member.store, term, clock=self.lab.clock)),
             scope=SCOPE,
             policy=no_retry(),
@@ -149,13 +145,7 @@ def test_to_look_changes_nothing(leaving: Leaving) -> None:
     """`tenure cleanup status` looks, also at an empty folder."""
     leaving.clean(leaving.leader, leaving.term)
     leaving.root.mkdir()
-    found = cleanables_of(
-        leaving.leader.store,
-        SCOPE,
-        storage=Folders(str(leaving.root)),
-        handles=lambda query: leaving.handles(leaving.leader, query),
-        clock=leaving.lab.clock,
-    )
+    found = cleanables_of(leaving.context(leaving.leader, crasher=Crasher()))
     assert {row: names for row, one in found.items() if (names := list(one.find()))} == {"storage": ["."]}
     assert leaving.root.exists()
     assert leaving.clean(leaving.leader, leaving.term) == []

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.checkpoints.run_name import RunName
-from tenure.cleanup.orphans import Seen, is_orphan, nothing_seen, orphans_in
+from tenure.cleanup.orphans import Claims, is_orphan, orphans_in
 
 UID = "0123456789ab"
-SEEN = Seen(
+CLAIMS = Claims(
     epoch=5,
     holder="anna",
     members=frozenset({"anna", "ben"}),
@@ -54,11 +54,11 @@ SEEN = Seen(
     ],
 )
 def test_by_epoch_session_and_name(path: str, orphan: bool) -> None:
-    assert is_orphan(path, SEEN) is orphan
-    assert not orphan or is_orphan(path, nothing_seen(epoch=5, holder="anna")), "what is none at least is none"
+    assert is_orphan(path, CLAIMS) is orphan
+    assert not orphan or is_orphan(path, Claims(5, "anna")), "what is none at least is none"
 
 
-UNLED = Seen(epoch=2, holder="", members=frozenset({"ben"}), named=frozenset())
+UNLED = Claims(epoch=2, holder="", members=frozenset({"ben"}), named=frozenset())
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ UNLED = Seen(epoch=2, holder="", members=frozenset({"ben"}), named=frozenset())
 )
 def test_where_nobody_leads_the_mirrors_of_the_next_epoch_are_their_members(path: str, orphan: bool) -> None:
     assert is_orphan(path, UNLED) is orphan
-    assert not orphan or is_orphan(path, nothing_seen(epoch=2, holder="")), "what is none at least is none"
+    assert not orphan or is_orphan(path, Claims(2, "")), "what is none at least is none"
     if path.startswith("runs/"):
         assert orphans_in(f"{path}/state/0/0", UNLED) is orphan
 
@@ -93,7 +93,7 @@ def test_what_may_still_be_run_never_is(
     assert found is not None
     assert (found.query, found.epoch, found.member) == ("q", epoch, member)
     holder, next_term = ("anna", term + 1) if led else ("", term)
-    seen = Seen(term, holder, frozenset(members), frozenset({path}) if named else frozenset())
+    claims = Claims(term, holder, frozenset(members), frozenset({path}) if named else frozenset())
     mirrored = epoch == next_term and member in {holder, *members}
     may_be_run = named or mirrored or (epoch == term and member == holder) or epoch > next_term
-    assert is_orphan(path, seen) is not may_be_run
+    assert is_orphan(path, claims) is not may_be_run

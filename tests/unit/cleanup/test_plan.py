@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.cleanable import BLOBS, CHECKPOINTS, OWNER, REHEARSALS, RUNS, STAGED, STORAGE
-from tenure.cleanup.plan import PLAN, Row, awaited
+from tenure.cleanup.plan import BLOBS, CHECKPOINTS, OWNER, PLAN, REHEARSALS, RUNS, STAGED, STORAGE, Row, awaited
 
 
 def test_no_row_is_there_twice() -> None:

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from tenure.cleanable import BLOBS, RUNS
 from tenure.cleanup.cleaner import Cleaner
+from tenure.cleanup.plan import BLOBS, RUNS
 from tenure.cleanup.sweeper import Sweeper
 from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness

@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from tenure.errors import StorageError
 from tenure.sinks.delta.history import retention
+from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.staging import StagingPath
 from tenure.storage.folders import Folders
 from tests.unit.sinks.staged_tables import Table
@@ -265,3 +266,22 @@ def test_only_empty_folders_of_earlier_epochs_are_removed_with_an_attempt(table:
     cleanables.remove(TERM, lost)
     assert (table.path / "tenure-rows" / "copy" / "id").is_dir(), "its leader is about to stage there"
     assert not (table.path / "tenure-rows" / "copy" / "id" / "e00000001").exists()
+
+
+# --- where folders are listed by the client of the table -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("epoch", [None, 2])
+def test_an_object_store_is_listed_by_the_table_s_own_client(tmp_path: Path, epoch: int | None) -> None:
+    """Whose credentials are those of the commits."""
+    table = Table(tmp_path / "table")
+    table.location = Location(f"file://{table.path}", is_local=False)
+    lost = [table.stage(0), table.stage(1)]
+    foreign = [table.stage(0, scope="other"), table.stage(0, query="counts"), table.stage(0, query_id="foreign")]
+    assert table.cleanables(epoch=epoch).find() == lost
+    table.sweep(epoch=epoch)
+    assert not any((table.path / path / "part-0.parquet").exists() for path in lost)
+    assert all((table.path / path / "part-0.parquet").exists() for path in foreign)
+    shutil.rmtree(table.path / "tenure-rows" / "copy" / "id")  # an object store has no empty folders
+    assert table.cleanables(epoch=epoch).find() == []
+    table.cleanables().remove(TERM, lost[0])

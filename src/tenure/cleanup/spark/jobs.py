@@ -1,19 +1,27 @@
-"""What a Spark job of a sweep fails with, in one line."""
+"""Distributes the work of a sweep: Spark's tasks, whose failure is one line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from tenure.errors import QueryFailed
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-@contextmanager
-def job_errors(what: str) -> Iterator[None]:
-    """Raise QueryFailed for what Spark raises in the block."""
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def run_tasks(
+    spark: SparkSession, work: Callable[[T], R], items: Sequence[T], *, what: str, tasks: int | None = None
+) -> list[R]:
+    """The results for these items, in so many tasks; None: each has its own. Raises QueryFailed for what Spark
+    raises."""
     from tenure.spark.errors import SPARK_ERRORS, one_line  # a small tree is swept without Spark
 
     try:
-        yield
+        return spark.sparkContext.parallelize(items, tasks or len(items)).map(work).collect()
     except SPARK_ERRORS as error:
         raise QueryFailed(f"the sweep's {what} failed: {one_line(error)}") from error

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tenure.cleanup.spark.judge import Judge, orphans_among, table_of
-from tenure.cleanup.spark.plan import Plan
+from tenure.cleanup.engine import Rule
+from tenure.cleanup.judgement import orphans_among, table_of
+from tenure.cleanup.spark.jobs import run_tasks
+from tenure.cleanup.sweep_plan import Plan
 from tenure.storage.trees import Listed, Rest, Tree
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ class Listing:
         on_progress: Callable[[Progress], None],
     ) -> None:
         """`budget`: files that a task lists before it gives the rest back. `part`: rows of a file."""
-        self._context = spark.sparkContext
+        self._spark = spark
         self._plan = plan
         self._storage = storage
         self._budget = budget
@@ -81,7 +83,7 @@ class Listing:
         """List everything below the folders that are among what was `found`; return how many files that are, with those
         that were found."""
         parts, left = _write_all(self._plan, found, part=self._part)
-        tasks = 4 * self._context.defaultParallelism
+        tasks = 4 * self._spark.sparkContext.defaultParallelism
         number = 1
         url, storage, part = self._plan.url, self._storage, self._part
         self._keep(number, parts, left)
@@ -93,7 +95,7 @@ class Listing:
                 return _list(url, storage, slices, budget=budget, part=part)
 
             shares = _shares(left, tasks)
-            done = self._context.parallelize(shares, len(shares)).map(work).collect()
+            done = run_tasks(self._spark, work, shares, what="listing")
             parts = list(chain.from_iterable(parts for parts, _ in done))
             left = list(chain.from_iterable(rests for _, rests in done))
             self._keep(number, parts, left)
@@ -104,7 +106,7 @@ class Listing:
         files = sum(one.rows for one in self._parts)
         self._on_progress(Progress(number, files, sum(one.rows for one in left)))
 
-    def write_plan(self, judge: Judge, *, sizes: bool) -> tuple[int, int | None]:
+    def write_plan(self, rule: Rule, *, sizes: bool) -> tuple[int, int | None]:
         """Write what goes; return how many files that are, and their bytes. `sizes`: ask for those of which the
         listing did not tell them."""
         if not self._parts:
@@ -112,12 +114,11 @@ class Listing:
         url, storage = self._plan.url, self._storage
 
         def work(name: str) -> tuple[int, int | None]:
-            return _judge(url, storage, name, judge, sizes=sizes)
+            return _judge(url, storage, name, rule, sizes=sizes)
 
         names = [one.name for one in self._parts]
-        tasks = min(len(names), 4 * self._context.defaultParallelism)
-        counts = self._context.parallelize(names, tasks).map(work).collect()
-        return together(counts)
+        tasks = min(len(names), 4 * self._spark.sparkContext.defaultParallelism)
+        return together(run_tasks(self._spark, work, names, what="planning", tasks=tasks))
 
 
 def together(counts: Iterable[tuple[int, int | None]]) -> tuple[int, int | None]:
@@ -205,8 +206,8 @@ def _write(plan: Plan, rows: pa.Table) -> Part:
     return Part(name, rows.num_rows)
 
 
-def _judge(url: str, storage: str, name: str, judge: Judge, *, sizes: bool) -> tuple[int, int | None]:
+def _judge(url: str, storage: str, name: str, rule: Rule, *, sizes: bool) -> tuple[int, int | None]:
     """What a task does: keep what nobody needs."""
     plan = Plan(url)
     ask = Tree(storage).sizes if sizes else None
-    return write_orphans(plan, name, orphans_among(plan.read(FOLDER, name), judge, sizes=ask))
+    return write_orphans(plan, name, orphans_among(plan.read(FOLDER, name), rule, sizes=ask))

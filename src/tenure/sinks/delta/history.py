@@ -1,8 +1,9 @@
 """What the log of a Delta table names, and named once: for whoever looks for what it never did.
 
 Promise: files that the table has lost are told as long as the log knows them, by clocks up to a minute apart, so
-`is_young` tells whether an attempt that it does not name can have been in the table ever. Memory grows with the files
-that the log names. Raises what delta-rs and pyarrow raise, and ValueError: an entry of the log is none.
+`young_among` tells which attempts that it does not name can never have been in the table. 16 bytes are kept of an
+attempt that it names; to read them takes memory for the paths of all files. Raises what delta-rs and pyarrow raise,
+and ValueError: an entry of the log is none.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _APART_S: Final = 60
 """Clocks of machines may be so far apart."""
 _PATHS = pa.large_string()
 """They may be more than the 2 GiB that an array of the other strings can have."""
+_ID: Final = pa.binary(16)
+_SOME: Final = 50_000
+"""So many names are turned into bytes at once."""
 _ATTEMPT = r"/b\d{12,}/(?P<attempt>[0-9a-f]{32})/"
 
 
@@ -65,34 +69,47 @@ def _lost_lately(filesystem: Any) -> list[str]:
     return [action["remove"]["path"] for action in map(json.loads, lines) if "remove" in action]
 
 
-def named_among(table: DeltaTable, filesystem: Any, attempts: Collection[str]) -> frozenset[str]:
-    """Those of these attempts of which the log names a file. `filesystem`: as above."""
-    found = attempts_named(table, filesystem)
-    return frozenset(found.filter(pc.is_in(found, value_set=pa.array(sorted(attempts), pa.string()))).to_pylist())
-
-
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """How far back a table's log goes, by the clock that its files have."""
+class History:
+    """What a table's log says of attempts, and how far back it goes, by the clock that its files have. It is sent to
+    tasks."""
 
+    location: Location
+    options: Mapping[str, str]
+    """delta-rs's, of the storage."""
+    named: pa.Array
+    """The attempts of which it names a file, as `binary(16)`."""
     newest_s: float
     """When it was written last."""
     kept_s: float
     """For how long it names a file that the table has lost."""
 
     @classmethod
-    def of(cls, table: DeltaTable, filesystem: Any) -> Remembered:
-        """`filesystem`: pyarrow's, with the table as its root."""
+    def of(cls, table: DeltaTable, location: Location, options: Mapping[str, str]) -> History:
+        """The history of a table up to now."""
+        filesystem = location.filesystem(dict(options))
+        attempts = attempts_named(table, filesystem).unique()
+        some = (attempts.slice(first, _SOME).to_pylist() for first in range(0, len(attempts), _SOME))
+        named = pa.concat_arrays([pa.array([], _ID), *(pa.array(map(bytes.fromhex, names), _ID) for names in some)])
         log = filesystem.get_file_info(fs.FileSelector("_delta_log", allow_not_found=True))
         newest_s = max((info.mtime_ns or 0 for info in log), default=0) / 1e9
-        return cls(newest_s, retention(table.metadata().configuration).total_seconds())
+        return cls(location, options, named, newest_s, retention(table.metadata().configuration).total_seconds())
 
-    def is_young(self, path: StagingPath, filesystem: Any) -> bool:
-        """Whether an attempt was staged so lately that the log would name it if the table had ever had it. It forgets a
+    def named_among(self, attempts: Collection[StagingPath]) -> set[StagingPath]:
+        """Those of which the log names a file."""
+        ids = pa.array(sorted({bytes.fromhex(path.attempt) for path in attempts}), _ID)
+        named = {one.hex() for one in ids.filter(pc.is_in(ids, value_set=self.named)).to_pylist()}
+        return {path for path in attempts if path.attempt in named}
+
+    def young_among(self, attempts: Collection[StagingPath]) -> set[StagingPath]:
+        """Those that were staged so lately that the log would name them if the table had ever had them. It forgets a
         file some time after the table has lost it, and who reads an older version may still need it."""
+        filesystem = self.location.filesystem(dict(self.options)) if attempts else None
+        return {path for path in attempts if self.newest_s - self._staged_s(path, filesystem) < self.kept_s / 2}
+
+    def _staged_s(self, path: StagingPath, filesystem: Any) -> float:
         inside = filesystem.get_file_info(fs.FileSelector(str(path), recursive=True, allow_not_found=True))
-        oldest_s = min((info.mtime_ns or 0 for info in inside if info.is_file), default=self.newest_s * 1e9) / 1e9
-        return self.newest_s - oldest_s < self.kept_s / 2
+        return min((info.mtime_ns or 0 for info in inside if info.is_file), default=self.newest_s * 1e9) / 1e9
 
 
 def retention(configuration: Mapping[str, str | None]) -> timedelta:

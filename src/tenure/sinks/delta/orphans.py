@@ -1,8 +1,8 @@
 """Pure: which attempts at batches of a Delta table nobody can commit any more, while a pipeline goes on or later.
 
-Promise (I8): of an attempt that is of an earlier epoch, was listed before `QuerySeen` was read, and is named by no log.
-A batch that the table has is taken from nobody else, and what was not planned when its epoch was over never will be.
-What is between the two stays: its leader may be paused before its commit, and wake up.
+Promise (I8): of an attempt that is of an earlier epoch, was listed before `QueryProgress` was read, and is named by no
+log. A batch that the table has is taken from nobody else, and what was not planned when its epoch was over never will
+be. What is between the two stays: its leader may be paused before its commit, and wake up.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tenure.sinks.sink import Planned
 
 
 @dataclass(frozen=True, slots=True)
-class QuerySeen:
+class QueryProgress:
     """What the store says of a query, and then the table's log."""
 
     planned: Planned | None
@@ -23,11 +23,12 @@ class QuerySeen:
     """The newest batch that the table has under the id that is planned; -1: none."""
 
 
-def was_never_planned(path: StagingPath, seen: QuerySeen) -> bool:
+def was_never_planned(path: StagingPath, progress: QueryProgress) -> bool:
     """Whether no leader came so far as to commit it, nor ever will: the table never had it."""
-    return seen.planned is not None and path.query_id == seen.planned.query_id and path.batch > seen.planned.batch
+    planned = progress.planned
+    return planned is not None and path.query_id == planned.query_id and path.batch > planned.batch
 
 
-def is_over(path: StagingPath, seen: QuerySeen) -> bool:
+def is_over(path: StagingPath, progress: QueryProgress) -> bool:
     """Whether nobody can commit it any more, if it was planned. The table may have had it once."""
-    return seen.planned is None or path.query_id != seen.planned.query_id or path.batch <= seen.taken
+    return progress.planned is None or path.query_id != progress.planned.query_id or path.batch <= progress.taken

@@ -17,7 +17,7 @@ from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
-from tenure.cleanable import Cleanable
+from tenure.cleanup.plan import Cleanable
 from tenure.clock import Clock, SystemClock
 from tenure.errors import QueryFailed, StorageError, UsageError
 from tenure.events import BlobLeft, Events, WriteRefused

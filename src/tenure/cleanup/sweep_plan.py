@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -23,10 +23,6 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-from tenure.checkpoints.run_name import RUNS as RUNS_FOLDER
-from tenure.cleanable import BLOBS, REHEARSALS, RUNS
-from tenure.cleanup.orphans import BLOBS as BLOBS_FOLDER
-from tenure.cleanup.orphans import REHEARSALS as REHEARSALS_FOLDER
 from tenure.errors import StorageError, UsageError
 from tenure.storage.location import reach, told
 
@@ -41,8 +37,6 @@ LISTED: Final = pa.schema(
 """Files as they were listed; the size is null where the listing did not tell it."""
 FILES: Final = pa.schema([("path", pa.string()), ("size", pa.int64()), ("kind", pa.string()), ("unit", pa.string())])
 REPORT: Final = pa.schema([("path", pa.string()), ("outcome", pa.string()), ("why", pa.string())])
-FOLDERS: Final[Mapping[str, str]] = {RUNS_FOLDER: RUNS, REHEARSALS_FOLDER: REHEARSALS, BLOBS_FOLDER: BLOBS}
-"""The folders of a scope's storage that are swept -> the kind of what lies there."""
 
 
 @dataclass(frozen=True, slots=True)

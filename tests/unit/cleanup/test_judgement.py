@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenure.cleanup.orphans import Seen, is_orphan, orphans_in
-from tenure.cleanup.spark.judge import StorageJudge, orphans_among, table_of
+from tenure.cleanup.judgement import orphans_among, table_of
+from tenure.cleanup.orphans import Claims, OrphanRule, is_orphan, orphans_in
 from tenure.storage.trees import Listed
 
 UID = "0123456789ab"
@@ -48,9 +48,9 @@ def test_files_go_as_each_would_by_itself(found: list[Listed], epoch: int, data:
     paths = [path for one in found for path in one.paths]
     nameable = sorted({_unit(path) for path in paths if not _unit(path).endswith("/")})
     named = data.draw(st.sets(st.sampled_from(nameable))) if nameable else set()
-    seen = Seen(epoch, "anna", frozenset({"anna", "ben"}), frozenset(named))
-    rows = orphans_among(table_of(found), StorageJudge(seen), sizes=lambda paths: []).to_pylist()
-    wanted = [path for path in paths if is_orphan(_unit(path), seen)]
+    claims = Claims(epoch, "anna", frozenset({"anna", "ben"}), frozenset(named))
+    rows = orphans_among(table_of(found), OrphanRule(claims), sizes=lambda paths: []).to_pylist()
+    wanted = [path for path in paths if is_orphan(_unit(path), claims)]
     assert [row["path"] for row in rows] == wanted
     assert [row["size"] for row in rows] == [len(path.rpartition("/")[2]) for path in wanted]
     assert [row["unit"] for row in rows] == [_unit(path) for path in wanted]
@@ -58,16 +58,16 @@ def test_files_go_as_each_would_by_itself(found: list[Listed], epoch: int, data:
 
 @given(_FOLDERS, _NAMES, st.integers(0, 5))
 def test_a_folder_s_ruling_is_that_of_each_file_in_it(folder: str, name: str, epoch: int) -> None:
-    seen = Seen(epoch, "anna", frozenset({"anna", "ben"}), frozenset())
-    ruling = orphans_in(folder, seen)
+    claims = Claims(epoch, "anna", frozenset({"anna", "ben"}), frozenset())
+    ruling = orphans_in(folder, claims)
     if ruling is not None and name and "//" not in folder:
-        assert ruling == is_orphan(_unit(f"{folder}/{name}"), seen)
+        assert ruling == is_orphan(_unit(f"{folder}/{name}"), claims)
 
 
 def test_what_no_name_of_ours_looks_like_stays() -> None:
-    seen = Seen(9, "anna", frozenset(), frozenset())
+    claims = Claims(9, "anna", frozenset(), frozenset())
     for folder in ("rehearsals/gone/", "blobs/e00000001//x", "runs/q//e00000001"):
-        assert orphans_in(folder, seen) is False
+        assert orphans_in(folder, claims) is False
 
 
 def test_sizes_are_asked_for_those_that_go_only() -> None:
@@ -77,8 +77,8 @@ def test_sizes_are_asked_for_those_that_go_only() -> None:
         asked.extend(paths)
         return [7] * len(paths)
 
-    seen = Seen(3, "anna", frozenset({"anna"}), frozenset())
+    claims = Claims(3, "anna", frozenset({"anna"}), frozenset())
     found = [Listed("blobs/e00000001/x", ["a"], None), Listed("blobs/e00000003/x", ["b"], None)]
-    assert [row["size"] for row in orphans_among(table_of(found), StorageJudge(seen), sizes=sizes).to_pylist()] == [7]
+    assert [row["size"] for row in orphans_among(table_of(found), OrphanRule(claims), sizes=sizes).to_pylist()] == [7]
     assert asked == ["blobs/e00000001/x/a"]
-    assert orphans_among(table_of([]), StorageJudge(seen), sizes=sizes).num_rows == 0
+    assert orphans_among(table_of([]), OrphanRule(claims), sizes=sizes).num_rows == 0

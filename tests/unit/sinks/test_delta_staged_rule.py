@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from tenure.cleanable import STAGED
-from tenure.cleanup.spark.applying import Applied, apply_plan
-from tenure.cleanup.spark.plan import FILES, Plan
-from tenure.cleanup.spark.planning import Target, make_plan
+from tenure.cleanup.applying import Applied, ApplyOptions, apply_plan
+from tenure.cleanup.orphans import Claims
+from tenure.cleanup.plan import STAGED
+from tenure.cleanup.planning import Target, make_plan
+from tenure.cleanup.sweep_plan import FILES, Plan
 from tenure.clock import SystemClock
 from tenure.errors import StorageError, UsageError
+from tenure.sinks.delta.staged_rule import StagedRule, look, rule_of, staged_in
 from tenure.sinks.delta.staging import StagingPath
-from tenure.sinks.delta.sweep import StagedSeen, look, staged_in
 from tenure.sinks.sink import Attempts, Planned
 from tests.unit.sinks.staged_tables import Table
 
@@ -28,24 +29,27 @@ def table(tmp_path: Path) -> Table:
     return Table(tmp_path / "a table+1%")
 
 
-def seen(table: Table, *, epoch: int, planned: int, query_ids: Collection[str] = ("id",)) -> StagedSeen:
+def read(table: Table, *, epoch: int, planned: int, query_ids: Collection[str] = ("id",)) -> StagedRule:
     attempts = Attempts("rows", "copy", lambda: query_ids, epoch, lambda: Planned("id", planned))
-    return look(table.location, scope="rows", epoch=epoch, holder="ben", queries={"copy": attempts})
+    return look(table.location, [attempts], scope="rows", epoch=epoch)
 
 
-def make(table: Table, folder: Path, see: Callable[[], StagedSeen]) -> Plan:
+def make(table: Table, folder: Path, rule: Callable[[], StagedRule], *, epoch: int = 2) -> Plan:
     plan = Plan(str(folder))
-    make_plan(
-        plan,
-        Target("rows", str(table.path), (staged_in("rows"),), see, table=True),
-        now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
-        start_spark=no_spark,
+    target = Target(
+        "rows",
+        str(table.path),
+        lambda: Claims(epoch, "ben"),
+        table=lambda claims: rule(),
+        folders=(staged_in("rows"),),
     )
+    make_plan(plan, target, now=lambda: datetime(2030, 1, 1, tzinfo=UTC), start_spark=no_spark)
     return plan
 
 
 def apply(table: Table, plan: Plan) -> Applied:
-    return apply_plan(plan, storage=str(table.path), start_spark=no_spark, clock=SystemClock())
+    options = ApplyOptions(rule_of=rule_of)
+    return apply_plan(plan, storage=str(table.path), start_spark=no_spark, clock=SystemClock(), options=options)
 
 
 def no_spark() -> Any:
@@ -61,7 +65,7 @@ def test_what_is_staged_is_planned_and_removed_and_the_table_keeps_its_rows(tabl
     paused, lost = table.stage(1), table.stage(2)
     (table.path / lost / "_temporary" / "0").mkdir(parents=True)
     (table.path / lost / "_temporary" / "0" / "half.parquet").write_bytes(b"half")
-    plan = make(table, tmp_path / "plan", lambda: seen(table, epoch=2, planned=1))
+    plan = make(table, tmp_path / "plan", lambda: read(table, epoch=2, planned=1))
     assert plan.about().table
     assert plan.about().listed == 4
     assert {row["path"]: (row["kind"], row["unit"]) for row in planned(plan)} == {
@@ -79,7 +83,7 @@ def test_what_is_staged_is_planned_and_removed_and_the_table_keeps_its_rows(tabl
 def test_the_folders_of_the_query_stay(table: Table, tmp_path: Path) -> None:
     """Its leader is about to stage there."""
     table.stage(0)
-    plan = make(table, tmp_path / "plan", lambda: seen(table, epoch=2, planned=-1))
+    plan = make(table, tmp_path / "plan", lambda: read(table, epoch=2, planned=-1))
     apply(table, plan)
     assert list((table.path / "tenure-rows" / "copy" / "id").iterdir()) == []
 
@@ -106,7 +110,7 @@ def test_it_takes_what_the_leader_would(table: Table, seed: int, tmp_path: Path)
     wanted = [
         name for name in table.cleanables(epoch=3, planned=newest, query_ids=ids).find() if not name.endswith("/")
     ]
-    plan = make(table, tmp_path / "plan", lambda: seen(table, epoch=3, planned=newest, query_ids=ids))
+    plan = make(table, tmp_path / "plan", lambda: read(table, epoch=3, planned=newest, query_ids=ids), epoch=3)
     assert sorted({row["unit"] for row in planned(plan)}) == wanted
 
 
@@ -115,24 +119,24 @@ def test_the_log_is_read_when_everything_is_listed(table: Table, tmp_path: Path)
     table.commit(table.stage(0))
     attempt = table.stage(1)
 
-    def see() -> StagedSeen:
+    def late() -> StagedRule:
         table.commit(attempt)
-        return seen(table, epoch=2, planned=1)
+        return read(table, epoch=2, planned=1)
 
-    assert planned(make(table, tmp_path / "plan", see)) == []
+    assert planned(make(table, tmp_path / "plan", late)) == []
     assert table.rows() == [0, 1]
 
 
 def test_without_a_table_what_is_staged_goes(table: Table, tmp_path: Path) -> None:
     lost = table.stage(0)
-    plan = make(table, tmp_path / "plan", lambda: seen(table, epoch=2, planned=-1))
+    plan = make(table, tmp_path / "plan", lambda: read(table, epoch=2, planned=-1))
     assert {row["unit"] for row in planned(plan)} == {lost}
 
 
 def test_what_is_no_table_is_said(table: Table, tmp_path: Path) -> None:
     table.stage(0, scope="other")
     with pytest.raises(UsageError, match="is no Delta table, and nothing of scope 'rows' is staged there"):
-        make(table, tmp_path / "plan", lambda: seen(table, epoch=2, planned=-1))
+        make(table, tmp_path / "plan", lambda: read(table, epoch=2, planned=-1))
 
 
 def test_a_log_that_cannot_be_read_plans_nothing(table: Table, tmp_path: Path) -> None:
@@ -140,13 +144,13 @@ def test_a_log_that_cannot_be_read_plans_nothing(table: Table, tmp_path: Path) -
     for file in (table.path / "_delta_log").glob("*.json"):
         file.write_text("no log")
     with pytest.raises(StorageError, match="cannot look for staged files at"):
-        make(table, tmp_path / "plan", lambda: seen(table, epoch=2, planned=1))
+        make(table, tmp_path / "plan", lambda: read(table, epoch=2, planned=1))
 
 
 def test_a_plan_that_was_tampered_with_removes_no_data(table: Table, tmp_path: Path) -> None:
     """User data is sacred: in a table only what Tenure itself has named so, of an earlier epoch."""
     table.stage(0)
-    plan = make(table, tmp_path / "plan", lambda: seen(table, epoch=2, planned=-1))
+    plan = make(table, tmp_path / "plan", lambda: read(table, epoch=2, planned=-1))
     own = [table.stage(0, epoch=2), table.stage(0, epoch=3), table.stage(0, scope="other")]
     (table.path / "part-0.parquet").write_bytes(b"rows")
     (table.path.parent / "precious").mkdir()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from tenure.cleanup.spark.plan import Plan
+from tenure.cleanup.sweep_plan import Plan
 from tenure.storage.removers import FAILED, GONE, REMOVED
 
 

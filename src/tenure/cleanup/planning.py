@@ -1,7 +1,7 @@
 """Makes a plan: lists what is at a target, then reads the records, and writes down what nobody needs.
 
 Promise: the records (and a table's log) are read after the last file was listed. A tree of up to `SMALL` files is
-listed here, a larger one by Spark (`listing.py`).
+listed here, a larger one by Spark (`spark/listing.py`).
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tenure.checkpoints.run_name import RUNS, RunName
-from tenure.cleanup.orphans import Seen
-from tenure.cleanup.spark.jobs import job_errors
-from tenure.cleanup.spark.judge import Judge, StorageJudge, orphans_among, table_of
+from tenure.cleanup.engine import Rule
+from tenure.cleanup.judgement import orphans_among, table_of
+from tenure.cleanup.orphans import Claims, OrphanRule
+from tenure.cleanup.plan import SWEPT
 from tenure.cleanup.spark.listing import FOLDER, Listing, Progress, together, write_orphans
-from tenure.cleanup.spark.plan import FOLDERS, About, Plan
+from tenure.cleanup.sweep_plan import About, Plan
 from tenure.errors import UsageError
 from tenure.storage.folders import Folders
 from tenure.storage.trees import Listed, Rest, Tree
@@ -42,29 +42,33 @@ class Target:
     scope: str
     root: str
     """URL of the scope's part of the storage, or of a table."""
-    folders: Sequence[str]
-    """Those below the root in which something may lie."""
-    look: Callable[[], Judge]
-    """Reads what decides which files go. Raises UsageError, StorageError, StoreError, Corrupt."""
-    table: bool = False
-    storage: str = ""
-    """URL of the scope's part of the storage; empty: it is not asked for."""
+    claims: Callable[[], Claims]
+    """Reads the records. Raises UsageError, StorageError, StoreError, Corrupt."""
     owner: Callable[[], str] = lambda: ""
     """Looks whether the storage is that of the store, and returns the newest mark there; empty: there is none. Raises
     OwnerMismatch, StorageError, StoreError, Corrupt."""
+    table: Callable[[Claims], Rule] | None = None
+    """Reads a table, and returns the rule of what is staged beside it. None: the storage is swept."""
+    folders: Sequence[str] = tuple(SWEPT)
+    """Those below the root in which something may lie."""
+    storage: str = ""
+    """Of a table: URL of the scope's part of the storage; empty: nothing is compared with it."""
+
+    @property
+    def marked(self) -> str:
+        """URL of the scope's part of the storage."""
+        return self.root if self.table is None else self.storage
 
 
-def storage_target(
-    *, scope: str, storage: str, see: Callable[[], Seen], owner: Callable[[], str] = lambda: ""
-) -> Target:
-    """A scope's storage. `see` reads the records; `owner`: as `Target` has it. A plan of it raises UsageError when they
-    are those of another one."""
-    look = partial(_judge, storage, see)
-    return Target(scope, storage, tuple(FOLDERS), look, storage=storage, owner=owner)
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """How a plan is made."""
 
-
-def _judge(storage: str, see: Callable[[], Seen]) -> StorageJudge:
-    return StorageJudge(check_records(see(), storage))
+    sizes: bool = True
+    """Ask the disk for the sizes of what goes, where the listing does not tell them."""
+    on_progress: Callable[[Progress], None] = lambda progress: None
+    small: int = SMALL
+    budget: int = BUDGET
 
 
 def make_plan(
@@ -73,67 +77,62 @@ def make_plan(
     *,
     now: Callable[[], datetime],
     start_spark: Callable[[], SparkSession],
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-    sizes: bool = True,
-    small: int = SMALL,
-    budget: int = BUDGET,
+    options: PlanOptions | None = None,
 ) -> About:
-    """Write the plan of what goes. `start_spark` is called when the tree is not small. `sizes`: ask the disk for the
-    sizes of what goes, where the listing does not tell them.
+    """Write the plan of what goes. `start_spark` is called when the tree is not small.
 
     Raises UsageError (the plan's folder, or the target's), OwnerMismatch, StorageError, StoreError, Corrupt,
     QueryFailed.
     """
+    how = options or PlanOptions()
     target.owner()
     plan.begin()
     tree = Tree(target.root)
-    walk = tree.walk(target.folders, budget=small)
-    found, whole = _begin(walk, most=small)
+    walk = tree.walk(target.folders, budget=how.small)
+    found, whole = _begin(walk, most=how.small)
+    listing = None
     if whole:
-        listed = sum(len(one.names) for one in found if isinstance(one, Listed))
-        on_progress(Progress(1, listed, 0))
-        owner = target.owner()
-        judge = target.look()
-        orphans = orphans_among(
-            table_of([one for one in found if isinstance(one, Listed)]), judge, sizes=tree.sizes if sizes else None
-        )
-        written = [
-            write_orphans(plan, f"{number:06d}", orphans.slice(first, PART))
-            for number, first in enumerate(range(0, orphans.num_rows, PART))
-        ]
-        files, size = together(written)
+        files = [one for one in found if isinstance(one, Listed)]
+        listed = sum(len(one.names) for one in files)
+        how.on_progress(Progress(1, listed, 0))
     else:
-        listing = Listing(start_spark(), plan, target.root, budget=budget, part=PART, on_progress=on_progress)
-        with job_errors("listing"):
-            listed = listing.run(_handed_over(found, walk))
-        owner = target.owner()
-        judge = target.look()
-        with job_errors("planning"):
-            files, size = listing.write_plan(judge, sizes=sizes)
+        listing = Listing(start_spark(), plan, target.root, budget=how.budget, part=PART, on_progress=how.on_progress)
+        listed = listing.run(_handed_over(found, walk))
+    owner = target.owner()
+    claims = target.claims()
+    if target.marked:
+        check_records(claims, target.marked)
+    rule = OrphanRule(claims) if target.table is None else target.table(claims)
+    if listing is None:
+        orphans = orphans_among(table_of(files), rule, sizes=tree.sizes if how.sizes else None)
+        parts = enumerate(range(0, orphans.num_rows, PART))
+        size = together(write_orphans(plan, f"{number:06d}", orphans.slice(first, PART)) for number, first in parts)
+    else:
+        size = listing.write_plan(rule, sizes=how.sizes)
     plan.remove(FOLDER)
     about = About(
         scope=target.scope,
         storage=target.root,
-        epoch=judge.epoch,
-        holder=judge.holder,
+        epoch=claims.epoch,
+        holder=claims.holder,
         made_at=now().isoformat(timespec="seconds"),
         listed=listed,
-        files=files,
-        bytes=size,
-        table=target.table,
+        files=size[0],
+        bytes=size[1],
+        table=target.table is not None,
         owner=owner,
-        marked=target.storage if owner else "",
+        marked=target.marked if owner else "",
     )
     plan.end(about)
     return about
 
 
-def check_records(seen: Seen, storage: str) -> Seen:
-    """The records, if they are those of what is in the storage: of the run directories that they name one is there.
+def check_records(claims: Claims, storage: str) -> None:
+    """Look whether the records are those of what is in the storage: of the run directories that they name one is there.
 
     Raises UsageError: they are not; StorageError.
     """
-    named = [run for run in map(RunName.parse, seen.named) if run is not None]
+    named = [run for run in map(RunName.parse, claims.named) if run is not None]
     folders = Folders(storage)
     queries = {run.query for run in named}
     there = {f"{RUNS}/{query}/{entry.name}" for query in queries for entry in folders.entries(f"{RUNS}/{query}")}
@@ -142,7 +141,6 @@ def check_records(seen: Seen, storage: str) -> Seen:
             f"no checkpoint in the store names a run directory that is in {storage}",
             fix="name the store and the storage of one pipeline",
         )
-    return seen
 
 
 def _begin(walk: Iterator[Listed | Rest], *, most: int) -> tuple[list[Listed | Rest], bool]:

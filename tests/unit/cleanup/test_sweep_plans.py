@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tenure.cleanup.orphans import Seen
-from tenure.cleanup.spark import applying, planning
-from tenure.cleanup.spark.applying import Applied, apply_plan, progress
-from tenure.cleanup.spark.plan import About, Plan
-from tenure.cleanup.spark.report import summary
-from tenure.clock import SystemClock
+from tenure.cleanup import applying, planning
+from tenure.cleanup.applying import Applied, ApplyOptions, apply_plan, orphan_rule, progress
+from tenure.cleanup.orphans import Claims
+from tenure.cleanup.report import summary
+from tenure.cleanup.sweep_plan import About, Plan
+from tenure.clock import Clock, SystemClock
 from tenure.errors import StorageError, UsageError
 from tenure.storage.trees import Tree
 from tenure.testing.clock import ManualClock
@@ -40,7 +40,7 @@ NEEDED = (
     "runs/notes.txt",
     "notes.txt",
 )
-SEEN = Seen(
+CLAIMS = Claims(
     epoch=3,
     holder="anna",
     members=frozenset({"anna", "ben"}),
@@ -64,20 +64,20 @@ class Place:
     def files(self) -> set[str]:
         return {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}
 
-    def make(self, name: str = "one", *, see: Callable[[], Seen] = lambda: SEEN, **named: Any) -> Plan:
+    def make(self, name: str = "one", *, claims: Callable[[], Claims] = lambda: CLAIMS, **named: Any) -> Plan:
         plan = Plan(str(self.plans / name))
         planning.make_plan(
             plan,
-            planning.storage_target(scope="rows", storage=f"file://{self.root}", see=see),
+            planning.Target("rows", f"file://{self.root}", claims),
             now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
             start_spark=no_spark,
-            **named,
+            options=planning.PlanOptions(**named),
         )
         return plan
 
-    def apply(self, plan: Plan, **named: Any) -> Applied:
-        named = {"storage": str(self.root), "start_spark": no_spark, "clock": SystemClock(), **named}
-        return apply_plan(plan, **named)
+    def apply(self, plan: Plan, *, storage: str = "", clock: Clock | None = None, **named: Any) -> Applied:
+        where, options = storage or str(self.root), ApplyOptions(**named)
+        return apply_plan(plan, storage=where, start_spark=no_spark, clock=clock or SystemClock(), options=options)
 
 
 def no_spark() -> Any:
@@ -127,11 +127,11 @@ def test_a_plan_without_sizes_asks_for_none(place: Place, monkeypatch: pytest.Mo
 def test_the_records_are_read_when_everything_is_listed(place: Place) -> None:
     later = f"runs/q/e00000002-carl-{UID}/offsets/0"
 
-    def see() -> Seen:
+    def read() -> Claims:
         place.put(later)
-        return SEEN
+        return CLAIMS
 
-    plan = place.make(see=see)
+    plan = place.make(claims=read)
     place.apply(plan)
     assert later in place.files()
 
@@ -140,7 +140,7 @@ def test_records_of_another_pipeline_are_refused(place: Place) -> None:
     """Nothing in the storage is named by them, so all of it would go."""
     for named in (frozenset[str](), frozenset({f"runs/q/e00000001-other-{UID}"})):
         with pytest.raises(UsageError, match="no checkpoint in the store names a run directory that is in file://"):
-            place.make(str(len(named)), see=lambda named=named: Seen(9, "x", frozenset(), named))  # type: ignore[misc] # bound at once
+            place.make(str(len(named)), claims=lambda named=named: Claims(9, "x", frozenset(), named))  # type: ignore[misc] # bound at once
         with pytest.raises(UsageError, match="there is no whole plan"):
             Plan(str(place.plans / str(len(named)))).about()
 
@@ -159,13 +159,14 @@ def test_a_plan_that_was_killed_goes_on(place: Place, monkeypatch: pytest.Monkey
     monkeypatch.setattr(planning, "PART", 2)
     plan = place.make()
     (first, *rest) = plan.parts()
+    rule = orphan_rule(plan.about())
     assert len(rest) == 2
-    applying.apply_part(plan.url, first, per_second=None, clock=SystemClock())
+    applying.apply_part(plan.url, first, rule, per_second=None, clock=SystemClock())
     removed = place.files()
     assert len(removed) == len(NEEDED) + len(ORPHANS) - 2
-    applying.apply_part(plan.url, rest[0], per_second=None, clock=SystemClock())
+    applying.apply_part(plan.url, rest[0], rule, per_second=None, clock=SystemClock())
     os.unlink(place.plans / "one" / "report" / f"{rest[0]}.parquet")  # it was killed before it had said so
-    applying.apply_part(plan.url, rest[1], per_second=None, clock=SystemClock())
+    applying.apply_part(plan.url, rest[1], rule, per_second=None, clock=SystemClock())
     assert place.apply(plan) == Applied(3, 3, len(ORPHANS) - 2, 2, 0)
     assert place.files() == set(NEEDED)
 
@@ -331,11 +332,11 @@ def test_a_damaged_plan_is_told(place: Place) -> None:
 
 
 def test_a_plan_that_did_not_become_whole_is_made_anew(place: Place) -> None:
-    def die() -> Seen:
+    def die() -> Claims:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        place.make(see=die)
+        place.make(claims=die)
     (place.plans / "one" / "files" / "old.parquet").write_text("half a plan")
     assert place.make().parts() == ["000000"]
 

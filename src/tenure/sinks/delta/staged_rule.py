@@ -1,0 +1,173 @@
+"""The rule of what attempts have staged beside a Delta table: for the leader's sweep, the end of a pipeline and
+`tenure sweep`, which asks it in tasks.
+
+Promise (I8): `read_rule` is called when everything was listed; it reads what is planned, and then the table's log. A
+batch that the table has is taken from nobody else any more, so what was not named then never will be; of a pipeline
+that has ended, the table has every batch. While it goes on, only attempts of earlier epochs go (`orphans.py`). Only
+directories that Tenure itself named are touched, of queries of this scope, under ids that are in its own run
+directories. Not promised: anything about what delta-rs wrote by itself (a refused merge), nor about what is older than
+the log remembers the files that a table had: the table's VACUUM removes both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from deltalake.exceptions import DeltaError
+
+from tenure.cleanup.sweep_plan import About
+from tenure.errors import StorageError, UsageError
+from tenure.sinks.delta.history import History, open_table
+from tenure.sinks.delta.location import Location
+from tenure.sinks.delta.log import app_id_of
+from tenure.sinks.delta.orphans import QueryProgress, is_over, was_never_planned
+from tenure.sinks.delta.staging import PREFIX, StagingPath, folder_of
+from tenure.sinks.sink import Attempts
+
+_FOLDER = re.compile(rf"{PREFIX}[^/]+(?:/[^/]+(?:/[^/]+(?:/e(?P<epoch>\d{{8,}})(?:/b(?P<batch>\d{{12,}}))?)?)?)?")
+"""A folder above attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRule:
+    """Which attempts of a scope go. Without `queries` and `history`: at its least."""
+
+    scope: str
+    epoch: int | None
+    """Attempts of this one and of later ones are in the making. None: the pipeline has ended."""
+    queries: Mapping[tuple[str, str], QueryProgress] | None = None
+    """(query, one of its ids) -> what is known of it; None: of any query."""
+    history: History | None = None
+    """None: there is no table, nor was there one."""
+    settled: Mapping[str, int] = field(default_factory=dict)
+    """Epochs' folders -> in those of batches up to this one nothing goes."""
+    named: Collection[str] = field(default=(), init=False)
+    whole: bool = field(default=False, init=False)
+
+    def of_folders(self, folders: Sequence[str]) -> Sequence[bool | None]:
+        """Raises StorageError."""
+        paths = [StagingPath.parse(folder) for folder in folders]
+        lost = self._lost(paths)
+        return [
+            (None if self._is_above(folder) else False) if path is None else path in lost
+            for path, folder in zip(paths, folders, strict=True)
+        ]
+
+    def of_paths(self, paths: Sequence[str]) -> Sequence[bool]:
+        """Raises StorageError."""
+        attempts = [StagingPath.parse(path) for path in paths]
+        lost = self._lost(attempts)
+        return [
+            self._is_unused(path) if attempt is None else attempt in lost
+            for path, attempt in zip(paths, attempts, strict=True)
+        ]
+
+    def unit(self, folder: str) -> str | None:
+        """The attempt that a folder is in."""
+        attempt = StagingPath.parse(folder)
+        return None if attempt is None else str(attempt)
+
+    def stays(self, path: str) -> int:
+        """A leader stages in the folder of the query."""
+        return 0 if self.epoch is None else 3
+
+    def _is_above(self, folder: str) -> bool:
+        """Whether Tenure made this folder, and attempts that may go can be in it."""
+        found = _FOLDER.fullmatch(folder)
+        if found is None or not self._is_known("/".join(folder.split("/")[:3])):
+            return False
+        if found["batch"] is not None and int(found["batch"]) <= self.settled.get(folder.rpartition("/")[0], -1):
+            return False
+        return found["epoch"] is None or self._is_old(int(found["epoch"]))
+
+    def _is_unused(self, path: str) -> bool:
+        """Whether this is a folder with nothing in it, in which nobody puts anything."""
+        folder, is_empty = path.rstrip("/"), path.endswith("/")
+        return is_empty and self._is_above(folder) and (folder.count("/") >= self.stays(path))
+
+    def _is_known(self, folder: str) -> bool:
+        """Whether a folder is that of a query that is known, or above it."""
+        if self.queries is None:
+            return folder.split("/", maxsplit=1)[0] == staged_in(self.scope)
+        return any(f"{folder_of(self.scope, *key)}/".startswith(f"{folder}/") for key in self.queries)
+
+    def _is_old(self, epoch: int) -> bool:
+        return self.epoch is None or epoch < self.epoch
+
+    def _is_ours(self, path: StagingPath) -> bool:
+        is_known = self.queries is None or (path.query, path.query_id) in self.queries
+        return path.scope == self.scope and self._is_old(path.epoch) and is_known
+
+    def _lost(self, paths: Iterable[StagingPath | None]) -> set[StagingPath]:
+        """Those which nobody can commit, and the table never had. Raises StorageError."""
+        attempts = {path for path in paths if path is not None and self._is_ours(path)}
+        if self.queries is None:
+            return attempts
+        committed = set() if self.history is None else self.history.named_among(attempts)
+        progress = {path: self.queries[path.query, path.query_id] for path in attempts - committed}
+        never = {path for path, known in progress.items() if was_never_planned(path, known)}
+        over = {path for path, known in progress.items() if is_over(path, known)} - never
+        if self.history is None:
+            return never | over
+        try:
+            return never | self.history.young_among(over)
+        except OSError as error:
+            raise StorageError(f"cannot look at what is staged at {self.history.location}: {error}") from error
+
+
+def staged_in(scope: str) -> str:
+    """The folder of all that a scope's pipeline stages, below a table."""
+    return folder_of(scope, "-", "-").partition("/")[0]
+
+
+def rule_of(about: About) -> StagedRule:
+    """The rule of a plan of a table, at its least."""
+    return StagedRule(about.scope, about.epoch)
+
+
+def least_rule(attempts: Attempts, *, settled: Mapping[str, int]) -> StagedRule:
+    """The rule of what may go of a query's attempts, before anything else is read. Raises StorageError."""
+    known = {(attempts.query, query_id): QueryProgress(None, -1) for query_id in attempts.query_ids()}
+    return StagedRule(attempts.scope, attempts.epoch, known, settled=settled)
+
+
+def read_rule(
+    location: Location, queries: Collection[Attempts], *, scope: str, epoch: int | None, options: Mapping[str, str]
+) -> StagedRule:
+    """The rule of what goes of the attempts of a scope's queries. Raises StorageError, StoreError, Corrupt."""
+    planned = {one.query: None if epoch is None else one.planned() for one in queries}
+    ids = {one.query: frozenset(one.query_ids()) for one in queries}
+    known = {}
+    try:
+        table = open_table(location, options)
+        history = None if table is None else History.of(table, location, options)
+        for query, newest in planned.items():
+            taken = None
+            if table is not None and newest is not None:
+                taken = table.transaction_version(app_id_of(scope, query, newest.query_id))
+            progress = QueryProgress(newest, -1 if taken is None else taken)
+            known.update({(query, query_id): progress for query_id in ids[query]})
+    except (DeltaError, OSError, ValueError) as error:
+        raise StorageError(f"cannot look for staged files at {location}: {error}") from error
+    return StagedRule(scope, epoch, known, history)
+
+
+def look(location: Location, queries: Collection[Attempts], *, scope: str, epoch: int) -> StagedRule:
+    """The same, for a table that a person has named.
+
+    Raises UsageError: nothing of the scope is there; StorageError, StoreError, Corrupt.
+    """
+    rule = read_rule(location, queries, scope=scope, epoch=epoch, options={})
+    folders = [folder_of(scope, *key) for key in rule.queries or ()]
+    if rule.history is None and not any(_is_there(location, folder) for folder in folders):
+        raise UsageError(
+            f"{location} is no Delta table, and nothing of scope {scope!r} is staged there",
+            fix="name a table that the pipeline writes to",
+        )
+    return rule
+
+
+def _is_there(location: Location, folder: str) -> bool:
+    return str(location.filesystem({}).get_file_info([folder])[0].type.name) != "NotFound"
