@@ -6,8 +6,9 @@ stays dead. After each, the next leader takes over, the audit runs, the dead lea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,26 @@ import pytest
 from tenure.coordination.term import Term
 from tenure.errors import HandleError, OutcomeUnknown, TenureError, TermLost
 from tenure.handles.handle import Handle
-from tenure.handles.write_order import AFTER, ORDER, Operation, Outcome, Step
+from tenure.handles.outcomes import AFTER, Operation, Outcome
 from tenure.testing.faulty import Call, Proceed, commits
 from tests.faults.lab import Crash, Lab, Member, big, in_turn, reply_lost, request_lost
 
 OLD, NEW, OTHER = big("old"), big("new"), big("other")
+
+
+class Step(Enum):
+    """One step of an operation; each can be the last one before a crash."""
+
+    WRITE_BLOB = "write the new blob"
+    COMMIT_POINTER = "commit the pointer, or its removal"
+    DELETE_OLD_BLOB = "delete the blob that no pointer names any more"
+
+
+ORDER: Mapping[Operation, tuple[Step, ...]] = {
+    Operation.ADD: (Step.WRITE_BLOB, Step.COMMIT_POINTER),
+    Operation.REPLACE: (Step.WRITE_BLOB, Step.COMMIT_POINTER, Step.DELETE_OLD_BLOB),
+    Operation.REMOVE: (Step.COMMIT_POINTER, Step.DELETE_OLD_BLOB),
+}
 
 
 @dataclass(frozen=True)

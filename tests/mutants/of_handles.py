@@ -97,7 +97,7 @@ OF_HANDLES: Final = (
         "the new blob is deleted although its pointer may stand",
         (
             Change(
-                "handles/write_order.py",
+                "handles/outcomes.py",
                 "(Operation.ADD, Outcome.UNKNOWN): Discard(new=False, old=False),",
                 "(Operation.ADD, Outcome.UNKNOWN): Discard(new=True, old=False),",
             ),

@@ -62,12 +62,6 @@ def has_checkpoints(records: Sequence[Record]) -> bool:
     return any(record.key.is_under(_CHECKPOINTS) and record.key.count("/") > 1 for record in records)
 
 
-def identity_in(records: Sequence[Record]) -> str | None:
-    """The identity among the records of a scope; None: there is none. Raises CorruptRecord."""
-    birth = birth_in(records)
-    return None if birth is None else birth.identity
-
-
 def birth_in(records: Sequence[Record]) -> Birth | None:
     """The record `identity` among those of a scope; None: there is none. Raises CorruptRecord."""
     record = next((record for record in records if record.key == IDENTITY), None)

@@ -15,6 +15,9 @@ from tenure.coordination.records import SessionId
 from tenure.coordination.store import CoordinationStore, Session
 from tenure.errors import OutcomeUnknown, SessionEnded, StoreError, StoreUnavailable
 
+_BELIEVED = 0.9
+"""The share of its ttl for which the holder of a session believes in it."""
+
 
 class Liveness:
     """Until when something may be believed to live: latched, judged lazily, so no thread has to notice.
@@ -121,13 +124,9 @@ class SessionKeeper:
     `with SessionKeeper(...) as keeper:` opens; leaving the block stops the thread and closes the session.
     """
 
-    def __init__(
-        self, store: CoordinationStore, *, ttl: timedelta, clock: Clock, margin: timedelta | None = None
-    ) -> None:
-        """`margin`: how long before the session's end its holder stops believing in it (a tenth of the ttl)."""
+    def __init__(self, store: CoordinationStore, *, ttl: timedelta, clock: Clock) -> None:
         self._store = store
         self._ttl_s = ttl.total_seconds()
-        self._margin_s = (ttl / 10 if margin is None else margin).total_seconds()
         self._clock = clock
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None  # None: not open
@@ -168,7 +167,7 @@ class SessionKeeper:
             self.liveness.failed(failed)
 
     def _deadline_s(self, sent_s: float) -> float:
-        return sent_s + self._ttl_s - self._margin_s
+        return sent_s + _BELIEVED * self._ttl_s
 
     def _renew_until_stopped(self) -> None:
         assert self._session is not None

@@ -44,9 +44,9 @@ from tenure.errors import (
 from tenure.events import BlobLeft, Events
 from tenure.handles.anchor import Anchor
 from tenure.handles.handle import Handle, Lock, decode_handle, encode_handle
+from tenure.handles.outcomes import AFTER, Operation, Outcome
 from tenure.handles.reading import read_all
 from tenure.handles.refusals import answer_to
-from tenure.handles.write_order import AFTER, Operation, Outcome
 from tenure.storage.blob_store import Blob, BlobStore
 
 INLINE_LIMIT = 4096
@@ -256,7 +256,7 @@ class HandleStore:
         replaced: Handle | None = None,
         remove: Sequence[Handle] = (),
     ) -> Version | None:
-        """Commit under the term, then do with the blobs what the table of `write_order` says."""
+        """Commit under the term, then do with the blobs what the table of `outcomes` says."""
         operation = Operation.REMOVE if put is None else Operation.ADD if replaced is None else Operation.REPLACE
         writes: list[Write] = [] if put is None else [put]
         writes += [Delete(handle.key, handle.version) for handle in remove]

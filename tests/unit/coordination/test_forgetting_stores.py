@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tenure.coordination.identity import identity_in
+from tenure.coordination.identity import birth_in
 from tenure.coordination.records import Record
 from tenure.coordination.term import EPOCH
 from tenure.errors import OwnerMismatch
@@ -19,10 +19,10 @@ from tests.lives import bring_back, copy_of, empty
 def test_the_first_grant_gives_the_scope_its_identity_and_no_later_one_changes_it(lab: Lab) -> None:
     a, b = lab.member("a"), lab.member("b")
     a.election.resign(a.lead())
-    first = identity_in(lab.truth.list(SCOPE, "").records)
+    first = birth_in(lab.truth.list(SCOPE, "").records)
     assert first is not None
     b.election.resign(b.lead())
-    assert identity_in(lab.truth.list(SCOPE, "").records) == first
+    assert birth_in(lab.truth.list(SCOPE, "").records) == first
 
 
 @pytest.mark.parametrize("has_led", [True, False], ids=["who led", "who stood by"])

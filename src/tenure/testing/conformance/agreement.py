@@ -151,19 +151,13 @@ class Side:
 
 def agreement_machine(make_rig: Callable[[], StoreRig]) -> type[RuleBasedStateMachine]:
     """A state machine class that compares stores that `make_rig` makes with memory stores; run it by its `TestCase`."""
-
-    class Machine(AgreementMachine):
-        def make_rig(self) -> StoreRig:
-            return make_rig()
-
-    return Machine
+    return type("Machine", (AgreementMachine,), {"make_rig": staticmethod(make_rig)})
 
 
 class AgreementMachine(RuleBasedStateMachine):
     """The rules. Subclasses say which store."""
 
-    def make_rig(self) -> StoreRig:
-        raise NotImplementedError
+    make_rig: Callable[[], StoreRig]
 
     @initialize()
     def start(self) -> None:

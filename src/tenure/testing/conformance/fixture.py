@@ -33,10 +33,6 @@ class StoreRig(ABC):
     def client(self) -> CoordinationStore:
         """Another client of the store."""
 
-    def client_elsewhere(self) -> CoordinationStore:
-        """A client from as far away as the guarantees allow: another host where `many_hosts` is declared."""
-        return self.client()
-
     @abstractmethod
     def kill(self, client: CoordinationStore) -> None:
         """The client's process dies without a word: nothing is closed, nothing is renewed."""

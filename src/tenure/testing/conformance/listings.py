@@ -49,7 +49,7 @@ class ListingCases:
             assert record == store.read(SCOPE, record.key)
 
     def test_clients_of_one_store_see_each_other_at_once(self, rig: StoreRig) -> None:
-        one, two = rig.client(), rig.client_elsewhere()
+        one, two = rig.client(), rig.client()
         version = put_new(one, "a", b"1")
         for turn in range(10):
             writer, reader = (one, two) if turn % 2 else (two, one)

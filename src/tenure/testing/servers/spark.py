@@ -26,12 +26,10 @@ _PAGE = re.compile(r"Bound MasterWebUI to \S+, and started at (http://\S+)")
 class SparkStandalone(Servers):
     """A master, which is node 0, and workers."""
 
-    def __init__(self, folder: Path, *, workers: int = 2, cores: int = 2, memory: str = "2g") -> None:
-        """`cores` and `memory` of each worker, whatever the machine has; logs and work go below `folder`."""
+    def __init__(self, folder: Path, *, workers: int) -> None:
+        """Each worker has two cores and 2 GB, whatever the machine has; logs and work go below `folder`."""
         self._folder = folder
         self._workers = workers
-        self._cores = cores
-        self._memory = memory
 
     @property
     def url(self) -> str:
@@ -73,8 +71,8 @@ class SparkStandalone(Servers):
         return found
 
     def _worker(self, number: int) -> ServerProcess:
-        arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", str(self._cores)]
-        arguments += ["--memory", self._memory, "--work-dir", str(self._folder / f"work{number}"), self.url]
+        arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "2"]
+        arguments += ["--memory", "2g", "--work-dir", str(self._folder / f"work{number}"), self.url]
         return self._node("worker.Worker", f"worker{number}", arguments)
 
     def _node(self, kind: str, name: str, arguments: list[str]) -> ServerProcess:

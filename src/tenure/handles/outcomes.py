@@ -1,4 +1,4 @@
-"""Pure: in which order blob and pointer are written, and what becomes of the blobs after each outcome.
+"""Pure: which blobs are deleted after each outcome of a commit.
 
 The promise behind the table (I4, I6): a pointer in the store means that its blob exists and is right. So the
 blob is written before the pointer, deleted after it, and deleted only when the outcome is definite.
@@ -19,14 +19,6 @@ class Operation(Enum):
     REMOVE = "remove"
 
 
-class Step(Enum):
-    """One step of an operation; each can be the last one before a crash."""
-
-    WRITE_BLOB = "write the new blob"
-    COMMIT_POINTER = "commit the pointer, or its removal"
-    DELETE_OLD_BLOB = "delete the blob that no pointer names any more"
-
-
 class Outcome(Enum):
     """What is known of the commit."""
 
@@ -42,12 +34,6 @@ class Discard:
     new: bool
     old: bool
 
-
-ORDER: Mapping[Operation, tuple[Step, ...]] = {
-    Operation.ADD: (Step.WRITE_BLOB, Step.COMMIT_POINTER),
-    Operation.REPLACE: (Step.WRITE_BLOB, Step.COMMIT_POINTER, Step.DELETE_OLD_BLOB),
-    Operation.REMOVE: (Step.COMMIT_POINTER, Step.DELETE_OLD_BLOB),
-}
 
 AFTER: Mapping[tuple[Operation, Outcome], Discard] = {
     (Operation.ADD, Outcome.COMMITTED): Discard(new=False, old=False),
