@@ -23,7 +23,7 @@ from tenure.coordination.records import Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term, commit_under
 from tenure.errors import CorruptRecord, OwnerMismatch, StorageError, TermLost
-from tenure.ownership.done import newest_done
+from tenure.ownership.done_batches import newest_done
 from tenure.ownership.marks import Marks
 from tenure.ownership.rules import (
     InStorage,
