@@ -31,7 +31,8 @@ UNREAD = (
     "tenure.spark",
     "tenure.status",
     "tenure.storage",
-    "tenure.takeover",
+    "tenure.takeover.run_directory",
+    "tenure.takeover.state_copy",
     "tenure.testing",
     "tenure.wording",
 )

@@ -1,1 +1,1 @@
-"""How the next leader goes on: run directories, seeds, mirrors of a standby, rehearsals."""
+"""What lets a standby continue after a leader: run directories, seeds, mirrors and rehearsals."""

@@ -1,9 +1,9 @@
-"""What is known of the attempts at batches of one query, for whoever looks for what is left of them.
+"""The attempts at batches of one query, for a sink that looks for their staged output.
 
-Promise: none of another pipeline that writes to the same table is ever touched. An id of a query is in the run
-directory before the first file of an attempt under it, and what was staged goes first (`cleanup/plan.py`). Not
-promised: that every attempt is found: a leader may be paused before its first file, have its run directory swept, wake
-up and stage under an id of its own, if nothing was ever planned under that.
+Promise: no attempt of another pipeline that writes to the same table is among them. The id of a query is in its run
+directory before the first staged file of an attempt under that id, and a cleanup removes staged output first
+(`cleanup/plan.py`). Not promised: that every attempt is known. A leader may be paused before its first file, have its
+run directory swept, wake up, and stage under an id under which nothing was ever planned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tenure.takeover.run_directory import RunDirectory, read_query_id
 
 
 def attempts_at(query: str, context: ScopeContext, *, epoch: int | None) -> Attempts:
-    """`epoch`: of the term, None: the pipeline has ended."""
+    """The attempts at batches of a query. `epoch`: of the term; None: the pipeline has ended."""
     known: dict[str, str] = {}
 
     def query_ids() -> Collection[str]:
@@ -27,7 +27,7 @@ def attempts_at(query: str, context: ScopeContext, *, epoch: int | None) -> Atte
             if name not in known and RunName.parse(f"{RUNS}/{query}/{name}") is not None:
                 try:
                     known[name] = read_query_id(f"{folder}/{name}")
-                except CorruptRunDirectory:  # Spark did not get to it: nothing was staged from there
+                except CorruptRunDirectory:  # Spark did not write it, so nothing was staged from there
                     continue
         return set(known.values())
 

@@ -1,8 +1,8 @@
-"""The input files that are planned for a batch, and whether they are there.
+"""The planned input files of a batch, and whether they exist.
 
-Spark reads a planned file that was removed as nothing, and says nothing. Promise: what `planned_inputs` names is what
-the logs of the file sources name for the batch; `InputFiles.missing` asks Hadoop's file system for each, as Spark's
-readers do, and forty at a time. Not promised: that a file which is there has the content that it had.
+Spark reads a removed planned file as nothing, without an error. Promise: `planned_inputs` names the files that the logs
+of the file sources name for the batch. `InputFiles.missing` asks Hadoop's file system for each, as Spark's readers do,
+forty at a time. Not promised: that an existing file still has its planned content.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from tenure.takeover.run_directory import RunDirectory
 from tenure.takeover.seed_logs import entries_between, files_in_entry, log_offset, source_folders
 
 Missing = Callable[[Sequence[str]], Sequence[str]]
-"""Which of some files are not there; many at least `MOST_NAMED` of them."""
+"""Files -> those of them that do not exist, or at least `MOST_NAMED` of those."""
 
 MOST_NAMED = 100
-"""So many that are missing are looked for one by one; beyond that it does not matter how many."""
+"""The search for missing files ends at about so many; beyond that the number does not matter."""
 
 _AT_ONCE = 40
 _CHUNK = 10_000
 
 
 def planned_inputs(directory: RunDirectory, batch: int, *, offsets: str, folders: Sequence[str]) -> tuple[str, ...]:
-    """The input files of a batch, as Hadoop names them, by the logs of the file sources in a run directory; other
-    sources have none. `offsets`, `folders`: as the checkpoint has them. Raises CorruptRunDirectory, StorageError."""
+    """The input files of a batch, as Hadoop names them, from the logs of the file sources in a run directory. Other
+    sources have none. `offsets`, `folders`: from the checkpoint. Raises CorruptRunDirectory, StorageError."""
     where = f"plan of batch {batch}"
     until = source_folders(offsets, folders, where=where)
     before: dict[str, str | None] = {}
     if batch > 0:
         path = f"offsets/{batch - 1}"
         before = dict(source_folders(directory.read_text(path), folders, where=directory.where(path)))
-    found: list[str] = []
+    inputs: list[str] = []
     for folder, offset in until.items():
         last = None if offset is None else log_offset(offset)
         if last is not None:
             begun = before.get(folder)
             after = None if begun is None else log_offset(begun)
-            found += _logged(directory, f"sources/{folder}", after=-1 if after is None else after, last=last)
-    return tuple(found)
+            inputs += _logged(directory, f"sources/{folder}", after=-1 if after is None else after, last=last)
+    return tuple(inputs)
 
 
 def _logged(directory: RunDirectory, folder: str, *, after: int, last: int) -> Iterator[str]:
@@ -60,44 +60,44 @@ def _logged(directory: RunDirectory, folder: str, *, after: int, last: int) -> I
 
 
 class InputFiles:
-    """Asks the file systems of a Spark session."""
+    """Asks the file systems of a Spark session for input files."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
     def missing(self, paths: Sequence[str]) -> Sequence[str]:
-        """Which of them are not there, up to about `MOST_NAMED`. Raises StorageError: it cannot be known; what the
-        gateway raises when the JVM is gone."""
-        found: list[str] = []
+        """The paths that do not exist, up to about `MOST_NAMED`. Raises StorageError: the storage does not answer; the
+        gateway's own error when the JVM is gone."""
+        missing: list[str] = []
         for first in range(0, len(paths), _CHUNK):
-            found += self._missing_of(paths[first : first + _CHUNK], MOST_NAMED - len(found))
-            if len(found) >= MOST_NAMED:
+            missing += self._missing_of(paths[first : first + _CHUNK], MOST_NAMED - len(missing))
+            if len(missing) >= MOST_NAMED:
                 break
-        return found
+        return missing
 
     def _missing_of(self, paths: Sequence[str], most: int) -> list[str]:
-        """By halves: all are there in nearly every case, and one question tells that."""
+        """Search by halves: in nearly every case all files exist, and a single question shows that."""
         if most <= 0 or self._all_there(paths):
             return []
         if len(paths) == 1:
             return list(paths)
         half = len(paths) // 2
-        found = self._missing_of(paths[:half], most)
-        return found + self._missing_of(paths[half:], most - len(found))
+        missing = self._missing_of(paths[:half], most)
+        return missing + self._missing_of(paths[half:], most - len(missing))
 
     def _all_there(self, paths: Sequence[str]) -> bool:
         jvm: Any = self._spark._jvm
         try:
-            # What `spark.read.load(paths)` asks first; here without the listing that follows it there.
+            # The first step of `spark.read.load(paths)`, without the listing that follows there.
             source = getattr(getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSource$"), "MODULE$")
             array = jvm.org.apache.commons.lang3.StringUtils.split("\0".join(paths), "\0")
             source.checkAndGlobPathIfNecessary(
                 jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(array),
                 self._spark._jsparkSession.sessionState().newHadoopConf(),
-                True,  # an empty folder counts as none
-                True,  # each is looked for
+                True,  # an empty folder counts as missing
+                True,  # every path must exist
                 _AT_ONCE,
-                False,  # a name is a name, whatever signs it has
+                False,  # names are no patterns
                 getattr(source, "checkAndGlobPathIfNecessary$default$7")(),
             )
         except AnalysisException as error:
@@ -117,7 +117,7 @@ def _unknown(error: Exception) -> StorageError:
 
 
 def inputs_gone(missing: Sequence[str], *, query: str, batch: int, written: bool) -> InputsGone:
-    """The error of a batch whose inputs are gone. `written`: its sink was called with what was left of them."""
+    """The error of a batch whose inputs are gone. `written`: its sink was called with the remaining inputs."""
     count = len(missing)
     others = "" if count == 1 else f" and {'at least ' if count >= MOST_NAMED else ''}{count - 1} more"
     what = f"input files that are planned for batch {batch} of query {query!r} are gone: {missing[0]}{others}"

@@ -1,9 +1,9 @@
-"""Mirrors: while somebody else leads, a standby fills the run directories that it will take over with.
+"""Mirrors: a standby copies the leader's state into the run directories with which it will take over.
 
-Promise: a mirror is named for the next epoch and its member, and nobody but that member in that very epoch runs on it.
-It is removed when the epoch became another's, or the standby ends in good order; what a killed member left, by a
-leader's sweep. Not promised: that it is complete; a takeover brings what is missing, and `lag` says how much that was
-when the mirror was last compared. Nobody waits for a mirror: one that cannot be had in time is done without.
+Promise: a mirror is named for the next epoch and its member, and only that member runs on it, only in that epoch. The
+standby removes a mirror when another member has that epoch, and at its own orderly end; a leader's sweep removes the
+mirrors of a killed member. Not promised: that a mirror is complete. A takeover copies the missing files; `lag` says how
+much was missing at the last comparison. A takeover does not wait for a mirror longer than `TAKE_S`.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ ROUND_S = 1.0
 """How often a mirror is compared with the leader's run directory."""
 
 TAKE_S = 5.0
-"""How long a takeover waits for a file that is being copied."""
+"""How long a takeover waits for the end of a running copy."""
 
 _AGAIN = exponential_delay(initial=timedelta(seconds=2), maximum=timedelta(minutes=5))
-"""How long a query whose mirror failed is left alone: it begins from nothing."""
+"""How long a query waits after its mirror failed. The next mirror starts from nothing."""
 
 
 @dataclass(slots=True)
 class _Mirror:
-    """What a standby has of one query."""
+    """A standby's mirror of one query."""
 
     query: str
     path: str = ""
-    """Of the directory, below the storage; empty: there is none."""
+    """The mirror's directory, below the storage; empty: there is none."""
     epoch: int = 0
     source: str = ""
     mirrored: Mirrored | None = None
     newest: int = -1
-    """The newest batch that is planned; -1: none."""
+    """The newest planned batch; -1: none."""
     missing: int = 0
-    """The bytes that are known to be missing."""
+    """Bytes that are known to be missing."""
     point: SeedPoint | None = None
-    """What it was filled for the last time; None: nothing."""
+    """The batch for which the mirror was last filled; None: none."""
     failed: str = ""
-    """Why it could not be filled the last time; empty: it could."""
+    """Why the last filling failed; empty: it succeeded."""
     delays: Iterator[float] = field(default_factory=_AGAIN.delays_s)
     again_s: float = float("-inf")
-    """Until when it is left alone."""
+    """When the next filling may start."""
 
     @property
     def batch(self) -> int:
-        """The newest batch that it could run; -1: none."""
+        """The newest batch that could run on the mirror; -1: none."""
         return -1 if self.point is None else self.point.batch
 
 
 class Mirrors:
-    """The mirrors of one standby, filled by one thread of their own. Each is used for one time of standing by."""
+    """The mirrors of one standby, filled by a thread of their own. Used for one standby phase."""
 
     def __init__(
         self,
@@ -81,53 +81,55 @@ class Mirrors:
         self._clock = context.clock
         self._events = context.events
         self._stopped = threading.Event()
-        self._lock = threading.Lock()  # guards _mirrors; held while one of them is filled
+        self._lock = threading.Lock()  # guards _mirrors; held while a mirror is filled
         self._thread = threading.Thread(target=self._run, name="tenure-mirrors", daemon=True)
 
     def start(self) -> None:
-        """Begin, in a thread that ends with `stop`."""
+        """Begin to mirror, in a thread that ends with `stop`."""
         self._thread.start()
 
     @property
     def lag(self) -> Lag | None:
-        """How far the mirrors are behind what is planned; None: a takeover would have to bring the whole state of a
-        query, or nothing is planned yet, or it is over."""
-        planned = [one for one in self._mirrors if one.newest >= 0]
+        """How far the mirrors are behind the planned batches. None: a takeover would have to copy the whole state of a
+        query, or nothing is planned yet, or the mirrors have ended."""
+        planned = [mirror for mirror in self._mirrors if mirror.newest >= 0]
         if (
             not planned
-            or any(one.batch < 0 for one in planned)
+            or any(mirror.batch < 0 for mirror in planned)
             or not self._thread.is_alive()
             or self._stopped.is_set()
         ):
             return None
-        return Lag(max(one.newest - one.batch for one in planned), sum(one.missing for one in planned))
+        return Lag(max(mirror.newest - mirror.batch for mirror in planned), sum(mirror.missing for mirror in planned))
 
     def stop(self) -> None:
-        """Fill no more; what is being copied is finished by itself, to the next file."""
+        """Ask the thread to stop. A running copy ends after its current file."""
         self._stopped.set()
 
     def take(self, query: str, *, source: str, epoch: int) -> tuple[str, Mirrored] | None:
-        """Hand over the mirror of a query for a run directory of this epoch, if it is one of `source`: its path below
-        the storage, and what it has got. None: there is no such mirror, or it is not free within `TAKE_S`."""
+        """Hand over the mirror of `source` for a query and epoch: its path below the storage, and its content. None:
+        there is no such mirror, or it is not free within `TAKE_S`."""
         self.stop()
         if not self._lock.acquire(timeout=TAKE_S):
             return None
         try:
-            for one in self._mirrors:
-                if one.query == query and one.mirrored is not None and (one.source, one.epoch) == (source, epoch):
-                    mirrored, one.mirrored = one.mirrored, None
-                    return one.path, mirrored
+            for mirror in self._mirrors:
+                fits = (mirror.query, mirror.source, mirror.epoch) == (query, source, epoch)
+                if fits and mirror.mirrored is not None:
+                    mirrored, mirror.mirrored = mirror.mirrored, None
+                    return mirror.path, mirrored
             return None
         finally:
             self._lock.release()
 
     def close(self, *, patience_s: float) -> None:
-        """End, and remove what was not taken, unless the thread hangs for longer than `patience_s`."""
+        """End the mirrors, and remove those that were not taken, unless the thread hangs for longer than
+        `patience_s`."""
         self.stop()
         if self._lock.acquire(timeout=patience_s):
             try:
-                for one in self._mirrors:
-                    self._discard(one)
+                for mirror in self._mirrors:
+                    self._discard(mirror)
             finally:
                 self._lock.release()
 
@@ -135,82 +137,82 @@ class Mirrors:
         while not self._clock.wait(self._stopped, timeout_s=ROUND_S):
             try:
                 newest_epoch = self._epoch()
-            except TenureError as error:  # what they have got is as good as before
-                for one in self._mirrors:
-                    self._say(one, error)
+            except TenureError as error:  # the mirrors stay as good as before
+                for mirror in self._mirrors:
+                    self._report(mirror, error)
                 continue
-            for one in self._mirrors:
+            for mirror in self._mirrors:
                 if self._stopped.is_set():
                     return
-                if self._clock.monotonic_s() < one.again_s:
+                if self._clock.monotonic_s() < mirror.again_s:
                     continue
                 try:
-                    # Without the lock: a store that is away is waited for, and a takeover waits for the lock.
-                    newest = self._checkpoints[one.query].newest()
-                except TenureError as error:  # what it has got is as good as before
-                    self._say(one, error)
+                    # Without the lock: the store may be away, and a takeover waits for the lock.
+                    newest = self._checkpoints[mirror.query].newest()
+                except TenureError as error:  # the mirror stays as good as before
+                    self._report(mirror, error)
                     continue
                 with self._lock:
                     if self._stopped.is_set():
                         return
-                    self._round(one, newest, epoch=newest_epoch + 1)
+                    self._round(mirror, newest, epoch=newest_epoch + 1)
 
-    def _round(self, one: _Mirror, newest: Checkpoint | None, *, epoch: int) -> None:
+    def _round(self, mirror: _Mirror, newest: Checkpoint | None, *, epoch: int) -> None:
         if newest is None:
-            one.newest = -1
-            self._discard(one)  # the pipeline has ended: nobody will run here
+            mirror.newest = -1
+            self._discard(mirror)  # the pipeline has ended
             return
-        one.newest = newest.batch
+        mirror.newest = newest.batch
         try:
-            if one.mirrored is not None and (one.epoch, one.source) != (epoch, newest.run_directory):
-                self._discard(one)
-            done = self._is_done(one, newest)
-            if one.mirrored is None and newest.epoch != epoch - 1 and not done:
-                return  # the leader has retaken nothing yet: it will run elsewhere than where this checkpoint says
-            self._fill(one, newest, epoch=epoch, done=done)
+            if mirror.mirrored is not None and (mirror.epoch, mirror.source) != (epoch, newest.run_directory):
+                self._discard(mirror)
+            done = self._is_done(mirror, newest)
+            if mirror.mirrored is None and newest.epoch != epoch - 1 and not done:
+                return  # the leader has not retaken the batch yet, and will run in another directory
+            self._fill(mirror, newest, epoch=epoch, done=done)
         except Stopped:
             return
-        except Exception as error:  # noqa: BLE001 - a storage's client raises what it likes, and nothing depends on it
-            one.again_s = self._clock.monotonic_s() + next(one.delays)
-            self._discard(one)
-            self._say(one, error)
+        except Exception as error:  # noqa: BLE001 - a storage's client raises any error, and nothing depends on a mirror
+            mirror.again_s = self._clock.monotonic_s() + next(mirror.delays)
+            self._discard(mirror)
+            self._report(mirror, error)
 
-    def _is_done(self, one: _Mirror, newest: Checkpoint) -> bool:
-        """Whether a takeover would go on after the batch. Asked until it is so: then it stays so."""
-        known = one.point
-        if known is not None and known.committed and (one.source, known.batch) == (newest.run_directory, newest.batch):
+    def _is_done(self, mirror: _Mirror, newest: Checkpoint) -> bool:
+        """Whether a takeover would continue after the batch. A yes is remembered."""
+        point, same_source = mirror.point, mirror.source == newest.run_directory
+        if point is not None and point.committed and same_source and point.batch == newest.batch:
             return True
         return has_commit(f"{self._storage}/{newest.run_directory}", newest.batch)
 
-    def _fill(self, one: _Mirror, newest: Checkpoint, *, epoch: int, done: bool) -> None:
+    def _fill(self, mirror: _Mirror, newest: Checkpoint, *, epoch: int, done: bool) -> None:
         point = SeedPoint(newest.batch, newest.offsets, done, newest.folders)
-        if one.mirrored is None:
-            one.path = str(RunName.new(one.query, epoch=epoch, member=self._member))
-            one.epoch, one.source = epoch, newest.run_directory
-            one.mirrored = Mirrored(
-                RunDirectory(f"{self._storage}/{one.source}"), RunDirectory(f"{self._storage}/{one.path}")
+        if mirror.mirrored is None:
+            mirror.path = str(RunName.new(mirror.query, epoch=epoch, member=self._member))
+            mirror.epoch, mirror.source = epoch, newest.run_directory
+            mirror.mirrored = Mirrored(
+                RunDirectory(f"{self._storage}/{mirror.source}"), RunDirectory(f"{self._storage}/{mirror.path}")
             )
-        if one.point == point:
+        if mirror.point == point:
             return
-        one.missing = 0
+        mirror.missing = 0
 
         def count(change: int) -> None:
-            one.missing += change
+            mirror.missing += change
 
-        copy_ahead(one.mirrored, point, stop=self._stopped.is_set, on_missing=count)
-        one.point, one.failed, one.delays = point, "", _AGAIN.delays_s()
+        copy_ahead(mirror.mirrored, point, stop=self._stopped.is_set, on_missing=count)
+        mirror.point, mirror.failed, mirror.delays = point, "", _AGAIN.delays_s()
 
-    def _say(self, one: _Mirror, error: Exception) -> None:
+    def _report(self, mirror: _Mirror, error: Exception) -> None:
         why = sentence(str(error)) or type(error).__name__
-        if why != one.failed and not self._stopped.is_set():
-            one.failed = why
-            self._events.emit(MirrorFailed(self._scope, query=one.query, why=why))
+        if why != mirror.failed and not self._stopped.is_set():
+            mirror.failed = why
+            self._events.emit(MirrorFailed(self._scope, query=mirror.query, why=why))
 
-    def _discard(self, one: _Mirror) -> None:
-        if one.mirrored is None:
+    def _discard(self, mirror: _Mirror) -> None:
+        if mirror.mirrored is None:
             return
-        one.mirrored, one.point, one.missing = None, None, 0
+        mirror.mirrored, mirror.point, mirror.missing = None, None, 0
         try:
-            remove_tree(f"{self._storage}/{one.path}")
+            remove_tree(f"{self._storage}/{mirror.path}")
         except StorageError as error:
-            self._events.emit(BlobLeft(self._scope, address=one.path, why=str(error)))
+            self._events.emit(BlobLeft(self._scope, address=mirror.path, why=str(error)))

@@ -1,8 +1,8 @@
-"""One query at the begin of a term: from the newest checkpoint to a run directory that Spark can be started on.
+"""The takeover of one query at the start of a term: from the newest checkpoint to a run directory for Spark.
 
-Promise: what is to be done is said by `batch_rules` alone. A batch that is run again is retaken first, by one fenced
-write that is sent when its seed is whole. Where the inputs of a planned batch are gone, and no whole run directory has
-it as done, that is InputsGone. Not promised: that the source's owner is dead; it may go on writing there.
+Promise: `batch_rules` alone decides the steps. A batch that runs again is retaken first, by one fenced write after its
+seed is whole. InputsGone is raised when the inputs of a planned batch are gone and no whole run directory has that
+batch as done. Not promised: that the owner of the source directory is dead; it may go on writing there.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tenure.takeover.state_copy import Mirrored, Seeded, SeedPoint
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Where a query runs in this term."""
+    """The place of a query's run in this term."""
 
     run_directory: str
     """Below the storage."""
     retaken: int | None = None
-    """The batch that Spark runs again; None: none."""
+    """The batch that Spark runs again; None: there is none."""
     inputs: tuple[str, ...] = ()
     """The planned input files of that batch."""
 
@@ -51,7 +51,7 @@ class QueryTakeover:
         missing: Missing,
         mirrors: Mirrors | None,
     ) -> None:
-        """`missing`: which input files are not there. `mirrors`: those of the standby; None: it had none."""
+        """`missing`: input files -> those that do not exist. `mirrors`: of the standby; None: it had none."""
         self._term = term
         self._checkpoints = checkpoints
         self._query = query
@@ -62,7 +62,8 @@ class QueryTakeover:
         self._events = context.events
 
     def begin(self) -> Begun:
-        """Raises Corrupt..., InputsGone, StorageError, StoreUnavailable, TermLost: nothing is run."""
+        """Prepare the run directory, and retake the newest batch where it must run again. Raises Corrupt...,
+        InputsGone, StorageError, StoreUnavailable, TermLost; the query must not run then."""
         own = str(RunName.new(self._query, epoch=self._term.epoch, member=self._term.holder))
         newest = self._checkpoints.newest(self._term)
         if newest is None:
@@ -87,8 +88,8 @@ class QueryTakeover:
         return Begun(own) if way.done else Begun(own, newest.batch, inputs())
 
     def finished(self, newest: Checkpoint) -> Iterator[str]:
-        """The whole run directories of the query that have the batch of a checkpoint as done, with the very same
-        offsets; the newest epoch first. The checkpoint's own may be among them by now. Raises StorageError."""
+        """The whole run directories of the query that have the checkpoint's batch as done, with the same offsets; the
+        newest epoch first. The checkpoint's own directory may be among them by now. Raises StorageError."""
         folder = f"{RUNS}/{self._query}"
         names = RunDirectory(f"{self._storage}/{folder}").list()
         runs = [run for name in names if (run := RunName.parse(f"{folder}/{name}")) is not None]
@@ -105,7 +106,8 @@ class QueryTakeover:
                 yield str(run)
 
     def _look_for_inputs(self, newest: Checkpoint) -> tuple[Callable[[], tuple[str, ...]], Callable[[], list[str]]]:
-        """What is planned, and which of it is not there; each is asked once, when it is asked for."""
+        """Two functions: the planned inputs, and those of them that do not exist. Each looks once, at its first
+        call."""
         planned: list[tuple[str, ...]] = []
         absent: list[list[str]] = []
 
@@ -123,7 +125,7 @@ class QueryTakeover:
         return inputs, gone
 
     def _seed(self, newest: Checkpoint, way: Takeover[str], own: str) -> str:
-        """Fill a run directory; return which."""
+        """Fill a run directory, and return its path below the storage."""
         began_s = self._clock.monotonic_s()
         point = SeedPoint(newest.batch, newest.offsets, way.done, newest.folders)
         ahead = self._seed_mirror(way.source, point)
@@ -146,7 +148,7 @@ class QueryTakeover:
         return own
 
     def _seed_mirror(self, source: str, point: SeedPoint) -> tuple[str, Seeded] | None:
-        """Run where the standby has brought most of it; None: there is no mirror that can be used."""
+        """Complete the standby's mirror; None: there is no usable mirror."""
         taken = None
         if self._mirrors is not None:
             taken = self._mirrors.take(self._query, source=source, epoch=self._term.epoch)
@@ -155,6 +157,6 @@ class QueryTakeover:
         path, mirrored = taken
         try:
             return path, seed_mirrored(mirrored, point)
-        except TenureError as error:  # what is wrong with the source itself, a seed of its own says again
+        except TenureError as error:  # an error of the source comes again with a new seed
             self._events.emit(MirrorFailed(self._term.scope, query=self._query, why=str(error)))
             return None

@@ -1,10 +1,10 @@
-"""Rehearsals: a standby runs the newest planned batch of each query by itself, into a folder of its own, so that the
-classes, the compiled code and the connections that its first batch as a leader needs are there already.
+"""Rehearsals: a standby runs the newest planned batch of each query in a folder of its own, so that its first batch as
+a leader finds classes loaded, code compiled and connections open.
 
-Promise: a rehearsal commits nothing: no checkpoint, no output, no word to the source that a batch is done; it ends
-inside the batch. What it writes lies below `rehearsals/` of the storage, under the member's name, and is removed at
-its end, and once more with the member. Not promised: that it succeeds: then it says so, and is tried again later. Nor
-that it sees each row: a leader may remove a source's files while they are read.
+Promise: a rehearsal commits nothing: no checkpoint, no output, no commit to the source. It ends inside the batch. Its
+files lie below `rehearsals/MEMBER` of the storage; they are removed at its end, and once more at the member's end. Not
+promised: that a rehearsal succeeds; a failed rehearsal emits an event and is tried again later. Nor that it reads each
+row: a leader may remove a source's files meanwhile.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ from tenure.takeover.seeding import seed
 from tenure.takeover.state_copy import SeedPoint
 
 ROUNDS = 3
-"""How often each query is rehearsed at least: the JVM compiles what has run a few times."""
+"""How often each query is rehearsed at least: the JVM compiles code that has run a few times."""
 
 MORE_ROUNDS = 7
-"""How often it is rehearsed beyond that, as long as `MORE_S` are not over: the JVM compiles better what has run often,
-and a batch that takes long gains nothing by it."""
+"""How often a query is rehearsed beyond that, within `MORE_S`: the JVM optimises code that has run often. A batch that
+takes long gains nothing by it."""
 
 MORE_S = 20.0
-"""Counted from the end of a query's first rehearsal."""
+"""The time for further rounds, from the end of a query's first rehearsal."""
 
 _AGAIN = exponential_delay(initial=timedelta(seconds=1), maximum=timedelta(minutes=5))
-"""How long a query whose rehearsal failed is left alone."""
+"""How long a query waits after a failed rehearsal."""
 
 SETTINGS: Mapping[str, str] = {
-    # A leader whose source has `cleanSource` removes the files of a batch that is done, while we read them.
+    # With `cleanSource`, a leader removes the files of a finished batch while a rehearsal reads them.
     "spark.sql.files.ignoreMissingFiles": "true",
-    # Snapshots of a state that nobody needs: Spark would upload them after the rehearsal, in the way of a takeover.
+    # Spark would upload snapshots of an unneeded state after the rehearsal, in the way of a takeover.
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "1000000",
 }
-"""Under which only rehearsals run."""
+"""Settings of Spark for rehearsals only."""
 
 _LOOK_S = 1.0
-"""How often a standby looks for the first batch of a query that has none."""
+"""How often a standby looks for the first batch of a query."""
 
 
 class _EvaluatedError(Exception):
@@ -66,37 +66,37 @@ class _EvaluatedError(Exception):
 
 @dataclass(slots=True)
 class Rounds:
-    """How often a query must still be rehearsed, and when."""
+    """The remaining rehearsals of a query."""
 
-    left: int = ROUNDS
+    needed: int = ROUNDS
     more: int = MORE_ROUNDS
     since_s: float | None = None
-    """When its first rehearsal ended; None: not yet."""
+    """When the first rehearsal ended; None: not yet."""
     again_s: float = float("-inf")
-    """Until when it is left alone."""
+    """When the next rehearsal may start."""
     why: str = ""
-    """Why the last one failed; empty: it went well."""
+    """Why the last rehearsal failed; empty: it succeeded."""
     delays: Iterator[float] = field(default_factory=_AGAIN.delays_s)
 
     def failed(self, now_s: float, why: str) -> None:
-        """One did not go well. Beyond the rounds that are needed there is nothing to try again."""
+        """Note a failed rehearsal. A failure beyond the needed rounds ends the rehearsals of the query."""
         self.why, self.again_s = why, now_s + next(self.delays)
-        if self.left == 1 and self.more < MORE_ROUNDS:
-            self.left = 0
+        if self.needed == 1 and self.more < MORE_ROUNDS:
+            self.needed = 0
 
     def done(self, now_s: float) -> None:
-        """One went well."""
+        """Note a rehearsal that succeeded."""
         self.why, self.delays = "", _AGAIN.delays_s()
         if self.since_s is None:
             self.since_s = now_s
-        if self.left > 1 or self.more == 0 or now_s - self.since_s > MORE_S:
-            self.left -= 1
+        if self.needed > 1 or self.more == 0 or now_s - self.since_s > MORE_S:
+            self.needed -= 1
         else:
             self.more -= 1
 
 
 class Rehearsals:
-    """Rehearses the streams of one standby, in one thread, until it is warm or told to stop."""
+    """Rehearses the streams of one standby, in one thread, until the standby is warm or `abandon`."""
 
     def __init__(
         self,
@@ -120,17 +120,17 @@ class Rehearsals:
         self._thread = threading.Thread(target=self._run, name="tenure-rehearsals", daemon=True)
 
     def start(self) -> None:
-        """Begin, in a thread that ends by itself."""
+        """Begin to rehearse, in a thread that ends by itself."""
         self._thread.start()
 
     @property
     def trouble(self) -> str | None:
-        """Why a query could not be rehearsed the last time, and still has to be; None: none is like that."""
+        """Why a query that still needs rehearsals failed its last; None: there is no such query."""
         return None if self._abandoned.is_set() else self._trouble
 
     def abandon(self) -> None:
-        """Begin no other query, and ask the one that runs to stop. Waits for one that is starting, not for one to
-        stop: it can do no harm."""
+        """Start no further query, and ask a running query to stop. Waits for a starting query, but not for a stop: a
+        rehearsal can do no harm."""
         self._abandoned.set()
         with self._lock:
             query = self._query
@@ -138,45 +138,44 @@ class Rehearsals:
             threading.Thread(target=_stop, args=(query,), name="tenure-rehearsal-stop", daemon=True).start()
 
     def close(self, *, patience_s: float) -> None:
-        """End the thread, or give it up after `patience_s`, and remove what the member left. Call it when the JVM has
-        ended: Spark goes on uploading the state of a query that was stopped."""
+        """End the thread, or give up after `patience_s`, and remove the member's files. Call this after the JVM's end:
+        Spark goes on uploading the state of a stopped query."""
         self.abandon()
         self.join(timeout_s=patience_s)
         if self._thread.ident is not None:
             self._remove(self._folder)
 
     def join(self, *, timeout_s: float) -> None:
-        """Wait until the thread has ended, at most so long."""
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
         if self._clock.wait(self._abandoned, timeout_s=_LOOK_S):
-            return  # the member leads already: nobody was there before it
-        self._remove(self._folder)  # what a process of this name left that was killed
+            return  # the member leads already
+        self._remove(self._folder)  # the files of a killed process of this name
         began_s = self._clock.monotonic_s()
         rounds = {stream.name: Rounds() for stream in self._streams}
         while not self._abandoned.is_set():
-            waiting = [(stream, rounds[stream.name]) for stream in self._streams if rounds[stream.name].left]
+            waiting = [(stream, rounds[stream.name]) for stream in self._streams if rounds[stream.name].needed]
             if not waiting:
                 seconds = self._clock.monotonic_s() - began_s
                 self._events.emit(StandbyWarm(scope=self._scope, member=self._member, seconds=seconds))
                 return
             now_s = self._clock.monotonic_s()
-            done = [self._rehearse(stream, one) for stream, one in waiting if now_s >= one.again_s]
-            failing = [(stream.name, one.why) for stream, one in waiting if one.left and one.why]
+            done = [self._rehearse(stream, query) for stream, query in waiting if now_s >= query.again_s]
+            failing = [(stream.name, query.why) for stream, query in waiting if query.needed and query.why]
             self._trouble = f"query {failing[0][0]!r} was not rehearsed: {failing[0][1]}" if failing else None
             if not any(done):
                 self._clock.wait(self._abandoned, timeout_s=_LOOK_S)
 
     def _rehearse(self, stream: Stream, rounds: Rounds) -> bool:
-        """Rehearse once; return whether there was a batch to rehearse, and it went well. A query without a batch yet
-        keeps no other one waiting."""
+        """Rehearse a query once. Return whether it had a batch and succeeded. A query without a batch does not hold up
+        the others."""
         if self._abandoned.is_set():
             return False
         try:
             newest = self._checkpoints(stream.name).newest()
-            if newest is None or newest.closed:  # closed: the state before it is not there
+            if newest is None or newest.closed:  # closed: the state before the batch is gone
                 return False
             self._once(stream, newest)
         except (TenureError, PySparkException, Py4JError, OSError) as error:
@@ -213,7 +212,7 @@ class Rehearsals:
                 f"{self._storage}/{planned.run_directory}",
                 directory,
                 SeedPoint(planned.batch, planned.offsets, folders=planned.folders),
-                query_id=str(uuid.uuid4()),  # Spark waits for the end of an active query of the same id
+                query_id=str(uuid.uuid4()),  # Spark would wait for the end of an active query of the same id
             )
             writer = (
                 stream.rows.writeStream.queryName(f"{stream.name} (rehearsal)")
@@ -225,7 +224,7 @@ class Rehearsals:
                 if self._abandoned.is_set():
                     return
                 with _settings(stream.rows.sparkSession):
-                    query = self._query = writer.start()  # it keeps the settings that it starts with
+                    query = self._query = writer.start()  # a query keeps the settings of its start
             try:
                 query.awaitTermination()
             except (PySparkException, Py4JError):
@@ -247,19 +246,19 @@ class Rehearsals:
 
 @contextmanager
 def _settings(spark: SparkSession) -> Iterator[None]:
-    """Queries that start in the block have the settings of rehearsals, for as long as they run."""
+    """Give queries that start in the block the settings of rehearsals, for their whole run."""
     before = {name: spark.conf.get(name) for name in SETTINGS}
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name, was in before.items():
-            spark.conf.set(name, str(was))
+        for name, earlier in before.items():
+            spark.conf.set(name, str(earlier))
 
 
 def _stop(query: StreamingQuery) -> None:
     try:
         query.stop()
     except (PySparkException, Py4JError, OSError):
-        return  # it ended by itself, or with its JVM: a rehearsal has nothing to lose
+        return  # it has ended by itself, or with its JVM

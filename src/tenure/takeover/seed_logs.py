@@ -1,8 +1,9 @@
-"""Which of Spark's own logs a seed needs: offsets, commits and the sources' logs. Pure: names and text in, names out.
+"""The parts of Spark's own logs that a seed needs: offsets, commits and the sources' logs. Pure: names and text in,
+names out.
 
-Promise: what is returned is enough for Spark 4.3 to go on at the planned batch, and nothing that a run needs is
-left out silently: a gap or a text that does not decode is CorruptRunDirectory, naming the file.
-Not promised: that the layout is Spark's API. It was measured; `tests/spark/test_seeding.py` has a test for each row.
+Promise: the selected entries are enough for Spark 4.3 to continue at the planned batch. No needed entry is left out
+silently: a gap or a text that does not decode is a CorruptRunDirectory that names the file. Not promised: that the
+layout is an API of Spark's. The layout was measured; `tests/spark/test_seeding.py` has a test for each fact.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NewType
 from tenure.errors import CorruptRunDirectory
 
 StateIds = NewType("StateIds", Mapping[str, list[list[str]]])
-"""Operator -> partition -> store -> the unique id in the name of the state version that a commit wrote."""
+"""Operator -> partition -> store -> the unique id in the file name of the state version that the batch wrote."""
 
 _NAMED_SOURCES = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 NO_OFFSET = "-"
@@ -24,21 +25,21 @@ _COMPACT = re.compile(r"(\d+)\.compact\Z")
 
 
 class MissingFile(CorruptRunDirectory):
-    """A file that is needed is not there; a damaged one is another matter where something else can stand in for it."""
+    """A needed file does not exist. A damaged file is a CorruptRunDirectory, but no MissingFile."""
 
 
 def missing(where: str) -> MissingFile:
-    """The error for the file `where` that is not there."""
+    """The error for the file `where` that does not exist."""
     return MissingFile(f"{where} is missing", fix=_FIX)
 
 
 def corrupt(where: str, why: str) -> CorruptRunDirectory:
-    """The error for the file `where`."""
+    """The error for the file `where`, which is damaged."""
     return CorruptRunDirectory(f"{where} {why}", fix=_FIX)
 
 
 def decode_json(text: str, *, where: str) -> dict[str, object]:
-    """A JSON object; anything else is corrupt."""
+    """The JSON object of a text. Raises CorruptRunDirectory."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -49,7 +50,7 @@ def decode_json(text: str, *, where: str) -> dict[str, object]:
 
 
 def decode_query_id(text: str, *, where: str) -> str:
-    """Spark's id of the query, from the file `metadata`."""
+    """Spark's id of the query, from the file `metadata`. Raises CorruptRunDirectory."""
     query_id = decode_json(text, where=where).get("id")
     if not isinstance(query_id, str) or not query_id:
         raise corrupt(where, "does not decode: no query id")
@@ -57,9 +58,10 @@ def decode_query_id(text: str, *, where: str) -> str:
 
 
 def decode_offsets(text: str, *, where: str) -> dict[str, str | None]:
-    """The offsets of one batch: name of the source -> its offset; None: it has none yet.
+    """The offsets of one batch: name of the source -> its offset; None: the source has none yet.
 
     Version 1 of the log lists the offsets by position, version 2 as `name:offset`. For folders see `source_folders`.
+    Raises CorruptRunDirectory.
     """
     lines = text.split("\n")
     if len(lines) < 3 or lines[0] not in ("v1", "v2"):
@@ -82,7 +84,8 @@ def decode_offsets(text: str, *, where: str) -> dict[str, str | None]:
 
 
 def decode_commit(text: str, *, where: str) -> StateIds | None:
-    """The ids of the state that the batch wrote; None: state files are named by version only (format 1)."""
+    """The ids of the state that the batch wrote; None: state files are named by version only (format 1). Raises
+    CorruptRunDirectory."""
     version, _, body = text.partition("\n")
     if version not in ("v1", "v2"):
         raise corrupt(where, "does not decode: not a commit log entry of version 1 or 2")
@@ -99,7 +102,7 @@ def decode_commit(text: str, *, where: str) -> StateIds | None:
 
 
 def log_offset(offset: str) -> int | None:
-    """The last entry of a file source's log that `offset` covers; None: it is another kind of source."""
+    """The last entry of a file source's log that `offset` covers; None: the source is of another kind."""
     value = json.loads(offset)
     if isinstance(value, dict) and set(value) == {"logOffset"} and isinstance(value["logOffset"], int):
         return int(value["logOffset"])
@@ -107,13 +110,13 @@ def log_offset(offset: str) -> int | None:
 
 
 def source_log(names: Collection[str], last: int, *, where: str) -> tuple[str, ...]:
-    """The entries of a file source's log up to `last`: the newest two compact ones, and all above.
+    """The entries of a file source's log up to `last`: the newest two compact entries, and all entries above.
 
-    Spark takes the interval at which it compacts from the names of these two (`CompactibleFileStreamLog`); from one
-    alone it guesses, and asks for compact entries that were never written. Newer entries are left out: a former owner
-    that is still alive may be writing them.
+    Spark derives its compaction interval from the names of two compact entries (`CompactibleFileStreamLog`). From a
+    single name it guesses, and asks for compact entries that were never written. Newer entries are left out: a former
+    owner that is still alive may be writing them. Raises MissingFile.
     """
-    compacts = sorted(int(found[1]) for name in names if (found := _COMPACT.match(name)) and int(found[1]) <= last)
+    compacts = sorted(_compacts(names, last))
     base = compacts[-1] if compacts else None
     wanted = [f"{entry}.compact" for entry in compacts[-2:]]
     for entry in range(0 if base is None else base + 1, last + 1):
@@ -124,7 +127,8 @@ def source_log(names: Collection[str], last: int, *, where: str) -> tuple[str, .
 
 
 def check_source_entry(text: str, *, where: str) -> None:
-    """One entry of a file source's log: a version and one JSON object a line. The last line tells a torn file."""
+    """Check an entry of a file source's log: a version, then one JSON object a line. The last line shows a torn file.
+    Raises CorruptRunDirectory."""
     lines = text.rstrip("\n").split("\n")
     if lines[0] != "v1":
         raise corrupt(where, "does not decode: not a source log entry of version 1")
@@ -133,10 +137,11 @@ def check_source_entry(text: str, *, where: str) -> None:
 
 
 def needs_start(offset: str, batch: int) -> bool:
-    """Whether a source that is not a file source cannot go on rightly without its own record of where it began.
+    """Whether a source that is no file source needs its own record of its start.
 
-    A plain number is the rate source's: without its start time Spark shifts all event times and says nothing.
-    Topic -> partition -> number is Kafka's: batch 0 would begin at whatever is the end of the topic by now.
+    A plain number is the offset of a rate source: without its start time Spark silently shifts all event times.
+    Topic -> partition -> number is an offset of Kafka: without its start, batch 0 would begin at the topic's present
+    end.
     """
     value = json.loads(offset)
     if isinstance(value, int):
@@ -149,18 +154,18 @@ def _is_partitions(value: object) -> bool:
 
 
 def is_log_file(name: str) -> bool:
-    """Whether a file of a source is content: neither hidden, nor a checksum, nor a temporary name."""
+    """Whether a source's file is an entry of its log: neither hidden, nor a checksum, nor temporary."""
     return not name.startswith((".", "_")) and not name.endswith((".crc", ".tmp"))
 
 
 def source_folders(text: str, folders: Sequence[str], *, where: str) -> Mapping[str, str | None]:
-    """What each folder below `sources/` is read up to: folder -> offset.
+    """The offset up to which each source is read: folder below `sources/` -> offset.
 
-    `text`: an entry of the offset log. `folders`: the folder of each source of the plan, by position, as its leader's
-    Spark had it; empty: a line's name is its folder. A source that a query reads twice (a self-join, a self-union) has
-    one folder. In version 1 of the log it has a line, the same, for each time; in version 2 it has one, named by the
-    last of its positions. Sources with names of their own (`queryEvolution.enableSourceEvolution`, which needs
-    version 2) have folders of these names. `where` names the plan in an error. Raises CorruptRunDirectory.
+    `text`: an entry of the offset log. `folders`: the folder of each source of the plan, by position, from the Spark of
+    the leader that planned it; empty: a line's name is its folder. A source that a query reads twice (a self-join, a
+    self-union) has one folder. Version 1 of the log has the same line for each reading of that source; version 2 has
+    one line, named by the last position. Sources with names of their own (`queryEvolution.enableSourceEvolution`, which
+    needs version 2) have folders of these names. `where` names the plan in an error. Raises CorruptRunDirectory.
     """
     offsets = decode_offsets(text, where=where)
     version, head = text.split("\n")[:2]
@@ -168,14 +173,14 @@ def source_folders(text: str, folders: Sequence[str], *, where: str) -> Mapping[
         return offsets
     if version == "v1" and len(folders) != len(offsets):
         raise corrupt(where, f"has {len(offsets)} lines for {len(folders)} sources")
-    found: dict[str, str | None] = {}
+    by_folder: dict[str, str | None] = {}
     for name, offset in offsets.items():
         if not name.isdecimal() or int(name) >= len(folders):
             raise corrupt(where, f"has source {name}, and the query has {len(folders)}")
         folder = folders[int(name)]
-        if found.setdefault(folder, offset) != offset:
+        if by_folder.setdefault(folder, offset) != offset:
             raise corrupt(where, f"has two offsets for source {folder}, which is read more than once")
-    return found
+    return by_folder
 
 
 def _has_named_sources(head: str) -> bool:
@@ -184,10 +189,9 @@ def _has_named_sources(head: str) -> bool:
 
 
 def entries_between(names: Collection[str], after: int, last: int, *, where: str) -> tuple[str, ...]:
-    """The files of a file source's log that have its entries after one, up to another: a compact one has all before.
-    Raises MissingFile."""
-    compacts = [int(found[1]) for name in names if (found := _COMPACT.match(name)) and int(found[1]) <= last]
-    base = max(compacts, default=-1)
+    """The files of a file source's log with its entries above `after`, up to `last`. A compact file holds all entries
+    up to its own. Raises MissingFile."""
+    base = max(_compacts(names, last), default=-1)
     wanted = [f"{base}.compact"] if base > after else []
     for entry in range(max(base, after) + 1, last + 1):
         if str(entry) not in names:
@@ -196,17 +200,23 @@ def entries_between(names: Collection[str], after: int, last: int, *, where: str
     return tuple(wanted)
 
 
+def _compacts(names: Collection[str], last: int) -> list[int]:
+    """The numbers of the compact entries up to `last`."""
+    return [int(match[1]) for name in names if (match := _COMPACT.match(name)) and int(match[1]) <= last]
+
+
 def files_in_entry(text: str, *, after: int, last: int, where: str) -> list[str]:
-    """The input files that a file of a file source's log has of the entries after one, up to another."""
+    """The input files in a file of a file source's log, of the entries above `after`, up to `last`. Raises
+    CorruptRunDirectory."""
     lines = text.rstrip("\n").split("\n")
     if lines[0] != "v1":
         raise corrupt(where, "does not decode: not a source log entry of version 1")
-    found = []
+    files = []
     for line in lines[1:]:
         entry = decode_json(line, where=where)
         path, batch = entry.get("path"), entry.get("batchId")
         if not isinstance(path, str) or not isinstance(batch, int):
             raise corrupt(where, "does not decode: an input without a path or a batch")
         if after < batch <= last:
-            found.append(path)
-    return found
+            files.append(path)
+    return files

@@ -1,12 +1,12 @@
-"""Seed a new run directory from another member's, so that Spark started on it goes on at a recorded batch.
+"""Seeds a new run directory from another member's, so that Spark started on it continues at a recorded batch.
 
-Promise: batch N is chosen first, then copied; what is newer than N is never looked at, so the former owner of
-`source` may be alive and go on writing there. A file that is needed and is missing or does not decode is
-CorruptRunDirectory, also where Spark itself would start without a word.
+Promise: batch N is chosen first, then copied. Files newer than N are never read, so the former owner of `source` may be
+alive and go on writing there. A needed file that is missing or does not decode is a CorruptRunDirectory, also where
+Spark itself would start without an error.
 
 A half-seeded directory does not start: `metadata` is written last, and Spark refuses a directory with offsets but
-without it. `offsets/N` is written just before it, so that even a Spark that forgave this would not find batch N planned
-on a part of its state. A half-seeded directory is abandoned, never completed: seed another one under a new name.
+without `metadata`. `offsets/N` is written just before `metadata`, so that even a Spark that accepted this would not see
+batch N planned on a part of its state. A half-seeded directory is never completed: seed another under a new name.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ def seed(
     query_id: str | None = None,
     on_part: Callable[[str], None] = lambda part: None,
 ) -> Seeded:
-    """Fill the empty run directory `target` from `source`, so that Spark goes on there at `point`. See
-    `seed_mirrored`."""
+    """Fill the empty run directory `target` from `source` for `point`. See `seed_mirrored`."""
     mirrored = Mirrored(RunDirectory(source), RunDirectory(target))
     return seed_mirrored(mirrored, point, query_id=query_id, on_part=on_part)
 
@@ -42,11 +41,11 @@ def seed_mirrored(
     query_id: str | None = None,
     on_part: Callable[[str], None] = lambda part: None,
 ) -> Seeded:
-    """Make a mirror a run directory for the point; what it has got already is not brought again, nor counted.
-    `query_id`: what Spark takes the query for; None: for the one that it was.
+    """Complete a mirror to a run directory on which Spark continues at `point`. Files of the mirror are neither copied
+    again nor counted. `query_id`: Spark's id for the query; None: the id of the source.
 
-    `on_part` hears "before <part>" and "after <part>" of each part in order: offsets, commits, sources, state, plan,
-    metadata. Raises CorruptRunDirectory, CorruptCheckpoint, StorageError, UsageError.
+    `on_part` is called with "before <part>" and "after <part>" for each part in order: offsets, commits, sources,
+    state, plan, metadata. Raises CorruptRunDirectory, CorruptCheckpoint, StorageError, UsageError.
     """
     seeding = _Seeding(mirrored, point, query_id=query_id)
     if not mirrored.files and mirrored.target.list():
@@ -88,7 +87,7 @@ class _Seeding:
 
     def _seed_commits(self) -> None:
         if self._point.last_commit >= 0:
-            # Format 1 starts without it, but runs the batch a second time and says nothing.
+            # Without it, format 1 starts, but silently runs the batch a second time.
             self._write(f"commits/{self._point.last_commit}", self._state_copy.read_commit(self._point.last_commit))
 
     def _seed_sources(self) -> None:

@@ -1,9 +1,9 @@
-"""Which files make up one version of one state store. Pure: names and bytes in, names out.
+"""The files that make up one version of one state store. Pure: names and bytes in, names out.
 
-Promise: the chain that Spark 4.3 reads to load a version: the newest full file at or below it, and the change files
-above that. One walk serves RocksDB (`.zip`, `.changelog`) and the HDFS-backed store (`.snapshot`, `.delta`), and both
-checkpoint formats: format 1 names a file by its version, format 2 by its version and the id in the commit log.
-Batch b reads version b and writes version b + 1; version 0 is empty and has no file.
+Promise: the chain is the files that Spark 4.3 reads to load a version: the newest full file at or below it, and the
+change files above that file. The same walk serves RocksDB (`.zip`, `.changelog`), the HDFS-backed store (`.snapshot`,
+`.delta`), and both checkpoint formats: format 1 names a file by its version, format 2 by its version and the id in the
+commit log. Batch b reads version b and writes version b + 1; version 0 is empty and has no file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tenure.takeover.seed_logs import MissingFile, corrupt, decode_json
 DEFAULT_STORE = "default"
 _FULL = ("zip", "snapshot")
 _CHANGES = ("changelog", "delta")
-# What `zipfile` raises at damaged bytes; RuntimeError and NotImplementedError: a flag or method that nobody wrote.
+# The errors of `zipfile` at damaged bytes. RuntimeError, NotImplementedError: a flag or method that Spark never writes.
 _UNREADABLE_ZIP = (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError, EOFError, RuntimeError, OSError)
 _WITH_ID = re.compile(r"(\d+)_([^.]+)\.(?:zip|changelog)\Z")
 _OF_A_VERSION = re.compile(rf"((\d+)(?:_[^.]+)?)\.(?:{'|'.join((*_FULL, *_CHANGES))})\Z")
@@ -30,20 +30,21 @@ _OF_A_VERSION = re.compile(rf"((\d+)(?:_[^.]+)?)\.(?:{'|'.join((*_FULL, *_CHANGE
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """One kind of state store of an operator, one of it in each partition."""
+    """A kind of state store of an operator, with one store in each partition."""
 
     name: str
     partitions: int
     schemas: tuple[str, ...]
-    """The files under `_stateSchema` that the operator's metadata names (as relative paths); empty in version 1."""
+    """The files under `_stateSchema` that the operator's metadata names, as relative paths; empty in version 1."""
 
     def folder(self, partition: int) -> str:
-        """Where the store of a partition lies, below the operator's folder."""
+        """The folder of a partition's store, below the operator's folder."""
         return str(partition) if self.name == DEFAULT_STORE else f"{partition}/{self.name}"
 
 
 def newest_metadata(names: Collection[str], *, version: int, where: str) -> str:
-    """The operator's metadata that describes state `version`: written by a batch below it, the newest of those."""
+    """The name of the operator's metadata for state `version`: the newest that a batch below it wrote. Raises
+    CorruptRunDirectory."""
     batches = [int(name) for name in names if name.isdigit() and int(name) < version]
     if not batches:
         raise corrupt(where, f"has no entry of a batch before {version}")
@@ -51,7 +52,7 @@ def newest_metadata(names: Collection[str], *, version: int, where: str) -> str:
 
 
 def decode_operator(text: str, *, where: str) -> tuple[Store, ...]:
-    """The stores of an operator, in the order in which the commit log lists their ids."""
+    """The stores of an operator, in the order in which the commit log lists their ids. Raises CorruptRunDirectory."""
     try:
         return tuple(
             Store(
@@ -68,8 +69,9 @@ def decode_operator(text: str, *, where: str) -> tuple[Store, ...]:
 def with_schema_paths(text: str, *, operator_root: Callable[[str], str], where: str) -> str:
     """The operator's metadata with the paths of its schema files moved to another run directory.
 
-    Spark keeps them absolute, so a copied file sends the query to read, and later to name, the old directory.
-    `operator_root` tells the new root of the operator from the old path (which scheme Spark uses for the storage).
+    Spark stores absolute paths, so with an unchanged copy the query would read, and later name, the old directory.
+    `operator_root`: old path -> the operator's new root, with the scheme that Spark uses for the storage. Raises
+    CorruptRunDirectory.
     """
     version, _, body = text.partition("\n")
     content = decode_json(body, where=where)
@@ -88,9 +90,9 @@ def _store_infos(text: str, *, where: str, content: dict[str, object] | None = N
 
 
 def _below_operator(path: str, *, where: str) -> str:
-    """`_stateSchema/...` of an absolute path, whatever run directory, earlier takeover or scheme stands before it."""
-    _, found, below = path.rpartition("/_stateSchema/")
-    if not found:
+    """`_stateSchema/...` of an absolute path, with any run directory, earlier takeover or scheme before it."""
+    _, separator, below = path.rpartition("/_stateSchema/")
+    if not separator:
         raise corrupt(where, f"does not decode: {path!r} is not a schema file of the operator")
     return f"_stateSchema/{below}"
 
@@ -98,10 +100,10 @@ def _below_operator(path: str, *, where: str) -> str:
 def state_chain(
     names: Collection[str], version: int, *, id_of: Callable[[int], str | None], where: str
 ) -> tuple[str, ...]:
-    """The files of a store that make up `version`, of those in its folder, checksum files of Spark's included.
+    """The files among `names` that make up `version` of a store, Spark's checksum files included.
 
-    `id_of` tells the id of a version, None: its file has none in its name (format 1). It raises MissingFile when
-    the commit log does not reach back to it.
+    `id_of`: version -> its id; None: its file name has no id (format 1). `id_of` raises MissingFile when the commit log
+    does not reach back to the version. Raises CorruptRunDirectory.
     """
     chain: list[str] = []
     for number in range(version, 0, -1):
@@ -113,14 +115,14 @@ def state_chain(
             raise corrupt(f"{where}/{stem}", "is missing: neither a full state file nor a change file of that version")
         chain.append(step)
         if f"{step}.crc" in names:
-            chain.append(f"{step}.crc")  # Spark verifies a state file against it, and only if it is there
+            chain.append(f"{step}.crc")  # Spark verifies a state file by its checksum file, where that exists
         if full is not None:
             break
     return tuple(chain)
 
 
 def has_id(name: str) -> bool:
-    """Whether the name of a state file carries the id of who wrote it, so that its content never changes."""
+    """Whether the name of a state file carries the id of its writer, so that its content never changes."""
     return _WITH_ID.match(name.removesuffix(".crc")) is not None
 
 
@@ -128,18 +130,19 @@ def _stem(names: Collection[str], version: int, *, id_of: Callable[[int], str | 
     try:
         unique = id_of(version)
     except MissingFile:
-        # A small retention, or a seed, has no commits before the full file that they lead to. One candidate cannot be
-        # wrong: Spark itself follows the ids inside the change files, and refuses a chain that does not fit; without
-        # ids (format 1) there is one anyway.
-        found = {match[1] for name in names if (match := _OF_A_VERSION.match(name)) and int(match[2]) == version}
-        if len(found) != 1:
+        # With a small retention, or after a seed, there are no commits before the full file. A single candidate cannot
+        # be wrong: Spark follows the ids inside the change files, and refuses a chain that does not fit. Without ids
+        # (format 1) there is a single candidate anyway.
+        candidates = {match[1] for name in names if (match := _OF_A_VERSION.match(name)) and int(match[2]) == version}
+        if len(candidates) != 1:
             raise
-        return found.pop()
+        return candidates.pop()
     return str(version) if unique is None else f"{version}_{unique}"
 
 
 def files_of_zip(data: bytes, *, where: str) -> dict[str, int]:
-    """The files outside a RocksDB zip that it refers to: path below the store's folder -> size in bytes."""
+    """The files outside a RocksDB zip to which it refers: path below the store's folder -> size in bytes. Raises
+    CorruptRunDirectory."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             text = archive.read("metadata").decode("utf-8")

@@ -13,7 +13,7 @@ from tenure.takeover.rehearsal import MORE_ROUNDS, MORE_S, ROUNDS, Rounds
 )
 def test_a_batch_that_takes_long_is_rehearsed_less_often(seconds: float, rehearsals: int) -> None:
     rounds, ended_s, done = Rounds(), 0.0, 0
-    while rounds.left:
+    while rounds.needed:
         ended_s += seconds
         rounds.done(ended_s)
         done += 1
