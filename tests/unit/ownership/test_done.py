@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenure.checkpoints.run_name import RunName
-from tenure.ownership import done
+from tenure.ownership import done_batches as done
 from tenure.ownership.rules import Done
 from tenure.testing.waiting import NEVER_S
 

@@ -12,7 +12,7 @@ import pytest
 from tenure.checkpoints.store import CheckpointStore
 from tenure.errors import OwnerMismatch, TermLost
 from tenure.handles.store import HandleStore
-from tenure.ownership import done as done_module
+from tenure.ownership import done_batches as done_module
 from tenure.ownership import owner as owner_module
 from tenure.ownership.owner import renew_identity
 from tenure.results.result import Ending, Result, Stage

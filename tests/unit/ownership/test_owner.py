@@ -12,7 +12,7 @@ from tenure.checkpoints.store import CheckpointStore
 from tenure.coordination.identity import IDENTITY
 from tenure.coordination.records import Delete
 from tenure.errors import OwnerMismatch, StorageError, TermLost
-from tenure.ownership import done as done_module
+from tenure.ownership import done_batches as done_module
 from tenure.ownership import owner as owner_module
 from tenure.ownership.marks import Marks
 from tenure.ownership.owner import Owner, check_noted, in_store, renew_identity
