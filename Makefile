@@ -26,7 +26,7 @@ servers: setup ## fetch the servers that the tests start (etcd; ZooKeeper comes 
 demo: setup $(if $(filter etcd,$(STORE)),servers) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper or etcd)
 	@$(RUN) $(BIN)/python -m demo.run --store $(STORE)
 
-check: setup ## lint, and the tests that need no JVM and no server: under 90 s
+check: setup ## lint, and the tests that need no JVM and no server; seconds after the first time
 	@$(RUN_TESTS) check
 
 test: servers ## lint, and what shows that it works: every store, every kind of death; under 10 minutes on 2 cores

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests import tally
+from tests import tally, unchanged
 from tests.groups import GATE_GROUP, LONG, PURE, REST, Session, sessions
 from tests.properties import HUNT
 
@@ -74,6 +74,8 @@ def runs_of(target: str) -> Iterator[Run]:
     for session in sessions()[: 1 if target == "check" else None]:
         workers = 1 if target == "long" else 2 if target == "check" else session.workers
         flags = [*(f"--group={group}" for group in groups), "--durations=20", *at_a_time(workers)]
+        if target == "check":
+            flags += ["-p", unchanged.__name__]
         extra = {"check": NOTHING_STARTS, "long": {}}.get(target, BRIEFLY)
         yield Run(session.name, (*flags, *folders(session)), extra)
     if target == "long":

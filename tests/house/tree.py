@@ -25,15 +25,20 @@ class Module:
     @property
     def name(self) -> str:
         """Dotted, as imported: `tenure.sinks.sink`, `tests.house.tree`."""
-        parts = list(self.path.relative_to(ROOT).with_suffix("").parts)
-        if parts[0] == "src":
-            parts.pop(0)
-        if parts[-1] == "__init__":
-            parts.pop()
-        return ".".join(parts)
+        return name_of(self.path)
 
     def __str__(self) -> str:
         return str(self.path.relative_to(ROOT))
+
+
+def name_of(path: Path) -> str:
+    """The dotted name of the module in a file."""
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    if parts[0] == "src":
+        parts.pop(0)
+    if parts[-1] == "__init__":
+        parts.pop()
+    return ".".join(parts)
 
 
 @cache
