@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tenure.cleanup.plan import PLAN, Cleanable, Row, awaited
 from tenure.clock import Clock
@@ -27,7 +28,7 @@ CANNOT = (Corrupt, HandleLocked, StorageError, StoreError)
 STOPPED = "the walk was stopped"
 """Why something is left that nobody tried to remove."""
 
-_LOOK_S = 0.2
+LOOK_S: Final = 0.2
 """How often a cleanup that waits looks whether it shall stop."""
 
 
@@ -49,6 +50,17 @@ class StopOrLost:
 
     def is_set(self) -> bool:
         return self._stop.is_set() or self._term.lost
+
+
+def pause(seconds: float, *, over: Flag, clock: Clock) -> bool:
+    """Wait for that time, or until `over` is set; return whether the cleanup shall go on."""
+    end_s = clock.monotonic_s() + seconds
+    while not over.is_set():
+        rest_s = end_s - clock.monotonic_s()
+        if rest_s <= 0:
+            return True
+        clock.sleep(min(rest_s, LOOK_S))
+    return False
 
 
 class Cleaner:
@@ -89,9 +101,7 @@ class Cleaner:
             if again_s is None or stop.is_set():
                 break
             self._events.emit(CleanupDelayed(self._scope, left=len(left), first=told(left), again_s=round(again_s, 1)))
-            end_s = self._clock.monotonic_s() + again_s
-            while not stop.is_set() and (rest_s := end_s - self._clock.monotonic_s()) > 0:
-                self._clock.sleep(min(rest_s, _LOOK_S))
+            pause(again_s, over=stop, clock=self._clock)
         if not stop.is_set():
             seconds = self._clock.monotonic_s() - began_s
             self._events.emit(

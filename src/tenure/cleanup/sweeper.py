@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 
-from tenure.cleanup.cleaner import STOPPED, Cleaner, Left, StopOrLost, told
+from tenure.cleanup.cleaner import LOOK_S, STOPPED, Cleaner, Left, StopOrLost, pause, told
 from tenure.clock import Clock
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
@@ -24,9 +24,6 @@ from tenure.wording import sentence
 
 LOOKS = exponential_delay(initial=timedelta(seconds=1), maximum=timedelta(hours=1))
 """How long after each sweep the next one is."""
-
-_LOOK_S = 0.2
-"""How often it looks whether it may begin, or shall stop."""
 
 
 class Sweeper:
@@ -69,29 +66,19 @@ class Sweeper:
             self._sweep(StopOrLost(stop, self._term))
 
     def _run(self, ready: Callable[[], bool]) -> None:
+        over = StopOrLost(self._stopped, self._term)
         while not ready():
-            if not self._wait(_LOOK_S):
+            if not pause(LOOK_S, over=over, clock=self._clock):
                 return
         delays = self._policy.delays_s()
-        over = StopOrLost(self._stopped, self._term)
         while not over.is_set():
             try:
                 self._sweep(over)
             except (TermLost, OwnerMismatch):  # who looks first has told the latter, and ends the leadership
                 return
-            pause_s = next(delays, None)
-            if pause_s is None or not self._wait(pause_s):
+            again_s = next(delays, None)
+            if again_s is None or not pause(again_s, over=over, clock=self._clock):
                 return
-
-    def _wait(self, seconds: float) -> bool:
-        """Whether it shall go on, after that time."""
-        end_s = self._clock.monotonic_s() + seconds
-        while not (self._stopped.is_set() or self._term.lost):
-            rest_s = end_s - self._clock.monotonic_s()
-            if rest_s <= 0:
-                return True
-            self._clock.wait(self._stopped, timeout_s=min(rest_s, _LOOK_S))
-        return False
 
     def _sweep(self, over: Flag) -> None:
         """One sweep. Raises TermLost, OwnerMismatch."""
@@ -101,7 +88,7 @@ class Sweeper:
         def found(row: str, count: int) -> None:
             self._events.emit(OrphansFound(scope, epoch=epoch, row=row, count=count))
 
-        while not self._turn.acquire(timeout=_LOOK_S):
+        while not self._turn.acquire(timeout=LOOK_S):
             if over.is_set():
                 return
         try:

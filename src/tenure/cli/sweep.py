@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from tenure.cleanup.engine import Rule
     from tenure.cleanup.planning import Target
     from tenure.cleanup.sweep_plan import Plan
-    from tenure.sinks.delta.location import Location
 
 _CLOCK = SystemClock()
 _SHOWN = 5
@@ -116,7 +115,7 @@ def apply_(
         )
     meant = about.storage
     if table is not None:
-        meant = _location(table).table
+        meant = _staged_rule().Location.of(table).table
     elif settings.storage is not None and not about.table:
         meant = f"{settings.storage.rstrip('/')}/{about.scope}"
     with _spark(master, conf) as start, _bar() as bar:
@@ -167,17 +166,7 @@ def _plan(url: str) -> Plan:
             f"tenure sweep needs the Python package {error.name!r}, which is not installed",
             fix="pip install 'tenure[spark]'",
         ) from error
-    return Plan(_absolute(url))
-
-
-def _location(table: str) -> Location:
-    from tenure.sinks.delta.location import Location
-
-    return Location.of(table)
-
-
-def _absolute(path_or_url: str) -> str:
-    return path_or_url if "://" in path_or_url else os.path.abspath(path_or_url)
+    return Plan(url if "://" in url else os.path.abspath(url))
 
 
 def _staged_rule() -> ModuleType:
@@ -207,7 +196,8 @@ def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settin
 
     if table is None:
         return Target(scope, context.storage, claims, owner)
-    delta, location = _staged_rule(), _location(table)
+    delta = _staged_rule()
+    location = delta.Location.of(table)
 
     def rule(claims: Claims) -> Rule:
         queries = scope_attempts(context, epoch=claims.epoch)

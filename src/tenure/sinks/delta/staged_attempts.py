@@ -97,15 +97,12 @@ class _Objects:
             except (OSError, ValueError) as error:
                 raise StorageError(f"cannot look for staged files at {self._location}: {error}") from error
             for info in below:
-                self._add(info.path, is_folder=info.type is fs.FileType.Directory)
+                inner, is_folder = info.path, info.type is fs.FileType.Directory
+                while inner != path:
+                    folder, _, name = inner.rpartition("/")
+                    self._inside.setdefault(folder, {}).setdefault(name, Entry(name, is_folder))
+                    inner, is_folder = folder, True
         return list(self._inside.get(path, {}).values())
-
-    def _add(self, path: str, *, is_folder: bool) -> None:
-        folder, _, name = path.rpartition("/")
-        if folder and folder not in self._inside:
-            self._inside[folder] = {}
-            self._add(folder, is_folder=True)
-        self._inside.setdefault(folder, {})[name] = Entry(name, is_folder)
 
     def remove(self, path: str) -> None:
         """Remove an attempt."""
