@@ -1,6 +1,6 @@
 """Builds the object graph from settings: the only file that knows backends and pipelines.
 
-Promise: it wires and checks what can be checked before anything starts; it decides nothing.
+Promise: everything that can be checked before the start is checked here. This file decides nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tenure.agent.probes import ProbeServer
 
 _AGENT_PATIENCE: Final = timedelta(seconds=2)
-"""How much longer the agent waits than the driver itself: a driver that kills its own JVM can say so."""
+"""How much longer the agent waits than the driver, so that a driver that kills its own JVM can still report that."""
 
 DRIVER: Final = (sys.executable, "-m", "tenure.driver")
 """The command of a driver; `tenure.agent.child` adds its arguments."""
@@ -45,41 +45,41 @@ DRIVER: Final = (sys.executable, "-m", "tenure.driver")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a member runs, and until when."""
+    """The pipeline file that a member runs, and the end of the run."""
 
     pipeline_file: str
     until_idle: bool = False
-    """End when the sources have nothing more."""
+    """End when the sources have no more input."""
     final: bool = False
-    """When the sources have nothing more, the pipeline has ended for good."""
+    """End the pipeline for good when the sources have no more input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A member that is ready to run, and what has to be closed after it."""
+    """A member that is ready to run. Call `close` after its run."""
 
     member: Member
     identity: Identity
     scope: Scope
     kill: Callable[[], None]
-    """End at once what runs for the member; `close` is still needed."""
+    """Kill the driver at once. Call `close` after that."""
     close: Callable[[], None]
 
 
 def scope_store(settings: Settings, *, clock: Clock | None = None, existing: bool = False) -> CoordinationStore:
-    """The store that the settings name, open. `existing`: it must be there. Raises UsageError, StoreUnavailable."""
+    """Open the store that the settings name. `existing`: it must exist. Raises UsageError, StoreUnavailable."""
     return open_store(settings.required("store"), clock=clock or SystemClock(), existing=existing)
 
 
 def storage_url(settings: Settings, scope: Scope) -> str:
-    """The part of the storage that is this scope's."""
+    """The URL of the scope's part of the storage."""
     return f"{settings.required('storage').rstrip('/')}/{scope}"
 
 
 def scope_context(
     settings: Settings, store: CoordinationStore, scope: Scope, *, clock: Clock, events: Events = Events.nobody
 ) -> ScopeContext:
-    """The scope in the store and in the storage that the settings name. Raises UsageError: they name no storage."""
+    """The scope in `store` and in the storage of the settings. Raises UsageError: the settings name no storage."""
     return ScopeContext(
         store,
         scope,
@@ -101,14 +101,14 @@ def assemble(
     start_driver: Start = lambda member: ChildProcess(DRIVER, member=member),
     clock: Clock | None = None,
 ) -> Assembled:
-    """A member for the pipeline file; its driver has loaded the file, and waits. `wrap_store` puts something around the
-    store (faults, in tests).
+    """Make a member for the pipeline file. Unless the settings name the scope, its driver has loaded the file.
+    `wrap_store`: a wrapper of the store, for the faults of tests.
 
-    Raises UsageError, PipelineFileError, StoreUnavailable, StorageError, OwnerMismatch: nothing is left running.
+    Raises UsageError, PipelineFileError, StoreUnavailable, StorageError, OwnerMismatch; nothing runs on then.
     """
     clock = clock or SystemClock()
     identity = identify(settings)
-    DriverFolder.make(identity.member).remove()  # one that cannot be made is told before anything else of it is used
+    DriverFolder.make(identity.member).remove()  # raises first where the temporary folder cannot be used
     settings = settings.model_copy(
         update={"member": identity.member, "spark_log": settings.spark_log or default_spark_log(identity.member)}
     )
@@ -144,12 +144,12 @@ def assemble(
 
     try:
         scope = Scope(settings.scope or driver.load())
-        # Where there is nothing of the scope, nothing is made either: it may have been cleaned up.
+        # An absent folder of the scope is not made: the pipeline may have been cleaned up.
         own = storage_url(settings, scope)
         FileBlobs(own if Folders(own).entries() else settings.required("storage")).check_writable()
         store = wrap_store(scope_store(settings, clock=clock))
         context = scope_context(settings, store, scope, clock=clock, events=events)
-        context.owner().check()  # a store that cannot be used is told before Spark takes its seconds to start
+        context.owner().check()  # raises for an unusable store before Spark takes its seconds to start
         conduct = Conduct(
             ttl=settings.ttl,
             hold=settings.on_store_loss == "hold",
@@ -174,7 +174,7 @@ def assemble(
 
 
 def _metrics(member: str) -> Metrics:
-    """The metrics of a member. Raises UsageError: their libraries are not installed."""
+    """The metrics of a member. Raises UsageError: the libraries for metrics are not installed."""
     try:
         from tenure.agent.metrics import Metrics
     except ModuleNotFoundError as error:
@@ -186,13 +186,13 @@ def _metrics(member: str) -> Metrics:
 
 
 def member_events(settings: Settings, *subscribers: Subscriber, clock: Clock) -> Events:
-    """The events of one process of a member: to the subscribers, and to the event log."""
+    """The events of a member's process, which go to the subscribers and to the event log."""
     log = () if settings.event_log is None else (JsonLines(settings.event_log, clock=clock),)
     return Events(*log, *subscribers)
 
 
 def default_spark_log(member: str) -> str:
-    """Where a member's JVM writes what it prints, unless the settings say otherwise."""
+    """The default file for the output of a member's JVM."""
     return str(temporary_folder() / f"tenure-{member}.spark.log")
 
 
@@ -209,7 +209,7 @@ def _check_log(path: str | None, *, flag: str) -> None:
 
 
 def submit_of(settings: Settings) -> Submit:
-    """What goes through spark-submit. Raises UsageError."""
+    """The flags for spark-submit. Raises UsageError."""
     return read_submit(
         settings.submit,
         packages=settings.packages,
@@ -220,7 +220,7 @@ def submit_of(settings: Settings) -> Submit:
 
 
 def identify(settings: Settings) -> Identity:
-    """Who this process is as a member."""
+    """The identity of this process as a member."""
     host = socket.gethostname()
     return Identity(
         member=settings.member or f"{host}-{os.getpid()}-{new_uid()[:4]}",

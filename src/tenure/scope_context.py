@@ -1,6 +1,6 @@
-"""One scope in one store and one storage: the facts that its parts share, and what is made from them.
+"""One scope in one store and one storage: the facts that its parts share, and the parts made from them.
 
-Promise: it holds and makes; it decides nothing, and does no I/O of its own but `epoch`.
+Promise: a context decides nothing. Only `epoch` does I/O.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class ScopeContext:
     store: CoordinationStore
     scope: Scope
     storage: str
-    """URL of the scope's part of the storage, without a `/` at its end. Run directories are recorded relative to it, so
-    that it can be mounted elsewhere."""
+    """URL of the scope's part of the storage, without a final `/`. Run directories are recorded relative to this URL,
+    so you can mount the storage elsewhere."""
     clock: Clock
     events: Events = Events.nobody
     checkpoints_kept: int = KEPT
     inline_limit: int = INLINE_LIMIT
-    """Bytes up to which a payload stands in its record."""
+    """Payloads up to this many bytes stay in their records."""
     cleanup: RetryPolicy = field(default_factory=exponential_delay)
-    """How often a cleanup tries again."""
+    """When a cleanup tries again."""
 
     def checkpoint_handles(self, query: str) -> HandleStore:
         """The handles of the checkpoints of a query."""
@@ -48,15 +48,15 @@ class ScopeContext:
         return CheckpointStore(self.checkpoint_handles(query), query=query, keep=self.checkpoints_kept)
 
     def results(self) -> ResultStore:
-        """How the pipeline of the scope ended. Results are inline, so there are no blobs of them."""
+        """The results of the pipeline. They are inline, so they have no blobs."""
         return ResultStore(self._handles(RESULTS, inline_limit=MOST_INLINE), self.scope)
 
     def declarations(self) -> DeclarationStore:
-        """The declaration of the last leader."""
+        """The declarations of the last leader."""
         return DeclarationStore(self.store, self.scope, clock=self.clock)
 
     def owner(self) -> Owner:
-        """Whose the scope's part of the storage is."""
+        """The owner of the scope's part of the storage."""
         return Owner(self.store, self.scope, storage=self.storage, clock=self.clock)
 
     def folders(self) -> Folders:
@@ -64,7 +64,7 @@ class ScopeContext:
         return Folders(self.storage)
 
     def epoch(self) -> int:
-        """The newest epoch, 0: there is none. Raises StoreUnavailable, CorruptRecord."""
+        """The newest epoch; 0: there is none. Raises StoreUnavailable, CorruptRecord."""
         return newest_epoch(self.store, self.scope, clock=self.clock)
 
     def _handles(self, area: Key, *, inline_limit: int) -> HandleStore:

@@ -1,6 +1,6 @@
 """Typed settings: flags > environment TENURE_* > tenure.toml > defaults.
 
-Promise: a value that cannot be used is one UsageError line that names the setting, the value and the fix.
+Promise: an unusable value is a UsageError that names the setting, the value and the fix in one line.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tenure.retry import RetryPolicy, exponential_delay, fixed_delay, no_retry
 
 
 def _at_least_half_a_second(value: object) -> timedelta:
-    found = parse_duration(value)
-    if found < timedelta(milliseconds=500):
+    ttl = parse_duration(value)
+    if ttl < timedelta(milliseconds=500):
         raise ValueError("it is at least 500ms")
-    return found
+    return ttl
 
 
 def _above_zero(value: object) -> timedelta:
-    found = parse_duration(value)
-    if found <= timedelta(0):
+    delay = parse_duration(value)
+    if delay <= timedelta(0):
         raise ValueError("it is more than 0s")
-    return found
+    return delay
 
 
 Delay = Annotated[timedelta, BeforeValidator(_above_zero)]
@@ -53,35 +53,35 @@ class Settings(BaseSettings):
     storage: str | None = None
     """URL of the storage that every member reaches."""
     scope: str | None = None
-    """The pipeline's scope in the store; the pipeline's name when it is not set."""
+    """The pipeline's scope in the store; by default the pipeline's name."""
     member: str | None = None
-    """The member's name; host, process id and a random part when it is not set."""
+    """The member's name; by default host, process id and a random part."""
     ttl: Ttl = timedelta(seconds=10)
-    """After this long without a sign of life a leader's session ends."""
+    """A leader's session ends after this long without a sign of life."""
     stop_patience: Duration = timedelta(seconds=20)
-    """How long queries may take to stop before the driver is killed: less than the 30 s that orchestrators leave
-    between SIGTERM and SIGKILL."""
+    """How long queries may take to stop before the driver is killed. The default is less than the 30 s that
+    orchestrators leave between SIGTERM and SIGKILL."""
     driver_silence: Duration = timedelta(seconds=60)
-    """For how long a driver that is up may not answer before it is killed."""
+    """How long a running driver may be silent before it is killed."""
     on_store_loss: Literal["hold", "stop"] = "hold"
-    """When the store is away: `hold` computes on until the term's deadline and waits for the store; `stop` stops the
-    queries at the first sign and ends with exit code 4."""
+    """When the store is away, `hold` computes until the term's deadline and waits for the store; `stop` stops the
+    queries at the first failed renewal and ends with exit code 4."""
     standby: Literal["warm", "cold"] = "warm"
-    """Whether a standby rehearses the newest batches; `cold` saves the memory and the time of the cores."""
+    """A `warm` standby rehearses the newest batches; a `cold` standby saves memory and processor time."""
     priority: int = Field(default=0, ge=-1000, le=1000)
-    """Of the standbys that could take over, those with the highest priority go first."""
+    """Of the standbys that can take over, those with the highest priority come first."""
     nofailover: bool = False
-    """The member never leads; it can be looked at, and rehearses."""
+    """The member never leads. It rehearses, and answers probes."""
     checkpoints_kept: int = Field(default=5, ge=1, le=1000)
-    """How many checkpoints of a query are kept."""
+    """The number of checkpoints kept for each query."""
     cleanup_retry: Literal["exponential-delay", "fixed-delay", "none"] = "exponential-delay"
-    """How what cannot be removed is tried again: after delays that double, or are the same, or not at all."""
+    """When a cleanup tries again: after delays that double, after equal delays, or never."""
     cleanup_delay: Delay = timedelta(seconds=1)
-    """The first delay of a cleanup; of `fixed-delay`, each."""
+    """The first delay of a cleanup; with `fixed-delay`, every delay."""
     cleanup_delay_maximum: Delay = timedelta(hours=1)
     """The longest delay of a cleanup."""
     cleanup_attempts: int | None = Field(default=None, ge=1)
-    """How often a cleanup is tried before it is given up; without end when it is not set."""
+    """How often a cleanup is tried before it gives up; by default without end."""
     inline_limit: int = Field(default=4096, ge=0, le=65536)
     """Payloads up to this many bytes stay in the store's records."""
     master: str | None = None
@@ -89,25 +89,25 @@ class Settings(BaseSettings):
     conf: dict[str, str] = Field(default_factory=dict)
     """Spark's own settings."""
     packages: str | None = None
-    """Maven coordinates of what Spark shall fetch, with commas between them (spark-submit's --packages)."""
+    """Maven coordinates of packages for Spark to fetch, separated by commas (spark-submit's --packages)."""
     jars: str | None = None
-    """Jars for driver and executors, with commas between them (spark-submit's --jars)."""
+    """Jars for driver and executors, separated by commas (spark-submit's --jars)."""
     py_files: str | None = None
-    """Python files that the pipeline and its functions import, with commas between them (spark-submit's --py-files)."""
+    """Python files that the pipeline and its functions import, separated by commas (spark-submit's --py-files)."""
     submit: str | None = None
     """Any other flags of spark-submit, as one text."""
     params: dict[str, str] = Field(default_factory=dict)
     """The pipeline's parameters."""
     new_stream: list[str] = Field(default_factory=list)
-    """Streams that may begin at the start of their sources where a recorded one is declared no more."""
+    """Streams that may begin at the start of their sources though a recorded stream is no longer declared."""
     drop_stream: list[str] = Field(default_factory=list)
-    """Recorded streams that the pipeline does not have any more."""
+    """Recorded streams that the pipeline no longer declares."""
     changed_query: list[str] = Field(default_factory=list)
-    """Queries that may go on with the state that they have, though what decides it is different."""
+    """Queries that may go on with their present state though their declaration has changed its shape."""
     http: str | None = None
-    """HOST:PORT at which the agent answers probes and shows metrics."""
+    """HOST:PORT at which the agent serves probes and metrics."""
     spark_log: str | None = None
-    """File for what the JVM prints."""
+    """File for the output of Spark's JVM."""
     event_log: str | None = None
     """File to which events are appended as JSON lines."""
 
@@ -124,7 +124,7 @@ class Settings(BaseSettings):
         return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
 
     def to_data(self) -> dict[str, Any]:
-        """All settings as plain data, secrets in URLs included; `Settings.from_data` reads them."""
+        """All settings as plain data for `from_data`. Secrets in URLs are included."""
         return {
             name: f"{value.total_seconds():f}s" if isinstance(value, timedelta) else value
             for name, value in self.model_dump().items()
@@ -132,11 +132,11 @@ class Settings(BaseSettings):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Settings:
-        """The settings that `to_data` described: nothing of them is taken from the environment or a file."""
+        """The settings of `to_data`. Neither the environment nor a file adds to them."""
         return cls(**data)
 
     def cleanup_policy(self) -> RetryPolicy:
-        """How a cleanup is tried again (after Flink's cleanup-strategy, FLIP-270)."""
+        """The retry policy of a cleanup (after Flink's cleanup-strategy, FLIP-270)."""
         match self.cleanup_retry:
             case "none":
                 return no_retry()
@@ -148,7 +148,7 @@ class Settings(BaseSettings):
                 )
 
     def required(self, name: str) -> str:
-        """The value of a setting that this command cannot do without. Raises UsageError."""
+        """The value of a setting that the command needs. Raises UsageError: it is not set."""
         value = getattr(self, name)
         if not value:
             raise UsageError(
@@ -158,7 +158,7 @@ class Settings(BaseSettings):
 
 
 def load_settings(**flags: Any) -> Settings:
-    """The settings, with the flags that were given (not None). Raises UsageError."""
+    """The settings, with the flags that are not None. Raises UsageError."""
     given = {name: value for name, value in flags.items() if value is not None}
     try:
         return Settings(**given)

@@ -7,7 +7,6 @@ import pytest
 from tests.house import prose, tree
 
 UNREAD = (
-    "tenure.assembly",
     "tenure.backends",
     "tenure.checkpoints",
     "tenure.cleanup",
@@ -22,13 +21,9 @@ UNREAD = (
     "tenure.housekeeping",
     "tenure.in_process",
     "tenure.ownership",
-    "tenure.pipelines",
     "tenure.results",
     "tenure.retry",
-    "tenure.scope_context",
-    "tenure.settings",
     "tenure.sinks",
-    "tenure.spark",
     "tenure.status",
     "tenure.storage",
     "tenure.takeover.run_directory",

@@ -1,1 +1,1 @@
-"""What a user declares, and its life without Spark."""
+"""The pipeline that a user declares, and its loading. Nothing here starts Spark."""

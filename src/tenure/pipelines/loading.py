@@ -1,8 +1,8 @@
 """Loads a pipeline file.
 
-Promise: one pipeline, or one PipelineFileError line that says what is wrong where. What runs is what the fingerprint is
-of: the file is read once, and Python's cache of compiled files, which knows a file by its size and the second in which
-it was changed, has no part in it. Not promised: the same of the modules that the file imports.
+Promise: the result is one pipeline, or a PipelineFileError with the place and the error in one line. The fingerprint is
+that of the executed text: the file is read once, past Python's cache of compiled files, which knows a file only by its
+size and the second of its change. Not promised: the same for modules that the file imports.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from tenure.wording import sentence
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The pipeline of a file, and what tells the text that was loaded from another one."""
+    """The pipeline of a file, and the fingerprint of the loaded text."""
 
     pipeline: Pipeline
     fingerprint: str
 
 
 def load_pipeline(path: str) -> Loaded:
-    """The one pipeline that the file declares. Its folder is importable from it. Raises PipelineFileError."""
+    """Load the file's pipeline. The file can import from its own folder. Raises PipelineFileError."""
     source = _read(path)
     module = _execute(path, source)
-    found = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
-    if not found:
+    declared = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
+    if not declared:
         raise PipelineFileError(f"{path} declares no pipeline", fix="decorate one function with @tenure.pipeline")
-    if len(found) > 1:
-        names = ", ".join(sorted(one.name for one in found.values()))
-        raise PipelineFileError(f"{path} declares {len(found)} pipelines ({names})", fix="keep one pipeline a file")
-    return Loaded(next(iter(found.values())), hashlib.sha256(source).hexdigest()[:12])
+    if len(declared) > 1:
+        names = ", ".join(sorted(pipeline.name for pipeline in declared.values()))
+        raise PipelineFileError(f"{path} declares {len(declared)} pipelines ({names})", fix="keep one pipeline a file")
+    return Loaded(next(iter(declared.values())), hashlib.sha256(source).hexdigest()[:12])
 
 
 def _read(path: str) -> bytes:
@@ -66,10 +66,10 @@ def _execute(path: str, source: bytes) -> ModuleType:
         exec(code, vars(module))
     except TenureError as error:
         raise PipelineFileError(f"{path}: {error}") from error
-    except SyntaxError as error:  # of a file that this one imports
+    except SyntaxError as error:  # in an imported file
         place = f"{error.filename}:{error.lineno}" if error.filename else path
         raise PipelineFileError(f"{place}: {error.msg}", fix="mend the syntax") from error
-    except (Exception, SystemExit) as error:  # the file is user code: whatever it raises is told in one line
+    except (Exception, SystemExit) as error:  # user code may raise anything: reported in one line
         raise PipelineFileError(f"{where(error, path)}: {type(error).__name__}: {sentence(str(error))}") from error
     return module
 

@@ -1,7 +1,7 @@
-"""What a user declares: one pipeline a file, its streams, their sinks.
+"""The declarations of a user: one pipeline a file, its streams and their sinks.
 
-Promise: declaring starts nothing. A stream that could not be kept right (a trigger that plans after the fact, a
-sink that does not know the output mode) is refused here, in one line.
+Promise: declaring starts nothing. A stream that Tenure could not keep right is refused here, in one line: its trigger
+plans late, or its sink does not support the output mode.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tenure.sinks.sink import OutputMode, Sink
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
-_SHORTEST_STALL = timedelta(seconds=15)  # Spark tells the progress of an idle query every 10 s
+_SHORTEST_STALL = timedelta(seconds=15)  # Spark reports the progress of an idle query every 10 s
 _LATE_PLANS = ("continuous", "real")
 _MODES = ("append", "complete", "update")
 
 
 class Params(Mapping[str, str]):
-    """The `--param NAME=VALUE` of the run. A name that was not given is a UsageError that says so."""
+    """The `--param NAME=VALUE` of the run. Reading a parameter that was not given raises UsageError."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
@@ -58,13 +58,13 @@ class Stream:
     sink: Sink
     output_mode: OutputMode
     trigger: str | None
-    """An interval such as `1 second`, `available now`, or None: the next batch as soon as the last is done."""
+    """An interval such as `1 second`, `available now`, or None: a batch starts as soon as the last is done."""
     stall_timeout: timedelta | None = None
-    """For how long it may work without progress before its driver is taken for hung; None: for ever."""
+    """How long the query may work without progress before its driver counts as hung; None: for ever."""
 
 
 class Job:
-    """What a pipeline function gets: the session, the parameters, and where it declares its streams."""
+    """The argument of a pipeline function: the session, the parameters, and `stream` to declare streams."""
 
     def __init__(self, spark: SparkSession, params: Mapping[str, str]) -> None:
         self.spark = spark
@@ -73,7 +73,7 @@ class Job:
 
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """What was declared, in order."""
+        """The declared streams, in order."""
         return tuple(self._streams.values())
 
     def stream(
@@ -86,10 +86,12 @@ class Job:
         trigger: str | None = None,
         stall_timeout: str | timedelta | None = None,
     ) -> None:
-        """Declare a query: `rows` (a streaming DataFrame) into `sink`. Its name is its identity in the store:
-        a renamed query starts from nothing, and only where an operator allows that. `stall_timeout` (`10m`): a batch
-        that works for longer without an end is taken for hung, and the driver is killed and replaced; a query that
-        waits for data is not. Raises UsageError."""
+        """Declare a query: `rows` (a streaming DataFrame) into `sink`. The name is the query's identity in the store:
+        a renamed query starts from nothing, and only if an operator allows that.
+
+        `stall_timeout` (`10m`): a batch that works for longer without progress counts as hung, and the driver is killed
+        and replaced. A query that waits for data does not count as hung. Raises UsageError.
+        """
         if not _NAME.match(name):
             raise UsageError(f"stream name {name!r} is not a name", fix="use letters, digits, '_' and '-'")
         if name in self._streams:
@@ -102,8 +104,8 @@ class Job:
             raise UsageError(f"output mode {output_mode!r} of stream {name!r} is unknown", fix=f"use one of {_MODES}")
         if trigger is not None and trigger.strip().lower().startswith(_LATE_PLANS):
             raise UsageError(
-                f"trigger {trigger!r} of stream {name!r} writes its offsets after the fact, so no batch could be "
-                "planned before its output",
+                f"trigger {trigger!r} of stream {name!r} writes its offsets late, so no batch could be planned "
+                "before its output",
                 fix="use an interval such as '1 second', or 'available now'",
             )
         sink.check(output_mode=output_mode)
@@ -112,15 +114,15 @@ class Job:
 
 def _stall_timeout(given: str | timedelta | None, *, stream: str) -> timedelta | None:
     try:
-        found = None if given is None else parse_duration(given)
+        timeout = None if given is None else parse_duration(given)
     except ValueError as error:
         raise UsageError(f"stall_timeout {given!r} of stream {stream!r} is not a duration", fix=str(error)) from error
-    if found is not None and found < _SHORTEST_STALL:
+    if timeout is not None and timeout < _SHORTEST_STALL:
         raise UsageError(
             f"stall_timeout {given!r} of stream {stream!r} is too short to tell a slow batch from a hung one",
             fix=f"give {_SHORTEST_STALL.total_seconds():g}s or more",
         )
-    return found
+    return timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ def pipeline(
     declare: Callable[[Job], None] | None = None, /, *, name: str | None = None
 ) -> Pipeline | Callable[[Callable[[Job], None]], Pipeline]:
     """Make a function the pipeline of its file: `@tenure.pipeline(name="flights")`, or `@tenure.pipeline` for the
-    function's own name. The pipeline's name is the scope's unless `--scope` is set. Raises UsageError."""
+    function's own name. The pipeline's name is also its scope, unless `--scope` is set. Raises UsageError."""
     if declare is not None:
         if not callable(declare):
             raise UsageError(f"{declare!r} is not a function", fix='write @tenure.pipeline(name="...")')

@@ -1,1 +1,1 @@
-"""What all rooms of Spark's process share: the errors of Spark, and the threads that serve its calls into Python."""
+"""Shared by the rooms of Spark's process: the errors of Spark, and the threads that serve its calls into Python."""

@@ -1,6 +1,6 @@
 """The errors of Spark and of its gateway, in one line for people.
 
-Promise: the sentence that matters, without a frame of Java's, whether the JVM still answers or not.
+Promise: the sentence that matters, without frames of Java, also when the JVM does not answer.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from pyspark.errors import PySparkException
 from tenure.wording import sentence
 
 SPARK_ERRORS = (PySparkException, Py4JError, OSError)
-"""What a call into the JVM can raise: an error of Spark, an error of the gateway, and OSError when the JVM is gone."""
+"""The errors of a call into the JVM: of Spark, of the gateway, and OSError when the JVM is gone."""
 
 
 def one_line(error: BaseException) -> str:
     """The sentence that matters of a Spark or Python error."""
-    said = sentence(words_of(error))
-    if said and isinstance(error, (PySparkException, Py4JJavaError)):
-        return said
-    return ": ".join(filter(None, (type(error).__name__, said)))
+    message = sentence(words_of(error))
+    if message and isinstance(error, (PySparkException, Py4JJavaError)):
+        return message
+    return ": ".join(filter(None, (type(error).__name__, message)))
 
 
 def words_of(error: BaseException) -> str:
-    """What an error says, with a JVM that answers or without: to tell more, PySpark's and py4j's errors ask it, and
-    then fail themselves, or add a stack that nobody has asked for."""
-    said = getattr(error, "_desc", None) if isinstance(error, PySparkException) else None
-    if isinstance(said, str):
-        return said
+    """The message of an error, also when the JVM does not answer. `str` of PySpark's and py4j's errors asks the JVM,
+    and then fails or adds a stack."""
+    description = getattr(error, "_desc", None) if isinstance(error, PySparkException) else None
+    if isinstance(description, str):
+        return description
     try:
         return str(error)
     except (Py4JError, OSError):

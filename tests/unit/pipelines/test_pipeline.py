@@ -81,7 +81,7 @@ def test_the_sink_has_a_word() -> None:
 )
 def test_a_trigger_that_plans_after_the_fact_is_refused(trigger: str) -> None:
     refused_job = job()
-    with pytest.raises(UsageError, match=r"after the fact.*; use an interval such as '1 second'"):
+    with pytest.raises(UsageError, match=r"offsets late.*; use an interval such as '1 second'"):
         declare(refused_job, trigger=trigger)
     assert refused_job.streams == ()
 
