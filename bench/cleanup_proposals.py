@@ -17,7 +17,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -43,7 +43,8 @@ from tenure.handles.store import HandleStore
 from tenure.retry import no_retry
 from tenure.scope_context import ScopeContext
 from tenure.storage.blobs import FileBlobs
-from tenure.storage.folders import Entry, Folders
+from tenure.storage.listed import Entry
+from tenure.storage.local import Local
 from tenure.testing.faulty import FaultyStore, commits
 
 SCOPE, SECOND = Scope("pipeline"), Scope("to-be-cleaned")
@@ -65,14 +66,14 @@ class Counts:
     """Blobs without a pointer in the end."""
 
 
-class CountedFolders(Folders):
+class CountedFolders(Local):
     """Folders that count how often one is listed."""
 
     listed = 0
 
-    def entries(self, path: str = "") -> list[Entry]:
+    def entries(self, path: str = "", *, sizes: bool = False) -> Sequence[Entry]:
         CountedFolders.listed += 1
-        return list(super().entries(path))
+        return super().entries(path, sizes=sizes)
 
 
 class CountedContext(ScopeContext):

@@ -30,7 +30,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from bench.sweep_trees import SHAPES, kept, seconds
-from tenure.storage.location import reach
+from tenure.storage.s3 import S3
 from tenure.testing.servers.seaweedfs import BUCKET, SeaweedFs, environment
 
 _AT_ONCE = 16
@@ -175,7 +175,7 @@ def run(server: SeaweedFs, folder: Path, shape: str, count: int, contenders: Con
 
     found["delta_rs_plan"] = seconds(lambda: by_delta_rs(dry_run=True))
     found["delta_rs_delete"] = seconds(lambda: by_delta_rs(dry_run=False))
-    place = reach(storage)
+    place = S3(storage)
     assert len(place.fs.find(place.root)) == len([*kept()])
     return found
 

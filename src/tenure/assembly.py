@@ -30,7 +30,7 @@ from tenure.link.words import Begin
 from tenure.scope_context import ScopeContext
 from tenure.settings import Settings
 from tenure.storage.blobs import FileBlobs
-from tenure.storage.folders import Folders
+from tenure.storage.reach import reach
 
 if TYPE_CHECKING:
     from tenure.agent.metrics import Metrics
@@ -146,7 +146,7 @@ def assemble(
         scope = Scope(settings.scope or driver.load())
         # An absent folder of the scope is not made: the pipeline may have been cleaned up.
         own = storage_url(settings, scope)
-        FileBlobs(own if Folders(own).entries() else settings.required("storage")).check_writable()
+        FileBlobs(own if reach(own).entries() else settings.required("storage")).check_writable()
         store = wrap_store(scope_store(settings, clock=clock))
         context = scope_context(settings, store, scope, clock=clock, events=events)
         context.owner().check()  # raises for an unusable store before Spark takes its seconds to start

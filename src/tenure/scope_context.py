@@ -19,7 +19,8 @@ from tenure.ownership.owner import Owner
 from tenure.results.store import RESULTS, ResultStore
 from tenure.retry import RetryPolicy, exponential_delay
 from tenure.storage.blobs import FileBlobs
-from tenure.storage.folders import Folders
+from tenure.storage.reach import reach
+from tenure.storage.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,9 @@ class ScopeContext:
         """The owner of the scope's part of the storage."""
         return Owner(self.store, self.scope, storage=self.storage, clock=self.clock)
 
-    def folders(self) -> Folders:
+    def folders(self) -> Storage:
         """The folders of the scope's part of the storage."""
-        return Folders(self.storage)
+        return reach(self.storage)
 
     def epoch(self) -> int:
         """The newest epoch; 0: there is none. Raises StoreUnavailable, CorruptRecord."""

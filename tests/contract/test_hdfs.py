@@ -15,10 +15,10 @@ from tenure.cleanup.sweep_plan import Plan
 from tenure.clock import SystemClock
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.storage.blobs import FileBlobs
-from tenure.storage.folders import Entry, Folders
-from tenure.storage.location import reach
-from tenure.storage.removers import GONE, REMOVED, remover
-from tenure.storage.trees import Listed, Rest, Tree
+from tenure.storage.hdfs import Hdfs as HdfsStorage
+from tenure.storage.listed import Entry, Listed, Rest
+from tenure.storage.reach import reach
+from tenure.storage.storage import GONE, REMOVED
 from tenure.testing.servers import Hdfs, installed
 from tests.contract.test_s3_sweeps import CLAIMS, NEEDED, ORPHANS
 
@@ -46,14 +46,14 @@ def root(hdfs: Hdfs) -> str:
 
 
 def put(root: str, *paths: str) -> None:
-    place = reach(root)
+    place = HdfsStorage(root)
     for path in paths:
         place.fs.makedirs(f"{place.root}/{path}".rpartition("/")[0], exist_ok=True)
         place.fs.pipe_file(f"{place.root}/{path}", b"xyz")
 
 
 def files(root: str) -> set[str]:
-    place = reach(root)
+    place = HdfsStorage(root)
     return {path.removeprefix(f"{place.root}/") for path in place.fs.find(place.root)}
 
 
@@ -78,7 +78,7 @@ def test_a_blob_is_written_once_and_read_and_deleted(root: str) -> None:
 
 def test_folders_are_listed_and_go(root: str) -> None:
     put(root, "a/b/1", "a/2")
-    folders = Folders(root)
+    folders = reach(root)
     assert folders.entries("a") == [Entry("2", folder=False), Entry("b", folder=True)]
     assert folders.entries("none") == ()
     folders.remove_empty("a/b")
@@ -95,11 +95,11 @@ def test_folders_are_listed_and_go(root: str) -> None:
 @pytest.mark.parametrize("budget", [1, 3, 100])
 def test_every_file_is_listed_once(root: str, budget: int) -> None:
     put(root, "a/b/c/1", "a/b/2", "a/3", "d/4")
-    reach(root).fs.makedirs(f"{reach(root).root}/a/empty")
+    HdfsStorage(root).fs.makedirs(f"{HdfsStorage(root).root}/a/empty")
     found: list[str] = []
     folders = ["a", "d", "none"]
     while folders:
-        listed = list(Tree(root).walk(folders, budget=budget))
+        listed = list(reach(root).walk(folders, budget=budget))
         found += [path for one in listed if isinstance(one, Listed) for path in one.paths]
         folders = [one.folder for one in listed if isinstance(one, Rest)]
     assert sorted(found) == ["a/3", "a/b/2", "a/b/c/1", "a/empty/", "d/4"]
@@ -107,7 +107,7 @@ def test_every_file_is_listed_once(root: str, budget: int) -> None:
 
 def test_what_nobody_needs_is_planned_and_removed(hdfs: Hdfs, root: str) -> None:
     put(root, *ORPHANS, *NEEDED)
-    reach(root).fs.makedirs(f"{reach(root).root}/blobs/e00000001/checkpoints/empty")
+    HdfsStorage(root).fs.makedirs(f"{HdfsStorage(root).root}/blobs/e00000001/checkpoints/empty")
     plan = Plan(f"{hdfs.url}/plans/{os.urandom(6).hex()}")
     make_plan(
         plan,
@@ -120,35 +120,42 @@ def test_what_nobody_needs_is_planned_and_removed(hdfs: Hdfs, root: str) -> None
     done = apply_plan(plan, storage=root, start_spark=no_spark, clock=SystemClock())
     assert done == Applied(1, 1, len(ORPHANS) + 1, 0, 0)
     assert files(root) == NEEDED
-    assert [one.name for one in Folders(root).entries("blobs")] == ["e00000003"], "with its folders"
+    assert [one.name for one in reach(root).entries("blobs")] == ["e00000003"], "with its folders"
     assert apply_plan(plan, storage=root, start_spark=no_spark, clock=SystemClock()) == done
 
 
 def test_what_is_gone_is_not_told_to_be_removed(root: str) -> None:
     put(root, "a/1")
-    removes = remover(root, clock=SystemClock())
-    assert [list(removes.remove(["a/1", "a/2"])) for _ in range(2)] == [
+    assert [list(reach(root).remove_files(["a/1", "a/2"], clock=SystemClock())) for _ in range(2)] == [
         [(REMOVED, ""), (GONE, "")],
         [(GONE, ""), (GONE, "")],
     ]
+
+
+def test_a_file_is_copied_to_where_it_is_said(root: str) -> None:
+    """hdfs-native itself copies to a path below the working directory."""
+    put(f"{root}/old", "state/1.zip")
+    assert reach(f"{root}/new").take(reach(f"{root}/old"), "state/1.zip") == (3, False)
+    assert reach(f"{root}/new").read("state/1.zip") == b"xyz"
+    assert files(root) == {"old/state/1.zip", "new/state/1.zip"}
 
 
 def test_names_are_taken_as_they_are(root: str) -> None:
     """hdfs-native reads paths as URLs: what is said of a copy would be done to the file itself."""
     odd = ["a/1;copy", "a/1#copy", "a/1?copy", "a/1%41 b"]
     put(root, "a/1", *odd)
-    found = [path for one in Tree(root).walk(["a"], budget=9) if isinstance(one, Listed) for path in one.paths]
+    found = [path for one in reach(root).walk(["a"], budget=9) if isinstance(one, Listed) for path in one.paths]
     assert sorted(found) == sorted(["a/1", *odd])
     for path in odd:
-        Folders(root).remove(path)
+        reach(root).remove(path)
     assert files(root) == {"a/1"}
 
 
 def test_a_folder_that_is_filled_meanwhile_stays(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     put(root, "a/b/1")
-    folders = Folders(root)
-    listed = [[], reach(root).fs.ls(f"{reach(root).root}/a/b")]
-    monkeypatch.setattr(folders._fs, "ls", lambda path: listed.pop(0))
+    folders = HdfsStorage(root)
+    listed = [[], HdfsStorage(root).fs.ls(f"{HdfsStorage(root).root}/a/b")]
+    monkeypatch.setattr(folders.fs, "ls", lambda path: listed.pop(0))
     folders.remove_empty("a/b")
     monkeypatch.undo()
     assert not listed
@@ -166,7 +173,7 @@ def test_a_server_that_is_away_is_an_error_of_the_storage(hdfs: Hdfs, root: str)
     hdfs.nodes[0].kill()
     try:
         with pytest.raises(StorageError, match="cannot list") as failed:
-            Folders(root).entries("a")
+            reach(root).entries("a")
         assert "\n" not in str(failed.value)
     finally:
         hdfs.nodes[0].start()

@@ -19,6 +19,7 @@ from tenure.ownership.marks import Marks
 from tenure.ownership.owner import Owner
 from tenure.ownership.rules import InStorage, Mark
 from tenure.storage.blobs import FileBlobs
+from tenure.storage.storage import Storage
 from tenure.testing.clock import ManualClock
 from tenure.testing.servers import BUCKET
 from tests.contract.test_hdfs import hdfs  # noqa: F401 # a fixture, asked for by its name
@@ -176,11 +177,11 @@ def test_of_two_copies_of_a_store_who_has_the_lower_epoch_does_not_go_on(
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every storage takes every put, whatever is there, as S3 servers do that do not know of conditions."""
 
-    def put(self: FileBlobs, path: str, data: bytes) -> None:
-        self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-        self._fs.pipe_file(path, data)
+    def put(self: Storage, path: str, data: bytes) -> None:
+        self.make_folder(path.rpartition("/")[0])
+        self.replace(path, data)
 
-    monkeypatch.setattr(FileBlobs, "_write", put)
+    monkeypatch.setattr(Storage, "write", put)
 
 
 @pytest.mark.usefixtures("deaf")

@@ -13,14 +13,14 @@ import pytest
 import s3fs
 
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
-from tenure.storage import s3 as objects
+from tenure.storage import objects
 from tenure.storage import s3_listings as listings
 from tenure.storage.blob_store import Blob
 from tenure.storage.blobs import FileBlobs
-from tenure.storage.folders import Entry, Folders
-from tenure.storage.location import Place, reach
-from tenure.storage.s3 import Objects
-from tenure.storage.trees import Listed, Rest, Tree
+from tenure.storage.listed import Entry, Listed, Rest
+from tenure.storage.objects import Objects
+from tenure.storage.reach import reach
+from tenure.storage.s3 import S3
 from tenure.testing.servers import BUCKET, SeaweedFs
 from tests.s3 import CUT, DENY, HANG, LOSE, MISSING, PASS, SLOW_DOWN, Gate
 
@@ -33,17 +33,17 @@ def root(gate: Gate) -> str:
 
 
 def keys(root: str) -> list[str]:
-    return [path for page in Objects(reach(root)).pages("") for path, _ in page]
+    return [path for page in S3(root).objects.pages("") for path, _ in page]
 
 
 def put(root: str, *paths: str) -> None:
-    place = reach(root)
+    place = S3(root)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda path: place.fs.pipe_file(f"{place.root}/{path}", b"xyz"), paths))
 
 
 def put_marker(root: str, folder: str) -> None:
-    place = reach(root)
+    place = S3(root)
     bucket, _, prefix = place.root.partition("/")
     place.fs.call_s3("put_object", Bucket=bucket, Key=f"{prefix}/{folder}/", Body=b"")
 
@@ -81,13 +81,13 @@ def test_what_another_process_wrote_is_seen_though_it_was_not_there_before(root:
     """A client that keeps listings would say of a new checkpoint that it is lost."""
     blobs = FileBlobs(root)
     blobs.write("a/first", b"x")
-    assert Folders(root).entries("a") == [Entry("first", False)]
-    assert Folders(root).entries("b") == ()
+    assert reach(root).entries("a") == [Entry("first", False)]
+    assert reach(root).entries("b") == ()
     other = fsspec.filesystem("s3", endpoint_url=seaweedfs.url, skip_instance_cache=True)
     for path in ("a/second", "b/third"):
-        other.pipe_file(f"{reach(root).root}/{path}", b"x")
-    assert Folders(root).entries("a") == [Entry("first", False), Entry("second", False)]
-    assert Folders(root).entries("b") == [Entry("third", False)]
+        other.pipe_file(f"{S3(root).root}/{path}", b"x")
+    assert reach(root).entries("a") == [Entry("first", False), Entry("second", False)]
+    assert reach(root).entries("b") == [Entry("third", False)]
     assert blobs.read(Blob("a/second", 1, hashlib.sha256(b"x").hexdigest())) == b"x"
     assert list(blobs.list()) == ["a/first", "a/second", "b/third"]
 
@@ -125,7 +125,7 @@ def test_a_server_that_is_busy_for_a_moment_is_asked_again(root: str, gate: Gate
 def test_a_server_that_does_not_do_it_is_an_error_of_the_storage(
     root: str, gate: Gate, monkeypatch: pytest.MonkeyPatch, what: str, says: str
 ) -> None:
-    blobs, folders = FileBlobs(root), Folders(root)
+    blobs, folders = FileBlobs(root), reach(root)
     blob = blobs.write("a/b", DATA)
     monkeypatch.setattr(s3fs.S3FileSystem, "retries", 2)
     gate.rule = lambda method, path: what
@@ -135,7 +135,7 @@ def test_a_server_that_does_not_do_it_is_an_error_of_the_storage(
         lambda: blobs.write("new", DATA),
         lambda: list(blobs.list()),
         lambda: folders.entries("a"),
-        lambda: list(Tree(root).walk([""], budget=9)),
+        lambda: list(reach(root).walk([""], budget=9)),
     )
     for call in calls if what in (DENY, SLOW_DOWN, LOSE) else calls[:2]:
         with pytest.raises(StorageError, match=rf"(?i)^cannot \w+ .*({says})"):
@@ -169,8 +169,8 @@ def test_other_file_systems_are_not_asked_for_what_they_do_not_know(monkeypatch:
         return object(), "/x"
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", url_to_fs)
-    assert reach("sftp://host/x", options={"username": "me"}).errors == (OSError,)
-    assert asked == [{"username": "me"}]
+    assert reach("sftp://host/x").errors == (OSError,)
+    assert asked == [{}]
 
 
 # --- folders --------------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_a_folder_goes_with_all_that_is_in_it_and_with_what_stands_for_it(root: 
     put(root, "runs/q/e1/offsets/0", "runs/q/e1/state/0/0/1.zip", "runs/q/e10/offsets/0", "kept")
     put_marker(root, "runs/q/e1")
     put_marker(root, "runs/q/e1/empty/below")
-    folders = Folders(root)
+    folders = reach(root)
     assert folders.entries("runs/q") == [Entry("e1", True), Entry("e10", True)]
     folders.remove("runs/q/e1")
     folders.remove("runs/q/e1")
@@ -193,7 +193,7 @@ def test_a_folder_goes_with_all_that_is_in_it_and_with_what_stands_for_it(root: 
 def test_what_stands_for_a_folder_goes_when_nothing_else_is_there(root: str) -> None:
     put(root, "a/b/1")
     put_marker(root, "a/b")
-    folders = Folders(root)
+    folders = reach(root)
     folders.remove_empty("a/b")
     assert keys(root) == ["a/b/", "a/b/1"]
     folders.remove("a/b/1")
@@ -205,7 +205,7 @@ def test_what_stands_for_a_folder_goes_when_nothing_else_is_there(root: str) -> 
 def test_more_objects_than_a_call_takes_go(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "AT_ONCE", 10)
     put(root, *(f"a/{number:04d}" for number in range(25)))
-    Folders(root).remove("a")
+    reach(root).remove("a")
     assert keys(root) == []
 
 
@@ -213,7 +213,7 @@ def test_objects_that_may_not_be_deleted_are_told(root: str, monkeypatch: pytest
     put(root, "a/1", "a/2")
     monkeypatch.setattr(Objects, "delete", lambda self, paths: dict.fromkeys(paths, ("AccessDenied", "not yours")))
     with pytest.raises(StorageError, match=r"objects in it stay; a/1: AccessDenied not yours"):
-        Folders(root).remove("a")
+        reach(root).remove("a")
 
 
 @pytest.mark.parametrize("name", ["a b", "a%20b", "a+b", "a&b<c>", "ä", "a\nb", "a\x01b", "a\ufffeb"])
@@ -221,7 +221,7 @@ def test_objects_with_odd_names_are_listed_and_go(root: str, name: str) -> None:
     """One of them may not keep the others: what XML cannot carry is deleted by itself."""
     put(root, f"a/{name}", "a/plain")
     assert sorted(keys(root)) == sorted([f"a/{name}", "a/plain"])
-    Folders(root).remove("a")
+    reach(root).remove("a")
     assert keys(root) == []
 
 
@@ -242,7 +242,7 @@ def test_a_page_with_nothing_in_it_is_not_the_last(monkeypatch: pytest.MonkeyPat
             asked.append(named)
             return pages[len(asked) - 1]
 
-    found = list(Objects(Place(Fs(), "bucket/x", is_local=False, is_s3=True, errors=())).pages(""))
+    found = list(Objects(Fs(), "bucket/x").pages(""))
     assert found == [[], [("a", 3)]]
     assert asked[1]["ContinuationToken"] == "more"
 
@@ -250,8 +250,8 @@ def test_a_page_with_nothing_in_it_is_not_the_last(monkeypatch: pytest.MonkeyPat
 def test_a_page_is_read_as_its_client_would_read_it(root: str) -> None:
     """Whoever else uses the client sees whole answers."""
     put(root, "a/1", "a/b c+d%25e&f", "a/é", "b")
-    place = reach(root)
-    (quick,) = Objects(place).pages("a")
+    place = S3(root)
+    (quick,) = place.objects.pages("a")
     bucket, _, prefix = place.root.partition("/")
     page = place.fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=f"{prefix}/a/")
     assert [(f"{prefix}/{path}", size) for path, size in quick] == [
@@ -263,10 +263,10 @@ def test_a_page_is_read_as_its_client_would_read_it(root: str) -> None:
 def test_a_client_that_is_taught_twice_reads_its_pages(root: str) -> None:
     """All threads of a process share one client, and its first listings may come at once."""
     put(root, "a/1")
-    place = reach(root)
-    assert [path for page in Objects(place).pages("a") for path, _ in page] == ["a/1"]
+    place = S3(root)
+    assert [path for page in place.objects.pages("a") for path, _ in page] == ["a/1"]
     place.fs.s3.meta.events.register("before-parse.s3.ListObjectsV2", listings._read_page)
-    assert [path for page in Objects(place).pages("a") for path, _ in page] == ["a/1"]
+    assert [path for page in place.objects.pages("a") for path, _ in page] == ["a/1"]
 
 
 # --- trees ----------------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_a_folder_of_many_objects_is_listed_page_by_page(root: str, monkeypatch:
     monkeypatch.setattr(objects, "AT_ONCE", 10)
     wanted = [f"blobs/{name.format(number)}" for number in range(150)]
     put(root, *wanted)
-    found = list(Tree(root).walk(["blobs"], budget=30))
+    found = list(reach(root).walk(["blobs"], budget=30))
     assert all(isinstance(one, Listed) and len(one.names) <= 10 for one in found)
     assert sorted(path for one in found if isinstance(one, Listed) for path in one.paths) == sorted(wanted)
 
@@ -295,7 +295,7 @@ def test_every_object_is_listed_once_page_by_page(root: str, monkeypatch: pytest
     folders, rounds = ["blobs", "runs"], 0
     while folders:
         rounds += 1
-        listed = list(Tree(root).walk(folders, budget=budget))
+        listed = list(reach(root).walk(folders, budget=budget))
         for one in listed:
             if isinstance(one, Listed):
                 assert one.sizes is not None

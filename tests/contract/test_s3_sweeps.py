@@ -27,8 +27,8 @@ from tenure.errors import StorageError
 from tenure.events import CleanupDelayed, Event, Events
 from tenure.retry import exponential_delay
 from tenure.storage.blobs import FileBlobs
-from tenure.storage.location import reach
-from tenure.storage.s3 import Objects
+from tenure.storage.objects import Objects
+from tenure.storage.s3 import S3
 from tenure.testing.clock import ManualClock
 from tenure.testing.servers import BUCKET
 from tests.faults.lab import SCOPE, Crash, Crasher, Lab
@@ -49,12 +49,12 @@ class Bucket:
         self.url = f"s3://{BUCKET}/{os.urandom(6).hex()}/rows"
 
     def put(self, path: str) -> str:
-        place = reach(self.url)
+        place = S3(self.url)
         place.fs.pipe_file(f"{place.root}/{path}", b"xyz")
         return path
 
     def files(self) -> set[str]:
-        return {path for page in Objects(reach(self.url)).pages("") for path, _ in page}
+        return {path for page in S3(self.url).objects.pages("") for path, _ in page}
 
 
 # --- a leader's own sweep -------------------------------------------------------------------------------------------
@@ -262,7 +262,8 @@ def test_a_report_whose_writing_was_interrupted_is_not_there(
         with pytest.raises(KeyboardInterrupt):
             apply(plan, bucket)
     assert plan.reported() == []
-    plan._fs.pipe_file(f"{plan._root}/report/{plan.parts()[0]}.parquet", b"half")
+    place = S3(folder)
+    place.fs.pipe_file(f"{place.root}/report/{plan.parts()[0]}.parquet", b"half")
     with pytest.raises(StorageError, match=r"report/000000\.parquet is damaged: .*make a new plan"):
         apply(plan, bucket)
 

@@ -7,7 +7,7 @@ store promises (I4, I6) and what lies about without a pointer. Crashes are `Cras
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -102,9 +102,6 @@ class WatchedBlobs:
         self._inner.delete(address)
         self.deleted.append(address)
         self._crasher.effect("after delete")
-
-    def list(self, prefix: str = "") -> Iterable[str]:
-        return self._inner.list(prefix)
 
 
 @dataclass

@@ -10,7 +10,7 @@ MEMBER = "agent/member.py"
 QUERIES = "driver/running_queries.py"
 CLEANER = "cleanup/cleaner.py"
 PLAN = "cleanup/plan.py"
-FOLDERS = "storage/folders.py"
+DISKS = "storage/local.py"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
 FOLDER = "link/driver_folder.py"
 DRIVERS = "tests/unit/link/test_driver_folder.py::"
@@ -125,18 +125,18 @@ OF_ENDS: Final = (
         "follows-links",
         "a symbolic link is listed as the folder that it points to",
         (
-            Change(FOLDERS, "entry.is_dir(follow_symlinks=False)", "entry.is_dir()"),
-            Change(FOLDERS, "    if os.path.islink(full) and not linked:", "    if False:"),
+            Change(DISKS, "entry.is_dir(follow_symlinks=False), size", "entry.is_dir(), size"),
+            Change(DISKS, "        if path and os.path.islink(full):", "        if False:"),
         ),
-        ("tests/unit/storage/test_folders.py::test_a_link_is_removed_as_a_link",),
+        ("tests/unit/storage/test_storage.py::test_a_link_is_removed_as_a_link",),
     ),
     Mutant(
         "removes-what-is-filled",
         "a folder that was empty is removed with what somebody has put there since",
-        (Change(FOLDERS, "            os.rmdir(full)\n", "            shutil.rmtree(full)\n"),),
+        (Change(DISKS, "            os.rmdir(self._full(path))\n", "            shutil.rmtree(self._full(path))\n"),),
         (
             "tests/unit/sinks/test_delta_staged_attempts.py::test_a_folder_that_a_later_leader_fills_meanwhile_stays",
-            "tests/unit/storage/test_folders.py::test_only_an_empty_folder_goes_by_the_other_word[local]",
+            "tests/unit/storage/test_storage.py::test_only_an_empty_folder_goes_by_the_other_word[local]",
         ),
     ),
     Mutant(

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Change, Mutant, on
 
 HANDLES = "handles/store.py"
 ANCHOR = "handles/anchor.py"
-BLOBS = "storage/blobs.py"
+DISKS = "storage/local.py"
 CHECKPOINTS = "checkpoints/store.py"
 SERVERS = ("zookeeper", "etcd")
 ALL = ("memory", "sqlite", *SERVERS)
@@ -50,7 +50,7 @@ OF_HANDLES: Final = (
     Mutant(
         "addresses-lead-anywhere",
         "a blob is sought, and deleted, wherever its address leads",
-        (Change("storage/blob_store.py", "    return not any(part in", "    return True or not any(part in"),),
+        (Change("storage/names.py", "    return not any(part in", "    return True or not any(part in"),),
         (
             *on(
                 READING + "test_an_address_that_leads_out_of_the_blobs_is_not_followed",
@@ -134,7 +134,7 @@ OF_HANDLES: Final = (
     Mutant(
         "blob-not-synced",
         "the name of a blob is durable, its bytes are not",
-        (Change(BLOBS, "                os.fsync(file.fileno())\n", ""),),
+        (Change(DISKS, "        os.fsync(file.fileno())\n", ""),),
         (
             DISK + "test_the_bytes_are_durable_before_the_name_appears",
             DISK + "test_a_crash_at_any_call_leaves_nothing_or_the_whole_blob",
@@ -145,15 +145,14 @@ OF_HANDLES: Final = (
         "a blob has its name while its bytes are still being written",
         (
             Change(
-                BLOBS,
-                """                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(part, path)
+                DISKS,
+                """            _write_synced(hidden, data)
+            os.link(hidden, full)
 """,
-                """                os.link(part, path)
+                """            _write_synced(hidden, b"")
+            os.link(hidden, full)
+            with open(hidden, "wb") as file:
                 file.write(data)
-                file.flush()
                 os.fsync(file.fileno())
 """,
             ),

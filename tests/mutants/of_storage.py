@@ -16,25 +16,25 @@ OF_STORAGE: Final = (
     Mutant(
         "listings-of-a-client",
         "what another process has written is not seen, as the client remembers that it was not there",
-        (Change("storage/location.py", '{"use_listings_cache": False} if', "{} if"),),
+        (Change("storage/remote.py", '{"use_listings_cache": False} if', "{} if"),),
         (S3 + "test_what_another_process_wrote_is_seen_though_it_was_not_there_before",),
     ),
     Mutant(
         "a-lost-answer-is-somebody-else-s-blob",
         "a put that is sent again, as its answer was lost, is taken for a blob of somebody else",
-        (Change("storage/blobs.py", "get(_WRITE) != write:", 'get(_WRITE) != "":'),),
+        (Change("storage/s3.py", "get(_WRITE) != write:", 'get(_WRITE) != "":'),),
         (S3 + "test_a_write_whose_answer_is_lost_is_written_once_and_known_as_one_s_own",),
     ),
     Mutant(
         "any-blob-is-one-s-own",
         "a put that is refused is taken for one's own, whoever wrote what is there",
-        (Change("storage/blobs.py", "get(_WRITE) != write:", "get(_WRITE) is None:"),),
+        (Change("storage/s3.py", "get(_WRITE) != write:", "get(_WRITE) is None:"),),
         (S3 + "test_a_blob_is_written_once_and_read_and_deleted",),
     ),
     Mutant(
         "a-server-that-is-away-is-no-error-of-the-storage",
         "what s3fs does not turn into an OSError goes through",
-        (Change("storage/location.py", "return (OSError, BotoCoreError, *S3_RETRYABLE_ERRORS)", "return (OSError,)"),),
+        (Change("storage/s3.py", "(*errors, BotoCoreError, *S3_RETRYABLE_ERRORS)", "errors"),),
         (S3 + "test_a_server_that_does_not_do_it_is_an_error_of_the_storage[lose-closed]",),
     ),
     Mutant(
@@ -42,7 +42,7 @@ OF_STORAGE: Final = (
         "what stands for a folder stays when the folder goes, and is listed as an orphan ever after",
         (
             Change(
-                "storage/s3.py",
+                "storage/objects.py",
                 "        self.delete_markers([one for one in folders",
                 "        list([one for one in folders",
             ),
@@ -52,19 +52,19 @@ OF_STORAGE: Final = (
     Mutant(
         "the-last-page-only",
         "what comes after the first page of a listing is not seen",
-        (Change("storage/s3.py", 'if not page.get("IsTruncated"):', "if True:"),),
+        (Change("storage/objects.py", 'if not page.get("IsTruncated"):', "if True:"),),
         (S3 + "test_more_objects_than_a_call_takes_go", S3 + "test_every_object_is_listed_once_page_by_page[10000]"),
     ),
     Mutant(
         "a-part-has-one-hidden-name",
         "two tasks that write the same part of a plan write into one file",
-        (Change("cleanup/sweep_plan.py", 'f"{folder}/.{os.urandom(8).hex()}-{name}"', 'f"{folder}/.{name}"'),),
+        (Change("storage/names.py", 'f"{folder}/.{os.urandom(8).hex()}-{name}"', 'f"{folder}/.{name}"'),),
         ("tests/unit/cleanup/test_sweep_plans.py::test_two_tasks_may_write_the_same_part_at_a_time",),
     ),
     Mutant(
         "busy-keys-are-given-up",
         "of a call that went well, the keys for which the server was too busy are not tried again",
-        (Change("storage/removers.py", "if code in _S3_BUSY]", "if code in ()]"),),
+        (Change("storage/s3.py", "if code in _BUSY]", "if code in ()]"),),
         (S3_SWEEPS + "test_of_many_keys_those_that_the_server_is_too_busy_for_are_tried_again",),
     ),
     Mutant(

@@ -22,15 +22,22 @@ from tenure.cleanup.sweep_plan import REPORT, About, Plan
 from tenure.clock import Clock, SystemClock
 from tenure.errors import UsageError
 from tenure.ownership.owner import check_noted
-from tenure.storage.removers import CALLS, FAILED, GONE, REMOVED, remover
-from tenure.storage.s3 import AT_ONCE, above
-from tenure.storage.trees import normal_url
+from tenure.storage.names import above
+from tenure.storage.reach import reach
+from tenure.storage.storage import FAILED, GONE, REMOVED
+from tenure.storage.urls import normal_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE: Final = 10
 """Parts of up to so many are not worth a JVM."""
+
+AT_ONCE: Final = 1000
+"""Files between two looks at the clock, where a rate is to be kept."""
+
+_TOGETHER: Final = 8000
+"""Files that a storage removes in one call: eight requests to S3."""
 
 _WAVE: Final = 2
 """Parts that each core applies between two looks at the progress."""
@@ -130,23 +137,23 @@ def apply_part(url: str, name: str, rule: Rule, *, per_second: float | None, clo
     """Remove the files of one part, and report. Runs in a task. Raises StorageError: the plan's own folder."""
     plan = Plan(url)
     paths: list[str] = plan.read("files", name)["path"].to_pylist()
-    files = remover(plan.about().storage, clock=clock)
+    storage = reach(normal_url(plan.about().storage))
     began_s = clock.monotonic_s()
     outcomes: list[tuple[str, str]] = []
     removable: list[str] = []
-    step = AT_ONCE if per_second is not None else CALLS * AT_ONCE
+    step = AT_ONCE if per_second is not None else _TOGETHER
     for first in range(0, len(paths), step):
         some = paths[first : first + step]
         may = _ours(some, rule)
         ours = some if all(may) else [path for path, is_ours in zip(some, may, strict=True) if is_ours]
         removable += ours
-        tried = iter(files.remove(ours))
+        tried = storage.remove_files(ours, clock=clock)
         outcomes += [next(tried) if is_ours else (FAILED, "Tenure does not name files so") for is_ours in may]
         if per_second is not None:
             ahead_s = len(outcomes) / per_second - (clock.monotonic_s() - began_s)
             if ahead_s > 0:
                 clock.sleep(ahead_s)
-    files.remove_folders([folder for folder in above(removable) if folder.count("/") >= rule.stays(folder)])
+    storage.remove_folders([folder for folder in above(removable) if folder.count("/") >= rule.stays(folder)])
     columns = [paths, [outcome for outcome, _ in outcomes], [why for _, why in outcomes]]
     plan.write("report", name, pa.table([pa.array(column, pa.string()) for column in columns], schema=REPORT))
 

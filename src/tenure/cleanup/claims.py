@@ -23,7 +23,7 @@ from tenure.coordination.encoding import decode
 from tenure.coordination.records import Record
 from tenure.errors import UsageError
 from tenure.scope_context import ScopeContext
-from tenure.storage.folders import Folders
+from tenure.storage.storage import Storage
 
 _WITHOUT_BLOBS: Final = {MEMBERS, RESTARTS, SWITCHOVER, PAUSED}
 """Records, and areas of records, that name none. One of them that does not decode is skipped by everybody."""
@@ -74,7 +74,7 @@ def read_claims(context: ScopeContext, term: Claims) -> Claims:
     )
 
 
-def _may_finish(storage: Folders, newest: Checkpoint, epoch: int) -> Iterator[str]:
+def _may_finish(storage: Storage, newest: Checkpoint, epoch: int) -> Iterator[str]:
     """The run directories in which the newest batch of a query may be, or become, done by a leader that was
     overtaken, while it is not done where the checkpoint says. Raises StorageError."""
 

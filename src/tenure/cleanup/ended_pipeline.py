@@ -24,7 +24,7 @@ from tenure.coordination.records import Delete, Key, NoneUnder, Record
 from tenure.coordination.term import Term, commit_under
 from tenure.declarations.store import DECLARED
 from tenure.scope_context import ScopeContext
-from tenure.storage.folders import Folders
+from tenure.storage.storage import Storage
 
 
 def cleanables_of(context: ScopeContext) -> dict[str, Cleanable]:
@@ -86,7 +86,7 @@ class _Checkpoints:
 class _Root:
     """The scope's own folder, which goes when nothing is in it; what others have put there stays."""
 
-    def __init__(self, storage: Folders) -> None:
+    def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     def find(self) -> Sequence[str]:

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from tenure.coordination.term import Term
 from tenure.errors import StorageError
-from tenure.storage.folders import Entry
+from tenure.storage.listed import Entry
 
 
 class Rule(Protocol):
@@ -68,7 +68,7 @@ def verdicts(rule: Rule, paths: Sequence[str]) -> list[bool]:
 
 
 class Listable(Protocol):
-    """A storage as the walk and the removal need it: `Folders`, or a sink's own client."""
+    """A storage as the walk and the removal need it: `Storage`, or a sink's own client."""
 
     def entries(self, path: str = "") -> Sequence[Entry]: ...
     def remove(self, path: str) -> None: ...

@@ -19,8 +19,8 @@ from tenure.cleanup.plan import SWEPT
 from tenure.cleanup.spark.listing import FOLDER, Listing, Progress, together, write_orphans
 from tenure.cleanup.sweep_plan import About, Plan
 from tenure.errors import UsageError
-from tenure.storage.folders import Folders
-from tenure.storage.trees import Listed, Rest, Tree
+from tenure.storage.listed import Listed, Rest
+from tenure.storage.reach import reach
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,7 +87,7 @@ def make_plan(
     how = options or PlanOptions()
     target.owner()
     plan.begin()
-    tree = Tree(target.root)
+    tree = reach(target.root)
     walk = tree.walk(target.folders, budget=how.small)
     found, whole = _begin(walk, most=how.small)
     listing = None
@@ -133,7 +133,7 @@ def check_records(claims: Claims, storage: str) -> None:
     Raises UsageError: they are not; StorageError.
     """
     named = [run for run in map(RunName.parse, claims.named) if run is not None]
-    folders = Folders(storage)
+    folders = reach(storage)
     queries = {run.query for run in named}
     there = {f"{RUNS}/{query}/{entry.name}" for query in queries for entry in folders.entries(f"{RUNS}/{query}")}
     if not any(str(run) in there for run in named):

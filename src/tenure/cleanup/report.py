@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from tenure.cleanup.sweep_plan import Plan
-from tenure.storage.removers import FAILED, GONE, REMOVED
+from tenure.storage.storage import FAILED, GONE, REMOVED
 
 
 def summary(plan: Plan, *, shown: int) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from typing import Any
 from tenure.coordination.encoding import decode, encode
 from tenure.coordination.records import Key, Record, Version
 from tenure.errors import CorruptHandle, CorruptRecord
-from tenure.storage.blob_store import Blob, is_address
+from tenure.storage.blob_store import Blob
+from tenure.storage.names import is_relative
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ _BYTES_OF: Mapping[str, Callable[[Any], bytes]] = {
 
 def _blob_of(found: Mapping[str, Any]) -> Blob:
     address = str(found["address"])
-    if not is_address(address):
+    if not is_relative(address):
         raise ValueError(f"it names blob {address!r}, which is not a relative path of names")
     return Blob(address, int(found["size"]), str(found["sha256"]))
 

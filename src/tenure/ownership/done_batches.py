@@ -13,7 +13,7 @@ from typing import Final
 
 from tenure.checkpoints.run_name import RUNS, RunName
 from tenure.ownership.rules import Done
-from tenure.storage.folders import Folders
+from tenure.storage.reach import reach
 
 _AT_ONCE: Final = 8
 """Listings at a time, where a server answers them."""
@@ -61,4 +61,4 @@ def _all_done(storage: str, runs: Sequence[RunName]) -> list[tuple[str, Done]]:
 
 def _names(storage: str, folder: str) -> list[str]:
     """Of what is in a folder, which may be a link."""
-    return [entry.name for entry in Folders(f"{storage}/{folder}").entries()]
+    return [entry.name for entry in reach(f"{storage}/{folder}").entries()]

@@ -18,7 +18,7 @@ from tenure.coordination.identity import ANEW
 from tenure.errors import BlobExists, BlobNotFound, OwnerMismatch
 from tenure.ownership.rules import InStorage, Mark
 from tenure.storage.blobs import FileBlobs
-from tenure.storage.folders import Folders
+from tenure.storage.reach import reach
 
 OWNER: Final = "owner"
 """The folder below a scope's storage."""
@@ -32,7 +32,7 @@ class Marks:
 
     def __init__(self, storage: str) -> None:
         self._url = f"{storage}/{OWNER}"
-        self._folder = Folders(self._url)
+        self._folder = reach(self._url)
         self._blobs = FileBlobs(self._url)
 
     def look(self) -> InStorage:

@@ -6,7 +6,6 @@ them. Not promised: anything about pointers; those are the handle store's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,14 +19,9 @@ class Blob:
     sha256: str
 
 
-def is_address(text: str) -> bool:
-    """Whether it is a relative path of names: no other one is resolved, as it may lead to a place outside."""
-    return not any(part in {"", ".", ".."} or "\0" in part for part in text.split("/"))
-
-
 class BlobStore(Protocol):
     """A blob store. Thread-safe; constructors do no I/O. Each call raises UsageError for an address that is none
-    (`is_address`), and does nothing."""
+    (`names.is_relative`), and does nothing."""
 
     def write(self, address: str, data: bytes) -> Blob:
         """Write a new blob. Raises BlobExists: nothing was written; StorageError: nothing reads what may have been
@@ -40,8 +34,4 @@ class BlobStore(Protocol):
 
     def delete(self, address: str) -> None:
         """Remove the blob; nothing when there is none. Raises StorageError: it may still be there."""
-        ...
-
-    def list(self, prefix: str = "") -> Iterable[str]:
-        """The addresses below `prefix`, without those of writes that did not end. Raises StorageError."""
         ...

@@ -1,51 +1,64 @@
-"""HDFS by `hdfs-native`, with paths as they are, and errors that say whether to try again.
+"""Files in HDFS, by hdfs-native.
 
-Promise: a path is what follows the authority, whatever signs are in it: hdfs-native itself reads it as a URL, and would
-take `a;b`, `a#b` and `a?b` for `a`. `rename` is atomic.
+Promise: `write` and `replace` fill a hidden file and rename it, which HDFS does atomically. Folders exist by
+themselves.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Any
 
-from hdfs_native.fsspec import HdfsFileSystem
+from tenure.errors import UsageError
+from tenure.storage.listed import Listed
+from tenure.storage.names import unfinished
+from tenure.storage.remote import Remote
+from tenure.storage.storage import reason
 
-_REFUSED: Final = re.compile(r"AccessControlException|SafeModeException|Permission denied|QuotaExceeded")
 
+class Hdfs(Remote):
+    """Below `hdfs://authority/path`."""
 
-class Hdfs(HdfsFileSystem):
-    """The file system behind `hdfs://authority`."""
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        if path.startswith("hdfs://"):
-            path = "/" + path.removeprefix("hdfs://").partition("/")[2]
-        return path or cls.root_marker
-
-    def rm_file(self, path: str) -> None:
-        """Raises FileNotFoundError: there is none."""
-        if not self.client.delete(self._strip_protocol(path), False):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-
-    def put_whole(self, hidden: str, path: str, data: bytes, *, overwrite: bool) -> None:
-        """Write a file, which is there as a whole or not at all. `hidden`: a path beside it that nobody else has."""
+    def _client(self, url: str, what: str) -> tuple[Any, str, tuple[type[Exception], ...]]:
+        """fsspec itself would take pyarrow's client, which needs Hadoop's native library on the machine."""
         try:
-            self.pipe_file(hidden, data)
-            self.client.rename(hidden, path, overwrite=overwrite)
-        except BaseException:
-            self._forget(hidden)
-            raise
-
-    def _forget(self, path: str) -> None:
+            from tenure.storage.hdfs_client import HdfsClient
+        except ImportError as error:
+            raise UsageError(f"{what} {url!r} cannot be used: {error}", fix="pip install 'tenure[hdfs]'") from error
+        authority, _, path = url.removeprefix("hdfs://").partition("/")
+        host, _, port = authority.partition(":")  # a nameservice may have capitals, which urllib would make small
         try:
-            self.rm_file(path)
-        except (OSError, RuntimeError):
-            return  # what kept it from being written keeps it there; nobody looks at such names
+            fs = HdfsClient(host=host or None, port=int(port) if port else None)
+        except (ValueError, OSError, RuntimeError) as error:
+            raise UsageError(
+                f"{what} {url!r} cannot be used: {reason(error)}", fix="use hdfs://namenode:8020/path"
+            ) from error
+        return fs, f"/{path}", (OSError, RuntimeError)
 
+    def _create(self, full: str, data: bytes) -> None:
+        self.fs.put_whole(unfinished(full), full, data, overwrite=False)
 
-def is_refusal(error: Exception) -> bool:
-    """Whether it says the same however often it is asked."""
-    return isinstance(error, PermissionError) or _REFUSED.search(str(error)) is not None
+    def _replace(self, full: str, data: bytes) -> None:
+        self.fs.put_whole(unfinished(full), full, data, overwrite=True)
+
+    def _is_empty(self, full: str) -> bool:
+        return not self.fs.ls(full)
+
+    def _remove_empty(self, path: str) -> None:
+        full = self._full(path)
+        if self.fs.ls(full):
+            return
+        try:
+            self.fs.rmdir(full)
+        except RuntimeError:
+            if not self.fs.ls(full):
+                raise
+            # somebody has put something there meanwhile, and HDFS has refused
+
+    def _list_empty(self, folder: str) -> Iterator[Listed]:
+        yield Listed(folder, [""], [0])
+
+    def _is_refusal(self, error: Exception) -> bool:
+        from tenure.storage.hdfs_client import is_refusal
+
+        return is_refusal(error)

@@ -1,100 +1,123 @@
-"""Objects in S3, as s3fs does not offer them: many at once, in pages, and the empty ones that stand for folders.
+"""Files in S3, or on a server that speaks its protocol, by s3fs.
 
-Promise: what `delete` was not told to be failed is gone. Each key comes once, in the server's order. An object whose
-key ends with `/` is a folder to Hadoop, and to servers that keep folders: it goes when nothing else has its prefix.
-Errors are those of the place (`Place.errors`).
+Promise: a put that the client sends again, as the answer to it was lost, is known as its own: the object says which
+write made it. `errors` are all that the client raises for a server that cannot be reached, breaks off or refuses. An
+object that stands for a folder goes when nothing else has its prefix.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import errno
+import os
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import groupby
 from typing import Any, Final
 
-from tenure.storage.location import Place
-from tenure.storage.s3_listings import QuickListings
+from tenure.clock import Clock
+from tenure.errors import StorageError
+from tenure.retry import retry
+from tenure.storage.listed import Listed
+from tenure.storage.objects import AT_ONCE, Objects
+from tenure.storage.remote import Remote
+from tenure.storage.storage import FAILED, REMOVED, RETRY, Outcome, reason
 
-AT_ONCE: Final = 1000
-"""Keys of one call: S3's limit of a page, and of a deletion."""
+CALLS: Final = 8
+"""Calls of one removal at a time."""
 
-_UNSPEAKABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot carry."""
-
-Page = Sequence[tuple[str, int]]
-"""Paths below the root and sizes in bytes."""
-
-
-class Objects:
-    """The objects below the root of a place in S3."""
-
-    def __init__(self, place: Place) -> None:
-        assert place.is_s3
-        self._fs = place.fs
-        self._listings = QuickListings(place.fs)
-        self._bucket, _, prefix = place.root.partition("/")
-        self._prefix = f"{prefix}/" if prefix else ""
-
-    def pages(self, folder: str) -> Iterator[Page]:
-        """All objects below a folder (empty: the root), a page at a time; a page may be empty."""
-        start: dict[str, str] = {}
-        while True:
-            keys, page = self._listings.ask(Bucket=self._bucket, Prefix=self._of(folder), MaxKeys=AT_ONCE, **start)
-            yield [(key.removeprefix(self._prefix), size) for key, size in keys]
-            if not page.get("IsTruncated"):
-                return
-            start = {"ContinuationToken": page["NextContinuationToken"]}
-
-    def _of(self, folder: str) -> str:
-        """What all keys below a folder begin with; empty: the root."""
-        return f"{self._prefix}{folder}/" if folder else self._prefix
-
-    def delete(self, paths: Sequence[str]) -> Mapping[str, tuple[str, str]]:
-        """Delete at most `AT_ONCE` of them; return those that could not be: S3's code and message. One that is not
-        there is fine."""
-        if not paths:
-            return {}
-        told = [path for path in paths if not _UNSPEAKABLE.search(path)]
-        answer: Mapping[str, Any] = {}
-        if told:
-            wanted = {"Objects": [{"Key": f"{self._prefix}{path}"} for path in told], "Quiet": True}
-            answer = self._fs.call_s3("delete_objects", Bucket=self._bucket, Delete=wanted)
-        for path in paths:
-            if _UNSPEAKABLE.search(path):  # one of them would spoil the call for all
-                self._fs.call_s3("delete_object", Bucket=self._bucket, Key=f"{self._prefix}{path}")
-        return {
-            error["Key"].removeprefix(self._prefix): (error.get("Code", ""), error.get("Message", ""))
-            for error in answer.get("Errors", ())
-        }
-
-    def delete_below(self, folder: str) -> Mapping[str, tuple[str, str]]:
-        """Delete all below a folder, and what stands for the folder; return those that could not be."""
-        failed: dict[str, tuple[str, str]] = {}
-        folders = {folder}
-        for page in self.pages(folder):
-            failed.update(self.delete([path for path, _ in page]))
-            folders.update(above(path for path, _ in page))
-        self.delete_markers([one for one in folders if one == folder or one.startswith(f"{folder}/")])
-        return failed
-
-    def delete_markers(self, folders: Collection[str]) -> None:
-        """Delete what stands for these folders, the deepest first; none of them may have anything else in it."""
-        ordered = sorted(folders, key=lambda folder: (-folder.count("/"), folder))
-        for first in range(0, len(ordered), AT_ONCE):
-            self.delete([f"{folder}/" for folder in ordered[first : first + AT_ONCE]])
-
-    def is_bare(self, folder: str) -> bool:
-        """Whether nothing has its prefix but what stands for the folder itself."""
-        prefix = self._of(folder)
-        page = self._fs.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=prefix, MaxKeys=2)
-        return all(one["Key"] == prefix for one in page.get("Contents", ()))
+_WRITE: Final = "tenure-write"
+_BUSY: Final = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "OperationAborted"}
+"""The answers for one key of many that may be another one later."""
 
 
-def above(paths: Iterable[str]) -> set[str]:
-    """The folders that these paths are in, directly or not."""
-    found: set[str] = set()
-    for path in paths:
-        folder = path.rpartition("/")[0]
-        while folder and folder not in found:
-            found.add(folder)
-            folder = folder.rpartition("/")[0]
-    return found
+class S3(Remote):
+    """Below `s3://bucket/prefix`."""
+
+    fix = "pip install 'tenure[s3]'"
+
+    def __init__(self, url: str, *, what: str = "storage") -> None:
+        super().__init__(url, what=what)
+        self.objects = Objects(self.fs, self.root)
+
+    def _client(self, url: str, what: str) -> tuple[Any, str, tuple[type[Exception], ...]]:
+        fs, root, errors = super()._client(url, what)
+        # s3fs makes an OSError of what the server answers, and nothing of what keeps the server from answering.
+        from botocore.exceptions import BotoCoreError
+        from s3fs.core import S3_RETRYABLE_ERRORS
+
+        return fs, root, (*errors, BotoCoreError, *S3_RETRYABLE_ERRORS)
+
+    def _create(self, full: str, data: bytes) -> None:
+        write = os.urandom(16).hex()
+        try:
+            self.fs.pipe_file(full, data, mode="create", Metadata={_WRITE: write})
+        except self.errors as error:
+            if not _is_refused(error):
+                raise
+            if self.fs.metadata(full, refresh=True).get(_WRITE) != write:
+                raise FileExistsError(errno.EEXIST, "it exists", full) from error
+
+    def _remove(self, path: str) -> None:
+        failed = {**self.objects.delete_below(path), **(self.objects.delete([path]) if path else {})}
+        if failed:
+            name, (code, why) = next(iter(failed.items()))
+            raise StorageError(
+                f"cannot remove {self.where(path)}: {len(failed)} objects in it stay; "
+                f"{name}: {code or 'refused'} {why}".rstrip(),
+                fix="check the storage and its permissions",
+            )
+
+    def _remove_empty(self, path: str) -> None:
+        if path and self.objects.is_bare(path):
+            self.objects.delete_markers([path])
+
+    # --- many objects -----------------------------------------------------------------------------------------------
+
+    def _list(self, folder: str) -> Iterator[Listed]:
+        """All files below a folder, page by page, through the folders in it."""
+        for page in self.objects.pages(folder):
+            # The object that stands for a folder directly in the root is no file: that folder stays.
+            below = [key for key in page if key[0].find("/") != len(key[0]) - 1]
+            for parent, keys in groupby(below, key=lambda key: key[0].rpartition("/")[0]):
+                some = list(keys)
+                yield Listed(parent, [path.rpartition("/")[2] for path, _ in some], [size for _, size in some])
+
+    def remove_files(self, paths: Sequence[str], *, clock: Clock) -> Iterator[Outcome]:
+        """A thousand objects a call, and several calls at a time."""
+        with ThreadPoolExecutor(CALLS, thread_name_prefix="tenure-delete") as pool:
+            some = (paths[first : first + AT_ONCE] for first in range(0, len(paths), AT_ONCE))
+            for done in pool.map(lambda keys: self._remove_some(keys, clock), some):
+                yield from done
+
+    def _remove_some(self, paths: Sequence[str], clock: Clock) -> list[Outcome]:
+        """Remove at most `AT_ONCE` objects."""
+        left = list(paths)
+        refused: dict[str, str] = {}
+
+        def once() -> None:
+            """Raises OSError: some of them are to be tried again."""
+            nonlocal left
+            answer = self.objects.delete(left)
+            why = {path: f"{code}: {message}" for path, (code, message) in answer.items()}
+            left = [path for path, (code, _) in answer.items() if code in _BUSY]
+            refused.update({path: why[path] for path in why.keys() - set(left)})
+            if left:
+                raise OSError(errno.EBUSY, why[left[0]])
+
+        try:
+            retry(once, policy=RETRY, on=self.errors, clock=clock)
+        except self.errors as error:
+            refused.update(dict.fromkeys(left, reason(error)))
+        return [(FAILED, refused[path]) if path in refused else (REMOVED, "") for path in paths]
+
+    def remove_folders(self, folders: Collection[str]) -> None:
+        """Remove the objects that stand for the folders; other objects below a folder stay."""
+        with suppress(*self.errors):  # the next listing shows them again
+            self.objects.delete_markers(folders)
+
+
+def _is_refused(error: Exception) -> bool:
+    """Whether S3 refused to write over an object."""
+    answer = getattr(error.__cause__, "response", {})
+    return isinstance(error, FileExistsError) or answer.get("Error", {}).get("Code") == "PreconditionFailed"

@@ -114,7 +114,7 @@ def test_files_are_found_and_removed_through_the_object_store_s_own_interface(
 
     def remote() -> Delta:
         sink = a_sink(table, mode, key=["k"] if mode == "update" else [])
-        sink._location = Location(f"file://{table}", is_local=False)
+        sink._location = Location(f"file://{table}", disk=None)
         return sink
 
     sink = remote()

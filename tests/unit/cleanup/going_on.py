@@ -20,7 +20,8 @@ from tenure.handles.store import HandleStore
 from tenure.ownership.owner import Owner
 from tenure.retry import no_retry
 from tenure.scope_context import ScopeContext
-from tenure.storage.folders import Folders
+from tenure.storage.reach import reach
+from tenure.storage.storage import Storage
 from tests.faults.lab import SCOPE, Crasher, Lab, Member
 
 QUERY = "counts"
@@ -28,31 +29,34 @@ KEEP = 3
 INLINE_LIMIT = 64
 
 
-class CrashingFolders(Folders):
-    """Folders whose removals are effects."""
+def crashing(url: str, crasher: Crasher | None) -> Storage:
+    """A storage whose removals are effects."""
+    storage = reach(url)
+    effect = (crasher or Crasher()).effect
+    remove, remove_empty = storage.remove, storage.remove_empty
 
-    crasher = Crasher()
+    def removes(path: str) -> None:
+        effect(f"before {path}")
+        remove(path)
+        effect(f"after {path}")
 
-    def remove(self, path: str) -> None:
-        self.crasher.effect(f"before {path}")
-        super().remove(path)
-        self.crasher.effect(f"after {path}")
+    def removes_empty(path: str = "") -> None:
+        effect(f"before the folder {path}")
+        remove_empty(path)
 
-    def remove_empty(self, path: str = "") -> None:
-        self.crasher.effect(f"before the folder {path}")
-        super().remove_empty(path)
+    for name, crashes in (("remove", removes), ("remove_empty", removes_empty)):
+        setattr(storage, name, crashes)
+    return storage
 
 
 @dataclass(frozen=True)
 class CrashingContext(ScopeContext):
-    """A scope whose folders are such."""
+    """A scope with such a storage."""
 
     crasher: Crasher = field(default_factory=Crasher)
 
-    def folders(self) -> CrashingFolders:
-        folders = CrashingFolders(self.storage)
-        folders.crasher = self.crasher
-        return folders
+    def folders(self) -> Storage:
+        return crashing(self.storage, self.crasher)
 
 
 class Pipeline:

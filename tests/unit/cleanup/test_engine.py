@@ -11,7 +11,8 @@ import pytest
 from tenure.cleanup.engine import Everything, Rule, remove, verdicts, walk
 from tenure.cleanup.orphans import Claims, OrphanRule
 from tenure.errors import StorageError
-from tenure.storage.folders import Entry, Folders
+from tenure.storage.listed import Entry
+from tenure.storage.local import Local
 
 UID = "0123456789ab"
 OWN, OLD, MIRROR = (f"runs/q/{name}-{UID}" for name in ("e00000003-anna", "e00000002-ben", "e00000004-ben"))
@@ -27,16 +28,16 @@ FILES = (
 LEAST = OrphanRule(Claims(3, "anna"))
 
 
-class Watched(Folders):
+class Watched(Local):
     """Folders that know which of them were listed."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
         self.listed: list[str] = []
 
-    def entries(self, path: str = "") -> Sequence[Entry]:
+    def entries(self, path: str = "", *, sizes: bool = False) -> Sequence[Entry]:
         self.listed.append(path)
-        return super().entries(path)
+        return super().entries(path, sizes=sizes)
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ _BLOBS = ("e00000002", "e00000003", "notes")
 
 @pytest.mark.parametrize("rule", [LEAST, Everything(2)], ids=["orphans", "everything"])
 def test_an_empty_folder_goes_and_one_that_is_not_there_does_not(tmp_path: Path, rule: Rule) -> None:
-    storage = Folders(str(tmp_path))
+    storage = Local(str(tmp_path))
     (tmp_path / "blobs" / "e00000001" / "x").mkdir(parents=True)
     (name, *_) = walk(storage, "blobs", rule)
     remove(storage, name, rule)

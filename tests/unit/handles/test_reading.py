@@ -21,6 +21,7 @@ from tenure.errors import (
     HandleNotFound,
     StorageError,
 )
+from tenure.storage.local import Local
 from tenure.testing.faulty import commits, operation
 from tenure.testing.waiting import NEVER_S
 from tests.faults.lab import AREA, SCOPE, Lab, Member, big
@@ -177,10 +178,10 @@ def test_an_unreadable_storage_is_an_error_not_an_absence(lab: Lab, monkeypatch:
     leader = lab.member("a")
     leader.handles.add(leader.lead(), "x", ONE)
 
-    def fail(path: str) -> bytes:
+    def fail(storage: Local, path: str) -> bytes:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(lab.files._fs, "cat_file", fail)
+    monkeypatch.setattr(Local, "_read", fail)
     with pytest.raises(StorageError, match="Input/output error"):
         leader.handles.get("x")
     with pytest.raises(StorageError):

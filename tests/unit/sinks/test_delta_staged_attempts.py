@@ -16,7 +16,7 @@ from tenure.errors import StorageError
 from tenure.sinks.delta.history import retention
 from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.staging import StagingPath
-from tenure.storage.folders import Folders
+from tenure.storage.local import Local
 from tests.unit.sinks.staged_tables import Table
 
 TERM: Any = None
@@ -127,15 +127,15 @@ def test_a_log_that_cannot_be_read_keeps_everything(table: Table) -> None:
 def test_a_folder_that_a_later_leader_fills_meanwhile_stays(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader was paused in its cleanup, and removes the folders above what it removed when it wakes up."""
     lost = table.stage(0)
-    remove_empty = Folders.remove_empty
+    remove_empty = Local.remove_empty
     later: list[str] = []
 
-    def meanwhile(folders: Folders, path: str = "") -> None:
+    def meanwhile(folders: Local, path: str = "") -> None:
         if path == "tenure-rows/copy/id":
             later.append(table.stage(0, epoch=2))
         remove_empty(folders, path)
 
-    monkeypatch.setattr(Folders, "remove_empty", meanwhile)
+    monkeypatch.setattr(Local, "remove_empty", meanwhile)
     table.cleanables().remove(TERM, lost)
     assert later
     assert (table.path / later[0] / "part-0.parquet").exists()
@@ -275,7 +275,7 @@ def test_only_empty_folders_of_earlier_epochs_are_removed_with_an_attempt(table:
 def test_an_object_store_is_listed_by_the_table_s_own_client(tmp_path: Path, epoch: int | None) -> None:
     """Whose credentials are those of the commits."""
     table = Table(tmp_path / "table")
-    table.location = Location(f"file://{table.path}", is_local=False)
+    table.location = Location(f"file://{table.path}", disk=None)
     lost = [table.stage(0), table.stage(1)]
     foreign = [table.stage(0, scope="other"), table.stage(0, query="counts"), table.stage(0, query_id="foreign")]
     assert table.cleanables(epoch=epoch).find() == lost

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from tenure.errors import BlobExists, BlobNotFound, CorruptBlob, StorageError, UsageError
 from tenure.storage.blob_store import Blob
 from tenure.storage.blobs import FileBlobs
+from tenure.storage.remote import Remote
 from tenure.testing.waiting import NEVER_S
 
 DATA = b"data" * 100
@@ -28,9 +30,9 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FileBlobs]
         yield FileBlobs(f"file://{tmp_path}/blobs")
         return
     root = f"memory:/{tmp_path}"
-    store = FileBlobs(root)
-    yield store
-    store._fs.rm(store._root, recursive=True) if store._fs.exists(store._root) else None
+    yield FileBlobs(root)
+    remote = Remote(root)
+    remote.fs.rm(remote.root, recursive=True) if remote.fs.exists(remote.root) else None
 
 
 def files(directory: Path) -> list[str]:
@@ -128,7 +130,7 @@ def test_the_constructor_does_no_io(tmp_path: Path) -> None:
 def test_elsewhere_the_server_is_asked_to_refuse_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     blobs = FileBlobs("memory://attack")
     asked: list[dict[str, object]] = []
-    monkeypatch.setattr(blobs._fs, "pipe_file", lambda path, data, **more: asked.append(more))
+    monkeypatch.setattr(Remote("memory://attack").fs, "pipe_file", lambda path, data, **more: asked.append(more))
     blobs.write(ADDRESS, DATA)
     assert asked == [{"mode": "create"}]
 
@@ -219,7 +221,7 @@ def test_the_bytes_are_durable_before_the_name_appears(tmp_path: Path, monkeypat
     made = trace_of(tmp_path / "r", monkeypatch).made
     final, directory = str(tmp_path / "r" / ADDRESS), str((tmp_path / "r" / ADDRESS).parent)
     named = made.index(("link", final))
-    synced = [n for n, (name, path) in enumerate(made) if name == "fsync" and path.startswith(f"{final}.part-")]
+    synced = [n for n, (name, path) in enumerate(made) if name == "fsync" and path.startswith(f"{directory}/.")]
     assert len(synced) == 1
     assert synced[0] < named, "the bytes first, then the name"
     assert made.index(("fsync", directory)) > named, "then the directory that holds the name"
@@ -325,17 +327,14 @@ def test_a_directory_where_the_blob_should_be_is_a_storage_error(tmp_path: Path)
     assert list(blobs.list()) == []
 
 
-@pytest.mark.parametrize("method", ["cat_file", "find", "rm_file", "pipe_file"])
+@pytest.mark.parametrize("method", ["cat_file", "ls", "rm_file", "pipe_file"])
 def test_every_failure_of_the_object_store_is_a_storage_error(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     blobs = FileBlobs("memory://attack")
 
-    def fail(*args: object, **more: object) -> None:
-        raise OSError("503 Slow Down")
-
-    monkeypatch.setattr(blobs._fs, method, fail)
+    monkeypatch.setattr(Remote("memory://attack").fs, method, Mock(side_effect=OSError("503 Slow Down")))
     calls: dict[str, Callable[[], object]] = {
         "cat_file": lambda: blobs.read(Blob(ADDRESS, 1, "")),
-        "find": blobs.list,
+        "ls": blobs.list,
         "rm_file": lambda: blobs.delete(ADDRESS),
         "pipe_file": lambda: blobs.write(ADDRESS, DATA),
     }
@@ -343,7 +342,7 @@ def test_every_failure_of_the_object_store_is_a_storage_error(method: str, monke
         calls[method]()
 
 
-@pytest.mark.parametrize("address", ["e1/area/x.part-0123", "e1/a.part-1/x"])
+@pytest.mark.parametrize("address", ["e1/area/.0123456789abcdef-x", "e1/.0123456789abcdef-a/x"])
 def test_a_blob_cannot_be_named_like_a_temporary_file(address: str, tmp_path: Path) -> None:
     """It would be written and never listed, so no sweep could find it."""
     with pytest.raises(UsageError, match="not a relative path of names"):

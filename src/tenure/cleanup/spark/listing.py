@@ -20,7 +20,8 @@ from tenure.cleanup.engine import Rule
 from tenure.cleanup.judgement import orphans_among, table_of
 from tenure.cleanup.spark.jobs import run_tasks
 from tenure.cleanup.sweep_plan import Plan
-from tenure.storage.trees import Listed, Rest, Tree
+from tenure.storage.listed import Listed, Rest
+from tenure.storage.reach import reach
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,7 +168,7 @@ def _list(url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part
         for one in slices
         for folder in plan.read(FOLDER, one.part)["folder"].slice(one.first, one.rows).to_pylist()
     ]
-    return _write_all(plan, Tree(storage).walk(folders, budget=budget), part=part)
+    return _write_all(plan, reach(storage).walk(folders, budget=budget), part=part)
 
 
 def _write_all(plan: Plan, found: Iterator[Listed | Rest], *, part: int) -> tuple[list[Part], list[Part]]:
@@ -209,5 +210,5 @@ def _write(plan: Plan, rows: pa.Table) -> Part:
 def _judge(url: str, storage: str, name: str, rule: Rule, *, sizes: bool) -> tuple[int, int | None]:
     """What a task does: keep what nobody needs."""
     plan = Plan(url)
-    ask = Tree(storage).sizes if sizes else None
+    ask = reach(storage).sizes if sizes else None
     return write_orphans(plan, name, orphans_among(plan.read(FOLDER, name), rule, sizes=ask))

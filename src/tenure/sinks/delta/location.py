@@ -9,38 +9,34 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlsplit
+
+from tenure.storage.urls import hadoop_url, path_on_disk
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A local directory (absolute path) or the URL of one in an object store, without a trailing slash."""
+    """The place of a table. `table`: its absolute path or URL, without a `/` at its end."""
 
     table: str
-    is_local: bool
+    disk: str | None
+    """The path of the table on a local disk, where folders exist by themselves; None: it is in an object store."""
 
     @classmethod
     def of(cls, path_or_url: str | os.PathLike[str]) -> Location:
         text = os.fspath(path_or_url)
-        if "://" not in text and not text.startswith("file:"):
-            return cls(os.path.abspath(text), is_local=True)
-        if text.startswith("file:"):
-            return cls(os.path.abspath(unquote(urlsplit(text).path)), is_local=True)
-        return cls(text.rstrip("/"), is_local=False)
+        disk = path_on_disk(text)
+        return cls(disk or text.rstrip("/"), disk)
 
     def for_spark(self, relative: str) -> str:
         """The address of a path below the table, in Hadoop's spelling."""
-        if self.is_local:
-            return f"file://{self.table}/{relative}"
-        base = "s3a://" + self.table.removeprefix("s3://") if self.table.startswith("s3://") else self.table
-        return f"{base}/{relative}"
+        return f"{hadoop_url(self.table)}/{relative}"
 
     def filesystem(self, storage_options: dict[str, str]) -> Any:
         """A pyarrow file system whose root is the table; it has the same credentials as the commits."""
         from pyarrow import fs
 
-        if self.is_local:
-            return fs.SubTreeFileSystem(self.table, fs.LocalFileSystem())
+        if self.disk is not None:
+            return fs.SubTreeFileSystem(self.disk, fs.LocalFileSystem())
         from deltalake.fs import DeltaStorageHandler
 
         return fs.PyFileSystem(DeltaStorageHandler(self.table, storage_options or None))

@@ -19,7 +19,8 @@ from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.staged_rule import StagedRule, least_rule, read_rule, staged_in
 from tenure.sinks.delta.staging import StagingPath
 from tenure.sinks.sink import Attempts
-from tenure.storage.folders import Entry, Folders
+from tenure.storage.listed import Entry
+from tenure.storage.reach import reach
 
 _ID_DEPTH: Final = 2
 
@@ -60,7 +61,7 @@ class StagedAttempts:
     def _settle(self, attempts: Collection[StagingPath]) -> None:
         """Remember which folders of batches need no second look; the newest two of an epoch do: a leader that is
         fenced may have an attempt at them in the making."""
-        if self._attempts.epoch is None or not self._location.is_local:
+        if self._attempts.epoch is None or self._location.disk is None:
             return
         batches: dict[str, dict[int, bool]] = {}
         for path in attempts:
@@ -73,8 +74,8 @@ class StagedAttempts:
                 self._settled[folder] = batch
 
     def _storage(self) -> Listable:
-        if self._location.is_local:
-            return Folders(self._location.table)
+        if self._location.disk is not None:
+            return reach(self._location.disk)
         return _Objects(self._location, self._options)
 
 

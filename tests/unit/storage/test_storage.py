@@ -12,14 +12,15 @@ import pytest
 
 from tenure.coordination.encoding import new_uid
 from tenure.errors import StorageError, UsageError
-from tenure.storage.folders import Entry, Folders
+from tenure.storage.listed import Entry
+from tenure.storage.reach import reach
 
 
 class Place:
     """A root, and files below it, on one kind of storage."""
 
     def __init__(self, url: str) -> None:
-        self.folders = Folders(url)
+        self.folders = reach(url)
         self._fs, self._root = fsspec.core.url_to_fs(url)
 
     def write(self, path: str) -> None:
@@ -76,7 +77,7 @@ def test_a_path_that_leads_elsewhere_is_refused(place: Place, path: str) -> None
 
 def test_an_empty_folder_goes_on_a_disk(tmp_path: Path) -> None:
     (tmp_path / "root" / "runs").mkdir(parents=True)
-    folders = Folders(str(tmp_path / "root"))
+    folders = reach(str(tmp_path / "root"))
     assert [folders.is_empty(path) for path in ("runs", "", "nothing")] == [True, False, False]
     folders.remove_empty("runs")
     folders.remove_empty()
@@ -91,7 +92,7 @@ def test_a_link_is_removed_as_a_link(tmp_path: Path) -> None:
     (root / "runs" / "q" / "one").mkdir(parents=True)
     for link in (root / "runs" / "link", root / "runs" / "q" / "one" / "link"):
         link.symlink_to(precious)
-    folders = Folders(str(root))
+    folders = reach(str(root))
     assert folders.entries("runs") == [Entry("link", False), Entry("q", True)]
     with pytest.raises(StorageError, match=r"cannot list .*/runs/link: it is a symbolic link, which is not followed"):
         folders.entries("runs/link")
@@ -104,12 +105,12 @@ def test_a_link_is_removed_as_a_link(tmp_path: Path) -> None:
 def test_the_root_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "disk" / "runs").mkdir(parents=True)
     (tmp_path / "root").symlink_to(tmp_path / "disk")
-    assert Folders(str(tmp_path / "root")).entries() == [Entry("runs", True)]
+    assert reach(str(tmp_path / "root")).entries() == [Entry("runs", True)]
 
 
 def test_what_fails_is_an_error_of_the_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "runs" / "q").mkdir(parents=True)
-    folders = Folders(str(tmp_path))
+    folders = reach(str(tmp_path))
 
     def refuse(*positional: object, **named: object) -> None:
         raise OSError(5, "Input/output error")
@@ -127,7 +128,7 @@ def test_what_fails_is_an_error_of_the_storage(tmp_path: Path, monkeypatch: pyte
 
 def test_a_storage_that_nobody_knows() -> None:
     with pytest.raises(UsageError, match="storage 'nothing://x' cannot be used"):
-        Folders("nothing://x")
+        reach("nothing://x")
 
 
 def test_objects_that_a_client_leaves_without_a_word_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +138,7 @@ def test_objects_that_a_client_leaves_without_a_word_are_told(monkeypatch: pytes
     fs.pipe_file(f"{root}/a/b", b"x")
     monkeypatch.setattr(type(fs), "rm", lambda self, path, recursive=False: None)
     with pytest.raises(StorageError, match="1 objects in it stay"):
-        Folders(url).remove("a")
+        reach(url).remove("a")
     monkeypatch.undo()
-    Folders(url).remove("a")
-    assert not Folders(url).entries("")
+    reach(url).remove("a")
+    assert not reach(url).entries("")

@@ -1,0 +1,25 @@
+"""Chooses the kind of a storage by its URL, in the only place that does.
+
+Promise: no I/O. The client of a kind is imported when a URL of that kind is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tenure.storage.hdfs import Hdfs
+from tenure.storage.local import Local
+from tenure.storage.remote import Remote
+from tenure.storage.s3 import S3
+from tenure.storage.storage import Storage
+
+_KINDS: Final[Mapping[str, type[Local | Remote]]] = {"file": Local, "local": Local, "s3": S3, "s3a": S3, "hdfs": Hdfs}
+
+
+def reach(url: str, *, what: str = "storage") -> Storage:
+    """The storage at a URL or a local path. `what`: how an error names the URL. Raises UsageError: nobody knows the
+    scheme, or its client is not installed."""
+    scheme, colon, _ = url.partition(":")
+    kind = _KINDS.get(scheme) if colon else None
+    return (kind or (Remote if "://" in url else Local))(url, what=what)

@@ -1,0 +1,48 @@
+"""URLs of folders, as each of their readers spells them.
+
+Promise: no I/O, and no client.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from tenure.errors import UsageError
+
+_SAME: Final = {"s3a": "s3", "s3n": "s3"}
+"""Schemes that mean the same storage."""
+_HADOOPS: Final = {"s3": "s3a"}
+"""Schemes that Hadoop spells otherwise."""
+
+
+def normal_url(url: str) -> str:
+    """The URL or path of a folder in the spelling that is compared: `s3a` is `s3`, `file:/x` is `/x`.
+
+    Raises UsageError: a path that is relative, or climbs.
+    """
+    scheme, colon, rest = url.partition(":")
+    if not colon or "/" in scheme:
+        scheme, rest = "file", url
+    path = rest.rstrip("/")
+    if scheme == "file":
+        path = "/" + path.lstrip("/") if path.startswith("/") else path
+        if not path.startswith("/"):
+            raise UsageError(f"{url!r} is a relative path", fix="give an absolute one")
+    if any(part in (".", "..") for part in path.split("/")):
+        raise UsageError(f"{url!r} climbs in its own path", fix="give the path without . and ..")
+    return path if scheme == "file" else f"{_SAME.get(scheme, scheme)}:{path}"
+
+
+def path_on_disk(path_or_url: str) -> str | None:
+    """The absolute path of a folder on a local disk; None: the URL of another kind of storage."""
+    if path_or_url.startswith("file:"):
+        return os.path.abspath(unquote(urlsplit(path_or_url).path))
+    return None if "://" in path_or_url else os.path.abspath(path_or_url)
+
+
+def hadoop_url(path_or_url: str) -> str:
+    """The URL or absolute path of a folder in Hadoop's spelling."""
+    scheme, separator, rest = path_or_url.partition("://")
+    return f"{_HADOOPS.get(scheme, scheme)}://{rest}" if separator else f"file://{path_or_url}"
