@@ -54,7 +54,7 @@ def test_what_has_ended_is_cleaned_up_whatever_a_file_declares_and_begins_afresh
     assert tenure("result", "forget", *where).code == 0
     told = place.run(place.pipeline(RENAMED), spark=spark)
     assert told.code == 0, told.err
-    assert "begins in a table that others have written to: stream 'copy' of scope 'rows'" in told.err
+    assert "begins in a table with other writers: stream 'copy' of scope 'rows'" in told.err
 
 
 def test_a_damaged_record_is_named(place: Place, spark: SparkSession) -> None:

@@ -107,7 +107,7 @@ def test_what_did_not_end_says_so(place: Place, spark: SparkSession) -> None:
         tenure("result", "show", "--store", f"sqlite://{place.store}", "--scope", "rows").out
         == "rows has not ended: the next run goes on where it was\n"
     )
-    assert ask(place, "cleanup", "status").out == "rows goes on: there is nothing that nobody needs\n"
+    assert ask(place, "cleanup", "status").out == "rows goes on: it has no orphans\n"
     assert ask(place, "result", "forget").error.startswith("scope 'rows' has no result")
     assert place.ids() == [1]
     assert left(place)
@@ -138,6 +138,6 @@ def test_what_nobody_needs_of_one_that_goes_on_is_listed_and_goes_with_the_next_
     told = place.run(file, spark=spark)
     assert told.code == 0, told.err
     assert place.ids() == [1, 2]
-    assert ask(place, "cleanup", "status").out == "rows goes on: there is nothing that nobody needs\n"
-    assert "swept what nobody needs" in told.err
+    assert ask(place, "cleanup", "status").out == "rows goes on: it has no orphans\n"
+    assert "swept orphans" in told.err
     assert not any((place.storage / "rows" / path).exists() for path in lost)

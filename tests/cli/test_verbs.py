@@ -168,17 +168,17 @@ def test_a_failover_without_a_terminal_wants_a_word(pair: Place, monkeypatch: py
     told = verb(pair, "failover")
     assert (told.code, told.error) == (
         2,
-        "failover ends a term at once, and nobody is here to be asked; add --force",
+        "failover ends a term at once, and there is no terminal to ask at; add --force",
     )
     assert pair.look("status")["epoch"] == 1
 
 
 def test_nobody_is_elected_between_pause_and_resume(pair: Place) -> None:
-    assert verb(pair, "pause").out == "rows is paused: nobody is elected until tenure resume\n"
+    assert verb(pair, "pause").out == "rows is paused: no member is elected until tenure resume\n"
     assert verb(pair, "pause").out == "rows was paused already\n"
     assert "anna leads, epoch 1, paused" in verb(pair, "list").out
     late = verb(pair, "failover", "--force", "--timeout", "1s")
-    assert (late.code, late.error) == (4, "no member of scope 'rows' led within 1s; look with tenure list")
+    assert (late.code, late.error) == (4, "no member of scope 'rows' led within 1s; see tenure list")
     assert pair.look("status")["leader"] is None
     assert verb(pair, "resume").out == "rows is not paused any more\n"
     wait_until(lambda: pair.look("status")["leader"] == "ben")

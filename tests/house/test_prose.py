@@ -10,7 +10,7 @@ UNREAD = (
     "tenure.backends",
     "tenure.checkpoints",
     "tenure.cleanup",
-    "tenure.cli",
+    "tenure.cli.sweep",
     "tenure.clock",
     "tenure.coordination",
     "tenure.declarations",

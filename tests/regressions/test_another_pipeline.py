@@ -80,7 +80,7 @@ def test_what_an_operator_allows_runs_and_no_restart_needs_the_flags(
     flags = ("--drop-stream", "copy", "--new-stream", "copied", "--event-log", str(log))
     told = place.run(file, *flags, spark=spark)
     assert told.code == 0, told.err
-    assert "begins in a table that others have written to: stream 'copy' of scope 'rows'" in told.err
+    assert "begins in a table with other writers: stream 'copy' of scope 'rows'" in told.err
     assert place.ids() == [1, 1], "that is what was allowed"
     (changed,) = told_events(log, "DeclarationChanged")
     assert "stream 'copied' begins; stream 'copy' is declared no more" in str(changed["what"])

@@ -1,7 +1,7 @@
 """`tenure`: run a member, look at a scope.
 
-Promise: bad input is one line on stderr and an exit code of its own, never a stack trace. Exit codes: the
-`exit_code` of the error's class; 0 fine; 2 usage; 130 interrupted.
+Promise: bad input gives one line on stderr and its own exit code, never a stack trace. Exit codes: 0 success; 2 usage;
+130 interrupted; else the `exit_code` of the error's class.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def run(
     ] = None,
     ttl: Annotated[str | None, typer.Option(help="How long a leader may be silent: 5s, 500ms.")] = None,
     member: Annotated[str | None, typer.Option(help="This member's name.")] = None,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when the sources have nothing more.")] = False,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when the sources have no more input.")] = False,
     final: Annotated[
-        bool, typer.Option("--final", help="When the sources have nothing more, the pipeline has ended for good.")
+        bool, typer.Option("--final", help="End the pipeline for good when the sources have no more input.")
     ] = False,
     new_stream: Annotated[
-        list[str] | None, typer.Option(help="A stream that may begin where a recorded one is gone; repeatable.")
+        list[str] | None, typer.Option(help="A stream that may begin though a recorded stream is gone; repeatable.")
     ] = None,
     drop_stream: Annotated[
         list[str] | None, typer.Option(help="A recorded stream that this file no longer declares; repeatable.")
@@ -73,16 +73,16 @@ def run(
         list[str] | None, typer.Option(help="A query that may go on with its old state though it changed; repeatable.")
     ] = None,
     stop_patience: Annotated[str | None, typer.Option(help="How long queries may take to stop.")] = None,
-    priority: Annotated[int | None, typer.Option(help="Standbys with a higher one are elected first.")] = None,
+    priority: Annotated[int | None, typer.Option(help="Standbys with a higher priority are elected first.")] = None,
     nofailover: Annotated[bool | None, typer.Option("--nofailover", help="Never lead.")] = None,
     on_store_loss: Annotated[str | None, typer.Option(help="hold: go on until the deadline, wait. Or stop.")] = None,
     standby: Annotated[str | None, typer.Option(help="warm: rehearse while standing by. Or cold.")] = None,
     http: Annotated[str | None, typer.Option(help="HOST:PORT for probes and metrics.")] = None,
-    spark_log: Annotated[str | None, typer.Option(help="File for what Spark's JVM prints.")] = None,
+    spark_log: Annotated[str | None, typer.Option(help="File for the output of Spark's JVM.")] = None,
     event_log: Annotated[str | None, typer.Option(help="File for events, one JSON object a line.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not tell of each batch.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for each batch.")] = False,
 ) -> None:
-    """Run one member of a pipeline; started twice, one leads and one stands by."""
+    """Run one member of a pipeline. Of several members, one leads and the others stand by."""
     settings = load_settings(
         store=store,
         storage=storage,
@@ -120,7 +120,7 @@ def run(
         try:
             assembled.member.run(stop=stop)
         except KeyboardInterrupt:
-            assembled.kill()  # a batch that hangs would be waited for
+            assembled.kill()  # does not wait for a batch that hangs
             raise
         finally:
             assembled.close()
@@ -133,47 +133,46 @@ def status(store: StoreOption = None, scope: ScopeOption = None, output: OutputO
     """Who leads, who stands by, and how far each query is."""
     settings = load_settings(store=store, scope=scope)
     with open_scope(settings) as (opened, name):
-        found = take_snapshot(opened, name)
+        snapshot = take_snapshot(opened, name)
     if output is Output.JSON:
-        print_json(asdict(found))
-        warn_of_skipped(found)
+        print_json(asdict(snapshot))
+        warn_of_skipped(snapshot)
         return
-    show_members(found)
-    queries = [asdict(one) for one in found.queries]
+    show_members(snapshot)
+    queries = [asdict(query) for query in snapshot.queries]
     show(queries, output=output, title="newest checkpoints", columns=("query", "batch", "epoch"))
 
 
 @app.command()
 def history(store: StoreOption = None, scope: ScopeOption = None, output: OutputOption = Output.TABLE) -> None:
-    """The terms of a pipeline: epoch, holder, from, to, why it ended."""
+    """The terms of a pipeline: epoch, holder, begin, end, and why each ended."""
     settings = load_settings(store=store, scope=scope)
     with open_scope(settings) as (opened, name):
-        found = terms(opened, name)
-    rows = [
-        {"epoch": t.epoch, "holder": t.holder, "from": t.since, "to": t.until or None, "why": t.why or None}
-        for t in found
-    ]
+        rows = [
+            {"epoch": t.epoch, "holder": t.holder, "from": t.since, "to": t.until or None, "why": t.why or None}
+            for t in terms(opened, name)
+        ]
     show(rows, output=output, title=f"terms of {name}", columns=("epoch", "holder", "from", "to", "why"))
 
 
 @checkpoints_app.command("list")
 def checkpoints_list(
-    query: Annotated[str | None, typer.Argument(help="One query; all when left out.")] = None,
+    query: Annotated[str | None, typer.Argument(help="A query; by default all.")] = None,
     store: StoreOption = None,
     storage: StorageOption = None,
     scope: ScopeOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """The checkpoints that are kept, oldest first."""
+    """The kept checkpoints, oldest first."""
     settings = load_settings(store=store, storage=storage, scope=scope)
     rows = []
     with open_scope(settings) as (opened, name):
-        queries = [one.query for one in take_snapshot(opened, name).queries]
+        queries = [newest.query for newest in take_snapshot(opened, name).queries]
         if query is not None and query not in queries:
             raise UsageError(f"query {query!r} has no checkpoint in scope {name!r}", fix=f"known: {queries}")
-        for one in [query] if query is not None else queries:
-            found = scope_context(settings, opened, name, clock=SystemClock()).checkpoints(one).list()
-            rows += [asdict(checkpoint) for checkpoint in found]
+        context = scope_context(settings, opened, name, clock=SystemClock())
+        for shown in [query] if query is not None else queries:
+            rows += [asdict(checkpoint) for checkpoint in context.checkpoints(shown).list()]
     columns = ("query", "batch", "epoch", "planned_at", "run_directory")
     show(rows, output=output, title=f"checkpoints of {name}", columns=columns)
 
@@ -181,7 +180,7 @@ def checkpoints_list(
 @checkpoints_app.command("show")
 def checkpoints_show(
     query: Annotated[str, typer.Argument(help="The query.")],
-    batch: Annotated[int | None, typer.Argument(help="The batch; the newest when left out.")] = None,
+    batch: Annotated[int | None, typer.Argument(help="The batch; by default the newest.")] = None,
     *,
     store: StoreOption = None,
     storage: StorageOption = None,
@@ -193,17 +192,17 @@ def checkpoints_show(
     with open_scope(settings) as (opened, name):
         checkpoints = scope_context(settings, opened, name, clock=SystemClock()).checkpoints(query)
         try:
-            found = checkpoints.newest() if batch is None else checkpoints.get(batch)
+            checkpoint = checkpoints.newest() if batch is None else checkpoints.get(batch)
         except HandleNotFound as missing:
             known = f"see tenure checkpoints list {query}"
             raise UsageError(f"query {query!r} has no checkpoint {batch} in scope {name!r}", fix=known) from missing
-    if found is None:
+    if checkpoint is None:
         raise UsageError(f"query {query!r} has no checkpoint in scope {name!r}", fix="see tenure checkpoints list")
     if output is Output.JSON:
-        print_json(asdict(found))
+        print_json(asdict(checkpoint))
         return
-    rows = [{"field": field, "value": value} for field, value in asdict(found).items()]
-    show(rows, output=output, title=f"checkpoint {found.batch} of {query}", columns=("field", "value"))
+    rows = [{"field": field, "value": value} for field, value in asdict(checkpoint).items()]
+    show(rows, output=output, title=f"checkpoint {checkpoint.batch} of {query}", columns=("field", "value"))
 
 
 @app.command()
@@ -214,7 +213,7 @@ def version() -> None:
 
 @contextmanager
 def _stop_on_signals(stop: threading.Event) -> Iterator[set[int]]:
-    """SIGINT, SIGTERM and SIGHUP ask the member to stop; a second SIGINT interrupts. Yields those that came."""
+    """Let SIGINT, SIGTERM and SIGHUP stop the member, and a second SIGINT interrupt. Yields the received signals."""
     came: set[int] = set()
 
     def asked(number: int, frame: object) -> None:
@@ -246,7 +245,7 @@ def _pairs(given: list[str] | None, *, flag: str) -> dict[str, str] | None:
 
 
 def _drop_output() -> None:
-    """What is still buffered goes nowhere: the interpreter would try to write it once more at its end."""
+    """Discard the buffered output, which the interpreter would try to write again at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -261,7 +260,7 @@ def main() -> None:
         code = error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         code = 130
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         _drop_output()
         code = 1
     except OSError as error:  # the output or a log cannot be written

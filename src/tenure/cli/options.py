@@ -22,7 +22,7 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to pri
 
 @contextmanager
 def open_scope(settings: Settings) -> Iterator[tuple[CoordinationStore, Scope]]:
-    """The store that the settings name, which must exist, and the scope in it. Closed at the end of the block."""
+    """The store of the settings, which must exist, and the scope in it. The store is closed after the block."""
     name = Scope(settings.required("scope"))
     opened = scope_store(settings, existing=True)
     try:

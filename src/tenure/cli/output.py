@@ -1,4 +1,4 @@
-"""What the command line prints: tables or JSON on stdout, one line a happening on stderr."""
+"""The output of the command line: tables or JSON on stdout, one line an event on stderr."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tenure.events import (
 
 
 class Output(StrEnum):
-    """How a command prints what it found."""
+    """The format of a command's output."""
 
     TABLE = "table"
     JSON = "json"
@@ -60,23 +60,23 @@ def show(rows: Sequence[dict[str, Any]], *, output: Output, title: str, columns:
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
-def print_json(found: object) -> None:
+def print_json(document: object) -> None:
     """Print one JSON document."""
-    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
 
 
 def complain(line: str) -> None:
-    """Print one line about an error; a message of several lines (a user's exception) becomes one."""
+    """Print an error in one line. The lines of a longer message, as of a user's exception, are joined."""
     _say(f"tenure: error: {' '.join(line.split())}")
 
 
 def warn(line: str) -> None:
-    """Print one line about something that is wrong, and did not keep the command from its work."""
+    """Print a warning in one line."""
     _say(f"tenure: warning: {' '.join(line.split())}")
 
 
 def _say(line: str) -> None:
-    """One line on stderr. A terminal that was closed or a pipe that nobody reads must not stop a member."""
+    """Write a line to stderr. A closed terminal or pipe must not stop a member."""
     with suppress(OSError):
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
@@ -88,8 +88,8 @@ def _batch_line(event: BatchCommitted) -> str:
 
 
 def _seeded_line(event: RunDirectorySeeded) -> str:
-    brought = f"{event.files} files" + (" and a mirror" if event.mirrored else "")
-    return f"query {event.query} goes on at batch {event.batch} ({brought}, {event.seconds:.2f} s)"
+    seed = f"{event.files} files" + (" and a mirror" if event.mirrored else "")
+    return f"query {event.query} goes on at batch {event.batch} ({seed}, {event.seconds:.2f} s)"
 
 
 def _cleanup_line(event: CleanupEnded) -> str:
@@ -99,11 +99,11 @@ def _cleanup_line(event: CleanupEnded) -> str:
 
 def _swept_line(event: Swept) -> str:
     left = f"; {event.left} left, the first: {event.first}" if event.left else ""
-    return f"swept what nobody needs in {event.seconds:.1f} s: {event.removed} removed{left}"
+    return f"swept orphans in {event.seconds:.1f} s: {event.removed} removed{left}"
 
 
 def _ended_line(event: PipelineEnded) -> str:
-    how_far = "nothing is left of it" if event.clean else "what it left is cleaned up now"
+    how_far = "nothing is left of it" if event.clean else "its remains are cleaned up now"
     return f"the pipeline has {event.ending} for good, epoch {event.epoch}: {how_far}"
 
 
@@ -117,8 +117,8 @@ _LINES: Mapping[type[Event], Callable[[Any], str]] = {
     MirrorFailed: lambda e: f"query {e.query} is not mirrored: {e.why}",
     RehearsalFailed: lambda e: f"query {e.query} was not rehearsed: {e.why}",
     FlagsNotNeeded: lambda e: f"{e.flags}: not needed, and would allow the next change as well: leave it out",
-    TableShared: lambda e: f"query {e.query} begins in a table that others have written to: {e.by}",
-    DeclarationChanged: lambda e: f"the pipeline is not what its last leader ran: {e.what}",
+    TableShared: lambda e: f"query {e.query} begins in a table with other writers: {e.by}",
+    DeclarationChanged: lambda e: f"the pipeline differs from its last leader's: {e.what}",
     TermWon: lambda e: f"member {e.member} leads, epoch {e.epoch}",
     TermLost: lambda e: f"term {e.epoch} is over: {e.why}",
     RunDirectorySeeded: _seeded_line,
@@ -131,11 +131,11 @@ _LINES: Mapping[type[Event], Callable[[Any], str]] = {
     CleanupEnded: _cleanup_line,
     BlobLeft: lambda e: f"blob {e.address} stays for the sweep: {e.why}",
 }
-"""How each kind of event is told; the others are not."""
+"""Kind of event -> its line. Other kinds have none."""
 
 
 class Narrator:
-    """A subscriber that tells each event in one line on stderr."""
+    """A subscriber that prints each event as a line on stderr. `batches`: committed batches, too."""
 
     def __init__(self, *, clock: Clock, batches: bool) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""`tenure result` and `tenure cleanup`: how a pipeline ended, and what is left of it."""
+"""`tenure result` and `tenure cleanup`: how a pipeline ended, and its remains."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from tenure.settings import load_settings
 _CLOCK = SystemClock()
 _TTL = timedelta(seconds=10)
 _SHOWN = 3
-"""How many names of a row a table shows."""
+"""How many names of a row the table shows."""
 
 result_app = typer.Typer(no_args_is_help=True, help="How a pipeline ended for good.")
-cleanup_app = typer.Typer(no_args_is_help=True, help="What is left of a pipeline, and goes.")
+cleanup_app = typer.Typer(no_args_is_help=True, help="The remains of a pipeline.")
 
 
 @result_app.command("show")
@@ -42,14 +42,14 @@ def result_show(store: StoreOption = None, scope: ScopeOption = None, output: Ou
     """How the pipeline ended, and whether it is cleaned up."""
     settings = load_settings(store=store, scope=scope)
     with open_scope(settings) as (opened, name):
-        found = result_in(opened.list(name, RESULTS).records)
+        result = result_in(opened.list(name, RESULTS).records)
     if output is Output.JSON:
-        print_json(None if found is None else asdict(found))
+        print_json(None if result is None else asdict(result))
         return
-    if found is None:
+    if result is None:
         sys.stdout.write(f"{name} has not ended: the next run goes on where it was\n")
         return
-    rows = [{"field": field, "value": value} for field, value in asdict(found).items()]
+    rows = [{"field": field, "value": value} for field, value in asdict(result).items()]
     show(rows, output=output, title=f"result of {name}", columns=("field", "value"))
 
 
@@ -67,21 +67,21 @@ def result_forget(store: StoreOption = None, storage: StorageOption = None, scop
         who = Identity(f"forget-{identity.member}", identity.host, identity.pid)
         try:
             with held(opened, name, who, ttl=_TTL, timeout=2 * _TTL, clock=_CLOCK) as term:
-                _refuse_unless_clean(results.read(), name)  # it may be another one by now
-                renew_identity(opened, term, clock=_CLOCK)  # what is left of this life is not of the next one
+                _refuse_unless_clean(results.read(), name)  # the result may have changed before the term
+                renew_identity(opened, term, clock=_CLOCK)  # separates any remains of this life from the next
                 results.forget(term)
         except TimeoutError as busy:
-            raise UsageError(f"scope {name!r} cannot be had: {busy}", fix="stop its members first") from busy
+            raise UsageError(f"scope {name!r} is busy: {busy}", fix="stop its members first") from busy
     sys.stdout.write(f"{name} may be run again, from the beginning\n")
 
 
-def _refuse_unless_clean(found: Result | None, scope: Scope) -> None:
-    if found is None:
-        raise UsageError(f"scope {scope!r} has no result", fix="nothing has to be forgotten: tenure run goes on")
-    if found.stage is Stage.DIRTY:
+def _refuse_unless_clean(result: Result | None, scope: Scope) -> None:
+    if result is None:
+        raise UsageError(f"scope {scope!r} has no result", fix="start a member: the pipeline goes on")
+    if result.stage is Stage.DIRTY:
         raise UsageError(
-            f"what the pipeline of scope {scope!r} left is not cleaned up yet",
-            fix="start a member, which does that; see tenure cleanup status",
+            f"the remains of the pipeline of scope {scope!r} are not cleaned up yet",
+            fix="start a member, which cleans up; see tenure cleanup status",
         )
 
 
@@ -92,12 +92,12 @@ def cleanup_status(
     scope: ScopeOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """What is left of a pipeline that has ended; of one that goes on, what nobody needs. As it is now."""
+    """The present remains of a pipeline that has ended, or the orphans of a pipeline that goes on."""
     settings = load_settings(store=store, storage=storage, scope=scope)
     with open_scope(settings) as (opened, name):
         context = scope_context(settings, opened, name, clock=_CLOCK)
-        found = context.results().read()
-        if found is None:
+        result = context.results().read()
+        if result is None:
             context.owner().check()
             cleanables = orphans_of(context, term_now(context))
         else:
@@ -107,9 +107,9 @@ def cleanup_status(
     if output is Output.JSON:
         print_json(rows)
         return
-    title = f"{name} goes on" if found is None else f"{name} has {found.ending.value}, and is {found.stage.value}"
+    title = f"{name} goes on" if result is None else f"{name} has {result.ending.value}, and is {result.stage.value}"
     if not rows:
-        what = "there is nothing that nobody needs" if found is None else "nothing is left of it"
+        what = "it has no orphans" if result is None else "nothing is left of it"
         sys.stdout.write(f"{title}: {what}\n")
         return
     shown = [{**row, "count": len(row["names"]), "names": _some(row["names"])} for row in rows]

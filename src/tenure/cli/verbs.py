@@ -1,7 +1,7 @@
 """The verbs of an operator: list, switchover, failover, pause, resume, restart.
 
-Promise: a verb that returns 0 happened; `switchover` and `failover` wait for the new leader, and a switchover that does
-not come in time is taken back.
+Promise: exit code 0 means that the order was carried out or, for `restart`, recorded. `switchover` and `failover` wait
+for the new leader; a switchover that takes too long is withdrawn.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from tenure.status.snapshot import Snapshot, take_snapshot
 _CLOCK = SystemClock()
 
 CandidateOption = Annotated[
-    str | None, typer.Option("--candidate", metavar="MEMBER", help="The member to lead; the best one when left out.")
+    str | None, typer.Option("--candidate", metavar="MEMBER", help="The next leader; by default the best standby.")
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Do not ask. Needed where no terminal is there to ask at.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Do not ask. Needed without a terminal.")]
 TimeoutOption = Annotated[str, typer.Option("--timeout", help="How long to wait for the new leader: 60s, 5m.")]
 
 
 def list_members(store: StoreOption = None, scope: ScopeOption = None, output: OutputOption = Output.TABLE) -> None:
-    """The members: who leads, who could take over."""
+    """The members: the leader, and the standbys that can take over."""
     with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
-        found = take_snapshot(opened, name)
+        snapshot = take_snapshot(opened, name)
     if output is Output.JSON:
-        show(_rows(found), output=output, title="", columns=())
-        warn_of_skipped(found)
+        show(_rows(snapshot), output=output, title="", columns=())
+        warn_of_skipped(snapshot)
     else:
-        show_members(found)
+        show_members(snapshot)
 
 
 def switchover(
@@ -54,24 +54,24 @@ def switchover(
     store: StoreOption = None,
     scope: ScopeOption = None,
 ) -> None:
-    """Hand the leadership over: the leader finishes its batch, resigns, and the other one takes over."""
+    """Hand the leadership over: the leader finishes its batch and resigns, and a standby takes over."""
     limit = _duration(timeout)
     with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
         orders = Orders(opened, name, clock=_CLOCK)
         requested = orders.switchover(to=candidate)
         try:
-            found = _wait_for_successor(opened, name, requested, limit=limit)
+            successor = _wait_for_successor(opened, name, requested, limit=limit)
         except BaseException:
             orders.withdraw(requested)
             raise
-        if found is None:
+        if successor is None:
             taken_back = orders.withdraw(requested)
             raise StoreUnavailable(
                 f"no other member of scope {name!r} led within {timeout}"
                 + ("; the request is taken back" if taken_back else ""),
-                fix="look with tenure list; a batch that takes long wants a longer --timeout",
+                fix="see tenure list; give a longer --timeout if the batches take long",
             )
-    _say_leader(found, name, requested)
+    _say_leader(successor, name, requested)
 
 
 def failover(
@@ -81,30 +81,30 @@ def failover(
     store: StoreOption = None,
     scope: ScopeOption = None,
 ) -> None:
-    """Take the leadership away at once, waiting for no batch; for a leader that does not do what it should."""
+    """End the leader's term at once, without waiting for its batch. For a leader that does not work as it should."""
     limit = _duration(timeout)
     with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
         if not force:
             _confirm_failover(observe(opened, name), name)
         requested = Orders(opened, name, clock=_CLOCK).failover(to=candidate)
-        found = _wait_for_successor(opened, name, requested, limit=limit)
-        if found is None:
-            raise StoreUnavailable(f"no member of scope {name!r} led within {timeout}", fix="look with tenure list")
-    _say_leader(found, name, requested)
+        successor = _wait_for_successor(opened, name, requested, limit=limit)
+        if successor is None:
+            raise StoreUnavailable(f"no member of scope {name!r} led within {timeout}", fix="see tenure list")
+    _say_leader(successor, name, requested)
 
 
 def pause(store: StoreOption = None, scope: ScopeOption = None) -> None:
-    """Maintenance: nobody is elected until `tenure resume`. The leader goes on, and stays fenced."""
+    """Maintenance: no member is elected until `tenure resume`. The leader goes on, and stays fenced."""
     with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
         fresh = Orders(opened, name, clock=_CLOCK).pause()
-    _say(f"{name} is paused: nobody is elected until tenure resume" if fresh else f"{name} was paused already")
+    _say(f"{name} is paused: no member is elected until tenure resume" if fresh else f"{name} was paused already")
 
 
 def resume(store: StoreOption = None, scope: ScopeOption = None) -> None:
     """End a pause."""
     with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
-        was = Orders(opened, name, clock=_CLOCK).resume()
-    _say(f"{name} is not paused any more" if was else f"{name} was not paused")
+        was_paused = Orders(opened, name, clock=_CLOCK).resume()
+    _say(f"{name} is not paused any more" if was_paused else f"{name} was not paused")
 
 
 def restart(
@@ -112,92 +112,92 @@ def restart(
     store: StoreOption = None,
     scope: ScopeOption = None,
 ) -> None:
-    """Replace a member's driver; a leader finishes its batch and resigns first."""
+    """Replace a member's driver. A leader finishes its batch and resigns first."""
     with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
         Orders(opened, name, clock=_CLOCK).restart(member)
     _say(f"member {member} of {name} was asked to replace its driver")
 
 
-def show_members(found: Snapshot) -> None:
-    """The table of the members, with what an operator asked for."""
-    leader = found.leader or "nobody"
-    notes = [f"{leader} leads, epoch {found.epoch}"]
-    if found.paused:
+def show_members(snapshot: Snapshot) -> None:
+    """Print the table of the members, with a pause or switchover in its title."""
+    leader = snapshot.leader or "nobody"
+    notes = [f"{leader} leads, epoch {snapshot.epoch}"]
+    if snapshot.paused:
         notes.append("paused")
-    if found.switchover is not None:
-        notes.append(f"switchover to {found.switchover.to or 'the best standby'} asked for")
-    lags = {one.member: _lag(one) for one in found.members}
+    if snapshot.switchover is not None:
+        notes.append(f"switchover to {snapshot.switchover.to or 'the best standby'} asked for")
+    lags = {candidate.member: _lag(candidate) for candidate in snapshot.members}
     show(
-        [{**row, "lag": lags.get(str(row["member"]))} for row in _rows(found)],
+        [{**row, "lag": lags.get(str(row["member"]))} for row in _rows(snapshot)],
         output=Output.TABLE,
-        title=f"{found.scope} on {found.store}: {', '.join(notes)}",
+        title=f"{snapshot.scope} on {snapshot.store}: {', '.join(notes)}",
         columns=("member", "role", "state", "epoch", "lag", "priority", "tags", "host", "pid", "since"),
     )
-    for row in _rows(found):
+    for row in _rows(snapshot):
         if row["state"] == State.FAILING.value:
             _say(f"{row['member']}: {row['trouble']}")
         if row["other_file"]:
             _say(f"{row['member']}: its pipeline file ({row['file']}) is not that of the leader")
-    warn_of_skipped(found)
+    warn_of_skipped(snapshot)
 
 
-def warn_of_skipped(found: Snapshot) -> None:
-    """A line for each record that does not decode."""
-    for one in found.unread:
-        warn(f"{one.why}; it is skipped")
+def warn_of_skipped(snapshot: Snapshot) -> None:
+    """Print a warning for each record that does not decode."""
+    for unread in snapshot.unread:
+        warn(f"{unread.why}; it is skipped")
 
 
-def _lag(one: Candidate) -> str | None:
-    if one.lag is None:
+def _lag(candidate: Candidate) -> str | None:
+    if candidate.lag is None:
         return None
-    return f"{one.lag.batches} batches, {filesize.decimal(one.lag.bytes)}"
+    return f"{candidate.lag.batches} batches, {filesize.decimal(candidate.lag.bytes)}"
 
 
-def _rows(found: Snapshot) -> list[dict[str, object]]:
+def _rows(snapshot: Snapshot) -> list[dict[str, object]]:
     rows = []
-    led = next((one.file for one in found.members if one.member == found.leader), "")
-    for one in found.members:
-        row = {**asdict(one), "state": one.state.value, "tags": "nofailover" if one.nofailover else None}
-        rows.append({**row, "trouble": one.trouble or None})
-    for skipped in found.unread:
+    leaders_file = next((member.file for member in snapshot.members if member.member == snapshot.leader), "")
+    for member in snapshot.members:
+        row = {**asdict(member), "state": member.state.value, "tags": "nofailover" if member.nofailover else None}
+        rows.append({**row, "trouble": member.trouble or None})
+    for skipped in snapshot.unread:
         if skipped.key.startswith(f"{MEMBERS}/"):
             empty = dict.fromkeys([*(field.name for field in fields(Candidate)), "tags"])
             name = skipped.key.removeprefix(f"{MEMBERS}/")
             rows.append({**empty, "member": name, "state": "unreadable", "trouble": skipped.why})
     for row in rows:
-        leads = row["member"] == found.leader
-        row |= {"role": "leader" if leads else "standby", "epoch": found.epoch if leads else None}
-        row["other_file"] = bool(led and row["file"]) and row["file"] != led
+        leads = row["member"] == snapshot.leader
+        row |= {"role": "leader" if leads else "standby", "epoch": snapshot.epoch if leads else None}
+        row["other_file"] = bool(leaders_file and row["file"]) and row["file"] != leaders_file
     return rows
 
 
 def _wait_for_successor(
     store: CoordinationStore, scope: Scope, requested: Requested, *, limit: timedelta
 ) -> View | None:
-    """The leadership once a later term is held; None: none was in time."""
+    """The leadership once a member holds a later term; None: no member did in time."""
     end_s = _CLOCK.monotonic_s() + limit.total_seconds()
     revision = Revision(0)
     while True:
-        found = read_again(lambda: observe(store, scope), over=lambda: _CLOCK.monotonic_s() >= end_s, clock=_CLOCK)
-        if found.epoch > requested.epoch:
-            return found
-        left_s = end_s - _CLOCK.monotonic_s()
-        if left_s <= 0:
+        view = read_again(lambda: observe(store, scope), over=lambda: _CLOCK.monotonic_s() >= end_s, clock=_CLOCK)
+        if view.epoch > requested.epoch:
+            return view
+        remaining_s = end_s - _CLOCK.monotonic_s()
+        if remaining_s <= 0:
             return None
-        revision = max(revision, found.revision)
-        timeout = timedelta(seconds=min(left_s, 1.0))
+        revision = max(revision, view.revision)
+        timeout = timedelta(seconds=min(remaining_s, 1.0))
         wait_for_change(store, scope, after=revision, timeout=timeout, clock=_CLOCK)
 
 
-def _confirm_failover(found: View, scope: Scope) -> None:
+def _confirm_failover(view: View, scope: Scope) -> None:
     if not sys.stdin.isatty():
-        raise UsageError("failover ends a term at once, and nobody is here to be asked", fix="add --force")
-    leader = f"{found.leader}, epoch {found.epoch}" if found.leader else "nobody"
+        raise UsageError("failover ends a term at once, and there is no terminal to ask at", fix="add --force")
+    leader = f"{view.leader}, epoch {view.epoch}" if view.leader else "nobody"
     typer.confirm(f"{leader} leads {scope}. End this term at once? Its unfinished batch is run again", abort=True)
 
 
-def _say_leader(found: View, scope: Scope, requested: Requested) -> None:
-    _say(f"{found.leader} leads {scope}, epoch {found.epoch}; before: {requested.leader or 'nobody'}")
+def _say_leader(view: View, scope: Scope, requested: Requested) -> None:
+    _say(f"{view.leader} leads {scope}, epoch {view.epoch}; before: {requested.leader or 'nobody'}")
 
 
 def _say(line: str) -> None:

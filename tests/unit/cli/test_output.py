@@ -33,13 +33,13 @@ TOLD: dict[events.Event, str | None] = {
         scope="rows", query="copy", why="x is missing"
     ): "query copy was not rehearsed: x is missing",
     events.DeclarationChanged(scope="rows", epoch=3, what="stream 'b' begins"): (
-        "the pipeline is not what its last leader ran: stream 'b' begins"
+        "the pipeline differs from its last leader's: stream 'b' begins"
     ),
     events.FlagsNotNeeded(scope="rows", flags="--new-stream b"): (
         "--new-stream b: not needed, and would allow the next change as well: leave it out"
     ),
     events.TableShared(scope="rows", query="copy", by="stream 'a' of scope 'rows'"): (
-        "query copy begins in a table that others have written to: stream 'a' of scope 'rows'"
+        "query copy begins in a table with other writers: stream 'a' of scope 'rows'"
     ),
     events.TermWon(scope="rows", member="anna", epoch=3): "member anna leads, epoch 3",
     events.TermLost(scope="rows", member="anna", epoch=3, why="refused"): "term 3 is over: refused",
@@ -63,17 +63,17 @@ TOLD: dict[events.Event, str | None] = {
         "refused by the store: plan of batch 7 (epoch 3 is over)"
     ),
     events.PipelineEnded(scope="rows", ending="finished", epoch=3, clean=False): (
-        "the pipeline has finished for good, epoch 3: what it left is cleaned up now"
+        "the pipeline has finished for good, epoch 3: its remains are cleaned up now"
     ),
     events.PipelineEnded(scope="rows", ending="finished", epoch=3, clean=True): (
         "the pipeline has finished for good, epoch 3: nothing is left of it"
     ),
     events.OrphansFound(scope="rows", epoch=3, row="runs", count=7): None,
     events.Swept(scope="rows", epoch=3, removed=7, left=0, first="", seconds=0.52): (
-        "swept what nobody needs in 0.5 s: 7 removed"
+        "swept orphans in 0.5 s: 7 removed"
     ),
     events.Swept(scope="rows", epoch=3, removed=7, left=1, first="runs: x (read-only)", seconds=0.52): (
-        "swept what nobody needs in 0.5 s: 7 removed; 1 left, the first: runs: x (read-only)"
+        "swept orphans in 0.5 s: 7 removed; 1 left, the first: runs: x (read-only)"
     ),
     events.CleanupDelayed(scope="rows", left=2, first="runs: x (read-only)", again_s=4.0): (
         "cleanup: 2 left, tried again in 4 s; the first: runs: x (read-only)"
