@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -104,7 +104,7 @@ def _delayed(url: str, delay_s: float) -> Iterator[str]:
 
 async def _hold_back(url: str, delay_s: float) -> None:
     """Be the proxy: print its URL, and serve. A request is held back once, however many parts it has: a part that
-    follows an answer is the first one of the next request."""
+    follows an answer is the first one of the next request. The end of one connection ends the other one."""
     host, _, port = url.removeprefix("http://").partition(":")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -129,25 +129,21 @@ async def _hold_back(url: str, delay_s: float) -> None:
         except OSError:
             writer.close()
             return
-        await asyncio.gather(_hand_over(reader, ask, back), _hand_over(there, answer, writer))
+        both = [asyncio.create_task(_hand_over(*one)) for one in ((reader, ask), (there, answer))]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         back.close()
         writer.close()
+        await asyncio.wait(both)
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=1024)
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
     await server.serve_forever()
 
 
-async def _hand_over(
-    reader: asyncio.StreamReader, send: Callable[[bytes], Awaitable[None]], writer: asyncio.StreamWriter
-) -> None:
-    """Hand over everything, then the end; a connection that breaks breaks the other one."""
-    try:
+async def _hand_over(reader: asyncio.StreamReader, send: Callable[[bytes], Awaitable[None]]) -> None:
+    with suppress(OSError):
         while some := await reader.read(1 << 20):
             await send(some)
-        writer.write_eof()
-    except OSError:
-        writer.transport.abort()
 
 
 @dataclass(frozen=True)
