@@ -59,7 +59,7 @@ def _orphans_in_batch(batch: pa.RecordBatch, rule: Rule, sizes: Sizes | None) ->
     goes = pc.replace_with_mask(pc.and_(pc.invert(named), ruling), by_name, verdicts)
     path, indices = path.filter(goes), folders.indices.filter(goes)
     told = batch.column("size").filter(goes)
-    if sizes is not None and told.null_count == len(told):
+    if sizes is not None and 0 < told.null_count == len(told):
         told = pa.array(sizes(path.to_pylist()), pa.int64())
     kinds = pc.take(pa.array(map(row_at, known), pa.string()), indices)
     units = pc.take(pa.array(map(rule.unit, known), pa.string()), indices)
