@@ -51,7 +51,7 @@ def retained(value: str) -> list[str]:
             4,
             "does not exist; check the path; `tenure run` makes",
         ),
-        (["checkpoints", "show", "a/../b", "--store", "{store}", "--scope", "x"], 2, "is not a path of names"),
+        (["checkpoints", "show", "a/../b", *BOTH, "--scope", "x"], 2, "is not a path of names"),
         (["run", "{file}", "--param", "input"], 2, "--param 'input' has no value; write --param NAME=VALUE"),
         (["run", "{file}", "--param", "=x"], 2, "--param '=x' has no value"),
         (["run", "{file}", "--conf", "spark.x"], 2, "--conf 'spark.x' has no value; write --conf NAME=VALUE"),

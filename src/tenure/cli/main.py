@@ -170,9 +170,9 @@ def checkpoints_list(
         queries = [newest.query for newest in take_snapshot(opened, name).queries]
         if query is not None and query not in queries:
             raise UsageError(f"query {query!r} has no checkpoint in scope {name!r}", fix=f"known: {queries}")
-        context = scope_context(settings, opened, name, clock=SystemClock())
         for shown in [query] if query is not None else queries:
-            rows += [asdict(checkpoint) for checkpoint in context.checkpoints(shown).list()]
+            checkpoints = scope_context(settings, opened, name, clock=SystemClock()).checkpoints(shown)
+            rows += [asdict(checkpoint) for checkpoint in checkpoints.list()]
     columns = ("query", "batch", "epoch", "planned_at", "run_directory")
     show(rows, output=output, title=f"checkpoints of {name}", columns=columns)
 
