@@ -15,8 +15,13 @@ import pytest
 from tenure import errors
 from tests.house import prose, tree
 
-PAGES = tuple(sorted(f"docs/{path.name}" for path in (tree.ROOT / "docs").glob("*.md")))
+PAGES = tuple(sorted(path.relative_to(tree.ROOT).as_posix() for path in (tree.ROOT / "docs").rglob("*.md")))
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", *PAGES)
+UNREAD = tuple(
+    f"docs/internals/{name}.md"
+    for name in ("batches", "cleanup", "differences", "election", "flink", "processes", "stores")
+)
+"""Pages whose prose was not rewritten yet. Take a page out when you have rewritten it."""
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 # Codes that no TenureError carries: success, and what a shell reports for Ctrl-C.
 NOT_OF_ERRORS = {0, 130}
@@ -72,7 +77,7 @@ def test_an_invariant_has_a_keeper_and_a_test_that_attacks_it(name: str) -> None
 
 
 def test_what_is_known_of_others_is_shown_by_tests_that_exist() -> None:
-    found = rows("ARCHITECTURE.md", heading="Corruptions that are known of Flink's HA layer")
+    found = rows("docs/internals/flink.md", heading="Corruptions that are known of Flink's HA layer")
     assert len(found) > 30
     for known, _, here in found:
         named = re.findall(r"`(tests/[^`]+)`", here)
@@ -115,13 +120,18 @@ def anchors_of(target: Path) -> set[str]:
 
 
 def test_every_page_is_in_the_contents() -> None:
-    listed = re.findall(r"^([\w-]+)$", text_of("docs/index.md"), flags=re.MULTILINE)
-    assert sorted(f"docs/{name}.md" for name in [*listed, "index"]) == list(PAGES)
+    contents = [page for page in PAGES if page.endswith("/index.md")]
+    listed = {
+        page.replace("index.md", f"{name}.md")
+        for page in contents
+        for name in re.findall(r"^([\w-]+(?:/index)?)$", text_of(page), flags=re.MULTILINE)
+    }
+    assert listed == {*PAGES} - {"docs/index.md"}
     linked = {f"docs/{name}" for name in re.findall(r"\(docs/([\w-]+\.md)\)", text_of("README.md"))}
-    assert linked == {*PAGES} - {"docs/index.md"}
+    assert linked == {page for page in PAGES if page.count("/") == 1} - {"docs/index.md"}
 
 
-@pytest.mark.parametrize("page", ["README.md", *PAGES])
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", *sorted({*PAGES} - {*UNREAD})])
 def test_its_sentences_name_their_subject(page: str) -> None:
     assert not list(prose.hidden_subjects(prose.of_page(text_of(page))))
 
