@@ -89,7 +89,7 @@ def test_what_cannot_be_removed_is_told_with_a_code_of_its_own_and_the_next_run_
     (row, *rest) = json.loads(ask(place, "cleanup", "status", "--output", "json").out)
     assert (row["left"], row["names"], [one["left"] for one in rest]) == ("rehearsals", [], ["owner"])
     assert "it is a symbolic link, which is not followed" in row["trouble"]
-    assert ask(place, "result", "forget").error.startswith("what the pipeline of scope 'rows' left is not cleaned up")
+    assert ask(place, "result", "forget").error.startswith("the remains of the pipeline of scope 'rows' are not")
     (place.storage / "rows" / "rehearsals").unlink()
     place.feed(3)
     told = place.run(file, spark=spark)
