@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
 import subprocess
+import tempfile
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
@@ -17,16 +22,40 @@ import pytest
 
 from tenure.testing.waiting import NEVER_S, wait_until
 
+_PORTS: Final = range(10_000, 32_000)
+"""Below the ports that Linux gives to outgoing connections, which come and go by the hundred in a run of tests."""
+_reserved: set[int] = set()
+_lock = threading.Lock()  # guards _reserved
+
+
+@cache
+def _reservations() -> int:
+    """The file whose byte N is locked by the process that has port N. It is open as long as this process lives."""
+    return os.open(Path(tempfile.gettempdir()) / "tenure-test-ports", os.O_RDWR | os.O_CREAT, 0o666)
+
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens at, all different."""
-    with ExitStack() as stack:
-        found = []
-        for _ in range(count):
-            one = stack.enter_context(socket.socket())
-            one.bind(("127.0.0.1", 0))
-            found.append(int(one.getsockname()[1]))
-        return found
+    """Ports of loopback at which no server listens, all different. No other process and no outgoing connection gets
+    them while this process lives."""
+    first = os.getpid() * 61 % len(_PORTS)
+    with _lock:
+        found = list(islice(filter(_reserve, (*_PORTS[first:], *_PORTS[:first])), count))
+        _reserved.update(found)
+    assert len(found) == count, "no port is free"
+    return found
+
+
+def _reserve(port: int) -> bool:
+    """Whether the port is this process's from now on."""
+    if port in _reserved:
+        return False
+    try:
+        fcntl.lockf(_reservations(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    return True
 
 
 class NotInstalled(Exception):
