@@ -1,9 +1,10 @@
-"""S3's listings, read for names and sizes only: botocore makes objects and dates of all that a page says, which takes
-four times as long as the server does, and a parser of XML alone most of what the server does.
+"""Listings of S3 by s3fs's client, of which only names and sizes are read.
 
-Promise: what s3fs's own client would tell of names and sizes, with its retries and errors; only pages that are asked
-for here are read so. Where botocore does not offer its `before-parse` event, or a page is none, or not written as all
-known servers write it (keys encoded as in a URL, no comments, no attributes), it is read as usual.
+Promise: the names and sizes that the client itself would return, with its retries and errors. botocore's parser makes
+an object and a date of each entry, and a listing of a million objects takes several times as long with that parser.
+This module takes the entries out of a page before botocore parses the page. botocore's parser reads the whole page
+where botocore has no `before-parse` event, where the answer is an error, and where the page is not written as all known
+servers write pages (keys encoded as in a URL, no comments, no attributes). Other calls of the client are not changed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _KEYS: Final = "TenureKeys"
 _KEY: Final = re.compile(rb"<Key>([!-%'-;=?-~]*)</Key>")  # ASCII but what XML escapes: keys are encoded as in a URL
 _SIZE: Final = re.compile(rb"<Size>(\d+)</Size>")
 _STRANGE: Final = (b"Contents", b"<!")
-"""Where one of these is left, a page needs a parser of XML."""
+"""A page with one of these outside of its entries needs a parser of XML."""
 _asked_here: ContextVar[bool] = ContextVar("asked_here", default=False)
 _teaching = threading.Lock()
 _taught: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -34,15 +35,15 @@ class QuickListings:
         self._fs = fs
 
     def ask(self, **request: Any) -> tuple[Sequence[tuple[str, int]], Mapping[str, Any]]:
-        """One page of ListObjectsV2: keys and their sizes, and the answer without these. Raises as s3fs does."""
+        """One page of ListObjectsV2: keys and their sizes, and the answer without the entries. Raises as s3fs does."""
         self._fs.connect()
         with _teaching:  # all threads share one client
             if self._fs.s3 not in _taught:
-                # What is registered so comes before what botocore registers as `before-parse.s3.*`, which parses a page
-                # to see whether it is an error.
+                # This handler runs before botocore's own one for `before-parse.s3.*`, which parses each page to find
+                # errors.
                 self._fs.s3.meta.events.register("before-parse.*.ListObjectsV2", _read_page)
                 _taught.add(self._fs.s3)
-        # s3fs works in a thread of its own, which takes over the context of the one that calls.
+        # s3fs works in a thread of its own, which takes over the context of the calling thread.
         token = _asked_here.set(True)
         try:
             page: dict[str, Any] = self._fs.call_s3("list_objects_v2", **request)
@@ -57,7 +58,7 @@ class QuickListings:
 def _read_page(
     response_dict: dict[str, Any] | None = None, customized_response_dict: dict[str, Any] | None = None, **_: Any
 ) -> None:
-    """Take the objects out of a page, before it is parsed; one that is not written as expected is left as it is."""
+    """Take the entries out of a page before botocore parses it. A page with another spelling stays as it is."""
     if not _asked_here.get() or response_dict is None or customized_response_dict is None:
         return
     if response_dict.get("status_code") != 200 or _KEYS in customized_response_dict:
