@@ -17,10 +17,7 @@ from tests.house import prose, tree
 
 PAGES = tuple(sorted(path.relative_to(tree.ROOT).as_posix() for path in (tree.ROOT / "docs").rglob("*.md")))
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", *PAGES)
-UNREAD = tuple(
-    f"docs/internals/{name}.md"
-    for name in ("batches", "cleanup", "differences", "election", "flink", "processes", "stores")
-)
+UNREAD = ("docs/internals/differences.md", "docs/internals/flink.md")
 """Pages whose prose was not rewritten yet. Take a page out when you have rewritten it."""
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 # Codes that no TenureError carries: success, and what a shell reports for Ctrl-C.
