@@ -38,13 +38,14 @@ def test_a_plan_that_was_made_while_nobody_led_spares_who_is_elected_later(place
             wait_until(lambda: place.look("status")["leader"] is None, what="the end of the leader's term")
             told = tenure("sweep", "plan", plan, *store, *storage[:2])
             assert told.code == 0, told.err
-            before = mirrored(place, 2)
             assert tenure("resume", *store).code == 0
             ben.wait_for("TermWon")
             place.feed(2)
             ben.wait_for("BatchCommitted", such_that=lambda event: event["batch"] == 1)
+            before = mirrored(place, 2)  # not earlier: the mirror drops what a snapshot of the leader's has replaced
             told = tenure("sweep", "apply", plan, *storage)
             assert told.code == 0, told.err
+            assert before, "he leads in that run directory"
             assert before - mirrored(place, 2) == set(), "he leads in that run directory"
             ben.kill()
     with member(place, file, "carl", "--until-idle") as carl:
