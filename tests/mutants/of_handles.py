@@ -149,10 +149,10 @@ OF_HANDLES: Final = (
                 """            _write_synced(hidden, data)
             os.link(hidden, full)
 """,
-                """            _write_synced(hidden, b"")
-            os.link(hidden, full)
-            with open(hidden, "wb") as file:
+                """            with open(hidden, "xb") as file:
+                os.link(hidden, full)
                 file.write(data)
+                file.flush()
                 os.fsync(file.fileno())
 """,
             ),
