@@ -10,6 +10,7 @@ Not promised: that a removal that failed has kept everything; it can be repeated
 from __future__ import annotations
 
 import errno
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -76,6 +77,15 @@ class Storage(ABC):
             raise BlobExists(f"{self.where(path)} exists already") from None
         except self.errors as error:
             raise self._failed("write", path, error) from error
+
+    def check_writable(self) -> None:
+        """Create a small file and remove it. Raises StorageError, which names the root."""
+        probe = f".probe-{os.urandom(8).hex()}"
+        try:
+            self._create(self._full(probe), b"tenure")
+        except self.errors as error:
+            raise self._failed("write", "", error) from error
+        self.delete(probe)
 
     def replace(self, path: str, data: bytes) -> None:
         """Write a file or replace it; readers see the old content or the new one. The folder must exist where folders
