@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+from tenure.storage.names import checked
 from tenure.takeover.seed_logs import MissingFile, corrupt, decode_json
 
 DEFAULT_STORE = "default"
@@ -149,9 +150,9 @@ def files_of_zip(data: bytes, *, where: str) -> dict[str, int]:
         content = decode_json(text.partition("\n")[2], where=where)
         tables = [(f"SSTs/{file['dfsSstFileName']}", int(file["sizeBytes"])) for file in _entries(content, "sstFiles")]
         logs = [(f"logs/{file['dfsLogFileName']}", int(file["sizeBytes"])) for file in _entries(content, "logFiles")]
+        return {checked(path): size for path, size in tables + logs}
     except _UNREADABLE_ZIP as error:
         raise corrupt(where, f"does not decode: {error!r}") from error
-    return dict(tables + logs)
 
 
 def _entries(content: dict[str, object], name: str) -> list[dict[str, str]]:

@@ -114,8 +114,18 @@ def test_what_a_zip_refers_to() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"PK", a_zip("v1\n{}")[:-30], a_zip("v1\n{"), a_zip('v1\n{"sstFiles":[{}]}'), a_zip('v1\n{"sstFiles":3}')],
-    ids=["empty", "two bytes", "cut", "no JSON", "a file without a name", "no list"],  # a zip has the time in it
+    [
+        *(
+            b"",
+            b"PK",
+            a_zip("v1\n{}")[:-30],
+            a_zip("v1\n{"),
+            a_zip('v1\n{"sstFiles":[{}]}'),
+            a_zip('v1\n{"sstFiles":3}'),
+        ),
+        a_zip('v1\n{"sstFiles":[{"dfsSstFileName":"../../x.sst","sizeBytes":12}]}'),
+    ],
+    ids=["empty", "two bytes", "cut", "no JSON", "no name", "no list", "outside"],  # a zip has the time in it
 )
 def test_a_zip_that_does_not_decode(data: bytes) -> None:
     with pytest.raises(CorruptRunDirectory, match=r"state/0/0/7\.zip does not decode"):
