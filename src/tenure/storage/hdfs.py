@@ -22,13 +22,13 @@ class Hdfs(Remote):
     def _client(self, url: str, what: str) -> tuple[Any, str, tuple[type[Exception], ...]]:
         """fsspec itself would take pyarrow's client, which needs Hadoop's native library on the machine."""
         try:
-            from tenure.storage.hdfs_client import HdfsClient
+            from tenure.storage.hdfs_client import client_of
         except ImportError as error:
             raise UsageError(f"{what} {url!r} cannot be used: {error}", fix="pip install 'tenure[hdfs]'") from error
         authority, _, path = url.removeprefix("hdfs://").partition("/")
         host, _, port = authority.partition(":")  # a nameservice may have capitals, which urllib would make small
         try:
-            fs = HdfsClient(host=host or None, port=int(port) if port else None)
+            fs = client_of(host or None, int(port) if port else None)
         except (ValueError, OSError, RuntimeError) as error:
             raise UsageError(
                 f"{what} {url!r} cannot be used: {reason(error)}", fix="use hdfs://namenode:8020/path"

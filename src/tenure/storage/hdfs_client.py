@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import shutil
+from functools import cache
 from typing import Any, Final
 
 from hdfs_native.fsspec import HdfsFileSystem
@@ -18,7 +19,11 @@ _REFUSED: Final = re.compile(r"AccessControlException|SafeModeException|Permissi
 
 
 class HdfsClient(HdfsFileSystem):
-    """The file system behind `hdfs://authority`."""
+    """The file system behind `hdfs://authority`. Call `client_of`."""
+
+    cachable = False
+    """fsspec drops its cached clients in a forked child. The end of a client waits there for threads that the fork has
+    not taken along, for ever."""
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
@@ -50,6 +55,16 @@ class HdfsClient(HdfsFileSystem):
             self.rm_file(path)
         except (OSError, RuntimeError):
             return  # what kept it from being written keeps it there; nobody looks at such names
+
+
+def client_of(host: str | None, port: int | None) -> HdfsClient:
+    """The client of this process for an authority. Raises ValueError, OSError, RuntimeError: it is none."""
+    return _client_of(host, port, os.getpid())
+
+
+@cache
+def _client_of(host: str | None, port: int | None, process: int) -> HdfsClient:
+    return HdfsClient(host=host, port=port)
 
 
 def is_refusal(error: Exception) -> bool:
