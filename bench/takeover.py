@@ -253,7 +253,9 @@ class Bench:
             return wait_until(condition, timedelta(seconds=self.patience_s), what=what)
         except TimeoutError:
             for member in self.members:
-                self.console.print(f"--- {member.name} ({member.exit_code})\n{member.told()[-1500:]}", highlight=False)
+                self.console.print(
+                    f"--- {member.name} ({member.exit_code})\n{member.output()[-1500:]}", highlight=False
+                )
             raise
 
     def close(self) -> None:

@@ -241,7 +241,7 @@ def tell(demo: Demo, console: Console) -> Figures | None:
     except (TimeoutError, ChildProcessError) as error:
         console.print(f"demo: {error}")
         for member in demo.members:
-            console.print(f"--- {member.name} ({member.exit_code}) ---\n{member.told()[-2000:]}", highlight=False)
+            console.print(f"--- {member.name} ({member.exit_code}) ---\n{member.output()[-2000:]}", highlight=False)
         return None
     finally:
         for member in demo.members:

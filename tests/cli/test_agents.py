@@ -58,7 +58,7 @@ def test_user_code_that_holds_the_interpreter_past_the_ttl_costs_nothing(place: 
         assert running.events("TermLost") == []
         running.terminate()
         assert running.wait() == 0
-    assert [term["why"] for term in place.look("history")] == ["stopped"], running.told()
+    assert [term["why"] for term in place.look("history")] == ["stopped"], running.output()
 
 
 @pytest.mark.long
@@ -93,7 +93,7 @@ def test_probes_and_the_end_of_either_process(place: Place) -> None:
             ben.wait_for("BatchCommitted", such_that=lambda event: event["batch"] == 1)
             wait_until(lambda: gone(processes), what="the end of its JVM")
             wait_until(lambda: probe(ports["ben"], "/leader") == 200)
-            assert psutil.Process(ben.agent).memory_info().rss < 60e6
+            assert psutil.Process(ben.pid).memory_info().rss < 60e6
             anna.wait_for("MemberReady", such_that=lambda event: len(anna.events("MemberReady")) == 2)
             # An orchestrator that does not wait: SIGTERM, then SIGKILL.
             driver = psutil.Process(ben.driver())
@@ -101,7 +101,7 @@ def test_probes_and_the_end_of_either_process(place: Place) -> None:
             assert jvm_of(driver) in processes
             place.feed(3)
             ben.terminate()
-            os.kill(ben.agent, signal.SIGKILL)
+            os.kill(ben.pid, signal.SIGKILL)
             anna.wait_for("BatchCommitted", such_that=lambda event: event["batch"] == 2)
             wait_until(lambda: gone(processes), what="the end of driver and JVM")
     assert place.ids() == [1, 2, 3]

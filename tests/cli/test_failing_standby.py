@@ -42,7 +42,7 @@ def test_it_says_so_in_the_list(place: Place) -> None:
             wait_until(lambda: row("ben").get("state") == "failing", what="a failing standby")
             found = row("ben")
             told = tenure("list", "--store", f"sqlite://{place.store}", "--scope", "rows").out
-            assert "ValueError: no luck on this machine" in found["trouble"], ben.told()
+            assert "ValueError: no luck on this machine" in found["trouble"], ben.output()
             assert (found["role"], found["other_file"]) == ("standby", True)
             assert f"ben: {found['trouble']}" in told
             assert f"ben: its pipeline file ({found['file']}) is not that of the leader" in told

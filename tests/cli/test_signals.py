@@ -67,9 +67,9 @@ def test_a_member_that_is_asked_to_stop_resigns_first(place: Place, number: int,
             running.signal(number)
         else:
             running.terminate()
-        assert running.wait() == code, running.told()
+        assert running.wait() == code, running.output()
         wait_until(lambda: gone(processes), what="the end of its processes")
-    assert running.told().splitlines()[-1].endswith("rows: term 1 is over: stopped")
+    assert running.output().splitlines()[-1].endswith("rows: term 1 is over: stopped")
     assert [term["why"] for term in place.look("history")] == ["stopped"]
     assert list((place.folder / "tmp").iterdir()) == []
     assert place.look("status")["members"] == []
@@ -83,11 +83,11 @@ def test_a_second_interrupt_does_not_wait_for_the_batch(place: Place) -> None:
         process = process_of(running, place)
         processes = [process, *process.children(recursive=True)]
         running.signal(signal.SIGINT)
-        wait_until(lambda: "interrupt again to end at once" in running.told())
+        wait_until(lambda: "interrupt again to end at once" in running.output())
         running.signal(signal.SIGINT)
-        assert running.wait() == 130, running.told()
+        assert running.wait() == 130, running.output()
         wait_until(lambda: gone(processes), what="the end of its processes")
-    assert "Traceback" not in running.told()
+    assert "Traceback" not in running.output()
 
 
 def test_a_jvm_that_dies_costs_the_term_and_the_member_leads_again(place: Place) -> None:
@@ -105,7 +105,7 @@ def test_a_jvm_that_dies_costs_the_term_and_the_member_leads_again(place: Place)
         assert gone(processes)
         running.terminate()
         assert running.wait() == 0
-    assert "Traceback" not in running.told()
+    assert "Traceback" not in running.output()
     assert [term["why"] for term in place.look("history")] == ["driver died", "stopped"]
     assert place.ids() == [1, 2]
 
@@ -130,6 +130,6 @@ def test_a_standby_goes_on_when_the_leader_is_killed(place: Place) -> None:
                 ("ben", None),
             ]
             ben.terminate()
-            assert ben.wait() == 0, ben.told()
+            assert ben.wait() == 0, ben.output()
     assert place.ids() == [1, 2]
     assert [term["why"] for term in place.look("history")] == ["session ended", "stopped"]

@@ -16,7 +16,7 @@ class Authority:
     """Signs certificates of servers on loopback."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        need(shutil.which("openssl") is not None, "openssl", fix="install Debian's openssl")
+        need(shutil.which("openssl"), "openssl", fix="install Debian's openssl")
         self._folder = folder
         self._key = folder / f"{name}.key"
         self.certificate: Final = folder / f"{name}.crt"

@@ -132,7 +132,7 @@ def whole(servers: ZooKeeperEnsemble | EtcdCluster) -> Iterator[None]:
         yield
     finally:
         for node in servers.nodes:
-            if node.pid is not None:
+            if node.running:
                 node.wake()
         servers.start()
 

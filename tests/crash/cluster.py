@@ -195,7 +195,7 @@ class Cluster:
         try:
             return wait_until(condition, timedelta(seconds=seconds), what=what, every=timedelta(milliseconds=100))
         except TimeoutError as late:
-            told = "\n".join(f"--- {m.name} ({m.exit_code})\n{m.told()[-3000:]}" for m in self.members)
+            told = "\n".join(f"--- {m.name} ({m.exit_code})\n{m.output()[-3000:]}" for m in self.members)
             raise TimeoutError(f"{late}\n{told}") from late
 
     def wait_for_batches(self, *, after_epoch: int, count: int, seconds: float = NEVER_S) -> None:

@@ -76,7 +76,7 @@ def _finish(folder: Path, steps: tuple[str, ...], *, store: str | None = None) -
         storage = folder / "storage"
         return Finish(
             exits=exits,
-            told=last.told(),
+            told=last.output(),
             records={record.key for record in records if record.session is None},
             files=sorted(str(path.relative_to(storage)) for path in storage.rglob("*")),
             result=result_in(records),

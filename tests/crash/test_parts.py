@@ -44,7 +44,7 @@ def _strike(cluster: Cluster, step: str, part: str, number: str) -> None:
     cluster.wait(lambda: not order.exists(), what=f"{part} {number} {step}")
     cluster.wait_for_batches(after_epoch=struck, count=1)
     if (part, number) == ("agent", "STOP"):
-        os.kill(standby.agent, signal.SIGCONT)
+        os.kill(standby.pid, signal.SIGCONT)
     elif part == "agent":
         standby.kill()
         cluster.start(f"m{len(cluster.members):02d}")
@@ -95,7 +95,7 @@ def test_every_step_of_a_takeover_and_every_blow(request: pytest.FixtureRequest,
 
 def _count(cluster: Cluster) -> dict[str, int]:
     """Processes, threads and descriptors of all members: of agents and drivers, whose JVM grows and shrinks."""
-    agents = [psutil.Process(member.agent) for member in cluster.members]
+    agents = [psutil.Process(member.pid) for member in cluster.members]
     drivers = [psutil.Process(driver) for member in cluster.members if (driver := member.driver()) is not None]
     return {
         "agents' children": sum(len(agent.children()) for agent in agents),

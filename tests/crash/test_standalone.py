@@ -75,7 +75,7 @@ class Scene:
         try:
             return wait_until(condition, what=what)
         except TimeoutError as late:
-            told = "\n".join(f"--- {one.name} ({one.exit_code})\n{one.told()[-3000:]}" for one in self.members)
+            told = "\n".join(f"--- {one.name} ({one.exit_code})\n{one.output()[-3000:]}" for one in self.members)
             raise TimeoutError(f"{late}\n{told}") from late
 
     def batches(self, member: MemberProcess) -> int:

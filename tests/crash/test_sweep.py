@@ -153,7 +153,7 @@ def _chain(folder: Path, steps: tuple[str, ...], *, store: str | None = None) ->
         for number, step in enumerate(steps):
             _leave(cluster)
             member = cluster.start(f"m{number}", die_at=step)
-            assert member.wait() == -signal.SIGKILL, member.told()
+            assert member.wait() == -signal.SIGKILL, member.output()
         _leave(cluster)
         cluster.start("last")
         epoch = cluster.epoch()

@@ -217,7 +217,7 @@ def test_a_running_member_whose_store_is_taken_away_ends_with_one_line(
             scene.bring_back(older)
         place.feed(3)
         member.wait()
-        told = Told(member.exit_code, "", member.told())
+        told = Told(member.exit_code, "", member.output())
     assert told.code == 11, told.err
     # The member remembers the store. If a sweep of the member looks first, the sweep compares the storage.
     by_sweep = "the store knows nothing of that" if how == "emptied" else "the store is in epoch 1"

@@ -244,7 +244,7 @@ def test_a_standby_that_outlives_what_is_forgotten_stands_by_in_the_next_life(on
         assert tenure("result", "forget", *where).code == 0
         ben.wake()
         ben.wait()
-        assert ben.exit_code == 0, ben.told()
+        assert ben.exit_code == 0, ben.output()
         assert len(ben.events("TermWon")) == 1
     assert scene.place.ids() == [1, 1], "the next life reads from the beginning"
 

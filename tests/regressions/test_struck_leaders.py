@@ -77,7 +77,7 @@ class Members:
         try:
             wait_until(condition, LONG, what=what)
         except TimeoutError as late:
-            told = "\n".join(f"--- {one.name} ({one.exit_code})\n{one.told()[-3000:]}" for one in self.all)
+            told = "\n".join(f"--- {one.name} ({one.exit_code})\n{one.output()[-3000:]}" for one in self.all)
             raise TimeoutError(f"{late}\n{told}") from late
 
 

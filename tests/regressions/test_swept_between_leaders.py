@@ -49,4 +49,4 @@ def test_a_plan_that_was_made_while_nobody_led_spares_who_is_elected_later(place
             assert before - mirrored(place, 2) == set(), "he leads in that run directory"
             ben.kill()
     with member(place, file, "carl", "--until-idle") as carl:
-        assert carl.wait(timeout_s=NEVER_S) == 0, carl.told()
+        assert carl.wait(timeout_s=NEVER_S) == 0, carl.output()

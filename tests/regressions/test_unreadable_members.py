@@ -89,7 +89,7 @@ def test_a_record_that_does_not_decode_is_named_and_the_leader_is_succeeded(
     pair.anna.kill()
     won = pair.ben.wait_for("TermWon", timeout_s=NEVER_S)
     assert won["epoch"] == 2
-    wait_until(lambda: "batch 2 committed" in pair.ben.told(), SOON, what="its first batch")
+    wait_until(lambda: "batch 2 committed" in pair.ben.output(), SOON, what="its first batch")
     assert len(pair.ben.events("RecordSkipped")) == 1, "said once"
     assert len(pair.ben.events("MemberReady")) == 1, "it did not restart its driver"
 

@@ -72,7 +72,7 @@ class Slot:
         driver = self.driver()
         if part == "agent" and self.running:
             self.expect.add(-signal.SIGKILL)
-            os.kill(self.member.agent, signal.SIGKILL)
+            os.kill(self.member.pid, signal.SIGKILL)
             return part
         if part in ("driver", "jvm") and driver is not None:
             if not self.was_ready(journal):
@@ -95,7 +95,7 @@ class Slot:
         driver = self.driver()
         with suppress(ProcessLookupError):  # it has ended meanwhile
             if part == "agent":
-                pause_process(self.member.agent)
+                pause_process(self.member.pid)
             elif part == "driver" and driver is not None:
                 os.killpg(driver, signal.SIGSTOP)
             else:
@@ -119,7 +119,7 @@ class Slot:
 
     def last_words(self) -> str:
         """The line that says why it ended, or the last one that it printed."""
-        lines = [line for line in self.member.told().splitlines() if line.strip()]
+        lines = [line for line in self.member.output().splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("tenure: error: ")]
         return (errors or lines or [""])[-1]
 

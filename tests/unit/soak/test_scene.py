@@ -37,7 +37,7 @@ class MadeUp(MemberProcess):
     def driver(self) -> int | None:
         return 1
 
-    def told(self) -> str:
+    def output(self) -> str:
         return self.words
 
     def start(self) -> None: ...

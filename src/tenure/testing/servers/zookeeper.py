@@ -1,31 +1,26 @@
-"""A real ensemble of ZooKeeper on loopback, from the jars that PySpark brings.
-
-Promise: `start` returns when every server answers; one that is stopped, killed or paused can be started or woken again
-with its data and on its port. Not promised: any speed; the servers share the machine with the test.
-"""
+"""A real ensemble of ZooKeeper on loopback, from PySpark's jars."""
 
 from __future__ import annotations
 
-import shutil
+import re
 import socket
-import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tenure.backends.zookeeper.connection import Connection, Ensemble
-from tenure.testing.servers.process import ServerProcess, Servers, TlsFiles, free_ports, need
-from tenure.testing.waiting import wait_until
+from tenure.testing.process import GroupProcess
+from tenure.testing.servers.process import ElectingServers, TlsFiles, free_ports
+from tenure.testing.servers.programs import jvm
 
 TICK: Final = timedelta(milliseconds=250)
 """ZooKeeper ends a session up to one tick after its time."""
 
-_FLAGS: Final = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 
-
-class ZooKeeperEnsemble(Servers):
-    """Servers of one ensemble, `node` 0, 1, 2; data and logs go below `folder`."""
+class ZooKeeperEnsemble(ElectingServers):
+    """The servers of one ensemble; data and logs go below `folder`."""
 
     def __init__(
         self,
@@ -36,15 +31,14 @@ class ZooKeeperEnsemble(Servers):
         flags: tuple[str, ...] = (),
         tls: TlsFiles | None = None,
     ) -> None:
-        """`settings`: further lines for every server's file. `flags`: further flags for every JVM. `tls`: for what
-        clients connect to at `tls_ports`; None: without."""
+        """`settings`: more lines for every server's file. `flags`: more flags for every JVM. `tls`: the certificate at
+        `tls_ports`; None: no TLS."""
         self._folder = folder
         self._flags = flags
         ports = free_ports(4 * nodes)
         self.ports: Final = tuple(ports[:nodes])
-        """Where clients connect to."""
+        """Of the servers, for clients without TLS."""
         self.tls_ports: Final = tuple(ports[3 * nodes :])
-        """Where clients connect to over TLS."""
         self._tls = tls
         peers = [
             f"server.{number + 1}=127.0.0.1:{ports[nodes + number]}:{ports[2 * nodes + number]}"
@@ -60,49 +54,38 @@ class ZooKeeperEnsemble(Servers):
 
     def create(self, path: str) -> None:
         """Make a node, for a store's chroot."""
-        line = Connection(Ensemble(hosts=self.hosts), ttl=timedelta(seconds=10), pings=True)
-        line.open()
-        line.client.create(path)
-        line.close()
+        with self._client() as client:
+            client.create(path)
 
     def remove(self, path: str) -> None:
-        """Remove a node with all below it."""
-        line = Connection(Ensemble(hosts=self.hosts), ttl=timedelta(seconds=10), pings=True)
-        line.open()
-        line.client.delete(path, recursive=True)
-        line.close()
+        """Remove a node with all nodes below it."""
+        with self._client() as client:
+            client.delete(path, recursive=True)
+
+    @contextmanager
+    def _client(self) -> Iterator[Any]:
+        with closing(Connection(Ensemble(hosts=self.hosts), ttl=timedelta(seconds=10), pings=True)) as connection:
+            connection.open()
+            yield connection.client
 
     def answers(self, number: int) -> bool:
-        return self.mode(number) != ""
+        return self._mode(number) != ""
 
-    def leader(self) -> int:
-        """The number of the server that leads, once one says so."""
+    def leads(self, number: int) -> bool:
+        return self._mode(number) in ("leader", "standalone")
 
-        def leading() -> list[int]:
-            found = [number for number in range(len(self.nodes)) if self.mode(number) in ("leader", "standalone")]
-            return found if len(found) == 1 else []
-
-        return wait_until(leading, what="one server to lead")[0]
-
-    def mode(self, number: int) -> str:
-        """`leader`, `follower`, `standalone`; empty: it does not take part."""
-        for line in self.command(number, "srvr").splitlines():
-            name, _, value = line.partition(": ")
-            if name == "Mode":
-                return value.strip()
-        return ""
-
-    def command(self, number: int, word: str) -> str:
-        """A server's answer to one of its four-letter words; empty: it does not answer."""
+    def _mode(self, number: int) -> str:
+        """`leader`, `follower`, `standalone`; empty: the server does not take part."""
         try:
             with socket.create_connection(("127.0.0.1", self.ports[number]), timeout=2) as line:
-                line.sendall(word.encode())
-                parts = iter(lambda: line.recv(65536), b"")
-                return b"".join(parts).decode(errors="replace")
+                line.sendall(b"srvr")
+                answer = b"".join(iter(lambda: line.recv(65536), b""))
         except OSError:
             return ""
+        mode = re.search(rb"^Mode: (\w+)", answer, re.MULTILINE)
+        return "" if mode is None else mode[1].decode()
 
-    def _node(self, number: int, lines: tuple[str, ...]) -> ServerProcess:
+    def _node(self, number: int, lines: tuple[str, ...]) -> GroupProcess:
         folder = self._folder / f"zookeeper{number}"
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "myid").write_text(str(number + 1))
@@ -124,8 +107,7 @@ class ZooKeeperEnsemble(Servers):
         ]
         (folder / "zoo.cfg").write_text("\n".join(content) + "\n")
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        command = [java(), *_FLAGS, *self._flags, "-cp", spark_jars(), main, str(folder / "zoo.cfg")]
-        return ServerProcess(command, log=folder / "log")
+        return GroupProcess(jvm(main, str(folder / "zoo.cfg"), flags=self._flags), log=folder / "log")
 
     def _tls_settings(self, number: int, folder: Path) -> tuple[str, ...]:
         if self._tls is None:
@@ -140,20 +122,3 @@ class ZooKeeperEnsemble(Servers):
             f"ssl.trustStore.location={self._tls.authority}",
             "ssl.trustStore.type=PEM",
         )
-
-
-def java() -> str:
-    """The one of the PATH. Raises NotInstalled."""
-    found = shutil.which("java")
-    need(found is not None, "Java", fix="install openjdk-17-jre-headless")
-    assert found is not None
-    return found
-
-
-def spark_jars() -> str:
-    """A class path: all jars of PySpark. Raises NotInstalled."""
-    spark = find_spec("pyspark")
-    need(spark is not None, "PySpark, which brings ZooKeeper's jars", fix=f"{sys.executable} -m pip install pyspark")
-    assert spark is not None
-    assert spark.origin is not None
-    return str(Path(spark.origin).parent / "jars" / "*")
