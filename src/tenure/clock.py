@@ -1,7 +1,7 @@
-"""Time comes in through this door.
+"""The clock: the only module of the product that asks the time or sleeps.
 
-Promise: the only module of the product that asks the time or sleeps. Deadlines are monotonic. The clock
-goes on while the process is stopped (SIGSTOP) and, where the kernel offers it, while the machine is suspended.
+Promise: deadlines are monotonic. The clock goes on while the process is stopped (SIGSTOP) and, where the kernel
+offers that, while the machine is suspended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the product may know about time. `tenure.testing.ManualClock` is the other implementation."""
+    """Time as the product sees it. `tenure.testing.ManualClock` is the implementation for tests."""
 
     def monotonic_s(self) -> float:
         """Seconds since an arbitrary start; never goes back; the only time that decides anything."""

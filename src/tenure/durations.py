@@ -19,4 +19,4 @@ def parse_duration(value: object) -> timedelta:
     try:
         return timedelta(seconds=float(match.group(1)) * _UNITS[match.group(2)])
     except OverflowError:
-        raise ValueError("it is longer than anybody can wait") from None
+        raise ValueError("the duration is longer than anybody can wait") from None

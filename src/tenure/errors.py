@@ -1,8 +1,8 @@
 """Every exception of Tenure.
 
-Promise: each error says what happened to the write it speaks of (nothing sent, nothing written, may be
-written), carries its facts as fields, and reads as one line that names the thing, its value and the fix.
-`exit_code` is what the command line ends with; the codes are listed in docs/exit-codes.md.
+Promise: each error states the outcome of its write (nothing sent, nothing written, may be written), carries its facts
+as fields, and prints as one line that names the thing, its value and the fix. `exit_code` is the exit code of the
+command line; docs/exit-codes.md lists the codes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class TenureError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, what: str, *, fix: str | None = None) -> None:
-        """`what` names the thing and its value; `fix` says what the reader can do about it."""
+        """`what` names the thing and its value; `fix` tells the reader how to mend that."""
         what = on_one_line(what)
         super().__init__(what)
         self.what = what
@@ -42,17 +42,15 @@ class PipelineFileError(TenureError):
 
 
 class DeclaredOtherwise(TenureError):
-    """The pipeline file declares other streams, or a query over other state, than the scope has run, and no operator
-    has allowed that. Nothing was planned, read or written."""
+    """The pipeline file declares other streams, or other state of a query, than the scope has run, and no operator has
+    allowed that. Nothing was planned, read or written."""
 
     exit_code = 12
 
 
 class QueryFailed(TenureError):
-    """A query ended with an error of its own (user code, or Spark refused to restore it).
-
-    What was committed stays; the next run starts from the newest checkpoint.
-    """
+    """A query ended with an error of its own (user code, or Spark refused to restore it). Committed batches stay; the
+    next run starts from the newest checkpoint."""
 
     exit_code = 8
 
@@ -61,7 +59,7 @@ class QueryFailed(TenureError):
 
 
 class StoreError(TenureError):
-    """Root of what a coordination store raises."""
+    """Root of the errors of a coordination store."""
 
     exit_code = 4
 
@@ -71,11 +69,11 @@ class StoreUnavailable(StoreError):
 
 
 class AccessDenied(StoreUnavailable):
-    """The store is there, and does not let this user do that. Nothing was written; waiting does not help."""
+    """The store answers, and does not permit this user the request. Nothing was written; waiting does not help."""
 
 
 class OutcomeUnknown(StoreError):
-    """The commit may have been written. Settle it (`coordination.settle`) before going on; discard nothing."""
+    """The commit may have been written. Settle the commit (`coordination.settle`) before going on; discard nothing."""
 
 
 class GuardFailed(StoreError):
@@ -86,11 +84,11 @@ class GuardFailed(StoreError):
         self.guard = guard
         self.scope = scope
         self.earlier_request_may_apply = False
-        """An earlier request for the same commit got no answer and may still arrive: keep what it names."""
+        """An earlier request for the same commit got no answer and may still arrive: keep everything that it names."""
 
 
 class SessionEnded(StoreError):
-    """The session is over (expired or closed) and never comes back. Nothing was written under it."""
+    """The session is over (expired or closed) and never comes back. Nothing was written."""
 
     def __init__(self, session: str, *, why: str = "it expired or was closed") -> None:
         super().__init__(f"session {session} has ended: {why}")
@@ -105,10 +103,9 @@ class CommitRefused(StoreError):
 
 
 class TermLost(TenureError):
-    """The term is over: another leader may be in office. The write was refused by the store, unless
-    `write_is_unknown`: then it may have been written while the term still lived, and nothing that it
-    names may be discarded (the orphan sweep decides). The caller stops; it never retries under this term.
-    """
+    """The term is over: another leader may be in office. The store refused the write, unless `write_is_unknown`: then
+    the write may have been committed while the term lived, and nothing that the write names may be discarded (the
+    orphan sweep decides). The caller stops, and never retries under this term."""
 
     exit_code = 3
 
@@ -121,8 +118,8 @@ class TermLost(TenureError):
 
 
 class Fenced(TenureError):
-    """Raised by a sink's function: its target has seen a higher epoch, and refused the write. The term is over then; if
-    the store says that it stands, the target is of another life of this pipeline, and the run ends."""
+    """A sink's function raises this error: its target knows a higher epoch, and refused the write. The term is over; if
+    the store confirms the term, the target belongs to another life of this pipeline, and the run ends."""
 
     exit_code = 3
 
@@ -131,28 +128,26 @@ class Fenced(TenureError):
 
 
 class CleanupIncomplete(TenureError):
-    """Something that should go is still there. Of a pipeline that has ended: its result stays dirty, and the next
-    member goes on with the cleanup, and runs nothing. Of a plan of a sweep: the next `apply` tries it again."""
+    """A cleanup could not remove everything. The result of an ended pipeline stays dirty, and the next member goes on
+    with the cleanup and runs nothing. The next `apply` of a sweep's plan tries again."""
 
     exit_code = 10
 
-    def __init__(
-        self, what: str, *, fix: str = "see tenure cleanup status; mend that, and start a member again"
-    ) -> None:
+    def __init__(self, what: str, *, fix: str = "see tenure cleanup status; mend that, and start a member again"):
         super().__init__(what, fix=fix)
 
 
 class OwnerMismatch(TenureError):
-    """The store and the storage, or the store now and the store before, are not those of one life of a pipeline: one
-    of them belongs to another, was emptied, or was restored from an older copy (I10). Nothing was planned, taken as
-    ours or removed. It says the same until somebody mends that."""
+    """The store and the storage, or the store now and the store before, do not belong to one life of a pipeline: either
+    belongs to another life, was emptied, or was restored from an older copy (I10). Nothing was planned, adopted or
+    removed. A retry raises the same error until an operator restores the store or the storage."""
 
     exit_code = 11
 
 
 class DriverDied(TenureError):
-    """The driver (its process or its JVM) ended by itself, hung, or was killed. What it was about to write is
-    judged by the fence like any other late write; a new one can be started."""
+    """The driver (its process or its JVM) ended by itself, hung, or was killed. The fence judges its pending writes
+    like any other late write; a new driver can be started."""
 
     exit_code = 9
 
@@ -165,8 +160,8 @@ class DriverStuck(DriverDied):
 
 
 class StorageError(TenureError):
-    """The storage (file system, object store) failed: read-only, full, unreachable. The write did not happen;
-    a part of it may lie under a temporary name that nothing refers to."""
+    """The storage (file system, object store) failed: read-only, full, unreachable. The write did not happen; a part of
+    its bytes may lie under a temporary name that nothing refers to."""
 
     exit_code = 6
 
@@ -180,8 +175,8 @@ class BlobNotFound(StorageError):
 
 
 class Corrupt(TenureError):
-    """Data that does not decode, or whose checksum is wrong. Never skipped, never replaced by an older one.
-    Nothing was written."""
+    """Data does not decode, or its checksum is wrong. Never skipped, never replaced by older data. Nothing was
+    written."""
 
     exit_code = 5
 
@@ -207,14 +202,14 @@ class CorruptRunDirectory(Corrupt):
 
 
 class InputsGone(Corrupt):
-    """Input files that are planned for a batch are not there any more, and nobody has the batch as done. Spark would
-    read them as nothing. Nothing was written."""
+    """Planned input files of a batch are missing, and no run directory has the batch as done. Spark would read the
+    missing files as empty. Nothing was written."""
 
 
 class BatchMayBeShort(InputsGone):
-    """They went while a function was called for the batch: its target may hold a part of it. It is told also where
-    another query failed or the term is over. Not where the driver itself ends or gets stuck, or the storage fails, at
-    that moment."""
+    """The input files went while a function was called for the batch: its target may hold a part of the batch. Raised
+    also where another query failed or the term is over; not where the driver ends or gets stuck, or the storage fails,
+    at that moment."""
 
 
 # --- handles ------------------------------------------------------------------------------------------------
@@ -241,21 +236,21 @@ class HandleLocked(HandleError):
 
 
 class OutOfOrder(HandleError):
-    """A checkpoint was planned that does not follow the newest one."""
+    """The planned checkpoint does not follow the newest checkpoint."""
 
 
 # --- between processes ----------------------------------------------------------------------------------------
 
 
 def error_to_data(error: TenureError) -> dict[str, str | None]:
-    """The error as data: its words, and the nearest of its kinds that this module has."""
+    """The error as data: its words, and the nearest of its classes that this module has."""
     kind = next(kind for kind in type(error).__mro__ if kind.__module__ == __name__)
     return {"kind": kind.__name__, "what": error.what, "fix": error.fix}
 
 
 def error_from_data(data: Mapping[str, str | None]) -> TenureError:
-    """The error that `error_to_data` described, of the same kind and with the same words and exit code. Fields that
-    a kind has besides are not set. An unknown kind is a plain TenureError."""
+    """The error that `error_to_data` described, with the same class, words and exit code. Further fields of the class
+    are not set. An unknown class becomes a plain TenureError."""
     kind = globals().get(data["kind"] or "")
     if not (isinstance(kind, type) and issubclass(kind, TenureError)):
         kind = TenureError

@@ -1,7 +1,7 @@
 """Typed events: what logs, metrics and displays read.
 
-Promise: an event is emitted after the thing that it names happened. A subscriber that raises is a bug of the
-subscriber: the error reaches the emitter's thread. Events decide nothing.
+Promise: an event is emitted after the fact that it names. The error of a subscriber is a bug of the subscriber, and
+reaches the emitter's thread. Events decide nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class DriverStarted(Event):
-    """The agent started a driver process: the leader `pid` of a process group that has its JVM as well."""
+    """The agent started a driver process: the leader `pid` of a process group that includes its JVM."""
 
     member: str
     pid: int
@@ -32,7 +32,7 @@ class DriverStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class DriverEnded(Event):
-    """The driver ended without having been told to. The agent starts another one `again_s` seconds later."""
+    """The driver ended without an order. The agent starts another driver `again_s` seconds later."""
 
     member: str
     why: str
@@ -41,7 +41,7 @@ class DriverEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class StoreAway(Event):
-    """The store refuses service to a member that is not leading. It tries again `again_s` seconds later."""
+    """The store refuses service to a member that is not leading. The member tries again `again_s` seconds later."""
 
     member: str
     why: str
@@ -50,8 +50,8 @@ class StoreAway(Event):
 
 @dataclass(frozen=True, slots=True)
 class RecordSkipped(Event):
-    """A record of a member or of a request does not decode. It is skipped, and nothing is done because of it. Said once
-    by each member. `why` names it."""
+    """A record of a member or of a request does not decode and is skipped. Each member says so once. `why` names the
+    record."""
 
     record: str
     why: str
@@ -66,7 +66,7 @@ class MemberReady(Event):
 
 @dataclass(frozen=True, slots=True)
 class LocalFilesSlow(Event):
-    """The driver's JVM starts a process for each file that it creates on a local disk: it could not be spared that."""
+    """The driver's JVM starts a process for each file that it creates on a local disk. `why` this was not avoided."""
 
     member: str
     why: str
@@ -74,7 +74,7 @@ class LocalFilesSlow(Event):
 
 @dataclass(frozen=True, slots=True)
 class StandbyWarm(Event):
-    """The member has rehearsed every query: its first batch as a leader finds all that it needs in memory."""
+    """The member has rehearsed every query: the code that its first batch as a leader needs is in memory."""
 
     member: str
     seconds: float
@@ -82,7 +82,7 @@ class StandbyWarm(Event):
 
 @dataclass(frozen=True, slots=True)
 class RehearsalFailed(Event):
-    """A standby could not rehearse the newest batch of a query. Its leader is not touched by that."""
+    """A standby could not rehearse the newest batch of a query. The leader is not affected."""
 
     query: str
     why: str
@@ -90,7 +90,7 @@ class RehearsalFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class DeclarationChanged(Event):
-    """A leader runs something else than the last one did, and has recorded that. `what`: what is different."""
+    """A leader runs other streams or queries than the last leader, and has recorded that. `what`: the differences."""
 
     epoch: int
     what: str
@@ -98,14 +98,14 @@ class DeclarationChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class FlagsNotNeeded(Event):
-    """A member was started with flags that allow what need not be allowed (any more)."""
+    """A member was started with flags that nothing needs (any more)."""
 
     flags: str
 
 
 @dataclass(frozen=True, slots=True)
 class TableShared(Event):
-    """A query that has planned nothing yet is to write to a table that others have written to. `by`: who."""
+    """A query that has planned nothing yet writes to a table that other writers, `by`, have written to."""
 
     query: str
     by: str
@@ -113,7 +113,7 @@ class TableShared(Event):
 
 @dataclass(frozen=True, slots=True)
 class MirrorFailed(Event):
-    """A standby could not go on mirroring a query; it tries again, from the beginning. Said once for each reason."""
+    """A standby could not go on mirroring a query, and begins again. Emitted once for each reason."""
 
     query: str
     why: str
@@ -127,7 +127,7 @@ class TermWon(Event):
 
 @dataclass(frozen=True, slots=True)
 class TermLost(Event):
-    """The term is over for the member. `why`: the word that it resigned with, or how it learned of the end."""
+    """The term is over for the member. `why`: the reason of its resignation, or how the member learned of the end."""
 
     member: str
     epoch: int
@@ -136,8 +136,8 @@ class TermLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunDirectorySeeded(Event):
-    """The run directory that a takeover goes on in is complete. `files`: how many the takeover brought; `mirrored`:
-    the standby had brought the others."""
+    """The run directory of a takeover is complete. `files`: how many files the takeover copied; `mirrored`: the standby
+    had copied the others."""
 
     epoch: int
     query: str
@@ -149,8 +149,8 @@ class RunDirectorySeeded(Event):
 
 @dataclass(frozen=True, slots=True)
 class BatchRetaken(Event):
-    """The checkpoint of a batch that an earlier term planned is this term's now. `done`: an overtaken leader had
-    finished it, and it is gone on after it; else it is run again."""
+    """This term has taken over the checkpoint of a batch that an earlier term planned. `done`: an overtaken leader had
+    finished the batch, and the query goes on after it; else the batch runs again."""
 
     epoch: int
     query: str
@@ -184,7 +184,7 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True, slots=True)
 class BatchCommitted(Event):
-    """The sink has the batch. `repeated`: it had it already, and nothing was written."""
+    """The sink has the batch. `repeated`: the sink had the batch already, and nothing was written."""
 
     epoch: int
     query: str
@@ -204,7 +204,7 @@ class WriteRefused(Event):
 
 @dataclass(frozen=True, slots=True)
 class BlobLeft(Event):
-    """A blob that should go could not be deleted, or must stay until the sweep decides."""
+    """A blob that is not needed could not be deleted, or must stay until the sweep decides."""
 
     address: str
     why: str
@@ -212,8 +212,8 @@ class BlobLeft(Event):
 
 @dataclass(frozen=True, slots=True)
 class PipelineEnded(Event):
-    """The pipeline has ended for good: its result is written, and nothing of it will be run again. `clean`: nothing is
-    left of it but that."""
+    """The pipeline has ended for good: its result is written, and nothing of it runs again. `clean`: the cleanup is
+    done, and only the result remains."""
 
     ending: str
     epoch: int
@@ -222,8 +222,7 @@ class PipelineEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class OrphansFound(Event):
-    """A leader found so many things of one kind (a row of the cleanup's plan) that nobody needs, and removes them
-    now, beside its batches."""
+    """A leader found `count` orphans of one kind (`row` of the cleanup's plan), and removes them beside its batches."""
 
     epoch: int
     row: str
@@ -232,8 +231,8 @@ class OrphansFound(Event):
 
 @dataclass(frozen=True, slots=True)
 class Swept(Event):
-    """A leader's sweep went through. `left`: what could not be removed, and is tried again; `first`: one of that, with
-    its reason; empty: nothing is."""
+    """A leader's sweep went through. `left`: how many things could not be removed, and are tried again; `first` of
+    them, with its reason; empty: none."""
 
     epoch: int
     removed: int
@@ -244,8 +243,8 @@ class Swept(Event):
 
 @dataclass(frozen=True, slots=True)
 class CleanupDelayed(Event):
-    """Something that a pipeline left could not be removed. It is tried again `again_s` seconds later. `first`: one of
-    the `left`, with its reason."""
+    """A cleanup could not remove `left` things, and tries again `again_s` seconds later. `first` of them, with its
+    reason."""
 
     left: int
     first: str
@@ -254,8 +253,7 @@ class CleanupDelayed(Event):
 
 @dataclass(frozen=True, slots=True)
 class CleanupEnded(Event):
-    """A cleanup went through, or the policy gave up. `first`: one of the `left`, with its reason; empty: none
-    is."""
+    """A cleanup went through, or the policy gave up. `left`, `first`: as `Swept` has them."""
 
     removed: int
     left: int
@@ -281,7 +279,7 @@ Subscriber = Callable[[Event], None]
 
 
 class Events:
-    """Hands each event to every subscriber, in the emitter's thread, in the order of emission a thread."""
+    """Hands each event to every subscriber, in the emitter's thread. The events of a thread stay in order."""
 
     nobody: ClassVar[Events]
 

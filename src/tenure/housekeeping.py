@@ -1,7 +1,4 @@
-"""Builds what cleans up and sweeps a scope: for drivers and for commands.
-
-Promise: like `assembly`, it wires, and decides nothing.
-"""
+"""Builds the cleaner and the sweeper of a scope, for drivers and for commands. It wires, and decides nothing."""
 
 from __future__ import annotations
 
@@ -21,15 +18,15 @@ from tenure.takeover.attempted_batches import attempts_at
 
 
 def scope_cleaner(context: ScopeContext, *, more: Mapping[str, Cleanable]) -> Cleaner:
-    """What removes all that the pipeline of a scope left. `more`: the rows of the plan that need its sinks."""
+    """The cleaner that removes everything of an ended pipeline. `more`: the rows of the plan that need its sinks."""
     return _cleaner(context, {**cleanables_of(context), **more})
 
 
 def scope_sweeper(
     context: ScopeContext, term: Term, *, more: Mapping[str, Cleanable], look_first: Callable[[], None]
 ) -> Sweeper:
-    """What removes that which nobody needs, beside the batches of a term. `more`: as in `scope_cleaner`; `look_first`:
-    as in `Sweeper`."""
+    """The sweeper that removes orphans beside the batches of a term. `more`: as in `scope_cleaner`; `look_first`: as in
+    `Sweeper`."""
     cleaner = _cleaner(context, {**orphans_of(context, Claims(term.epoch, term.holder)), **more})
     return Sweeper(cleaner, term, look_first=look_first, clock=context.clock, events=context.events)
 

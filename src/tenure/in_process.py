@@ -1,9 +1,8 @@
-"""`with tenure.lead(...) as leadership:` for notebooks and plain Python services: a term without a driver of ours.
+"""`with tenure.lead(...) as leadership:` for notebooks and plain Python services: a term without a driver process.
 
-Promise: the block is entered only by the leader, and what it asks by `check` is answered by the store at that moment.
-The term is given up when the block is left, whatever ends it. Not promised: that the block stops when the term is
-lost; ask `lost` or `check` before each step, and hand `epoch` to what can refuse an older one. A forked child has no
-part in it: there the leadership is lost.
+Promise: only the leader enters the block. The store answers each `check` at that moment. Leaving the block gives up
+the term. Not promised: that the block stops when the term is lost. Ask `lost` or `check` before each step, and hand
+`epoch` to targets that can refuse an older epoch. In a forked child the leadership is lost.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ class Leadership:
 
     @property
     def scope(self) -> str:
-        """What is led."""
+        """The scope that this process leads."""
         return str(self._term.scope)
 
     @property
     def epoch(self) -> int:
-        """The number of the term, one more each time: a fencing token for what can refuse an older one."""
+        """The number of the term, one more each time: a fencing token for targets that can refuse an older epoch."""
         return self._term.epoch
 
     @property
     def lost(self) -> bool:
-        """Whether the term is known to be over. False proves nothing; it costs nothing either."""
+        """Whether the term is known to be over. Asks nobody, so False proves nothing."""
         return self._pid != os.getpid() or self._term.lost
 
     def check(self) -> None:
-        """Ask the store whether the term stands now. Raises TermLost; StoreUnavailable while it cannot be known."""
+        """Ask the store whether the term stands now. Raises TermLost; StoreUnavailable: the store does not answer."""
         if self._pid != os.getpid():
             raise TermLost(scope=self._term.scope, epoch=self._term.epoch)
         check_term(self._store, self._term, clock=self._clock)
@@ -64,12 +63,12 @@ def lead(
     timeout: timedelta | None = None,
     clock: Clock | None = None,
 ) -> Iterator[Leadership]:
-    """Wait until this process leads `scope`, and lead it for as long as the block lasts.
+    """Wait until this process leads `scope`, and lead `scope` for as long as the block lasts.
 
-    `store`, `member` and `ttl` as the flags of `tenure run`; what is left out comes from TENURE_* or tenure.toml.
+    `store`, `member` and `ttl` are the flags of `tenure run`; their defaults come from TENURE_* or tenure.toml.
     `timeout` None: wait for ever. Raises TimeoutError, UsageError (also: a live member has that name),
-    StoreUnavailable, SessionEnded (this process was paused while it waited), OwnerMismatch (the store has forgotten
-    what this process saw in it while it waited).
+    StoreUnavailable, SessionEnded (this process was paused while it waited), OwnerMismatch (the store was emptied,
+    restored or replaced while this process waited).
     """
     clock = clock or SystemClock()
     settings = load_settings(store=store, member=member, ttl=ttl)

@@ -1,6 +1,6 @@
 """The only retry loop.
 
-Promise: a policy is data; chance comes in as an argument. What may be retried is the caller's word, by type.
+Promise: a policy is data, and chance is an argument. The caller names the types of errors that are retried.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how long apart. `attempts` None: without end. `factor` 1: fixed delay."""
+    """How many attempts, and how far apart. `attempts` None: without end. `factor` 1: fixed delay."""
 
     initial: timedelta
     maximum: timedelta
@@ -38,10 +38,7 @@ class RetryPolicy:
 
 
 def exponential_delay(
-    *,
-    initial: timedelta = timedelta(seconds=1),
-    maximum: timedelta = timedelta(hours=1),
-    attempts: int | None = None,
+    *, initial: timedelta = timedelta(seconds=1), maximum: timedelta = timedelta(hours=1), attempts: int | None = None
 ) -> RetryPolicy:
     """Delays that double up to `maximum`; without end by default."""
     return RetryPolicy(initial=initial, maximum=maximum, attempts=attempts)
@@ -66,8 +63,8 @@ def retry(
     go_on: Callable[[], bool] = lambda: True,
     clock: Clock,
 ) -> T:
-    """Call until it returns; errors of the types `on`, but not `unless`, are retried by `policy` and while `go_on()`,
-    the last one is raised."""
+    """Call until `call` returns. Errors of the types `on`, but not `unless`, are retried by `policy` while `go_on()`;
+    the last error is raised."""
     delays = policy.delays_s()
     while True:
         try:

@@ -1,7 +1,7 @@
-"""What an error of somebody else's says, as one line for a person: stacks, plans and further lines are for logs.
+"""The message of a foreign error as one line for a person; stacks, plans and further lines are for logs.
 
-Promise: one line, without a frame of Java's, Scala's, Python's or Rust's, however the text came: as Spark, py4j or
-delta-rs write it, wrapped in an exception of Python's, or with its lines joined already.
+Promise: one line without a stack frame of Java, Scala, Python or Rust. The text may come from Spark, py4j or delta-rs,
+be wrapped in an exception of Python, or have its lines joined already.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _TAIL: Final = re.compile(r"\n(?:\s*JVM stacktrace:|=== Streaming Query ===)\n.*
 _PYTHON_CAUSE: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?=\S)")
 _OF_GROUP: Final = re.compile(r"^ *[|+] ?", flags=re.MULTILINE)
 _STREAM_FAILED: Final = re.compile(r"\A\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
-"""We name the query ourselves."""
+"""Tenure names the query itself."""
 _JVM_CAUSE: Final = re.compile(r"^Caused by: (.+)$", flags=re.MULTILINE)
 _CALLED: Final = re.compile(r"An error occurred while calling [^\n]*\n: ")
 _MODULE: Final = re.compile(r"\A(?:pyspark\.errors\.exceptions\.\w+|py4j\.protocol)\.")
 
 
 def on_one_line(text: str) -> str:
-    """A text that was written for a person, with what it cites: its lines as one, up to the first stack."""
+    """The lines of a text for people, joined to one line and cut off before the first stack."""
     found = _FRAMES.sub("", _STACK.sub("", text))
     return " ".join(found.split()) if "\n" in found else found
 
 
 def sentence(text: str) -> str:
-    """The sentence that matters in what an exception says: what a Python worker raised, the JVM's innermost cause, or
-    its own first line."""
+    """The sentence that matters in the message of an exception: the error of a Python worker, the JVM's innermost
+    cause, or the first line."""
     text = _TAIL.sub("", text.strip())
     if "Exception Group Traceback (" in text:
         text = _OF_GROUP.sub("", text)
@@ -62,7 +62,7 @@ def sentence(text: str) -> str:
 
 
 def _first(text: str) -> str:
-    """The first line that says something, with the next one if it only announces that."""
+    """The first line that is not empty; with the line after it, if it ends with a colon."""
     lines = [line for line in text.splitlines() if line.strip()]
     announces = len(lines) > 1 and lines[0].rstrip().endswith(":")
     return " ".join(lines[: 2 if announces else 1])
