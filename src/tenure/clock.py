@@ -48,3 +48,8 @@ class SystemClock:
 
     def wait(self, event: threading.Event, *, timeout_s: float) -> bool:
         return event.wait(max(0.0, timeout_s))
+
+
+def timestamp(clock: Clock) -> str:
+    """The wall clock in ISO 8601 and milliseconds, for people who read records."""
+    return clock.now().isoformat(timespec="milliseconds")

@@ -11,7 +11,6 @@ UNREAD = (
     "tenure.checkpoints",
     "tenure.cleanup",
     "tenure.cli.sweep",
-    "tenure.coordination",
     "tenure.declarations",
     "tenure.handles",
     "tenure.ownership",

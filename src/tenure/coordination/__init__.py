@@ -1,1 +1,1 @@
-"""What a coordination store promises, and what is built on it once, for every store."""
+"""The contract of a coordination store, and everything that is built on it once, for every store."""

@@ -1,12 +1,12 @@
 """Pure: which of the live members may take an empty office. No I/O, no clock.
 
-A member that is ready may. Of those that are, the ones with the highest priority go first, warm before cold, and those
-whose rehearsals fail last of all; one that is tagged `nofailover` never does. A request for a switchover names its
-member, and is for one epoch: that of the term that it ends. While the scope is paused, nobody may. All members read the
-same records, so they agree.
+Only ready members may. Those with the highest priority go first, warm before cold, and those whose rehearsals fail go
+last of all; a member tagged `nofailover` never leads. A request for a switchover names its member, and counts for one
+epoch: that of the term that it ends. While the scope is paused, nobody may. All members read the same records, so they
+agree.
 
-A record of a member or of a request that does not decode is skipped: that member is not elected, and nobody does what
-was asked. It is one member's or one operator's, and keeps nobody else from the office. `unread_in` names such records.
+A record of a member or of a request that does not decode is skipped: that member is not elected, that request is not
+obeyed, and no other member is kept from the office. `unread_in` names such records.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from tenure.errors import CorruptRecord
 T = TypeVar("T")
 
 MEMBERS = Key("members")
-"""Under it one session-bound record for each member."""
+"""The parent of one session-bound record for each member."""
 
 SWITCHOVER = Key("switchover")
 """The request of an operator that the leader hands over."""
 
 PAUSED = Key("paused")
-"""While it is there, nobody is elected."""
+"""While this record is there, nobody is elected."""
 
 RESTARTS = Key("restarts")
-"""Under it one record for each member whose driver an operator wants to be replaced."""
+"""The parent of one record for each member whose driver an operator wants to replace."""
 
 _OPTIONAL: Mapping[str, type] = {"priority": int, "nofailover": bool, "file": str, "trouble": str}
-"""Fields of a member's record that need not be there."""
+"""Fields that a member's record may lack."""
 
 
 class State(StrEnum):
     """What a member is doing."""
 
     STARTING = "starting"
-    """Its driver is not up: it cannot lead."""
+    """Its driver is not up: the member cannot lead."""
     FAILING = "failing"
-    """It could lead; a rehearsal of its has failed, and none has succeeded since."""
+    """The member could lead; a rehearsal has failed, and none has succeeded since."""
     READY = "ready"
-    """It could lead, and its first batch would be slow."""
+    """The member could lead, and its first batch would be slow."""
     WARM = "warm"
-    """It could lead, and has rehearsed."""
+    """The member could lead, and has rehearsed."""
     LEADING = "leading"
 
 
@@ -85,38 +85,25 @@ class Candidate:
     priority: int = 0
     nofailover: bool = False
     lag: Lag | None = None
-    """None: it mirrors nothing."""
+    """None: the member mirrors nothing."""
     file: str = ""
     """The fingerprint of the pipeline file that its driver has loaded; empty: none yet."""
     trouble: str = ""
-    """Why it is failing."""
+    """Why the member is failing."""
 
     @property
     def ready(self) -> bool:
-        """Whether it contends."""
+        """Whether the member contends."""
         return self.state in (State.FAILING, State.READY, State.WARM) and not self.nofailover
 
     @property
     def rank(self) -> tuple[bool, int, bool]:
-        """The higher one goes first."""
+        """The member with the higher rank goes first."""
         return (self.state is not State.FAILING, self.priority, self.state is State.WARM)
 
     def encode(self, *, uid: str) -> bytes:
-        """The bytes of its record."""
-        return encode(
-            {
-                "host": self.host,
-                "pid": self.pid,
-                "since": self.since,
-                "state": self.state.value,
-                "priority": self.priority,
-                "nofailover": self.nofailover,
-                "lag": None if self.lag is None else asdict(self.lag),
-                "file": self.file,
-                "trouble": self.trouble,
-                "uid": uid,
-            }
-        )
+        """The bytes of its record, which the member's name is the key of."""
+        return encode({**{name: value for name, value in asdict(self).items() if name != "member"}, "uid": uid})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,21 +130,21 @@ def members_in(records: Iterable[Record]) -> list[str]:
 
 def candidates_in(records: Iterable[Record]) -> list[Candidate]:
     """The live members among the records of a scope whose record decodes."""
-    found = [_read(record, decode_candidate) for record in records if record.key.is_under(MEMBERS)]
-    return [one for one in found if isinstance(one, Candidate)]
+    members = [_read(record, decode_candidate) for record in records if record.key.is_under(MEMBERS)]
+    return [member for member in members if isinstance(member, Candidate)]
 
 
 def unread_in(records: Iterable[Record]) -> list[Unread]:
     """The records of members and of requests that do not decode."""
-    found: list[object] = []
+    read: list[object] = []
     for record in records:
         if record.key.is_under(MEMBERS):
-            found.append(_read(record, decode_candidate))
+            read.append(_read(record, decode_candidate))
         elif record.key == SWITCHOVER:
-            found.append(_read(record, decode_switchover))
+            read.append(_read(record, _decode_switchover))
         elif record.key.is_under(RESTARTS):
-            found.append(_read(record, _decode_restart))
-    return [one for one in found if isinstance(one, Unread)]
+            read.append(_read(record, _decode_restart))
+    return [record for record in read if isinstance(record, Unread)]
 
 
 def decode_candidate(record: Record) -> Candidate:
@@ -173,25 +160,24 @@ def decode_candidate(record: Record) -> Candidate:
     if isinstance(lag, dict) and all(isinstance(lag.get(name), int) for name in ("batches", "bytes")):
         known["lag"] = Lag(lag["batches"], lag["bytes"])
     states = {state.value: state for state in State}
-    state = states.get(str(found.get("state")), State.STARTING)  # one that a newer version has is not for us to elect
+    state = states.get(str(found.get("state")), State.STARTING)  # a state of a newer version is not for us to elect
     return Candidate(record.key.name, found["host"], found["pid"], found["since"], state, **known)
 
 
-def read_switchover(record: Record) -> Switchover | None:
-    """The request of a record; None: it does not decode."""
-    found = _read(record, decode_switchover)
-    return found if isinstance(found, Switchover) else None
-
-
-def decode_switchover(record: Record) -> Switchover:
-    """The request of a record. Raises CorruptRecord."""
-    found = decode(record, fields={"epoch": int, "to": str})
-    return Switchover(found["epoch"], found["to"] or None)
+def read_switchover(record: Record | None) -> Switchover | None:
+    """The request of a record; None: there is no record, or it does not decode."""
+    read = None if record is None else _read(record, _decode_switchover)
+    return read if isinstance(read, Switchover) else None
 
 
 def is_restart(record: Record) -> bool:
-    """Whether a record below `RESTARTS` is a request; what does not decode is none."""
+    """Whether a record below `RESTARTS` decodes, and so is a request."""
     return not isinstance(_read(record, _decode_restart), Unread)
+
+
+def _decode_switchover(record: Record) -> Switchover:
+    found = decode(record, fields={"epoch": int, "to": str})
+    return Switchover(found["epoch"], found["to"] or None)
 
 
 def _decode_restart(record: Record) -> object:
@@ -206,15 +192,15 @@ def _read(record: Record, decode: Callable[[Record], T]) -> T | Unread:
 
 
 def ready_beside(members: Sequence[Candidate], leader: str | None) -> list[Candidate]:
-    """Who could take over from the leader."""
-    return [one for one in members if one.ready and one.member != leader]
+    """The members that could take over from the leader."""
+    return [member for member in members if member.ready and member.member != leader]
 
 
 def may_take_office(
     member: str, members: Sequence[Candidate], *, request: Switchover | None, outgoing: tuple[int, str] | None
 ) -> bool:
-    """Whether the empty office is for `member` to take; one that contends without having announced itself counts as
-    ready. `outgoing`: epoch and holder of the last term."""
+    """Whether the empty office is for `member` to take. A contender that has not announced itself counts as ready.
+    `outgoing`: epoch and holder of the last term."""
     ready = [one for one in members if one.ready]
     if not any(one.member == member for one in members):
         ready.append(Candidate(member, "", 0, ""))

@@ -1,8 +1,7 @@
 """Campaign, resign, observe: written once, for every store.
 
-Promise: `campaign` returns a term only after the commit that began it; its epoch is one more than the last and
-never reused. `resign` is fenced like every other write. What to do is decided in `election_rules`; this file
-reads, writes and waits.
+Promise: `campaign` returns a term only after the commit that began it; its epoch is the last epoch + 1, and is never
+reused. `resign` is fenced like every other write. `election_rules` decides; this file reads, writes and waits.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
-from tenure.clock import Clock
+from tenure.clock import Clock, timestamp
 from tenure.coordination.candidates import (
     MEMBERS,
     PAUSED,
@@ -49,24 +48,24 @@ from tenure.coordination.term import EPOCH, LEADER, Term, commit_under
 from tenure.errors import CorruptRecord, GuardFailed, SessionEnded, StoreError, StoreUnavailable
 
 WAKE_UP = timedelta(seconds=1)
-"""A waiting contender looks up this often, to see that it was asked to stop."""
-
+"""How often a waiting contender checks whether it was asked to stop."""
 
 _LAG_S = 5.0
+"""How often at most a member announces a change of its lag alone."""
 
 _TROUBLE_MOST = 300
-"""Characters of what is wrong with a member."""
+"""Characters of a member's trouble that are announced."""
 
 
 class Flag(Protocol):
-    """Something that may be set at any time. A `threading.Event` is one."""
+    """May be set at any time, as a `threading.Event`."""
 
     def is_set(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A scope's leadership at one instant. `leader` None: nobody leads. `office` None: nobody ever did."""
+    """A scope's leadership at one instant. `leader` None: nobody leads. `office` None: nobody ever led."""
 
     leader: str | None
     epoch: int
@@ -77,7 +76,7 @@ class View:
     switchover: Switchover | None
     """A request that the newest term has not obeyed yet."""
     unread: tuple[Unread, ...]
-    """What is skipped, as it does not decode."""
+    """The records that are skipped, as they do not decode."""
     revision: Revision
 
 
@@ -91,7 +90,7 @@ class Election:
         self._clock = clock
         self._announced: tuple[Candidate, Version] | None = None  # None: not joined
         self._announced_s = float("-inf")
-        self._known: Life | None = None  # None: it has not looked yet
+        self._known: Life | None = None  # None: nothing was read yet
 
     def join(
         self,
@@ -107,17 +106,14 @@ class Election:
 
         Raises SessionEnded, StoreUnavailable, OutcomeUnknown; GuardFailed when a live member has this name.
         """
-        who = Candidate(self._member, host, pid, self._now(), state, priority, nofailover)
+        who = Candidate(self._member, host, pid, timestamp(self._clock), state, priority, nofailover)
         self._announced = (who, self._put_member(keeper, who, replaces=None))
 
     def announce(
         self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None, file: str = "", trouble: str = ""
     ) -> None:
-        """Say what the member is doing now. It takes part in the election while it is FAILING, READY or WARM. `lag`
-        is for people: a change of it alone is said every `_LAG_S` at most. `file`, `trouble`: as `Candidate` has them.
-
-        Raises SessionEnded, StoreUnavailable, OutcomeUnknown.
-        """
+        """Announce the member's state. `lag`, `file` and `trouble` are those of `Candidate`. Raises SessionEnded,
+        StoreUnavailable, OutcomeUnknown."""
         assert self._announced is not None, "join first"
         who, version = self._announced
         now_s = self._clock.monotonic_s()
@@ -136,7 +132,7 @@ class Election:
         return self._commit(keeper, writes=(put,)).versions[key]
 
     def _commit(self, keeper: SessionKeeper, *, writes: Sequence[Write], guards: Sequence[Guard] = ()) -> Commit:
-        """Commit, and settle what is unknown for as long as the session lives."""
+        """Commit, and settle an unknown outcome while the session lives."""
         return commit_settled(
             self._store,
             self._scope,
@@ -154,11 +150,10 @@ class Election:
         on_look: Callable[[Sequence[Record]], None] = lambda records: None,
     ) -> Term | None:
         """Wait until the member is elected and return its term; None when `stop` was set first. `on_look` gets the
-        records of the scope each time they were read: at every change, and every `WAKE_UP`.
+        records of the scope after each read: at every change, and every `WAKE_UP`.
 
-        Raises SessionEnded when the session is over, OutcomeUnknown, CorruptRecord; StoreUnavailable when the store was
-        away until the session was over, or for long: one read that fails costs no session, and what hangs on it.
-        OwnerMismatch: the store has forgotten what this member has seen in it.
+        Raises SessionEnded, OutcomeUnknown, CorruptRecord; StoreUnavailable: the store was away until the session was
+        over, or for long; OwnerMismatch: the store was emptied, restored or replaced meanwhile.
         """
         uid = new_uid()
         revision = Revision(0)
@@ -179,14 +174,15 @@ class Election:
             self._known = check_follows(life_in(listing.records), self._known, scope=self._scope)
             on_look(listing.records)
             seen = self._with_itself(seen_in(listing.records))
-            step = next_step(seen, member=self._member, session=keeper.session_id, now=self._now(), uid=uid)
+            now = timestamp(self._clock)
+            step = next_step(seen, member=self._member, session=keeper.session_id, now=now, uid=uid)
             match step:
                 case TakeOffice():
                     term = self._take_office(step, keeper)
                     if term is not None:
                         return term
                 case Vacate():
-                    with suppress(GuardFailed):  # it went by itself; the campaign looks again
+                    with suppress(GuardFailed):  # the record went by itself; the campaign looks again
                         self._commit(keeper, writes=step.writes)
                 case _:
                     revision = max(revision, listing.revision)
@@ -211,14 +207,11 @@ class Election:
             yield
         finally:
             over.set()
-            watch.join(timeout=2 * WAKE_UP.total_seconds())  # a store that hangs is not waited for
+            watch.join(timeout=2 * WAKE_UP.total_seconds())  # nobody waits for a store that hangs
 
     def attend(self, term: Term, *, stop: Flag, on_look: Callable[[Sequence[Record]], None]) -> None:
-        """Watch over the office until `stop` is set: the term ends as soon as the office is seen to be another's.
-
-        A store that is away is waited for: its word is not needed, the term has its deadline. So is a record that does
-        not decode, until somebody mends it: it is no reason to end a term.
-        """
+        """Watch over the office until `stop` is set: the term ends as soon as the records show another leadership. A
+        store that is away, or a record that does not decode, does not end the term: it has its deadline."""
         revision = Revision(0)
         while not stop.is_set() and not term.lost:
             try:
@@ -236,60 +229,47 @@ class Election:
     def resign(self, term: Term, *, why: str = "resigned") -> None:
         """Give the term up: the office is empty when this returns.
 
-        Raises TermLost when it was over already, or when the reply was lost and the office is no longer this
-        term's: either way the term is over. StoreUnavailable: nothing was sent, the term goes on, or ends with the
-        session; whoever resigns is about to end, and does not wait for long.
+        Raises TermLost: the term was over already, or the reply was lost and the term is over now. StoreUnavailable:
+        nothing was sent, and the term goes on, or ends with the session; a member that resigns does not wait for long.
         """
         record = read_again(
             lambda: self._store.read(self._scope, EPOCH), over=lambda: term.lost, at_most=SHORT, clock=self._clock
         )
         if record is None or record.version != term.epoch_record:
-            value = b""  # the fence below refuses it: the epoch record is not the one of the grant any more
+            value = b""  # the fence below refuses this value: the epoch record has changed since the grant
         else:
-            value = resignation(record, now=self._now(), why=why, uid=new_uid())
+            value = resignation(record, now=timestamp(self._clock), why=why, uid=new_uid())
         writes = (Delete(LEADER, term.leader), Put(EPOCH, value, replaces=term.epoch_record))
         commit_under(self._store, term, writes=writes, clock=self._clock)
         term.liveness.end(why)
 
     def _with_itself(self, seen: Seen) -> Seen:
-        """A member whose own record does not decode is who it said that it is, and never leads with `nofailover`."""
+        """If the member's own record does not decode, its announcement counts: `nofailover` stays in force."""
         if self._announced is None or any(one.member == self._member for one in seen.members):
             return seen
         return replace(seen, members=(*seen.members, self._announced[0]))
 
     def _take_office(self, step: TakeOffice, keeper: SessionKeeper) -> Term | None:
-        """The term, or None when somebody else was faster."""
+        """The term; None: another member was faster."""
         try:
             commit = self._commit(keeper, writes=step.writes, guards=step.guards)
         except GuardFailed:
             return None
         self._known = Life(None if self._known is None else self._known.identity, step.epoch)
-        return Term(
-            scope=self._scope,
-            epoch=step.epoch,
-            holder=self._member,
-            leader=commit.versions[LEADER],
-            epoch_record=commit.versions[EPOCH],
-            liveness=keeper.liveness.child(),
-        )
-
-    def _now(self) -> str:
-        return self._clock.now().isoformat(timespec="milliseconds")
+        leader, epoch_record = commit.versions[LEADER], commit.versions[EPOCH]
+        return Term(self._scope, step.epoch, self._member, leader, epoch_record, keeper.liveness.child())
 
 
 def observe(store: CoordinationStore, scope: Scope) -> View:
-    """Who leads, and who could. Raises StoreUnavailable, CorruptRecord: the leader or the epoch does not decode."""
+    """The scope's leadership now. Raises StoreUnavailable, CorruptRecord: the leader or the epoch does not decode."""
     listing = store.list(scope, "")
     seen = seen_in(listing.records)
-    leader, epoch = None, 0
-    if seen.leader is not None:
-        found = decode(seen.leader, fields={"member": str, "epoch": int})
-        leader, epoch = found["member"], found["epoch"]
+    leader = {} if seen.leader is None else decode(seen.leader, fields={"member": str, "epoch": int})
     office = office_in(listing.records)
-    request = None if seen.switchover is None else read_switchover(seen.switchover)
+    request = read_switchover(seen.switchover)
     return View(
-        leader=leader,
-        epoch=epoch,
+        leader=leader.get("member"),
+        epoch=leader.get("epoch", 0),
         office=office,
         members=seen.members,
         paused=seen.paused,
@@ -300,26 +280,26 @@ def observe(store: CoordinationStore, scope: Scope) -> View:
 
 
 def newest_epoch(store: CoordinationStore, scope: Scope, *, clock: Clock) -> int:
-    """The epoch of the newest term, held or over; 0: there never was one. Raises StoreUnavailable, CorruptRecord."""
+    """The epoch of the newest term, held or over; 0: nobody ever led. Raises StoreUnavailable, CorruptRecord."""
     record = read_again(lambda: store.read(scope, EPOCH), clock=clock)
     return 0 if record is None else decode_office(record).epoch
 
 
 def life_in(records: Sequence[Record]) -> Life:
-    """Which life of a scope these records of it tell of, and how far it is. Raises CorruptRecord."""
+    """The life that the records of a scope show. Raises CorruptRecord."""
     office, birth = office_in(records), birth_in(records)
     newest = 0 if office is None else office.epoch
     return Life(None, newest) if birth is None else Life(birth.identity, newest, birth.former)
 
 
 def holds_office(term: Term, records: Sequence[Record]) -> bool:
-    """Whether the two records are those of the term."""
+    """Whether the leader and epoch records are those of the term."""
     versions = {record.key: record.version for record in records if record.key in (LEADER, EPOCH)}
     return versions == {LEADER: term.leader, EPOCH: term.epoch_record}
 
 
 def seen_in(records: tuple[Record, ...]) -> Seen:
-    """The records of the election among those of a listing. Raises CorruptRecord: a leader without epoch."""
+    """The records of the election among those of a scope. Raises CorruptRecord: a leader without epoch."""
     by_key = {record.key: record for record in records}
     seen = Seen(
         leader=by_key.get(LEADER),

@@ -1,25 +1,17 @@
-"""Pure: what was read of a scope -> the next step of a contender. No I/O, no clock.
+"""Pure: the records of a scope -> the next step of a contender. No I/O, no clock.
 
-The records: `leader` (session-bound: who holds office) and `epoch` (permanent: the newest epoch, and the terms
-before it). Taking office is one commit: `leader` and `paused` must be absent, `epoch` must be the one that was read;
-a request for a switchover that was read goes with it, and the first grant says which life of the scope this is
-(`identity`). Whose turn it is, is decided in `candidates`.
+The records: `leader` (session-bound: who holds office) and `epoch` (permanent: the newest epoch, and the terms before
+it). Taking office is one commit: `leader` and `paused` must be absent, and `epoch` must not have changed since it was
+read. The commit removes the request for a switchover, and the first grant begins a life of the scope (`identity`).
+`candidates` decides whose turn it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, astuple, dataclass, replace
 
-from tenure.coordination.candidates import (
-    PAUSED,
-    SWITCHOVER,
-    Candidate,
-    Switchover,
-    may_take_office,
-    read_switchover,
-)
+from tenure.coordination.candidates import PAUSED, SWITCHOVER, Candidate, Switchover, may_take_office, read_switchover
 from tenure.coordination.encoding import decode, encode
 from tenure.coordination.identity import Birth, put_identity
 from tenure.coordination.records import Absent, Delete, Guard, Put, Record, SessionId, Write
@@ -30,7 +22,7 @@ TERMS_KEPT = 50
 """How many ended terms the epoch record remembers, for `tenure history`. About 150 bytes each."""
 
 RESTART = "restart"
-"""Why a term ended whose holder replaces its driver: it hands over first, as at a switchover to the best standby."""
+"""Why a term ended whose holder replaces its driver: the best standby goes first, as at a switchover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +39,7 @@ class TermPast:
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """The epoch record: the newest term, whether it is still held or not, and those before it, oldest first."""
+    """The epoch record: the newest term, held or over, and the terms before it, oldest first."""
 
     epoch: int
     holder: str
@@ -58,14 +50,14 @@ class Office:
     past: tuple[TermPast, ...]
 
     def as_past(self, *, now: str) -> tuple[TermPast, ...]:
-        """All terms as ended ones; one that nobody closed ended, as far as anybody knows, now."""
+        """All terms, as ended at `now` where no end is recorded."""
         last = TermPast(self.epoch, self.holder, self.since, self.until or now, self.why or "session ended")
         return (*self.past, last)[-TERMS_KEPT:]
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a contender read of its scope at one instant. None: no such record."""
+    """The records of the election at one instant. None: no such record."""
 
     leader: Record | None
     epoch: Record | None
@@ -73,12 +65,12 @@ class Seen:
     paused: bool = False
     members: tuple[Candidate, ...] = ()
     nameless: bool = False
-    """It has no identity, and no checkpoint that would belong to one."""
+    """The scope has neither an identity nor a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOffice:
-    """Nobody leads: commit these writes under these guards. The epoch that they begin is `epoch`."""
+    """Nobody leads: commit these writes under these guards. They begin epoch `epoch`."""
 
     epoch: int
     writes: tuple[Write, ...]
@@ -87,8 +79,8 @@ class TakeOffice:
 
 @dataclass(frozen=True, slots=True)
 class Vacate:
-    """A leader record of the contender's own session stands, left by a resignation or a grant whose outcome
-    was never learnt: remove it, then look again. Without this step nobody could ever lead."""
+    """A leader record of the contender's own session stands, after a resignation or a grant of unknown outcome: remove
+    the record, then look again. Without this step nobody could ever lead."""
 
     writes: tuple[Write]
 
@@ -102,28 +94,21 @@ Step = TakeOffice | Vacate | Wait
 
 
 def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str) -> Step:
-    """What the contender does next. `now`: wall clock for people. `uid`: random; the identity of a life that begins.
+    """The contender's next step. `now`: wall clock for people. `uid`: random; becomes the identity of a new life.
     Raises CorruptRecord."""
     if seen.leader is not None:
         if seen.leader.session == session:
             return Vacate(writes=(Delete(LEADER, seen.leader.version),))
         return Wait()
     office = None if seen.epoch is None else decode_office(seen.epoch)
-    request = None if seen.switchover is None else read_switchover(seen.switchover)
+    request = read_switchover(seen.switchover)
     if office is not None and office.why == RESTART and (request is None or request.epoch != office.epoch):
         request = Switchover(office.epoch, to=None)
     outgoing = None if office is None else (office.epoch, office.holder)
     if seen.paused or not may_take_office(member, seen.members, request=request, outgoing=outgoing):
         return Wait()
     epoch = 1 if office is None else office.epoch + 1
-    begun = Office(
-        epoch=epoch,
-        holder=member,
-        since=now,
-        until=None,
-        why=None,
-        past=() if office is None else office.as_past(now=now),
-    )
+    begun = Office(epoch, member, now, until=None, why=None, past=() if office is None else office.as_past(now=now))
     replaced = None if seen.epoch is None else seen.epoch.version
     return TakeOffice(
         epoch=epoch,
@@ -138,36 +123,20 @@ def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str
 
 
 def resignation(office: Record, *, now: str, why: str, uid: str) -> bytes:
-    """The epoch record of a term that its own holder ends. Raises CorruptRecord."""
+    """The epoch record of a term that ends now. Raises CorruptRecord."""
     return encode_office(replace(decode_office(office), until=now, why=why), uid=uid)
 
 
 def encode_office(office: Office, *, uid: str) -> bytes:
     """The bytes of the epoch record."""
-    return encode(
-        {
-            "epoch": office.epoch,
-            "holder": office.holder,
-            "since": office.since,
-            "until": office.until,
-            "why": office.why,
-            "uid": uid,
-            "past": [[t.epoch, t.holder, t.since, t.until, t.why] for t in office.past],
-        }
-    )
+    return encode({**asdict(office), "uid": uid, "past": [astuple(term) for term in office.past]})
 
 
 def decode_office(record: Record) -> Office:
     """The epoch record as data. Raises CorruptRecord."""
-    found: dict[str, Any] = decode(record, fields={"epoch": int, "holder": str, "since": str, "past": list})
-    return Office(
-        epoch=found["epoch"],
-        holder=found["holder"],
-        since=found["since"],
-        until=found.get("until"),
-        why=found.get("why"),
-        past=tuple(_decode_past(record, term) for term in found["past"]),
-    )
+    found = decode(record, fields={"epoch": int, "holder": str, "since": str, "past": list})
+    past = tuple(_decode_past(record, term) for term in found["past"])
+    return Office(found["epoch"], found["holder"], found["since"], found.get("until"), found.get("why"), past)
 
 
 def office_in(records: Iterable[Record]) -> Office | None:

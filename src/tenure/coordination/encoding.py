@@ -1,6 +1,6 @@
 """Records are JSON with a format version, readable with etcdctl or sqlite3.
 
-Promise: what `encode` wrote, `decode` reads; anything else is an error that names the record.
+Promise: `decode` reads everything that `encode` wrote; anything else is an error that names the record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FORMAT = 1
 
 
 def new_uid() -> str:
-    """A name that nothing else has. Each write carries one, so that its content proves who wrote it."""
+    """A unique name. Each write carries a new uid, so that its content proves who wrote it."""
     return uuid.uuid4().hex
 
 
@@ -27,10 +27,7 @@ def encode(fields: Mapping[str, Any]) -> bytes:
 
 
 def decode(record: Record, *, fields: Mapping[str, type]) -> dict[str, Any]:
-    """The fields of a record; each of `fields` must be there with that type.
-
-    Raises CorruptRecord, which names the record.
-    """
+    """The fields of a record; each of `fields` must be there with that type. Raises CorruptRecord."""
     try:
         found = json.loads(record.value)
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits, and thousands of brackets, too

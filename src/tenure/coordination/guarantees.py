@@ -1,5 +1,4 @@
-"""What a store declares of itself. Each field is data that the conformance suite tests: the promise, or
-the weaker thing that is declared instead."""
+"""The guarantees that a store declares: the contract's promises, or the weaker promises of this store."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A term for as long as a block lasts: for services, notebooks, and verbs that change what only a leader may change.
+"""A term for as long as a block lasts: for services, notebooks, and verbs that write under a term.
 
-Promise: the block is entered under a term, which is given up when the block is left, whatever ends it. Not promised:
-that the block stops when the term is lost: its writes are refused.
+Promise: the block is entered under a term, and leaving the block gives up the term. Not promised: that the block stops
+when the term is lost: its writes are refused.
 """
 
 from __future__ import annotations
@@ -22,19 +22,13 @@ from tenure.errors import GuardFailed, StoreError, TermLost, UsageError
 
 @contextmanager
 def held(
-    store: CoordinationStore,
-    scope: Scope,
-    who: Identity,
-    *,
-    ttl: timedelta,
-    timeout: timedelta | None,
-    clock: Clock,
+    store: CoordinationStore, scope: Scope, who: Identity, *, ttl: timedelta, timeout: timedelta | None, clock: Clock
 ) -> Iterator[Term]:
     """Contend as `who`, and hold the term. `timeout` None: wait for ever.
 
-    Raises TimeoutError (somebody else leads), UsageError (a live member has that name), StoreUnavailable,
-    OutcomeUnknown, SessionEnded (this process was paused while it waited), OwnerMismatch (the store has forgotten what
-    it said while this process waited).
+    Raises TimeoutError (another member leads), UsageError (a live member has that name), StoreUnavailable,
+    OutcomeUnknown, SessionEnded (this process was paused while it waited), OwnerMismatch (the store was emptied,
+    restored or replaced while this process waited).
     """
     election = Election(store, scope, member=who.member, clock=clock)
     with SessionKeeper(store, ttl=ttl, clock=clock) as keeper:
@@ -51,7 +45,7 @@ def held(
             try:
                 yield term
             finally:
-                with suppress(TermLost, StoreError):  # it is over already, or ends with the session
+                with suppress(TermLost, StoreError):  # the term is over already, or ends with the session
                     election.resign(term, why="resigned")
 
 

@@ -1,12 +1,12 @@
-"""Pure: which life of a scope a store tells of, and whether what it says now can follow what it said before.
+"""Pure: which life of a scope a store holds, and whether this reading can follow the reading before. No I/O, no clock.
 
 A life begins with the first grant of a scope, which writes a random identity, and ends when a result is forgotten. The
-record `identity` is permanent; it says, too, with which epoch the life begins, and which lives were before it. A record
-that is missing is put again only where no checkpoint stands: with checkpoints nobody can tell any more whose they are.
+permanent record `identity` also names the first epoch of the life, and the lives before it. A missing record is put
+again only where no checkpoint stands: nobody could tell whose the checkpoints are.
 
-Promise: no I/O, no clock. A store whose newest epoch is less than one that was seen, or whose identity is another one
-that does not name the one before it, was emptied, restored from an older copy, or replaced: epochs would be given a
-second time.
+Promise: `check_follows` refuses a store that was emptied, restored from an older copy, or replaced, and would give
+epochs a second time. Such a store has a smaller newest epoch than before, or an identity that does not name the
+identity before.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from tenure.coordination.records import Key, Put, Record, Version
 from tenure.errors import CorruptRecord, OwnerMismatch
 
 IDENTITY: Final = Key("identity")
-"""The record of which life this is."""
+"""The record of the scope's life."""
 
 ANEW: Final = "to begin anew, use another --scope, and another output"
-"""What always helps: nothing is in the folder of such a scope, and no checkpoint names what is not there."""
+"""The fix that always works: the new scope has neither files nor checkpoints."""
 
 _FORMER: Final = 50
-"""How many lives before it an identity names."""
+"""How many former lives an identity names."""
 
 _CHECKPOINTS: Final = Key("checkpoints")
-"""As `tenure.checkpoints.store` has it; a checkpoint lies in the area of its query."""
+"""As in `tenure.checkpoints.store`; a checkpoint lies in the area of its query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What a scope says of itself. `identity` None: nothing. `epoch`: the newest; 0: nobody ever led. `former`: the
-    identities of the lives before this one."""
+    """A scope's life at one instant. `identity` None: there is no record. `epoch`: the newest; 0: nobody ever led.
+    `former`: the identities of the lives before."""
 
     identity: str | None
     epoch: int
@@ -48,12 +48,12 @@ class Birth:
 
     identity: str
     epoch: int
-    """The first one of this life."""
+    """The first epoch of the life."""
     former: tuple[str, ...] = ()
-    """The identities of the lives before it, oldest first."""
+    """The identities of the lives before, oldest first."""
 
     def next(self, identity: str, *, epoch: int) -> Birth:
-        """Of the life after this one."""
+        """The birth of the next life."""
         return Birth(identity, epoch, (*self.former, self.identity)[-_FORMER:])
 
 
@@ -63,7 +63,7 @@ def has_checkpoints(records: Sequence[Record]) -> bool:
 
 
 def birth_in(records: Sequence[Record]) -> Birth | None:
-    """The record `identity` among those of a scope; None: there is none. Raises CorruptRecord."""
+    """The record `identity` of a scope; None: there is none. Raises CorruptRecord."""
     record = next((record for record in records if record.key == IDENTITY), None)
     if record is None:
         return None
@@ -75,16 +75,13 @@ def birth_in(records: Sequence[Record]) -> Birth | None:
 
 
 def put_identity(birth: Birth, *, replaces: Version | None) -> Put:
-    """The write that makes this the identity; its own value tells who wrote it."""
+    """The write that makes this the identity; its value is unique, so no uid is needed."""
     fields = {"identity": birth.identity, "epoch": birth.epoch, "former": list(birth.former)}
     return Put(IDENTITY, encode(fields), replaces=replaces)
 
 
 def check_follows(now: Life, before: Life | None, *, scope: str) -> Life:
-    """What is known of the scope now. `before` None: nothing was.
-
-    Raises OwnerMismatch: what is said now cannot come after what was said before.
-    """
+    """`now`, which can follow `before` (None: this is the first reading). Raises OwnerMismatch: it cannot."""
     if before is None:
         return now
     if now.epoch < before.epoch:

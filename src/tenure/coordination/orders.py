@@ -1,17 +1,17 @@
-"""What operators ask of a scope: switchover, failover, pause, resume, restart. Written once, for every store.
+"""Requests of operators to a scope: switchover, failover, pause, resume, restart. Written once, for every store.
 
-Promise: each request is one commit that presents what it was decided on, so it is for the leadership that the operator
-saw, or it is refused. A request is a record; members obey it by the rules in `election_rules`. Records: `switchover`
-(for one epoch), `paused`, `restarts/<member>`. None is made twice: one whose reply was lost is sent again only under
-what moves when it is obeyed (`switchover`, `failover`: the leadership); the others are looked for, and what was not
-seen is OutcomeUnknown. Not promised: that a batch which hangs ever ends; `failover` waits for none.
+Promise: a request is one commit under guards of the records that the operator saw: it applies to that leadership, or is
+refused. A request is a record (`switchover` for one epoch, `paused`, `restarts/<member>`); members obey by the rules in
+`election_rules`. No request applies twice. After a lost reply, `switchover` and `failover` are sent again: obeying
+them changes the leadership, which guards them. The other requests are looked for, and are OutcomeUnknown when they are
+not there. Not promised: that a batch which hangs ever ends; `failover` waits for no batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tenure.clock import Clock
+from tenure.clock import Clock, timestamp
 from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER, members_in, ready_beside
 from tenure.coordination.election import seen_in
 from tenure.coordination.election_rules import Office, Seen, decode_office, resignation
@@ -23,15 +23,15 @@ from tenure.coordination.term import EPOCH, LEADER
 from tenure.errors import GuardFailed, OutcomeUnknown, UsageError
 
 _SETTLE_S = 10.0
-"""How long a request whose reply was lost is sought."""
+"""How long a request whose reply was lost is sent again."""
 
 _LOOK = "look with tenure list before asking again"
 
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A request that was committed. `epoch`: the newest epoch then. `leader`: who led; None: nobody. `record`: what it
-    says, which no other request does."""
+    """A request that was committed. `epoch`: the newest epoch then. `leader`: who led; None: nobody. `record`: the
+    value, which is unique."""
 
     epoch: int
     leader: str | None
@@ -60,8 +60,8 @@ class Orders:
         return Requested(found.office.epoch, found.leader_name, request.value)
 
     def failover(self, *, to: str | None) -> Requested:
-        """Take the office away from whoever holds it, now, for `to`; None: for the best standby. What the old leader
-        is about to write is refused.
+        """Take the office away from its holder now, for `to`; None: for the best standby. The pending writes of the
+        old leader are refused.
 
         Raises UsageError: nobody could take over; StoreUnavailable, OutcomeUnknown.
         """
@@ -69,7 +69,7 @@ class Orders:
         self._check_target(found, to)
         request = self._request(found, to)
         if found.seen.leader is not None:
-            ended = resignation(found.epoch, now=self._now(), why="failover", uid=new_uid())
+            ended = resignation(found.epoch, now=timestamp(self._clock), why="failover", uid=new_uid())
             vacated = Delete(LEADER, found.seen.leader.version)
             self._commit(writes=(vacated, Put(EPOCH, ended, replaces=found.epoch.version), request))
         else:
@@ -77,43 +77,38 @@ class Orders:
         return Requested(found.office.epoch, found.leader_name, request.value)
 
     def withdraw(self, requested: Requested) -> bool:
-        """Take a request for a switchover back; False: it was obeyed already, or is not there any more.
+        """Take a request for a switchover back; False: the request was obeyed already, or is not there any more.
 
-        Raises StoreUnavailable; OutcomeUnknown: it may still stand.
+        Raises StoreUnavailable; OutcomeUnknown: the request may still stand.
         """
         record = self._store.read(self._scope, SWITCHOVER)
         epoch = self._store.read(self._scope, EPOCH)
         if record is None or record.value != requested.record:
-            return False  # another operator's is not ours to take back
+            return False  # a request of another operator is not ours to take back
         if epoch is None or decode_office(epoch).epoch != requested.epoch:
             return False
-        guard = Exact(EPOCH, epoch.version)
-        return self._once(
-            Delete(SWITCHOVER, record.version), record, guards=(guard,), what="the withdrawal of a switchover"
-        )
+        guards = (Exact(EPOCH, epoch.version),)
+        return self._once(Delete(SWITCHOVER, record.version), record, guards, what="the withdrawal of a switchover")
 
     def pause(self) -> bool:
-        """Let nobody be elected until `resume`. The leader goes on. False: it was paused already.
+        """Let nobody be elected until `resume`. The leader goes on. False: the scope was paused already.
 
-        Raises StoreUnavailable; OutcomeUnknown: it may be paused.
+        Raises StoreUnavailable; OutcomeUnknown: the scope may be paused.
         """
         if self._store.read(self._scope, PAUSED) is not None:
             return False
-        put = Put(PAUSED, encode({"at": self._now(), "uid": new_uid()}), replaces=None)
-        return self._once(put, None, what="a pause")  # False: somebody else was faster
+        put = Put(PAUSED, self._stamped(), replaces=None)
+        return self._once(put, None, what="a pause")  # False: another operator was faster
 
     def resume(self) -> bool:
-        """End a pause. False: there was none.
-
-        Raises StoreUnavailable; OutcomeUnknown: it may have ended.
-        """
+        """End a pause. False: there was none. Raises StoreUnavailable; OutcomeUnknown: the pause may have ended."""
         record = self._store.read(self._scope, PAUSED)
         return record is not None and self._once(Delete(PAUSED, record.version), record, what="the end of a pause")
 
     def restart(self, member: str) -> None:
         """Ask a member to replace its driver; a leader finishes its batch and resigns first.
 
-        Raises UsageError: no such member; StoreUnavailable; OutcomeUnknown: it may have been asked, and have obeyed.
+        Raises UsageError: no such member; StoreUnavailable; OutcomeUnknown: the member may have been asked, and obeyed.
         """
         records = self._store.list(self._scope, "").records
         names = members_in(records)
@@ -121,9 +116,8 @@ class Orders:
             raise UsageError(f"no live member of scope {self._scope!r} is named {member!r}", fix=f"live: {names}")
         key = RESTARTS.child(member)
         before = next((record for record in records if record.key == key), None)
-        value = encode({"at": self._now(), "uid": new_uid()})
-        put = Put(key, value, replaces=None if before is None else before.version)
-        self._once(put, before, what=f"a restart of member {member!r}")  # False: somebody else has just asked for it
+        put = Put(key, self._stamped(), replaces=None if before is None else before.version)
+        self._once(put, before, what=f"a restart of member {member!r}")  # False: another operator has just asked
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
@@ -141,11 +135,15 @@ class Orders:
             raise UsageError(f"member {to!r} of scope {self._scope!r} could not take over", fix=f"ready: {ready}")
 
     def _request(self, found: _Found, to: str | None) -> Put:
-        value = encode({"epoch": found.office.epoch, "to": to or "", "at": self._now(), "uid": new_uid()})
-        return Put(SWITCHOVER, value, replaces=None if found.seen.switchover is None else found.seen.switchover.version)
+        before = found.seen.switchover
+        value = self._stamped(epoch=found.office.epoch, to=to or "")
+        return Put(SWITCHOVER, value, replaces=None if before is None else before.version)
+
+    def _stamped(self, **fields: object) -> bytes:
+        return encode({**fields, "at": timestamp(self._clock), "uid": new_uid()})
 
     def _commit(self, *, writes: tuple[Write, ...], guards: tuple[Guard, ...] = ()) -> None:
-        """Commit what presents the leadership as it was seen, which is another one once the request was obeyed."""
+        """Commit under the leadership that was read, which changes as soon as the request is obeyed."""
         end_s = self._clock.monotonic_s() + _SETTLE_S
         try:
             commit_settled(
@@ -164,8 +162,8 @@ class Orders:
         except OutcomeUnknown as unknown:
             raise self._unknown("a switchover", unknown) from unknown
 
-    def _once(self, write: Write, before: Record | None, *, guards: tuple[Guard, ...] = (), what: str) -> bool:
-        """Send a request once; False: it was refused, as something else stands there now."""
+    def _once(self, write: Write, before: Record | None, guards: tuple[Guard, ...] = (), *, what: str) -> bool:
+        """Send a request once; False: the store refused it, as another record stands there now."""
         try:
             commit_once(self._store, self._scope, write, before=before, guards=guards, clock=self._clock)
         except GuardFailed:
@@ -177,9 +175,6 @@ class Orders:
     def _unknown(self, what: str, unknown: OutcomeUnknown) -> OutcomeUnknown:
         known = f"it is not known whether {what} of scope {self._scope!r} was asked for, and perhaps obeyed"
         return OutcomeUnknown(f"{known}: {unknown.what}", fix=_LOOK)
-
-    def _now(self) -> str:
-        return self._clock.now().isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,5 +192,5 @@ class _Found:
 
     @property
     def leader_name(self) -> str | None:
-        """Who leads; None: nobody."""
+        """The leader; None: nobody leads."""
         return None if self.seen.leader is None else self.office.holder

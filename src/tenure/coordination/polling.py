@@ -1,7 +1,7 @@
-"""A watch that looks up the revision of a scope, for stores that do not send it.
+"""A watch that looks up the revision of a scope, for stores that do not send changes.
 
-Promise: a change is returned at the first look after it. The waiter looks when it begins to wait, when `wake` is set,
-and every `every_s` seconds.
+Promise: the first look after a change returns it. The waiter looks when it begins to wait, when `wake` is set, and
+every `every_s` seconds.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Self
 
 from tenure.clock import Clock
 from tenure.coordination.records import Revision, Scope
+from tenure.coordination.store import Changes
 from tenure.errors import StoreUnavailable
 
 
-class PolledChanges:
+class PolledChanges(Changes):
     """A watch on one scope."""
 
     def __init__(
@@ -34,7 +34,7 @@ class PolledChanges:
     def wait(self, *, timeout: timedelta) -> Revision | None:
         deadline_s = self._clock.monotonic_s() + timeout.total_seconds()
         while True:
-            self.wake.clear()  # before looking: a change that comes after it is not lost
+            self.wake.clear()  # before the look: a later change is not lost
             if self._closed:
                 raise StoreUnavailable(f"watch on scope {self._scope!r} is closed")
             revision = self._look()
@@ -49,9 +49,3 @@ class PolledChanges:
     def close(self) -> None:
         self._closed = True
         self.wake.set()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()

@@ -1,8 +1,8 @@
-"""Reads that are tried again: a connection that broke is no reason to end a term, or to begin a mirror anew.
+"""Reads that are tried again: a broken connection is no reason to end a term, or to begin a mirror anew.
 
-Promise: StoreUnavailable comes out when the store has refused service until the deadline that the reader has, and of a
-denial at once. Nobody waits without end, also not under a term that goes on being renewed. Not promised: that what was
-read is still so; only a commit under guards is proof.
+Promise: StoreUnavailable is raised once the store has refused service until the reader's deadline; AccessDenied is
+raised at once. Every read has a deadline, also under a term that goes on being renewed. Not promised: that a record is
+still as it was read; only a commit under guards is proof.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tenure.retry import retry
 T = TypeVar("T")
 
 SHORT = timedelta(seconds=5)
-"""For how long a read without any deadline of its own is tried again."""
+"""For how long a read without a term or session is tried again."""
 
 LONG = timedelta(seconds=15)
-"""The same under a term or a session, which may well outlive it: about as long as commits are tried again."""
+"""For how long a read under a term or a session is tried again: about as long as commits are."""
 
 _LOOK_S = 0.2
 
@@ -33,7 +33,7 @@ _LOOK_S = 0.2
 def read_again(
     call: Callable[[], T], *, over: Callable[[], bool] = lambda: False, at_most: timedelta = SHORT, clock: Clock
 ) -> T:
-    """What the read returns; StoreUnavailable is tried again until `over()`, and for `at_most`. One try is made in any
+    """The value of the read; StoreUnavailable is tried again until `over()`, and for `at_most`. One try is made in any
     case. Raises the last StoreUnavailable; AccessDenied at once."""
     end_s = clock.monotonic_s() + at_most.total_seconds()
     return retry(
@@ -47,7 +47,7 @@ def read_again(
 
 
 def read_under(term: Term | None, call: Callable[[], T], *, clock: Clock) -> T:
-    """What the read returns; it is tried again until the term's deadline, and for `LONG`; without a term for `SHORT`.
+    """The value of a read that is tried again until the term's deadline, and for `LONG`; without a term for `SHORT`.
 
     Raises StoreUnavailable while the term lives, or without one; TermLost.
     """
@@ -64,12 +64,12 @@ def read_under(term: Term | None, call: Callable[[], T], *, clock: Clock) -> T:
 def wait_for_change(
     store: CoordinationStore, scope: Scope, *, after: Revision, timeout: timedelta, clock: Clock
 ) -> None:
-    """Wait for a change of the scope, at most so long. A watch that breaks is a change like any other: who lists again
-    learns whether the store is away. Raises AccessDenied."""
+    """Wait for a change of the scope, at most `timeout`. A watch that breaks counts as a change: the caller lists again
+    and learns whether the store is away. Raises AccessDenied."""
     try:
         with store.watch(scope, after=after) as changes:
             changes.wait(timeout=timeout)
-    except AccessDenied:
-        raise
-    except StoreUnavailable:
+    except StoreUnavailable as broken:
+        if isinstance(broken, AccessDenied):
+            raise
         clock.sleep(_LOOK_S)

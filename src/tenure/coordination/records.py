@@ -1,7 +1,7 @@
 """The words of the store's contract: scope, key, record, version, guard, write, commit.
 
-Promise: frozen values without I/O, checked when they are made. Keys form a tree by their `/`; a record may
-have records under it, unless it is bound to a session.
+Promise: frozen values without I/O, checked when they are made. Keys form a tree by their `/`; a record may have records
+under its key, unless it is bound to a session.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tenure.errors import UsageError
 _SEGMENT = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9._=-]{0,127}\Z")
 
 Version = NewType("Version", str)
-"""Opaque, names one state of one record; compared by equality only. Never reused for the same key (unless
+"""Names one state of one record. Opaque, compared by equality only. Never reused for the same key (unless
 `Guarantees.versions_survive_deletion` is false)."""
 
 SessionId = NewType("SessionId", str)
@@ -33,10 +33,8 @@ class Scope(str):
 
     def __new__(cls, name: str) -> Scope:
         if not _SEGMENT.match(name):
-            raise UsageError(
-                f"scope {name!r} is not a name",
-                fix="use letters, digits, '.', '_', '-'; at most 128 characters",
-            )
+            fix = "use letters, digits, '.', '_', '-'; at most 128 characters"
+            raise UsageError(f"scope {name!r} is not a name", fix=fix)
         return super().__new__(cls, name)
 
 
@@ -52,14 +50,12 @@ class Key(str):
 
     @classmethod
     def found(cls, path: object) -> Key | None:
-        """The key that a store's own name says; None: it is none, so somebody else has put it there."""
+        """The key of a name in a store; None: the name is no key, so another program has put it there."""
         text = path.decode(errors="replace") if isinstance(path, bytes) else path
-        if not isinstance(text, str) or not all(map(_SEGMENT.match, text.split("/"))):
-            return None
-        return cls(text)
+        return cls(text) if isinstance(text, str) and all(map(_SEGMENT.match, text.split("/"))) else None
 
     def child(self, name: str) -> Key:
-        """The key of the record `name` under this one."""
+        """The key of the record `name` under this key."""
         return Key(f"{self}/{name}")
 
     @property
@@ -92,7 +88,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Holds while the record at `key` is exactly the one that `version` names."""
+    """Holds while the record at `key` has exactly this version."""
 
     key: Key
     version: Version
@@ -107,8 +103,8 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class NoneUnder:
-    """Holds while no record lies strictly below `key`. Only beside a `Delete` of the record `key` itself:
-    that is what ZooKeeper can promise (a parent with children is not deleted), so it is all that is promised."""
+    """Holds while no record lies strictly below `key`. Only beside a `Delete` of the record `key` itself: ZooKeeper can
+    promise no more (it does not delete a parent with children)."""
 
     key: Key
 
@@ -118,9 +114,8 @@ Guard = Exact | Absent | NoneUnder
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write `value` at `key`. `replaces`: the version that is replaced, None: there must be no record.
-    `session`: the record vanishes when that session ends; None: it is permanent. A put that replaces a
-    record binds it anew: to `session`, or to none."""
+    """Write `value` at `key`. `replaces`: the version that is replaced; None: there must be no record. `session`: the
+    record vanishes when that session ends; None: the record is permanent, also where it replaces a bound record."""
 
     key: Key
     value: bytes
@@ -130,8 +125,8 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove the record at `key`, which must be the one that `replaces` names. Records under it stay,
-    unless a `NoneUnder` guard says that there must be none."""
+    """Remove the record at `key`, which must have the version `replaces`. Records under `key` stay, unless a
+    `NoneUnder` guard says that there must be none."""
 
     key: Key
     replaces: Version
@@ -142,10 +137,7 @@ Write = Put | Delete
 
 def implied_guard(write: Write) -> Guard:
     """The guard that a write carries by itself: the version that it replaces, or absent."""
-    if isinstance(write, Delete) or write.replaces is not None:
-        assert write.replaces is not None
-        return Exact(write.key, write.replaces)
-    return Absent(write.key)
+    return Absent(write.key) if write.replaces is None else Exact(write.key, write.replaces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,4 +147,4 @@ class Commit:
     versions: Mapping[Key, Version]
     revision: Revision
     alone: frozenset[Key] = frozenset()
-    """Of the keys put, those that no record was below right after the commit, as far as the store says; it need not."""
+    """The put keys with no record below them right after the commit. A store may leave keys out."""

@@ -1,8 +1,8 @@
-"""Keeps a session alive on one thread, and says until when its holder may believe in it.
+"""Keeps a session alive on one thread, and knows until when its holder may believe in it.
 
-Promise: `Liveness.over` is true at the local monotonic deadline (the send time of the last renewal that
-succeeded + ttl - margin) even while a renewal hangs, and from then on for ever. Not promised: that the
-session has not ended earlier; only a commit under guards is proof.
+Promise: `Liveness.over` is true from the local monotonic deadline on (the send time of the last renewal that succeeded
++ ttl - margin), even while a renewal hangs. Not promised: that the session has not ended earlier; only a commit under
+guards is proof.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ _BELIEVED = 0.9
 
 
 class Liveness:
-    """Until when something may be believed to live: latched, judged lazily, so no thread has to notice.
-
-    A child is over when its parent is over, or when it is ended by itself (a term ends with its session, or
-    by resigning while the session goes on).
-    """
+    """Until when a session or a term may be believed to live. `over` is judged when it is read, so no thread has to
+    notice the deadline, and stays true. A child is over when its parent is over, or ended alone (a term ends with its
+    session, or by a resignation while the session goes on)."""
 
     def __init__(self, *, clock: Clock, until_s: float, parent: Liveness | None = None) -> None:
         self._clock = clock
@@ -39,12 +37,12 @@ class Liveness:
             parent._adopt(self)
 
     def child(self) -> Liveness:
-        """A liveness that ends with this one, or earlier."""
+        """A liveness that ends with this liveness, or earlier."""
         return Liveness(clock=self._clock, until_s=float("inf"), parent=self)
 
     @property
     def over(self) -> bool:
-        """Whether it is over, by word or by deadline; once true it stays so."""
+        """Whether it was ended, or its deadline has passed; once true it stays so."""
         if self._ended.is_set():
             return True
         if self.remaining_s() > 0:
@@ -59,11 +57,11 @@ class Liveness:
 
     @property
     def cause(self) -> Exception | None:
-        """The last error of the renewals when it is over for want of one; None otherwise."""
+        """The error of the last renewal, if no renewal has succeeded since; None: there is none."""
         return self._cause if self._cause is not None or self._parent is None else self._parent.cause
 
     def remaining_s(self) -> float:
-        """Seconds until the deadline; 0 or less: over, by word or by deadline."""
+        """Seconds until the deadline; 0 or less: over."""
         if self._ended.is_set():
             return 0.0
         left = self.until_s - self._clock.monotonic_s()
@@ -87,7 +85,7 @@ class Liveness:
         return True
 
     def extend(self, until_s: float) -> None:
-        """Move the deadline; nothing when it is over: an ended session never comes back."""
+        """Move the deadline; ignored when it is over: an ended session never comes back."""
         if self.over:
             return
         with self._lock:
@@ -95,13 +93,13 @@ class Liveness:
             self._cause = None
 
     def failed(self, cause: Exception) -> None:
-        """Note why a renewal failed; it counts when no later one succeeds."""
+        """Note why a renewal failed; the next renewal that succeeds clears the note."""
         with self._lock:
             if self._why is None:
                 self._cause = cause
 
     def end(self, why: str) -> None:
-        """It is over; the first reason stays."""
+        """End it now; the first reason stays."""
         with self._lock:
             if self._why is None:
                 self._why = why
@@ -119,10 +117,8 @@ class Liveness:
 
 
 class SessionKeeper:
-    """Opens a session, renews it on one thread, and closes it.
-
-    `with SessionKeeper(...) as keeper:` opens; leaving the block stops the thread and closes the session.
-    """
+    """`with SessionKeeper(...) as keeper:` opens a session and renews it on one thread; leaving the block stops the
+    thread and closes the session."""
 
     def __init__(self, store: CoordinationStore, *, ttl: timedelta, clock: Clock) -> None:
         self._store = store
@@ -141,7 +137,7 @@ class SessionKeeper:
 
     @property
     def liveness(self) -> Liveness:
-        """Until when the session may be believed in."""
+        """Until when the holder may believe in the session."""
         assert self._liveness is not None, "the keeper is not open"
         return self._liveness
 
@@ -155,7 +151,7 @@ class SessionKeeper:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop renewing and close the session; a session that cannot be closed ends by its ttl."""
+        """Stop renewing and close the session. If closing fails, the session ends by its ttl."""
         assert self._thread is not None
         assert self._session is not None
         self._stop.set()

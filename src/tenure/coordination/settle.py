@@ -1,15 +1,15 @@
-"""What to do after OutcomeUnknown: commit again under the same guards.
+"""Settles OutcomeUnknown: commits again under the same guards.
 
-Promise: a commit that this module returns was applied exactly once. Each write names the version that it
-replaces, so of two requests for one commit at most one applies, in whatever order they arrive. When the second
-is refused, the record's own content (each value carries a unique id) tells whether the first one did it.
-Reading alone would be no proof: the lost request may still arrive.
+Promise: a commit that this module returns was applied exactly once. Each write names the version that it replaces, so
+of two requests for one commit at most one applies, in any order of arrival. When the second request is refused, the
+content of the record (each value carries a unique id) proves whether the first applied. Reading alone would be no
+proof: the lost request may still arrive.
 
-`commit_once` is for what somebody else may obey and remove at once, as requests of operators are: sent again, such a
-write would find its place free, and apply a second time. So it is sent once, and then only looked for.
+`commit_once` is for writes that a member may obey and remove at once, such as requests of operators: sent again, the
+write would meet a free place, and apply a second time. So the write is sent once, and then only looked for.
 
-Not promised: an answer when a guard of the caller fails after an unknown outcome (the term is gone); and a
-single key must not be written by two threads of one leader at once, or the content proves nothing.
+Not promised: an answer when a guard of the caller fails after an unknown outcome (the term is gone). Two threads of one
+leader must not write a key at once, or the content proves nothing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tenure.errors import AccessDenied, GuardFailed, OutcomeUnknown, SessionEnde
 from tenure.retry import RetryPolicy, retry
 
 QUICK = RetryPolicy(initial=timedelta(milliseconds=20), maximum=timedelta(seconds=1))
-"""Between the attempts at one commit: the caller waits, so it starts small."""
+"""Between the attempts at one commit: the caller waits, so the first delay is small."""
 
 UNAVAILABLE_ATTEMPTS = 20
-"""After so many refusals of service in a row (about 15 s) the caller is told: a full disk does not heal by waiting,
-and the session may well outlive it. Of a denial it is told at once."""
+"""After so many refusals of service in a row (about 15 s) StoreUnavailable is raised: a full disk does not heal by
+waiting, and the session may well outlive that. AccessDenied is raised at once."""
 
 
 def commit_settled(
@@ -42,12 +42,11 @@ def commit_settled(
     go_on: Callable[[], bool],
     clock: Clock,
 ) -> Commit:
-    """Commit, and go on until the outcome is definite or `go_on()` is false; it is sent once in any case.
+    """Commit, and go on until the outcome is definite or `go_on()` is false. The commit is sent at least once.
 
-    Raises GuardFailed: refused. Its `earlier_request_may_apply` is true when an earlier attempt is unaccounted
-    for: then whatever the commit names is kept. Raises StoreUnavailable: nothing was written;
-    SessionEnded: nothing was written; OutcomeUnknown: it may have been, and `go_on()` became false first, or the
-    session of a write ended first.
+    Raises GuardFailed: refused; if `earlier_request_may_apply`, an earlier attempt may still apply, so everything that
+    the commit names is kept. StoreUnavailable, SessionEnded: nothing was written. OutcomeUnknown: the commit may have
+    been written, and `go_on()` became false first, or the session of a write ended first.
     """
     unknown: OutcomeUnknown | None = None
     refusals = 0
@@ -82,7 +81,7 @@ def commit_settled(
 
 
 LOOK_S = 2.0
-"""How long a write whose reply was lost is looked for: it may be on its way."""
+"""How long a write whose reply was lost is looked for: the write may be on its way."""
 
 
 def commit_once(
@@ -94,10 +93,10 @@ def commit_once(
     guards: Sequence[Guard] = (),
     clock: Clock,
 ) -> None:
-    """Commit one write; it is sent again only while nothing was sent. `before`: what stood there when it was decided.
+    """Commit one write; it is sent again only while nothing was sent. `before`: the record that the decision read.
 
-    Raises GuardFailed, StoreUnavailable: nothing was written. OutcomeUnknown: it may have been, and may have been
-    obeyed; or it is still on its way.
+    Raises GuardFailed, StoreUnavailable: nothing was written. OutcomeUnknown: the write may have been applied and
+    obeyed, or is still on its way.
     """
     try:
         retry(
@@ -113,8 +112,8 @@ def commit_once(
 
 
 def _shows(store: CoordinationStore, scope: Scope, write: Write, *, before: Record | None, clock: Clock) -> bool:
-    """Whether the store is seen as the write leaves it, within `LOOK_S`. The content decides, which is unique: where a
-    record is removed and made anew, a store may give its version again."""
+    """Whether the write shows in the store within `LOOK_S`. The unique content decides: a record that is removed and
+    made anew may get the same version."""
     end_s = clock.monotonic_s() + LOOK_S
     for delay in QUICK.delays_s():
         with suppress(StoreUnavailable):
@@ -133,10 +132,8 @@ def _shows(store: CoordinationStore, scope: Scope, write: Write, *, before: Reco
 def _read_back(
     store: CoordinationStore, scope: Scope, writes: Sequence[Write], *, go_on: Callable[[], bool], clock: Clock
 ) -> Commit | None:
-    """The commit as it was applied by an earlier attempt, None when it was not.
-
-    Sound only after a second attempt was refused by a write's own precondition: until then the first may arrive.
-    """
+    """The commit as an earlier attempt applied it; None: no attempt did. Sound only after a second attempt was refused
+    by a write's own precondition: until then the first may arrive."""
 
     def look() -> Commit | None:
         versions = {}

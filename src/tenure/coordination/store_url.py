@@ -1,6 +1,6 @@
 """URLs of stores on servers: `scheme://[user:password@]host:port,host:port/path?option=value`.
 
-Promise: what cannot be used is a UsageError that names it. Nothing is connected to.
+Promise: a part that cannot be used is a UsageError that names the part. Nothing connects.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tenure.errors import UsageError
 _HOST = re.compile(r"^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)$")
 
 _ELSEWHERE: Final = {"session_timeout": "leave it out, and say how long a session lives to `tenure run` with --ttl"}
-"""Options of other systems' URLs, and where ours has them."""
+"""Options of other systems' URLs -> the fix."""
 
 _URL: Final = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<netloc>[^/?#]*))?"
     r"(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
     re.DOTALL,
 )
-"""The expression of RFC 3986, appendix B. `urlsplit` reads one host: newer ones refuse a bracket after the first."""
+"""The expression of RFC 3986, appendix B. `urlsplit` reads a single host, and refuses brackets in further hosts."""
 
 
 def split_url(url: str) -> SplitResult:
-    """The parts of any text, as a URL has them, without blanks and line ends around it, as files and secrets have them;
-    what the parts mean is not looked at."""
+    """The parts of any text as a URL has them; their meaning is not checked. Blanks and line ends around the text, as
+    files and secrets have them, are removed."""
     found = _URL.fullmatch(url.strip())
     assert found is not None, "every text matches"
     scheme, netloc, path, query, fragment = (part or "" for part in found.groups())
@@ -38,23 +38,23 @@ def split_url(url: str) -> SplitResult:
 
 
 class StoreUrl:
-    """The parts of such a URL."""
+    """The parts of the URL of a store on servers."""
 
     def __init__(self, url: SplitResult, *, port: int, options: Collection[str]) -> None:
-        """`port`: of a host that names none. `options`: those that may be given. Raises UsageError."""
+        """`port`: the default. `options`: the names of the permitted options. Raises UsageError."""
         self._url = url
         self.scheme = url.scheme
         user, at, hosts = url.netloc.rpartition("@")
         name, colon, password = user.partition(":")
         self.user: str | None = unquote(name) if at else None
-        """None: nobody is named."""
+        """None: the URL names no user."""
         self.password = unquote(password)
         if at and not (name and colon):
             raise UsageError(f"store URL {self.shown!r} names no user and password", fix="write user:password@")
         self.hosts = tuple(self._host(one, port) for one in hosts.split(","))
         """`host:port` each."""
         self.path = "/" + unquote(url.path).strip("/") if url.path.strip("/") else ""
-        """Begins with a slash, and does not end with one; empty: there is none."""
+        """Begins with a slash, and does not end with a slash; empty: there is no path."""
         self.options = dict(parse_qsl(url.query, keep_blank_values=True))
         unknown = sorted(self.options.keys() - set(options))
         if unknown:
@@ -83,14 +83,14 @@ class StoreUrl:
             raise UsageError(f"option {option}={value!r} of the store URL is no time: {error}") from error
 
     def file(self, option: str) -> str | None:
-        """The path that an option names, None: it is not given. Raises UsageError."""
+        """The path of an existing file that an option names; None: the option is not given. Raises UsageError."""
         path = self.options.get(option)
         if path is not None and not os.path.isfile(path):
             raise UsageError(f"option {option}={path!r} of the store URL names no file", fix="check the path")
         return path
 
     def choice(self, option: str, choices: Collection[str]) -> str | None:
-        """The value of an option that is one of a few, None: it is not given. Raises UsageError."""
+        """The value of an option, which is among `choices`; None: the option is not given. Raises UsageError."""
         value = self.options.get(option)
         if value is not None and value not in choices:
             raise UsageError(

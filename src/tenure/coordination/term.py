@@ -1,8 +1,8 @@
-"""One leadership, numbered by its epoch, and the one way to write under it.
+"""A term: one leadership, numbered by its epoch, and the only way to write under it.
 
-Promise (I5): a write under a term is committed only while the leader and epoch records are exactly those that
-were written at its grant; the store checks that inside its own transaction. A term that is over is an
-exception, never a return value. A term is data: another process can present it.
+Promise (I5): a write under a term is committed only while the leader and epoch records are exactly those that the grant
+wrote; the store checks that inside its own transaction. A term that is over is an exception, never a return value. A
+term is data: another process can present it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from tenure.clock import Clock
 from tenure.coordination.records import Commit, Exact, Guard, Key, Scope, Version, Write
@@ -24,10 +25,13 @@ LEADER = Key("leader")
 EPOCH = Key("epoch")
 """The permanent record of the newest epoch, and of the terms before it."""
 
+_DATA: Final = ("scope", "epoch", "holder", "leader", "epoch_record")
+"""The fields that another process gets."""
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A grant. `leader` and `epoch_record` name the two records as they were written at it."""
+    """A grant. `leader` and `epoch_record`: the versions of the two records that it wrote."""
 
     scope: Scope
     epoch: int
@@ -39,7 +43,7 @@ class Term:
     """Until when the holder may believe in it; local to a process, not part of the data."""
 
     def guards(self) -> tuple[Exact, Exact]:
-        """What every commit under this term presents."""
+        """The guards of every commit under this term."""
         return (Exact(LEADER, self.leader), Exact(EPOCH, self.epoch_record))
 
     @property
@@ -49,19 +53,11 @@ class Term:
 
     def to_json(self) -> str:
         """The term as data, for the process that presents it."""
-        return json.dumps(
-            {
-                "scope": self.scope,
-                "epoch": self.epoch,
-                "holder": self.holder,
-                "leader": self.leader,
-                "epoch_record": self.epoch_record,
-            }
-        )
+        return json.dumps({name: getattr(self, name) for name in _DATA})
 
     @staticmethod
     def from_json(text: str, *, liveness: Liveness) -> Term:
-        """The term that `to_json` wrote, believed in until `liveness` is over. Raises UsageError."""
+        """The term that `to_json` wrote, with the liveness of this process. Raises UsageError."""
         try:
             found = json.loads(text)
             return Term(
@@ -72,19 +68,19 @@ class Term:
                 epoch_record=Version(found["epoch_record"]),
                 liveness=liveness,
             )
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise UsageError(f"a term does not decode: {error!r}") from error
 
 
 def commit_under(
     store: CoordinationStore, term: Term, *, writes: Sequence[Write], guards: Sequence[Guard] = (), clock: Clock
 ) -> Commit:
-    """Commit under the term: its guards first, then `guards`. While the term lives the outcome is definite:
-    an unavailable store is waited for and an unknown outcome is settled, until the local deadline.
+    """Commit under the term: its guards first, then `guards`. The outcome is definite while the term lives: the call
+    waits for an unavailable store, and settles an unknown outcome, until the local deadline. The commit is sent also
+    after the local deadline: the store decides.
 
-    Whatever the local clock says of the term, the commit is sent: the store decides.
-    Raises TermLost; GuardFailed when one of `guards` or a write's own precondition does not hold;
-    StoreUnavailable when the store refuses service for long while the term lives: nothing was written.
+    Raises TermLost; GuardFailed: a guard of `guards` or a write's own precondition does not hold; StoreUnavailable: the
+    store refuses service for long while the term lives, and nothing was written.
     """
     fence = term.guards()
     try:
@@ -116,5 +112,5 @@ def commit_under(
 
 
 def check_term(store: CoordinationStore, term: Term, *, clock: Clock) -> None:
-    """Ask the store whether the term stands now. Raises TermLost; StoreUnavailable while it cannot be known."""
+    """Ask the store whether the term stands now. Raises TermLost; StoreUnavailable: the store does not answer."""
     commit_under(store, term, writes=(), clock=clock)
