@@ -29,7 +29,6 @@ from tenure.link.submit import Submit, read_submit
 from tenure.link.words import Begin
 from tenure.scope_context import ScopeContext
 from tenure.settings import Settings
-from tenure.storage.blobs import FileBlobs
 from tenure.storage.reach import reach
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def assemble(
         scope = Scope(settings.scope or driver.load())
         # An absent folder of the scope is not made: the pipeline may have been cleaned up.
         own = storage_url(settings, scope)
-        FileBlobs(own if reach(own).entries() else settings.required("storage")).check_writable()
+        reach(own if reach(own).entries() else settings.required("storage")).check_writable()
         store = wrap_store(scope_store(settings, clock=clock))
         context = scope_context(settings, store, scope, clock=clock, events=events)
         context.owner().check()  # raises for an unusable store before Spark takes its seconds to start

@@ -15,8 +15,7 @@ import s3fs
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.storage import objects
 from tenure.storage import s3_listings as listings
-from tenure.storage.blob_store import Blob
-from tenure.storage.blobs import FileBlobs
+from tenure.storage.blobs import Blob, FileBlobs
 from tenure.storage.listed import Entry, Listed, Rest
 from tenure.storage.objects import Objects
 from tenure.storage.reach import reach
@@ -53,7 +52,7 @@ def put_marker(root: str, folder: str) -> None:
 
 def test_a_blob_is_written_once_and_read_and_deleted(root: str) -> None:
     blobs = FileBlobs(root)
-    blobs.check_writable()
+    reach(root).check_writable()
     blob = blobs.write("e00000001/area/name", DATA)
     assert blobs.read(blob) == DATA
     for data in (DATA, b"other"):

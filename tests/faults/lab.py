@@ -23,8 +23,7 @@ from tenure.errors import OutcomeUnknown, StoreUnavailable
 from tenure.events import Event, Events
 from tenure.handles.handle import Handle, decode_handle
 from tenure.handles.store import HandleStore
-from tenure.storage.blob_store import Blob, BlobStore
-from tenure.storage.blobs import FileBlobs
+from tenure.storage.blobs import Blob, BlobStore, FileBlobs
 from tenure.testing.clock import ManualClock
 from tenure.testing.faulty import Call, Fault, FaultyStore, Proceed, Script, commits
 

@@ -1,13 +1,13 @@
-"""A plan of a sweep: which files go, as Parquet that anybody can look at; and the report of what became of them.
+"""A plan of a sweep: the files that go, as Parquet that you can query; and the report of their outcomes.
 
-A folder has `plan.json` (what it is a plan of), `files/*.parquet` (`path` below the storage, `size` in bytes or null,
-`kind`: a row of the cleanup's plan, `unit`: the orphan that the file is part of) and, once it is applied, one
-`report/*.parquet` for each of these (`path`, `outcome`: removed, gone or failed, `why`).
+A folder has `plan.json` (an `About`), `files/*.parquet` (`path` below the storage, `size` in bytes or null, `kind`: a
+row of the cleanup's plan, `unit`: the orphan that the file is part of) and, once it is applied, a `report/*.parquet`
+for each of these (`path`, `outcome`: removed, gone or failed, `why`).
 
-Promise: a plan never becomes wrong by getting old. What is in it was listed before the records were read, is of an
-earlier epoch than the newest one, or of a member whose session was gone, and is named by no record: nobody can name it
-ever after (`cleanup/orphans.py`). So it needs no term, and may be applied at any time, and again. Not promised: that a
-plan is complete: what appears later is for the next one.
+Promise: a plan does not become wrong with time. Its files were listed before the records were read, no record names
+them, and they are of an earlier epoch, or of a member whose session was gone: nobody can name them ever after
+(`cleanup/orphans.py`). So a plan needs no term, and may be applied at any time, and again. Not promised: that a plan is
+complete: later files are for the next plan.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ from tenure.storage.reach import reach
 
 _FORMAT: Final = 1
 _PARTS: Final = ("files", "report", "listing")
-"""The folders in that of a plan."""
+"""The folders in the folder of a plan."""
 _ABOUT: Final = "plan.json"
 LISTED: Final = pa.schema(
     [("folder", pa.dictionary(pa.int32(), pa.string())), ("name", pa.string()), ("size", pa.int64())]
 )
-"""Files as they were listed; the size is null where the listing did not tell it."""
+"""Listed files; the size is null where the listing lacks it."""
 FILES: Final = pa.schema([("path", pa.string()), ("size", pa.int64()), ("kind", pa.string()), ("unit", pa.string())])
 REPORT: Final = pa.schema([("path", pa.string()), ("outcome", pa.string()), ("why", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a plan is of."""
+    """The target and the figures of a plan."""
 
     scope: str
     storage: str
     """URL of the scope's part of the storage, or of a table."""
     epoch: int
-    """Everything in the plan is of an earlier one, or of a member that was gone."""
+    """All files of the plan are of an earlier epoch, or of a member that was gone."""
     holder: str
-    """Who led then; empty: nobody did."""
+    """The leader at that time; empty: nobody led."""
     made_at: str
     listed: int
-    """Files that were looked at."""
+    """The number of listed files."""
     files: int
-    """Of these, those that go."""
+    """The number of files that go."""
     bytes: int | None
-    """None: nobody has asked for their sizes."""
+    """Of the files that go; None: nobody asked for their sizes."""
     table: bool = False
     """Whether `storage` is a table, and the files are staged beside it."""
     owner: str = ""
     """The newest mark in the scope's part of the storage when the files were listed; empty: nobody ever led."""
     marked: str = ""
-    """URL of that part, also of a plan of a table; empty: as before."""
+    """URL of the scope's part of the storage, also for a table; empty: nobody ever led."""
 
 
 class Plan:
@@ -69,24 +69,20 @@ class Plan:
         self.url = url.rstrip("/")
 
     def begin(self) -> None:
-        """Make the folder, which must be new, or empty, or have a plan that did not become whole.
-
-        Raises UsageError, StorageError.
-        """
+        """Make the folder, which must be new or empty, or hold an unfinished plan. Raises UsageError, StorageError."""
         names = [entry.name for entry in self._storage.entries()]
         if not {name for name in names if not is_unfinished(name)} <= set(_PARTS):
             raise UsageError(f"{self.url} is not empty", fix="name a new folder for the plan")
         for name in names:
             self.remove(name)
-        for name in _PARTS:
-            self._storage.make_folder(name)
+        self._storage.check_writable()
 
     def end(self, about: About) -> None:
-        """Say that the plan is whole."""
+        """Mark the plan as whole."""
         self._storage.replace(_ABOUT, json.dumps({"format": _FORMAT, **asdict(about)}).encode())
 
     def about(self) -> About:
-        """What it is a plan of. Raises UsageError: there is no plan, or none that is whole."""
+        """The target and the figures of the plan. Raises UsageError: there is no whole plan."""
         try:
             found: dict[str, Any] = json.loads(self._storage.read(_ABOUT))
             if found.pop("format") != _FORMAT:
@@ -98,13 +94,13 @@ class Plan:
             raise UsageError(f"{self.url}/{_ABOUT} is no plan: {error}", fix="make a new one") from error
 
     def write(self, folder: str, name: str, rows: pa.Table) -> None:
-        """Write a part of `files` or of `listing`, or the report of a part; it is whole, or not there."""
+        """Write a part of `files` or of `listing`, or the report of a part: whole, or not at all."""
         buffer = pa.BufferOutputStream()
         pq.write_table(rows, buffer)
         self._storage.replace(f"{folder}/{name}.parquet", buffer.getvalue().to_pybytes())
 
     def read(self, folder: str, name: str) -> pa.Table:
-        """Raises StorageError: it cannot be read, or not as what it should be."""
+        """The rows of a part. Raises StorageError: it cannot be read, or does not decode."""
         path = f"{folder}/{name}.parquet"
         try:
             return pq.read_table(pa.BufferReader(self._storage.read(path)))
@@ -112,7 +108,7 @@ class Plan:
             raise StorageError(f"plan {self.url}: {path} is damaged: {error}", fix="make a new plan") from error
 
     def remove(self, folder: str) -> None:
-        """Remove one of its folders; one that is not there is fine."""
+        """Remove a folder of the plan, if it is there."""
         self._storage.remove(folder)
 
     def parts(self) -> list[str]:
@@ -120,7 +116,7 @@ class Plan:
         return self._names("files")
 
     def reported(self) -> list[str]:
-        """Those that were applied."""
+        """The names of the applied parts."""
         return self._names("report")
 
     def _names(self, folder: str) -> list[str]:

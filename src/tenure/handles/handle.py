@@ -20,7 +20,7 @@ from typing import Any
 from tenure.coordination.encoding import decode, encode
 from tenure.coordination.records import Key, Record, Version
 from tenure.errors import CorruptHandle, CorruptRecord
-from tenure.storage.blob_store import Blob
+from tenure.storage.blobs import Blob
 from tenure.storage.names import is_relative
 
 

@@ -47,7 +47,7 @@ from tenure.handles.handle import Handle, Lock, decode_handle, encode_handle
 from tenure.handles.outcomes import AFTER, Operation, Outcome
 from tenure.handles.reading import read_all
 from tenure.handles.refusals import answer_to
-from tenure.storage.blob_store import Blob, BlobStore
+from tenure.storage.blobs import Blob, BlobStore
 
 INLINE_LIMIT = 4096
 """Payloads up to this many bytes need no blob."""

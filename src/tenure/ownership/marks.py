@@ -17,7 +17,6 @@ from typing import Any, Final
 from tenure.coordination.identity import ANEW
 from tenure.errors import BlobExists, BlobNotFound, OwnerMismatch
 from tenure.ownership.rules import InStorage, Mark
-from tenure.storage.blobs import FileBlobs
 from tenure.storage.reach import reach
 
 OWNER: Final = "owner"
@@ -33,7 +32,6 @@ class Marks:
     def __init__(self, storage: str) -> None:
         self._url = f"{storage}/{OWNER}"
         self._folder = reach(self._url)
-        self._blobs = FileBlobs(self._url)
 
     def look(self) -> InStorage:
         """What is there. Raises StorageError, OwnerMismatch: what is there says nothing."""
@@ -59,18 +57,18 @@ class Marks:
 
     def drop(self, mark: Mark) -> None:
         """Remove the mark of an epoch. Raises StorageError."""
-        self._blobs.delete(str(mark))
+        self._folder.delete(str(mark))
 
     def disclaim(self) -> None:
         """Remove the identity, which says nothing any more once there is a mark. Raises StorageError."""
-        self._blobs.delete(_IDENTITY)
+        self._folder.delete(_IDENTITY)
 
     def _put(self, name: str, fields: dict[str, Any]) -> None:
-        self._blobs.write(name, json.dumps({"v": _FORMAT, **fields}, sort_keys=True).encode())
+        self._folder.write(name, json.dumps({"v": _FORMAT, **fields}, sort_keys=True).encode())
 
     def _claimed(self) -> str | None:
         try:
-            found = json.loads(self._blobs.load(_IDENTITY))
+            found = json.loads(self._folder.read(_IDENTITY))
             return str(found["identity"])
         except BlobNotFound:
             return None

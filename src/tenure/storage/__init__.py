@@ -1,1 +1,1 @@
-"""Where the bytes live: blobs are written once, whole and durable, or not at all."""
+"""Storages: one contract for a local disk, S3, HDFS and other object stores, and the blobs in them."""

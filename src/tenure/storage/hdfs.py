@@ -1,7 +1,6 @@
 """Files in HDFS, by hdfs-native.
 
-Promise: `write` and `replace` fill a hidden file and rename it, which HDFS does atomically. Folders exist by
-themselves.
+Promise: `write` and `replace` fill a hidden file and rename it, which is atomic in HDFS. Folders exist by themselves.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ class Hdfs(Remote):
     """Below `hdfs://authority/path`."""
 
     def _client(self, url: str, what: str) -> tuple[Any, str, tuple[type[Exception], ...]]:
-        """fsspec itself would take pyarrow's client, which needs Hadoop's native library on the machine."""
+        """fsspec by itself takes pyarrow's client, which needs Hadoop's native library on the machine."""
         try:
             from tenure.storage.hdfs_client import client_of
         except ImportError as error:
             raise UsageError(f"{what} {url!r} cannot be used: {error}", fix="pip install 'tenure[hdfs]'") from error
         authority, _, path = url.removeprefix("hdfs://").partition("/")
-        host, _, port = authority.partition(":")  # a nameservice may have capitals, which urllib would make small
+        host, _, port = authority.partition(":")  # a nameservice may have capitals, which urllib lowers
         try:
             fs = client_of(host or None, int(port) if port else None)
         except (ValueError, OSError, RuntimeError) as error:
@@ -53,7 +52,7 @@ class Hdfs(Remote):
         except RuntimeError:
             if not self.fs.ls(full):
                 raise
-            # somebody has put something there meanwhile, and HDFS has refused
+            # another process has put a file there meanwhile, and HDFS has refused
 
     def _list_empty(self, folder: str) -> Iterator[Listed]:
         yield Listed(folder, [""], [0])

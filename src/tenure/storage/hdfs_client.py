@@ -1,7 +1,7 @@
 """HDFS by `hdfs-native`, with paths as they are, and errors that say whether to try again.
 
-Promise: a path is what follows the authority, whatever signs are in it: hdfs-native itself reads it as a URL, and would
-take `a;b`, `a#b` and `a?b` for `a`. `rename` is atomic.
+Promise: a path is all that follows the authority, with any signs in it. hdfs-native itself reads a path as a URL, and
+takes `a;b`, `a#b` and `a?b` for `a`. `rename` is atomic.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class HdfsClient(HdfsFileSystem):
     """The file system behind `hdfs://authority`. Call `client_of`."""
 
     cachable = False
-    """fsspec drops its cached clients in a forked child. The end of a client waits there for threads that the fork has
-    not taken along, for ever."""
+    """fsspec drops its cached clients in a forked child. There, the end of a client waits for ever for threads that the
+    fork did not copy."""
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
@@ -32,7 +32,7 @@ class HdfsClient(HdfsFileSystem):
         return path or cls.root_marker
 
     def rm_file(self, path: str) -> None:
-        """Raises FileNotFoundError: there is none."""
+        """Raises FileNotFoundError: there is no such file."""
         if not self.client.delete(self._strip_protocol(path), False):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
@@ -42,7 +42,7 @@ class HdfsClient(HdfsFileSystem):
             shutil.copyfileobj(reader, writer)
 
     def put_whole(self, hidden: str, path: str, data: bytes, *, overwrite: bool) -> None:
-        """Write a file, which is there as a whole or not at all. `hidden`: a path beside it that nobody else has."""
+        """Write a file whole, or not at all. `hidden`: a path beside it that no other writer has."""
         try:
             self.pipe_file(hidden, data)
             self.client.rename(hidden, path, overwrite=overwrite)
@@ -54,11 +54,12 @@ class HdfsClient(HdfsFileSystem):
         try:
             self.rm_file(path)
         except (OSError, RuntimeError):
-            return  # what kept it from being written keeps it there; nobody looks at such names
+            return  # the storage that refused the write keeps the file; nobody looks at such names
 
 
 def client_of(host: str | None, port: int | None) -> HdfsClient:
-    """The client of this process for an authority. Raises ValueError, OSError, RuntimeError: it is none."""
+    """The client of this process for an authority. Raises ValueError, OSError, RuntimeError: there is no such
+    authority."""
     return _client_of(host, port, os.getpid())
 
 
@@ -68,5 +69,5 @@ def _client_of(host: str | None, port: int | None, process: int) -> HdfsClient:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether it says the same however often it is asked."""
+    """Whether HDFS answers the same however often it is asked."""
     return isinstance(error, PermissionError) or _REFUSED.search(str(error)) is not None

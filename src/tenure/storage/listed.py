@@ -13,12 +13,12 @@ class Entry:
     name: str
     folder: bool
     size: int | None = None
-    """In bytes, 0 for a folder; None: the caller has not asked for it."""
+    """In bytes, 0 for a folder; None: the caller did not ask for sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A folder that the budget of a walk did not reach, with all that is below it."""
+    """A folder that the budget of a walk did not reach, with everything below it."""
 
     folder: str
 
@@ -31,7 +31,7 @@ class Listed:
     folder: str
     names: Sequence[str]
     sizes: Sequence[int] | None
-    """In bytes; None: the listing does not have them, ask `Storage.sizes`."""
+    """In bytes; None: the listing has no sizes, ask `Storage.sizes`."""
 
     @property
     def paths(self) -> list[str]:

@@ -1,7 +1,7 @@
-"""Files on a local disk, or on whatever is mounted as one.
+"""Files on a local disk, or on a file system that is mounted on this machine.
 
 Promise: `write` syncs a hidden file, links it to its name, which fails when the name exists, and syncs the folders up
-to the first that was there. A link is removed as a link, and nothing is listed or removed through one.
+to the first that existed before. A symbolic link is removed as a link, and nothing is listed or removed through it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from tenure.clock import Clock
 from tenure.errors import StorageError
-from tenure.storage.disk import make_folders, opened_folder, sync_path
-from tenure.storage.disk_removal import Removal
+from tenure.storage.disk import Removal, make_folders, opened_folder, sync_path
 from tenure.storage.listed import Entry, Listed, Rest
 from tenure.storage.names import unfinished
 from tenure.storage.storage import Outcome, Storage, reason
@@ -41,9 +40,6 @@ class Local(Storage):
         super().__init__(path, path)
         self._lock = threading.Lock()
         self._unsynced: set[str] = set()  # folders with names that may not be on the disk; guarded by _lock
-
-    def path_on_disk(self, path: str) -> str | None:
-        return self._full(path)
 
     def spark_url(self, *, like: str) -> str:
         return f"file:{self.root}"
@@ -72,6 +68,7 @@ class Local(Storage):
     def _replace(self, full: str, data: bytes) -> None:
         hidden = unfinished(full)
         try:
+            os.makedirs(os.path.dirname(full), exist_ok=True)
             with open(hidden, "xb") as file:
                 file.write(data)
             os.replace(hidden, full)
@@ -84,26 +81,22 @@ class Local(Storage):
         self._make_unsynced(os.path.dirname(full))
         _write_synced(full, data)
 
-    def _take(self, source: Storage, path: str) -> bool:
+    def _take(self, source: Storage, path: str) -> int:
         target = self._full(path)
         self._make_unsynced(os.path.dirname(target))
-        origin = source.path_on_disk(path)
-        if origin is not None and _is_linked(origin, target):
-            return True
-        with source.open(path) as reader, open(target, "wb") as writer:
-            shutil.copyfileobj(reader, writer, 1 << 20)
-        sync_path(target)
-        return False
+        if not (isinstance(source, Local) and _is_linked(source._full(path), target)):
+            with source.open(path) as reader, open(target, "wb") as writer:
+                shutil.copyfileobj(reader, writer, 1 << 20)
+            sync_path(target)
+        return os.stat(target).st_size
 
     def sync(self) -> None:
         with self._lock:
             folders = sorted(self._unsynced)
             self._unsynced.clear()
-        try:
+        with self._naming("sync", ""):
             for folder in folders:
                 sync_path(folder)
-        except OSError as error:
-            raise self._failed("sync", "", error) from error
 
     def _make_unsynced(self, folder: str) -> None:
         with self._lock:
@@ -114,9 +107,6 @@ class Local(Storage):
                 missing.append(os.path.dirname(missing[-1]))
             os.makedirs(folder, exist_ok=True)
             self._unsynced.update(missing)  # the name of a new folder is on the disk once its parent is synced
-
-    def _size(self, full: str) -> int:
-        return os.stat(full).st_size
 
     def _unlink(self, full: str) -> None:
         os.unlink(full)
@@ -133,9 +123,6 @@ class Local(Storage):
     def _is_empty(self, full: str) -> bool:
         return os.path.isdir(full) and not os.listdir(full)
 
-    def _make_folder(self, full: str) -> None:
-        os.makedirs(full, exist_ok=True)
-
     def _remove(self, path: str) -> None:
         full = self._full(path)
         try:
@@ -144,7 +131,7 @@ class Local(Storage):
             else:
                 os.unlink(full)
         except FileNotFoundError:
-            if os.path.lexists(full):  # somebody else removes files in it at the same time
+            if os.path.lexists(full):  # another process removes files in it at the same time
                 raise StorageError(f"cannot remove {full}: it changes meanwhile") from None
 
     def _remove_empty(self, path: str) -> None:
@@ -219,7 +206,7 @@ def _entry(entry: os.DirEntry[str], *, sizes: bool) -> Iterator[Entry]:
     if sizes:
         try:
             size = entry.stat().st_size if entry.is_file() else 0
-        except FileNotFoundError:  # its owner has removed it meanwhile
+        except FileNotFoundError:  # the owner of the file has removed it meanwhile
             return
     yield Entry(entry.name, entry.is_dir(follow_symlinks=False), size)
 
@@ -233,7 +220,7 @@ def _size(name: str, folder: int) -> int:
 
 
 def _readable(names: list[str]) -> list[str]:
-    """Those that are UTF-8."""
+    """The names that are UTF-8."""
     try:
         "".join(names).encode()
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
 """Paths of a storage: lists of names joined by `/`.
 
-Promise: pure functions; no I/O but the random digits of a hidden name.
+Promise: pure functions, except for the random digits of a hidden name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{16}-.+")
 
 
 def is_relative(path: str) -> bool:
-    """Whether a path is a list of names, none of which leads elsewhere."""
+    """Whether a path is a list of names, of which none leads elsewhere."""
     return not any(part in {"", ".", ".."} or "\0" in part for part in path.split("/"))
 
 
@@ -26,7 +26,7 @@ def checked(path: str) -> str:
 
 
 def unfinished(full: str) -> str:
-    """A new hidden name beside a file, for its content until that is whole. Two writers never have the same one."""
+    """A new hidden name beside a file, for the content of the file until it is whole. No two writers share a name."""
     folder, _, name = full.rpartition("/")
     return f"{folder}/.{os.urandom(8).hex()}-{name}"
 
@@ -37,12 +37,12 @@ def is_unfinished(name: str) -> bool:
 
 
 def deepest_first(folders: Iterable[str]) -> list[str]:
-    """Folders in an order in which each comes before those above it."""
+    """Folders in an order in which each comes before the folders above it."""
     return sorted(folders, key=lambda folder: (-folder.count("/"), folder))
 
 
 def above(paths: Iterable[str]) -> set[str]:
-    """The folders that these paths are in, directly or not."""
+    """The folders above these paths, at any height."""
     found: set[str] = set()
     for path in paths:
         folder = path.rpartition("/")[0]

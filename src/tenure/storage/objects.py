@@ -1,8 +1,8 @@
-"""Objects in S3, as s3fs does not offer them: many at once, in pages, and the empty ones that stand for folders.
+"""Objects in S3 beyond the interface of s3fs: deletions of many at once, pages, and the markers of folders.
 
-Promise: what `delete` was not told to be failed is gone. Each key comes once, in the server's order. An object whose
-key ends with `/` is a folder to Hadoop, and to servers that keep folders: it goes when nothing else has its prefix.
-Errors are those of the client.
+Promise: each object that `delete` does not return is gone. Each key comes once, in the server's order. An object whose
+key ends with `/` is the marker of a folder to Hadoop, and to servers that keep folders: it goes when nothing else has
+its prefix. Errors are those of the client.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AT_ONCE: Final = 1000
 """Keys of one call: S3's limit of a page, and of a deletion."""
 
 _UNSPEAKABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot carry."""
+"""The characters that XML 1.0 cannot carry."""
 
 Page = Sequence[tuple[str, int]]
 """Paths below the root and sizes in bytes."""
@@ -44,29 +44,27 @@ class Objects:
             start = {"ContinuationToken": page["NextContinuationToken"]}
 
     def _of(self, folder: str) -> str:
-        """What all keys below a folder begin with; empty: the root."""
+        """The prefix of all keys below a folder; empty: the root."""
         return f"{self._prefix}{folder}/" if folder else self._prefix
 
     def delete(self, paths: Sequence[str]) -> Mapping[str, tuple[str, str]]:
-        """Delete at most `AT_ONCE` of them; return those that could not be: S3's code and message. One that is not
-        there is fine."""
-        if not paths:
-            return {}
-        told = [path for path in paths if not _UNSPEAKABLE.search(path)]
+        """Delete at most `AT_ONCE` objects; return S3's code and message for each that S3 did not delete. S3 counts a
+        missing object as deleted."""
+        keys = [f"{self._prefix}{path}" for path in paths]
+        together = [{"Key": key} for key in keys if not _UNSPEAKABLE.search(key)]
         answer: Mapping[str, Any] = {}
-        if told:
-            wanted = {"Objects": [{"Key": f"{self._prefix}{path}"} for path in told], "Quiet": True}
+        if together:
+            wanted = {"Objects": together, "Quiet": True}
             answer = self._fs.call_s3("delete_objects", Bucket=self._bucket, Delete=wanted)
-        for path in paths:
-            if _UNSPEAKABLE.search(path):  # one of them would spoil the call for all
-                self._fs.call_s3("delete_object", Bucket=self._bucket, Key=f"{self._prefix}{path}")
+        for key in filter(_UNSPEAKABLE.search, keys):  # a single such key spoils the call for all
+            self._fs.call_s3("delete_object", Bucket=self._bucket, Key=key)
         return {
             error["Key"].removeprefix(self._prefix): (error.get("Code", ""), error.get("Message", ""))
             for error in answer.get("Errors", ())
         }
 
     def delete_below(self, folder: str) -> Mapping[str, tuple[str, str]]:
-        """Delete all below a folder, and what stands for the folder; return those that could not be."""
+        """Delete all objects below a folder, and the markers of folders; return as `delete` does."""
         failed: dict[str, tuple[str, str]] = {}
         folders = {folder}
         for page in self.pages(folder):
@@ -76,13 +74,13 @@ class Objects:
         return failed
 
     def delete_markers(self, folders: Collection[str]) -> None:
-        """Delete what stands for these folders, the deepest first; none of them may have anything else in it."""
+        """Delete the markers of these folders, the deepest first; no folder may hold anything else."""
         ordered = deepest_first(folders)
         for first in range(0, len(ordered), AT_ONCE):
             self.delete([f"{folder}/" for folder in ordered[first : first + AT_ONCE]])
 
     def is_bare(self, folder: str) -> bool:
-        """Whether nothing has its prefix but what stands for the folder itself."""
+        """Whether nothing but the marker of the folder has its prefix."""
         prefix = self._of(folder)
         page = self._fs.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=prefix, MaxKeys=2)
         return all(one["Key"] == prefix for one in page.get("Contents", ()))

@@ -1,4 +1,4 @@
-"""Chooses the kind of a storage by its URL, in the only place that does.
+"""Chooses the kind of a storage by its URL. No other module does.
 
 Promise: no I/O. The client of a kind is imported when a URL of that kind is reached.
 """
@@ -18,8 +18,8 @@ _KINDS: Final[Mapping[str, type[Local | Remote]]] = {"file": Local, "local": Loc
 
 
 def reach(url: str, *, what: str = "storage") -> Storage:
-    """The storage at a URL or a local path. `what`: how an error names the URL. Raises UsageError: nobody knows the
-    scheme, or its client is not installed."""
+    """The storage at a URL or a local path. `what`: the name of the URL in errors. Raises UsageError: no client knows
+    the scheme, or the client is not installed."""
     scheme, colon, _ = url.partition(":")
     kind = _KINDS.get(scheme) if colon else None
     return (kind or (Remote if "://" in url else Local))(url, what=what)

@@ -1,8 +1,8 @@
-"""Files on whatever fsspec reaches besides a local disk: the base of S3 and HDFS, and by itself any object store.
+"""Files that fsspec reaches elsewhere than on a local disk: the base of S3 and HDFS, and by itself any object store.
 
-Promise: `write` is one exclusive create of the whole object, as atomic as the put of that object store. There are no
-folders by themselves, so an empty one neither exists nor goes. Listings are never taken from the cache of a client,
-which would hide what another process has written since.
+Promise: `write` is one exclusive create of the whole object, as atomic as the put of that object store. An object store
+has no folders by themselves, so no empty folder exists. No listing comes from a client's cache, which would hide the
+later writes of other processes.
 """
 
 from __future__ import annotations
@@ -16,28 +16,27 @@ import fsspec
 
 from tenure.clock import Clock
 from tenure.errors import StorageError, UsageError
-from tenure.retry import retry
 from tenure.storage.listed import Entry, Listed, Rest
-from tenure.storage.storage import FAILED, GONE, REMOVED, RETRY, Outcome, Storage, reason
+from tenure.storage.storage import REMOVED, Outcome, Storage, remove_at_last
 
 _CACHED: Final = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "memory"}
 """Schemes whose clients cache listings. Others may not know the option."""
 
 
 class Remote(Storage):
-    """Below a URL. `fs`: the client, `root`: the path that it knows."""
+    """Below a URL. `fs`: the client."""
 
     fix = "install the package that it names"
     """How to get a client that is not installed."""
 
     def __init__(self, url: str, *, what: str = "storage") -> None:
-        """`what`: how an error names the URL. Raises UsageError: nobody knows the scheme, or its client is not
+        """`what`: the name of the URL in errors. Raises UsageError: no client knows the scheme, or the client is not
         installed."""
         self.fs, root, errors = self._client(url, what)
         super().__init__(url, root, errors=errors)
 
     def _client(self, url: str, what: str) -> tuple[Any, str, tuple[type[Exception], ...]]:
-        """The client, the root as it knows it, and what it raises."""
+        """The client, the root as a path for the client, and the client's errors."""
         scheme, separator, _ = url.partition("://")
         options = {"use_listings_cache": False} if scheme in _CACHED else {}
         try:
@@ -72,17 +71,14 @@ class Remote(Storage):
     def _add(self, full: str, data: bytes) -> None:
         self.fs.pipe_file(full, data)
 
-    def _take(self, source: Storage, path: str) -> bool:
+    def _take(self, source: Storage, path: str) -> int:
         target = self._full(path)
         if isinstance(source, Remote) and source.fs is self.fs:
             self.fs.cp_file(source._full(path), target)
-            return False
-        with source.open(path) as reader, self.fs.open(target, "wb") as writer:
-            shutil.copyfileobj(reader, writer, 1 << 20)
-        return False
-
-    def _size(self, full: str) -> int:
-        return int(self.fs.info(full)["size"])
+        else:
+            with source.open(path) as reader, self.fs.open(target, "wb") as writer:
+                shutil.copyfileobj(reader, writer, 1 << 20)
+        return int(self.fs.info(target)["size"])
 
     def _unlink(self, full: str) -> None:
         self.fs.rm_file(full)
@@ -98,16 +94,13 @@ class Remote(Storage):
     def _is_empty(self, full: str) -> bool:
         return False
 
-    def _make_folder(self, full: str) -> None:
-        self.fs.makedirs(full, exist_ok=True)
-
     def _remove(self, path: str) -> None:
         full = self._full(path)
         self.fs.rm(full, recursive=True)
-        left = self.fs.find(full)  # clients can be silent about what they were not allowed to delete
-        if left:
+        remaining = self.fs.find(full)  # clients can be silent about objects that they were not allowed to delete
+        if remaining:
             raise StorageError(
-                f"cannot remove {self.where(path)}: {len(left)} objects in it stay", fix="check the permissions"
+                f"cannot remove {self.where(path)}: {len(remaining)} objects in it stay", fix="check the permissions"
             )
 
     def _remove_empty(self, path: str) -> None:
@@ -137,30 +130,16 @@ class Remote(Storage):
             yield from self._list_empty(folder)
 
     def _list_empty(self, folder: str) -> Iterator[Listed]:
-        """How a walk returns a folder with nothing in it."""
+        """The entries of a walk for an empty folder."""
         return iter(())
 
     def remove_files(self, paths: Sequence[str], *, clock: Clock) -> Iterator[Outcome]:
         for path in paths:
             if path.endswith("/"):
                 yield REMOVED, ""
-                continue
-            try:
-                yield retry(partial(self._remove_file, path), policy=RETRY, on=self.errors, clock=clock)
-            except self.errors as error:
-                yield FAILED, reason(error)
-
-    def _remove_file(self, path: str) -> Outcome:
-        """Raises `errors`: the storage may answer otherwise later."""
-        try:
-            self._unlink(self._full(path))
-        except FileNotFoundError:
-            return GONE, ""
-        except self.errors as error:
-            if self._is_refusal(error):
-                return FAILED, reason(error)
-            raise
-        return REMOVED, ""
+            else:
+                unlink = partial(self._unlink, self._full(path))
+                yield remove_at_last(unlink, errors=self.errors, is_refusal=self._is_refusal, clock=clock)
 
     def _is_refusal(self, error: Exception) -> bool:
         """Whether the storage answers the same however often it is asked."""

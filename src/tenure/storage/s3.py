@@ -1,8 +1,8 @@
 """Files in S3, or on a server that speaks its protocol, by s3fs.
 
-Promise: a put that the client sends again, as the answer to it was lost, is known as its own: the object says which
-write made it. `errors` are all that the client raises for a server that cannot be reached, breaks off or refuses. An
-object that stands for a folder goes when nothing else has its prefix.
+Promise: each object names the write that made it. So a writer recognises its own object when the client has sent the
+put again after a lost answer. `errors` are all errors of the client for a server that cannot be reached, breaks off or
+refuses. The marker of a folder goes when nothing else has its prefix.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tenure.storage.remote import Remote
 from tenure.storage.storage import FAILED, REMOVED, RETRY, Outcome, reason
 
 CALLS: Final = 8
-"""Calls of one removal at a time."""
+"""Parallel calls of one removal."""
 
 _WRITE: Final = "tenure-write"
 _BUSY: Final = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "OperationAborted"}
-"""The answers for one key of many that may be another one later."""
+"""The answers for a key that can differ in a later call."""
 
 
 class S3(Remote):
@@ -42,7 +42,7 @@ class S3(Remote):
 
     def _client(self, url: str, what: str) -> tuple[Any, str, tuple[type[Exception], ...]]:
         fs, root, errors = super()._client(url, what)
-        # s3fs makes an OSError of what the server answers, and nothing of what keeps the server from answering.
+        # s3fs makes an OSError of each answer of the server, but not of the errors that prevent an answer.
         from botocore.exceptions import BotoCoreError
         from s3fs.core import S3_RETRYABLE_ERRORS
 
@@ -77,42 +77,41 @@ class S3(Remote):
     def _list(self, folder: str) -> Iterator[Listed]:
         """All files below a folder, page by page, through the folders in it."""
         for page in self.objects.pages(folder):
-            # The object that stands for a folder directly in the root is no file: that folder stays.
+            # The marker of a folder directly in the root is no file: that folder stays.
             below = [key for key in page if key[0].find("/") != len(key[0]) - 1]
             for parent, keys in groupby(below, key=lambda key: key[0].rpartition("/")[0]):
                 some = list(keys)
                 yield Listed(parent, [path.rpartition("/")[2] for path, _ in some], [size for _, size in some])
 
     def remove_files(self, paths: Sequence[str], *, clock: Clock) -> Iterator[Outcome]:
-        """A thousand objects a call, and several calls at a time."""
         with ThreadPoolExecutor(CALLS, thread_name_prefix="tenure-delete") as pool:
             some = (paths[first : first + AT_ONCE] for first in range(0, len(paths), AT_ONCE))
-            for done in pool.map(lambda keys: self._remove_some(keys, clock), some):
-                yield from done
+            for outcomes in pool.map(lambda keys: self._remove_some(keys, clock), some):
+                yield from outcomes
 
     def _remove_some(self, paths: Sequence[str], clock: Clock) -> list[Outcome]:
         """Remove at most `AT_ONCE` objects."""
-        left = list(paths)
+        waiting = list(paths)
         refused: dict[str, str] = {}
 
         def once() -> None:
-            """Raises OSError: some of them are to be tried again."""
-            nonlocal left
-            answer = self.objects.delete(left)
+            """Raises OSError: some objects are to be tried again."""
+            nonlocal waiting
+            answer = self.objects.delete(waiting)
             why = {path: f"{code}: {message}" for path, (code, message) in answer.items()}
-            left = [path for path, (code, _) in answer.items() if code in _BUSY]
-            refused.update({path: why[path] for path in why.keys() - set(left)})
-            if left:
-                raise OSError(errno.EBUSY, why[left[0]])
+            waiting = [path for path, (code, _) in answer.items() if code in _BUSY]
+            refused.update({path: why[path] for path in why.keys() - set(waiting)})
+            if waiting:
+                raise OSError(errno.EBUSY, why[waiting[0]])
 
         try:
             retry(once, policy=RETRY, on=self.errors, clock=clock)
         except self.errors as error:
-            refused.update(dict.fromkeys(left, reason(error)))
+            refused.update(dict.fromkeys(waiting, reason(error)))
         return [(FAILED, refused[path]) if path in refused else (REMOVED, "") for path in paths]
 
     def remove_folders(self, folders: Collection[str]) -> None:
-        """Remove the objects that stand for the folders; other objects below a folder stay."""
+        """Remove the markers of the folders; other objects below a folder stay."""
         with suppress(*self.errors):  # the next listing shows them again
             self.objects.delete_markers(folders)
 

@@ -21,7 +21,7 @@ _KEYS: Final = "TenureKeys"
 _KEY: Final = re.compile(rb"<Key>([!-%'-;=?-~]*)</Key>")  # ASCII but what XML escapes: keys are encoded as in a URL
 _SIZE: Final = re.compile(rb"<Size>(\d+)</Size>")
 _STRANGE: Final = (b"Contents", b"<!")
-"""A page with one of these outside of its entries needs a parser of XML."""
+"""A page with such bytes outside of its entries needs a parser of XML."""
 _asked_here: ContextVar[bool] = ContextVar("asked_here", default=False)
 _teaching = threading.Lock()
 _taught: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -67,8 +67,8 @@ def _read_page(
     rest = [head]
     keys = []
     for one in objects:
-        told, end, behind = one.partition(b"</Contents>")
-        key, size = _KEY.findall(told), _SIZE.findall(told)
+        entry, end, behind = one.partition(b"</Contents>")
+        key, size = _KEY.findall(entry), _SIZE.findall(entry)
         if not end or len(key) != 1 or len(size) != 1:
             return
         keys.append((unquote_plus(key[0].decode("ascii")), int(size[0])))

@@ -1,9 +1,9 @@
-"""The contract of a storage: the files and folders below one root, on whatever kind of storage they lie.
+"""The contract of a storage: the files and folders below one root, on a disk, in S3, in HDFS or elsewhere.
 
 Promise: a path is relative to the root, and is a list of names joined by `/`; the empty path is the root. Any other
-path is a ValueError. Symbolic links below the root are never followed by listings and removals: a link is removed as
-a link. The root itself may be a link. A missing file or folder is no failure of a listing or a removal. Whatever else
-fails is a StorageError. No listing is taken from a cache. Constructors do no I/O; a storage is thread-safe.
+path is a ValueError. Listings and removals follow no symbolic link below the root: a link is removed as a link. The
+root itself may be a link. A missing file or folder is no failure of a listing or a removal. Any other failure is a
+StorageError. No listing comes from a cache. Constructors do no I/O; a storage is thread-safe.
 Not promised: that a removal that failed has kept everything; it can be repeated.
 """
 
@@ -12,21 +12,21 @@ from __future__ import annotations
 import errno
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import BinaryIO, Final
 
 from tenure.clock import Clock
 from tenure.errors import BlobExists, BlobNotFound, StorageError
-from tenure.retry import exponential_delay
+from tenure.retry import exponential_delay, retry
 from tenure.storage.listed import Entry, Listed, Rest
 from tenure.storage.names import checked, deepest_first
 
 REMOVED, GONE, FAILED = "removed", "gone", "failed"
 
 Outcome = tuple[str, str]
-"""What became of a file, and the reason of a failure."""
+"""The outcome of a file's removal, and the reason of a failure."""
 
 RETRY: Final = exponential_delay(initial=timedelta(milliseconds=200), maximum=timedelta(seconds=20), attempts=6)
 """How often a removal of many files repeats a call that a busy storage does not answer."""
@@ -46,7 +46,7 @@ class Storage(ABC):
     """One root. A kind of storage is a subclass, which implements the methods with full paths; these raise `errors`."""
 
     def __init__(self, url: str, root: str, *, errors: tuple[type[Exception], ...] = (OSError,)) -> None:
-        """`root`: the path that the client knows. `errors`: what the client raises, FileNotFoundError among them."""
+        """`root`: the path for the client. `errors`: the errors of the client, FileNotFoundError among them."""
         self.url = url.rstrip("/")
         self.root = root.rstrip("/")
         self.errors = errors
@@ -55,61 +55,51 @@ class Storage(ABC):
         return f"{type(self).__name__}({self.url!r})"
 
     def where(self, path: str) -> str:
-        """How errors name a path."""
+        """The name of a path in errors."""
         return f"{self.url}/{path}" if path else self.url
 
     # --- files ------------------------------------------------------------------------------------------------------
 
     def read(self, path: str) -> bytes:
         """The content of a file. Raises BlobNotFound, StorageError."""
-        try:
-            return self._read(self._full(path))
-        except (FileNotFoundError, IsADirectoryError):
-            raise BlobNotFound(f"{self.where(path)} is not there") from None
-        except self.errors as error:
-            raise self._failed("read", path, error) from error
+        with self._naming("read", path):
+            try:
+                return self._read(self._full(path))
+            except (FileNotFoundError, IsADirectoryError):
+                raise BlobNotFound(f"{self.where(path)} is not there") from None
 
     def write(self, path: str, data: bytes) -> None:
         """Create a file, whole and durable. Raises BlobExists: nothing was written; StorageError."""
-        try:
-            self._create(self._full(path), data)
-        except FileExistsError:
-            raise BlobExists(f"{self.where(path)} exists already") from None
-        except self.errors as error:
-            raise self._failed("write", path, error) from error
+        with self._naming("write", path):
+            try:
+                self._create(self._full(path), data)
+            except FileExistsError:
+                raise BlobExists(f"{self.where(path)} exists already") from None
 
     def check_writable(self) -> None:
         """Create a small file and remove it. Raises StorageError, which names the root."""
         probe = f".probe-{os.urandom(8).hex()}"
-        try:
+        with self._naming("write", ""):
             self._create(self._full(probe), b"tenure")
-        except self.errors as error:
-            raise self._failed("write", "", error) from error
         self.delete(probe)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a file or replace it; readers see the old content or the new one. The folder must exist where folders
-        do. Raises StorageError."""
-        try:
+        """Write a file or replace it; readers see the old content or the new content. Raises StorageError."""
+        with self._naming("write", path):
             self._replace(self._full(path), data)
-        except self.errors as error:
-            raise self._failed("write", path, error) from error
 
     def add(self, path: str, data: bytes) -> None:
         """Create a file, and its folders, where nobody reads yet. The content is durable on return, the name after
         `sync`. Raises StorageError."""
-        try:
+        with self._naming("write", path):
             self._add(self._full(path), data)
-        except self.errors as error:
-            raise self._failed("write", path, error) from error
 
-    def take(self, source: Storage, path: str) -> tuple[int, bool]:
+    def take(self, source: Storage, path: str) -> int:
         """Take a file over from another storage, under the same path: by a hard link where both lie on one file system
-        of this machine, else by a copy. Return its bytes, and whether it is a link. The name is durable after `sync`.
-        Raises BlobNotFound: the source has no such file; StorageError."""
+        of this machine, else by a copy. Return its size in bytes. The name is durable after `sync`. Raises
+        BlobNotFound: the source has no such file; StorageError."""
         try:
-            linked = self._take(source, path)
-            return self._size(self._full(path)), linked
+            return self._take(source, path)
         except (FileNotFoundError, IsADirectoryError):
             raise BlobNotFound(f"{source.where(path)} is not there") from None
         except (*self.errors, *source.errors) as error:
@@ -121,58 +111,32 @@ class Storage(ABC):
 
     def delete(self, path: str) -> None:
         """Remove a file. Raises StorageError."""
-        try:
+        with self._naming("remove", path), suppress(FileNotFoundError):
             self._unlink(self._full(path))
-        except FileNotFoundError:
-            return
-        except self.errors as error:
-            raise self._failed("remove", path, error) from error
 
     # --- folders ----------------------------------------------------------------------------------------------------
 
     def entries(self, path: str = "", *, sizes: bool = False) -> Sequence[Entry]:
         """The content of a folder, by name. `sizes`: with the bytes of each file. Raises StorageError."""
-        try:
-            found = self._entries(checked(path), sizes=sizes)
-        except (FileNotFoundError, NotADirectoryError):
-            return ()
-        except self.errors as error:
-            raise self._failed("list", path, error) from error
-        return sorted(found, key=lambda entry: entry.name)
+        with self._naming("list", path), suppress(FileNotFoundError, NotADirectoryError):
+            return sorted(self._entries(checked(path), sizes=sizes), key=lambda entry: entry.name)
+        return ()
 
     def is_empty(self, path: str = "") -> bool:
         """Whether the folder exists and is empty. An object store has no such folder. Raises StorageError."""
-        try:
+        with self._naming("list", path), suppress(FileNotFoundError):
             return self._is_empty(self._full(path))
-        except FileNotFoundError:
-            return False
-        except self.errors as error:
-            raise self._failed("list", path, error) from error
-
-    def make_folder(self, path: str = "") -> None:
-        """Make a folder and those above it, where folders exist by themselves. Raises StorageError."""
-        try:
-            self._make_folder(self._full(path))
-        except self.errors as error:
-            raise self._failed("make", path, error) from error
+        return False
 
     def remove(self, path: str) -> None:
         """Remove a file, a link, or a folder with its content. Raises StorageError."""
-        try:
+        with self._naming("remove", path), suppress(FileNotFoundError):
             self._remove(checked(path))
-        except FileNotFoundError:
-            return
-        except self.errors as error:
-            raise self._failed("remove", path, error) from error
 
     def remove_empty(self, path: str = "") -> None:
         """Remove a folder if it is empty at that instant; in S3: the objects that stand for it. Raises StorageError."""
-        try:
+        with self._naming("remove", path), suppress(FileNotFoundError, NotADirectoryError):
             self._remove_empty(checked(path))
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except self.errors as error:
-            raise self._failed("remove", path, error) from error
 
     # --- many files -------------------------------------------------------------------------------------------------
 
@@ -187,20 +151,16 @@ class Storage(ABC):
             if budget <= 0:
                 yield Rest(folder)
                 continue
-            try:
+            with self._naming("list", folder), suppress(FileNotFoundError, NotADirectoryError):
                 for found in self._list(folder):
                     if isinstance(found, Rest):
                         todo.append(found.folder)
                     else:
                         budget -= len(found.names)
                         yield found
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except self.errors as error:
-                raise self._failed("list", folder, error) from error
 
     def sizes(self, paths: Sequence[str]) -> list[int]:
-        """The bytes of files that a walk has listed without; 0 for a link, a folder, and a file that is gone.
+        """The bytes of files that a walk has listed without sizes; 0 for a link, a folder, and a file that is gone.
         Raises StorageError."""
         raise NotImplementedError(f"a walk of {self.url} lists sizes")
 
@@ -215,18 +175,12 @@ class Storage(ABC):
             with suppress(StorageError):
                 self.remove_empty(folder)
 
-    # --- names ------------------------------------------------------------------------------------------------------
-
-    def path_on_disk(self, path: str) -> str | None:
-        """The path of a file for the system calls of this machine; None: it has none."""
-        return None
+    # --- what each kind implements ----------------------------------------------------------------------------------
 
     @abstractmethod
     def spark_url(self, *, like: str) -> str:
-        """The root as Spark spells it. `like`: how Spark has spelled a path on the same kind of storage, as Hadoop's
+        """The root in Spark's spelling. `like`: a path on the same kind of storage in Spark's spelling, as Hadoop's
         scheme may differ from ours (s3a, s3)."""
-
-    # --- what each kind implements ----------------------------------------------------------------------------------
 
     @abstractmethod
     def open(self, path: str) -> BinaryIO:
@@ -246,11 +200,7 @@ class Storage(ABC):
     def _add(self, full: str, data: bytes) -> None: ...
 
     @abstractmethod
-    def _take(self, source: Storage, path: str) -> bool:
-        """Return whether the file is a hard link."""
-
-    @abstractmethod
-    def _size(self, full: str) -> int: ...
+    def _take(self, source: Storage, path: str) -> int: ...
 
     @abstractmethod
     def _unlink(self, full: str) -> None: ...
@@ -260,9 +210,6 @@ class Storage(ABC):
 
     @abstractmethod
     def _is_empty(self, full: str) -> bool: ...
-
-    @abstractmethod
-    def _make_folder(self, full: str) -> None: ...
 
     @abstractmethod
     def _remove(self, path: str) -> None: ...
@@ -277,11 +224,45 @@ class Storage(ABC):
     def _full(self, path: str) -> str:
         return f"{self.root}/{checked(path)}" if path else self.root
 
+    @contextmanager
+    def _naming(self, verb: str, path: str) -> Iterator[None]:
+        """Raise a StorageError that names the path in place of any error of the client."""
+        try:
+            yield
+        except self.errors as error:
+            raise self._failed(verb, path, error) from error
+
     def _failed(self, verb: str, path: str, error: Exception) -> StorageError:
         fix = _ADVICE if verb in ("read", "list") else _ADVICE_ON_WRITES.get(getattr(error, "errno", None), _ADVICE)
         if verb != "read" and isinstance(error, FileNotFoundError):
             fix = _ADVICE_ON_WRITES[errno.ENOENT]
         return StorageError(f"cannot {verb} {self.where(path)}: {reason(error)}", fix=fix)
+
+
+def remove_at_last(
+    remove: Callable[[], object],
+    *,
+    errors: tuple[type[Exception], ...],
+    is_refusal: Callable[[Exception], bool],
+    clock: Clock,
+) -> Outcome:
+    """Call the removal of one file until the storage answers, by `RETRY`. A refusal is final."""
+
+    def once() -> Outcome:
+        try:
+            remove()
+        except FileNotFoundError:
+            return GONE, ""
+        except errors as error:
+            if is_refusal(error):
+                return FAILED, reason(error)
+            raise
+        return REMOVED, ""
+
+    try:
+        return retry(once, policy=RETRY, on=errors, clock=clock)
+    except errors as error:
+        return FAILED, reason(error)
 
 
 def reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""URLs of folders, as each of their readers spells them.
+"""URLs of folders, in the spelling of each reader.
 
 Promise: no I/O, and no client.
 """
@@ -14,14 +14,12 @@ from tenure.errors import UsageError
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
 """Schemes that mean the same storage."""
 _HADOOPS: Final = {"s3": "s3a"}
-"""Schemes that Hadoop spells otherwise."""
+"""Scheme -> Hadoop's spelling, where that differs."""
 
 
 def normal_url(url: str) -> str:
-    """The URL or path of a folder in the spelling that is compared: `s3a` is `s3`, `file:/x` is `/x`.
-
-    Raises UsageError: a path that is relative, or climbs.
-    """
+    """The URL or path of a folder in the spelling for comparisons: `s3a` is `s3`, `file:/x` is `/x`. Raises UsageError:
+    the path is relative, or climbs."""
     scheme, colon, rest = url.partition(":")
     if not colon or "/" in scheme:
         scheme, rest = "file", url

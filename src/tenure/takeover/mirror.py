@@ -65,13 +65,7 @@ class _Mirror:
 class Mirrors:
     """The mirrors of one standby, filled by a thread of their own. Used for one standby phase."""
 
-    def __init__(
-        self,
-        queries: Sequence[str],
-        context: ScopeContext,
-        *,
-        member: str,
-    ) -> None:
+    def __init__(self, queries: Sequence[str], context: ScopeContext, *, member: str) -> None:
         self._mirrors = [_Mirror(query) for query in queries]
         self._scope = context.scope
         self._member = member

@@ -7,8 +7,9 @@ batch as done. Not promised: that the owner of the source directory is dead; it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from tenure.checkpoints.batch_rules import Takeover, take_over
 from tenure.checkpoints.checkpoint import Checkpoint
@@ -23,7 +24,7 @@ from tenure.takeover.mirror import Mirrors
 from tenure.takeover.run_directory import RunDirectory, has_commit
 from tenure.takeover.seed_logs import decode_query_id
 from tenure.takeover.seeding import seed_mirrored
-from tenure.takeover.state_copy import Mirrored, Seeded, SeedPoint
+from tenure.takeover.state_copy import Mirrored, SeedPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,8 @@ class QueryTakeover:
         own = self._seed(newest, way, own)
         if way.recorded:
             self._checkpoints.retake(self._term, run_directory=own, closed=way.done)
-            self._events.emit(
-                BatchRetaken(
-                    self._term.scope, epoch=self._term.epoch, query=self._query, batch=newest.batch, done=way.done
-                )
-            )
+            scope, epoch = self._term.scope, self._term.epoch
+            self._events.emit(BatchRetaken(scope, epoch=epoch, query=self._query, batch=newest.batch, done=way.done))
         return Begun(own) if way.done else Begun(own, newest.batch, inputs())
 
     def finished(self, newest: Checkpoint) -> Iterator[str]:
@@ -105,22 +103,18 @@ class QueryTakeover:
             if (same, offsets) == (newest.query_id, newest.offsets):
                 yield str(run)
 
-    def _look_for_inputs(self, newest: Checkpoint) -> tuple[Callable[[], tuple[str, ...]], Callable[[], list[str]]]:
+    def _look_for_inputs(self, newest: Checkpoint) -> tuple[Callable[[], tuple[str, ...]], Callable[[], Sequence[str]]]:
         """Two functions: the planned inputs, and those of them that do not exist. Each looks once, at its first
         call."""
-        planned: list[tuple[str, ...]] = []
-        absent: list[list[str]] = []
 
+        @cache
         def inputs() -> tuple[str, ...]:
-            if not planned:
-                source = RunDirectory(f"{self._storage}/{newest.run_directory}")
-                planned.append(planned_inputs(source, newest.batch, offsets=newest.offsets, folders=newest.folders))
-            return planned[0]
+            source = RunDirectory(f"{self._storage}/{newest.run_directory}")
+            return planned_inputs(source, newest.batch, offsets=newest.offsets, folders=newest.folders)
 
-        def gone() -> list[str]:
-            if not absent:
-                absent.append(list(self._missing(inputs())) if inputs() else [])
-            return absent[0]
+        @cache
+        def gone() -> Sequence[str]:
+            return self._missing(inputs()) if inputs() else ()
 
         return inputs, gone
 
@@ -131,24 +125,25 @@ class QueryTakeover:
         ahead = self._seed_mirror(way.source, point)
         if ahead is None:
             source = RunDirectory(f"{self._storage}/{way.source}")
-            seeded = seed_mirrored(Mirrored(source, RunDirectory(f"{self._storage}/{own}")), point)
+            files = seed_mirrored(Mirrored(source, RunDirectory(f"{self._storage}/{own}")), point)
         else:
-            own, seeded = ahead
+            own, files = ahead
         self._events.emit(
             RunDirectorySeeded(
                 scope=self._term.scope,
                 epoch=self._term.epoch,
                 query=self._query,
                 batch=newest.batch + way.done,
-                files=seeded.files,
+                files=files,
                 mirrored=ahead is not None,
                 seconds=self._clock.monotonic_s() - began_s,
             )
         )
         return own
 
-    def _seed_mirror(self, source: str, point: SeedPoint) -> tuple[str, Seeded] | None:
-        """Complete the standby's mirror; None: there is no usable mirror."""
+    def _seed_mirror(self, source: str, point: SeedPoint) -> tuple[str, int] | None:
+        """Complete the standby's mirror, and return its path and the number of new files; None: there is no usable
+        mirror."""
         taken = None
         if self._mirrors is not None:
             taken = self._mirrors.take(self._query, source=source, epoch=self._term.epoch)

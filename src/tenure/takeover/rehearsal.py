@@ -98,13 +98,7 @@ class Rounds:
 class Rehearsals:
     """Rehearses the streams of one standby, in one thread, until the standby is warm or `abandon`."""
 
-    def __init__(
-        self,
-        streams: Sequence[Stream],
-        context: ScopeContext,
-        *,
-        member: str,
-    ) -> None:
+    def __init__(self, streams: Sequence[Stream], context: ScopeContext, *, member: str) -> None:
         self._streams = tuple(streams)
         self._scope = context.scope
         self._member = member

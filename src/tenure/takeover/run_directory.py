@@ -1,13 +1,12 @@
-"""A run directory: the Spark checkpointLocation of one member's one attempt, in a storage.
+"""A run directory: the Spark checkpointLocation of a single attempt of a member, in a storage.
 
-Promise: reads say CorruptRunDirectory when a file is missing, StorageError when the storage fails. Writes are durable
-after `sync`. Taking a file over from another run directory makes a hard link where both lie on one local file system,
-else a copy.
+Promise: reads raise CorruptRunDirectory when a file is missing, StorageError when the storage fails. Writes are durable
+after `sync`. `take` makes a hard link where both directories lie on one local file system, else a copy.
 
-Only state files are linked. Spark never changes one in place: it writes each under a temporary name and renames
-it, or (SST) under a name that is used once. So what a former owner that is still alive does in its directory, a
-replaced version or a deletion, never reaches the file behind our link, and the other way round.
-Not promised: that the content of a linked file is on the disk; it is as durable as Spark left it.
+Only state files are linked. Spark never changes a state file in place: it writes each under a temporary name and
+renames it, or (SST) under a name that is used once. So a former owner that is still alive may replace or delete a file
+in its directory without any effect on the file behind our link, and the other way round.
+Not promised: that the content of a linked file is on the disk; Spark decides on that.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ class RunDirectory:
         return f"RunDirectory({self.url!r})"
 
     def where(self, path: str) -> str:
-        """How errors name a file."""
+        """The name of a file in errors."""
         return self._storage.where(path)
 
     def uri(self, *, like: str) -> str:
-        """This directory as Spark spells it. `like`: how Spark has spelled a path in another run directory."""
+        """This directory in Spark's spelling. `like`: a path in another run directory in Spark's spelling."""
         return self._storage.spark_url(like=like)
 
     def list(self, path: str = "") -> frozenset[str]:
-        """The names of files and folders directly in a folder; none when there is no such folder."""
+        """The names of the files and folders directly in a folder; empty when there is no such folder."""
         return frozenset(entry.name for entry in self._storage.entries(path))
 
     def sizes(self, path: str = "") -> dict[str, int]:
-        """The content of a folder: name -> bytes (a folder: 0); nothing when there is no such folder."""
+        """The content of a folder: name -> bytes (a folder: 0); empty when there is no such folder."""
         return {entry.name: entry.size or 0 for entry in self._storage.entries(path, sizes=True)}
 
     def read(self, path: str) -> bytes:
@@ -61,34 +60,40 @@ class RunDirectory:
         """Write a new file; its content is durable when this returns, its name after `sync`."""
         self._storage.add(path, data)
 
-    def take(self, source: RunDirectory, path: str, *, size: int | None = None) -> tuple[int, bool]:
-        """Take a state file over, under the same path. Returns its size and whether it was linked.
-        `size` None: any but 0 is right, as no state file is empty."""
+    def copy(self, source: RunDirectory, path: str) -> None:
+        """Copy a file, which must not be empty, under the same path."""
+        data = source.read(path)
+        if not data:
+            raise corrupt(source.where(path), "is empty")
+        self.write(path, data)
+
+    def take(self, source: RunDirectory, path: str, *, size: int | None = None) -> None:
+        """Take a state file over, under the same path. `size`: its bytes; None: any size but 0, as no state file is
+        empty."""
         try:
-            actual, linked = self._storage.take(source._storage, path)
+            actual = self._storage.take(source._storage, path)
         except BlobNotFound as error:
             raise missing(source.where(path)) from error
         if actual == 0 or (size is not None and actual != size):
             raise corrupt(source.where(path), f"has {actual} bytes instead of {size or 'at least one'}")
-        return actual, linked
 
     def sync(self) -> None:
-        """Return when the names of all that was written so far are durable."""
+        """Return when the names of all written files are durable."""
         self._storage.sync()
 
     def drop(self, path: str) -> None:
-        """Remove a file; one that is not there is fine."""
+        """Remove a file, if it is there."""
         self._storage.delete(path)
 
 
 def remove_tree(url: str) -> None:
-    """Remove a folder and all that is in it; one that is not there is fine. Raises StorageError."""
+    """Remove a folder with its content, if it is there. Raises StorageError."""
     parent, _, name = url.rstrip("/").rpartition("/")
     reach(parent).remove(name)
 
 
 def read_offsets(run_directory: str, batch: int) -> str:
-    """The offsets text of a batch that was planned there."""
+    """The offsets text of a planned batch."""
     return RunDirectory(run_directory).read_text(f"offsets/{batch}")
 
 
@@ -99,8 +104,8 @@ def read_query_id(run_directory: str) -> str:
 
 
 def has_commit(run_directory: str, batch: int) -> bool:
-    """Whether Spark has noted there that a batch is done. A note that does not decode is none: Spark does not sync it,
-    so that a machine that loses its power may leave an empty file under its name."""
+    """Whether Spark has noted a batch as done. A note that does not decode does not count: Spark does not sync notes,
+    so a loss of power can leave an empty file."""
     directory = RunDirectory(run_directory)
     path = f"commits/{batch}"
     try:

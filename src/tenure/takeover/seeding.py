@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from tenure.errors import StorageError
 from tenure.takeover.run_directory import RunDirectory
-from tenure.takeover.seed_logs import corrupt, decode_offsets, decode_query_id
-from tenure.takeover.state_copy import Mirrored, Operator, Seeded, SeedPoint, StateCopy, total
+from tenure.takeover.seed_logs import decode_offsets, decode_query_id
+from tenure.takeover.state_copy import Mirrored, Operator, SeedPoint, StateCopy
 from tenure.takeover.state_files import with_schema_paths
 
 
@@ -28,7 +28,7 @@ def seed(
     *,
     query_id: str | None = None,
     on_part: Callable[[str], None] = lambda part: None,
-) -> Seeded:
+) -> int:
     """Fill the empty run directory `target` from `source` for `point`. See `seed_mirrored`."""
     mirrored = Mirrored(RunDirectory(source), RunDirectory(target))
     return seed_mirrored(mirrored, point, query_id=query_id, on_part=on_part)
@@ -40,9 +40,9 @@ def seed_mirrored(
     *,
     query_id: str | None = None,
     on_part: Callable[[str], None] = lambda part: None,
-) -> Seeded:
-    """Complete a mirror to a run directory on which Spark continues at `point`. Files of the mirror are neither copied
-    again nor counted. `query_id`: Spark's id for the query; None: the id of the source.
+) -> int:
+    """Complete a mirror to a run directory on which Spark continues at `point`. Return the number of new files; files
+    of the mirror are not copied again. `query_id`: Spark's id for the query; None: the id of the source.
 
     `on_part` is called with "before <part>" and "after <part>" for each part in order: offsets, commits, sources,
     state, plan, metadata. Raises CorruptRunDirectory, CorruptCheckpoint, StorageError, UsageError.
@@ -54,7 +54,7 @@ def seed_mirrored(
         on_part(f"before {name}")
         part()
         on_part(f"after {name}")
-    return total(seeding.done)
+    return seeding.files
 
 
 class _Seeding:
@@ -66,7 +66,7 @@ class _Seeding:
         self._target = mirrored.target
         self._point = point
         self._query_id = query_id
-        self.done: list[Seeded] = []
+        self.files = 0
 
     def parts(self) -> list[tuple[str, Callable[[], None]]]:
         return [
@@ -91,14 +91,14 @@ class _Seeding:
             self._write(f"commits/{self._point.last_commit}", self._state_copy.read_commit(self._point.last_commit))
 
     def _seed_sources(self) -> None:
-        self.done.append(self._state_copy.sources())
+        self.files += self._state_copy.sources()
 
     def _seed_state(self) -> None:
         operators = self._state_copy.operators()
         for operator in operators:
             self._seed_operator(operator)
-        self.done.append(self._state_copy.state(operators))
-        self.done.append(self._state_copy.schemas(operators))
+        self.files += self._state_copy.state(operators)
+        self.files += self._state_copy.schemas(operators)
         self._target.sync()
 
     def _seed_operator(self, operator: Operator) -> None:
@@ -112,7 +112,8 @@ class _Seeding:
         )
         self._write(operator.path, moved if schemas else operator.text)
         for schema in schemas:
-            self._copy(f"{folder}/{schema}")
+            self._target.copy(self._source, f"{folder}/{schema}")
+        self.files += len(schemas)
 
     def _seed_plan(self) -> None:
         self._write(f"offsets/{self._point.batch}", self._point.offsets)
@@ -125,13 +126,5 @@ class _Seeding:
         self._target.sync()
 
     def _write(self, path: str, text: str) -> None:
-        data = text.encode("utf-8")
-        self._target.write(path, data)
-        self.done.append(Seeded(1, len(data), 0))
-
-    def _copy(self, path: str) -> None:
-        data = self._source.read(path)
-        if not data:
-            raise corrupt(self._source.where(path), "is empty")
-        self._target.write(path, data)
-        self.done.append(Seeded(1, len(data), 0))
+        self._target.write(path, text.encode("utf-8"))
+        self.files += 1

@@ -1,16 +1,17 @@
-"""What of a seed can be brought before the batch to seed is known: files that never change once they are there.
+"""Copies the state and the sources' logs of a seed, at a takeover or ahead of it.
 
-Promise: these are the state files that carry the id of their writer in their names, and the tables that RocksDB's
-files refer to (linked where both directories lie on one local file system), and the entries of file sources' logs. A
-standby brings them again and again, each time what is new (`bring`); a takeover then finds them there (`seed`). A
-directory that is filled like this does not start: it has neither `offsets` nor `metadata`. A state file that is named
-by its version alone (format 1) may be replaced by a task that runs again: it is left to the takeover.
+Promise: `copy_ahead` copies only files that never change: state files with the id of their writer in their names, the
+tables that RocksDB's files refer to, and entries of file sources' logs. State files are linked where both directories
+lie on one local file system. A standby calls `copy_ahead` again and again, and each call copies the new files; a
+takeover then copies only the difference (`seeding.py`). Spark does not start on a directory that is filled like this:
+it has neither `offsets` nor `metadata`. A task that runs again may replace a state file that is named by its version
+alone (format 1), so only a takeover copies such files.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -36,33 +37,23 @@ T = TypeVar("T")
 _THREADS = 16  # requests in flight: a seed is many small files, and object stores answer in tens of milliseconds
 
 
-@dataclass(frozen=True, slots=True)
-class Seeded:
-    """What was brought. `linked`: how many of the files are hard links."""
-
-    files: int = 0
-    bytes: int = 0
-    linked: int = 0
-
-
 @dataclass(slots=True)
 class Mirrored:
-    """A run directory that nobody runs on yet, and what it has got so far from `source`. Used by one thread at a
-    time."""
+    """A run directory that nobody runs on yet, and its files from `source`. Used by one thread at a time."""
 
     source: RunDirectory
     target: RunDirectory
-    files: dict[str, int] = field(default_factory=dict)
-    """Path -> bytes of what it has."""
+    files: set[str] = field(default_factory=set)
+    """The paths of the copied files."""
     tables: dict[str, Mapping[str, int]] = field(default_factory=dict)
-    """RocksDB zips that it has -> the files that each refers to, with their bytes."""
+    """Copied RocksDB zip -> the files that it refers to, with their bytes."""
     commits: dict[int, StateIds | None] = field(default_factory=dict)
-    """What the commit log of the source says, as far as it was read."""
+    """The entries of the source's commit log that were read."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeedPoint:
-    """The batch that a run directory is to run next: `batch` with `offsets`, or, `committed`, what comes after it."""
+    """The batch that a run directory is to run next: `batch` with `offsets`, or, if `committed`, the batch after it."""
 
     batch: int
     offsets: str
@@ -77,7 +68,7 @@ class SeedPoint:
 
     @property
     def last_commit(self) -> int:
-        """The newest batch that is done; -1: none is."""
+        """The newest batch that is done; -1: there is none."""
         return self.batch if self.committed else self.batch - 1
 
 
@@ -92,17 +83,17 @@ class Operator:
 
 
 class Stopped(Exception):
-    """It was told to stop, between two files."""
+    """The copy was stopped between two files."""
 
 
 def copy_ahead(
     mirrored: Mirrored, point: SeedPoint, *, stop: Callable[[], bool], on_missing: Callable[[int], None]
 ) -> None:
-    """Bring what is new for a seed of `point`, and remove what it needs no more.
+    """Copy the new files for a seed of `point`, and remove the files that such a seed does not need.
 
-    `on_missing` hears how many bytes more are found to be missing, or, below 0, are not any more.
-    Raises Stopped: `stop` said so; what is there can be used. CorruptRunDirectory, CorruptCheckpoint, StorageError: the
-    directory must not be used any more.
+    `on_missing` is called with the bytes of files that are missing, and with the negative bytes of each copied file.
+    Raises Stopped: `stop` returned true; the mirror can still be used. CorruptRunDirectory, CorruptCheckpoint,
+    StorageError: the mirror must not be used any more.
     """
     copy = StateCopy(mirrored, point, ahead=True, stop=stop, on_missing=on_missing)
     copy.sources()
@@ -111,7 +102,7 @@ def copy_ahead(
 
 
 class StateCopy:
-    """One time of bringing. Worker threads write files and return what they did; only the caller's thread counts."""
+    """A single run of copying, by several worker threads. Methods return the number of copied files."""
 
     def __init__(
         self,
@@ -122,7 +113,7 @@ class StateCopy:
         stop: Callable[[], bool] = lambda: False,
         on_missing: Callable[[int], None] = lambda change: None,
     ) -> None:
-        """`ahead`: only what never changes."""
+        """`ahead`: copy only files that never change."""
         if point.batch < 0:
             raise UsageError(f"batch {point.batch} cannot be seeded", fix="batch ids begin at 0")
         self._mirrored = mirrored
@@ -142,8 +133,8 @@ class StateCopy:
 
     # --- sources ----------------------------------------------------------------------------------------------------
 
-    def sources(self) -> Seeded:
-        """Bring the logs of the sources up to the planned offsets."""
+    def sources(self) -> int:
+        """Copy the logs of the sources up to the planned offsets."""
         items: list[tuple[str, bool]] = []  # (path, whether it is an entry of a file source's log)
         for name, offset in self._folders.items():
             folder = f"sources/{name}"
@@ -153,34 +144,28 @@ class StateCopy:
                 items += [(f"{folder}/{entry}", True) for entry in entries]
                 continue
             if self._ahead:
-                continue  # who knows what its source does with it
+                continue  # the source may change its files
             files = self._files_below(folder)
             if offset is not None and f"{folder}/0" not in files and needs_start(offset, self._point.batch):
                 raise missing(self._source.where(f"{folder}/0"))
             items += [(path, False) for path in files]
         return self._in_threads(lambda item: self._source_file(*item), items)
 
-    def _source_file(self, path: str, is_entry: bool) -> Seeded:
+    def _source_file(self, path: str, is_entry: bool) -> int:
         if not is_entry:
-            return self._copied(path)
+            self._target.copy(self._source, path)
+            return 1
         if not self._is_new(path):
-            return Seeded()
-        self._look_up()
-        done = self._copied(path, check=check_source_entry)
-        self._mirrored.files[path] = done.bytes
-        return done
-
-    def _copied(self, path: str, *, check: Callable[..., None] | None = None) -> Seeded:
+            return 0
+        self._check_stop()
         data = self._source.read(path)
-        if check is not None:
-            check(data.decode("utf-8", errors="replace"), where=self._source.where(path))
-        elif not data:
-            raise corrupt(self._source.where(path), "is empty")
+        check_source_entry(data.decode("utf-8", errors="replace"), where=self._source.where(path))
         self._target.write(path, data)
-        return Seeded(1, len(data), 0)
+        self._mirrored.files.add(path)
+        return 1
 
     def _files_below(self, folder: str) -> list[str]:
-        """All content of a source that keeps more than we know of, in the order of names."""
+        """All files of a source with a layout of its own, in the order of names."""
         paths: list[str] = []
         for name in sorted(filter(is_log_file, self._source.list(folder))):
             below = self._files_below(f"{folder}/{name}")
@@ -195,7 +180,7 @@ class StateCopy:
             return []
         names = {name for name in self._source.list("state") if name.isdigit()}
         names |= set(self.ids_of_commit(self._point.last_commit) or {})
-        found = []
+        operators = []
         for number in sorted(names, key=int):
             path = f"state/{number}/_metadata/metadata"
             if "v2" in self._source.list(f"state/{number}/_metadata"):
@@ -203,24 +188,26 @@ class StateCopy:
                 where = self._source.where(path)
                 path += "/" + newest_metadata(self._source.list(path), version=self._point.state_version, where=where)
             text = self._source.read_text(path)
-            found.append(Operator(number, path, text, decode_operator(text, where=self._source.where(path))))
-        return found
+            operators.append(Operator(number, path, text, decode_operator(text, where=self._source.where(path))))
+        return operators
 
-    def state(self, operators: Sequence[Operator]) -> Seeded:
-        """Bring the state files of these operators."""
+    def state(self, operators: Sequence[Operator]) -> int:
+        """Copy the state files of these operators."""
         return self._in_threads(lambda item: self._store(*item), _stores(operators))
 
-    def schemas(self, operators: Sequence[Operator]) -> Seeded:
-        """Write the schemas of the stores. A mirror has none of them: a query may write them again in its first
-        batch."""
+    def schemas(self, operators: Sequence[Operator]) -> int:
+        """Copy the schemas of the stores. A mirror has no schemas: a query may write them again in its first batch."""
         return self._in_threads(lambda item: self._schema(*item), _stores(operators))
 
-    def _schema(self, operator: str, store: Store, position: int, partition: int) -> Seeded:
+    def _schema(self, operator: str, store: Store, position: int, partition: int) -> int:
         folder = f"state/{operator}/{store.folder(partition)}/_metadata"
-        return self._copied(f"{folder}/schema") if "schema" in self._source.list(folder) else Seeded()
+        if "schema" not in self._source.list(folder):
+            return 0
+        self._target.copy(self._source, f"{folder}/schema")
+        return 1
 
-    def _store(self, operator: str, store: Store, position: int, partition: int) -> Seeded:
-        self._look_up()
+    def _store(self, operator: str, store: Store, position: int, partition: int) -> int:
+        self._check_stop()
         folder = f"state/{operator}/{store.folder(partition)}"
         sizes = self._source.sizes(folder)
         chain = state_chain(
@@ -230,36 +217,34 @@ class StateCopy:
             where=self._source.where(folder),
         )
         now = [name for name in chain if not self._ahead or has_id(name)]
-        done = self._take_all({f"{folder}/{name}": sizes[name] for name in now}, exact=False)
+        copied = self._take_all({f"{folder}/{name}": sizes[name] for name in now}, exact=False)
         for name in chain:
             if name.endswith(".zip"):
                 tables = self._tables(f"{folder}/{name}", taken=name in now)
-                done += self._take_all({f"{folder}/{path}": size for path, size in tables.items()}, exact=True)
-        return total(done)
+                copied += self._take_all({f"{folder}/{path}": size for path, size in tables.items()}, exact=True)
+        return copied
 
-    def _take_all(self, files: Mapping[str, int], *, exact: bool) -> list[Seeded]:
-        """Take those over that are new. `files`: path -> bytes, `exact`: it is corrupt if it has not so many."""
+    def _take_all(self, files: Mapping[str, int], *, exact: bool) -> int:
+        """Take the new files over. `files`: path -> bytes. `exact`: a file of another size is corrupt."""
         new = {path: size for path, size in files.items() if self._is_new(path)}
-        self._tell_missing(sum(new.values()))
-        done = []
+        self._report_missing(sum(new.values()))
         for path, size in new.items():
-            self._look_up()
-            taken, linked = self._target.take(self._source, path, size=size if exact else None)
-            self._mirrored.files[path] = taken
-            done.append(Seeded(1, taken, int(linked)))
-            self._tell_missing(-size)
-        return done
+            self._check_stop()
+            self._target.take(self._source, path, size=size if exact else None)
+            self._mirrored.files.add(path)
+            self._report_missing(-size)
+        return len(new)
 
     def _tables(self, path: str, *, taken: bool) -> Mapping[str, int]:
         if not taken:
             return files_of_zip(self._source.read(path), where=self._source.where(path))
-        # Read from the target: what the zip refers to fits the zip that was taken, whatever replaces it now.
+        # Read from the target: the source's zip may have been replaced since it was taken.
         if path not in self._mirrored.tables:
             self._mirrored.tables[path] = files_of_zip(self._target.read(path), where=self._source.where(path))
         return self._mirrored.tables[path]
 
     def ids_of_commit(self, batch: int) -> StateIds | None:
-        """The ids of the state that a batch wrote; None: format 1. Reading one twice is harmless, so no lock."""
+        """The ids of the state that a batch wrote; None: format 1. Two threads may read the same entry: no lock."""
         with self._lock:
             self._needed_commits.add(batch)
         if batch not in self._mirrored.commits:
@@ -267,7 +252,7 @@ class StateCopy:
         return self._mirrored.commits[batch]
 
     def read_commit(self, batch: int) -> str:
-        """The text of a batch's entry in the commit log; the ids in it are kept."""
+        """The text of a batch's entry in the commit log. Its ids are kept."""
         path = f"commits/{batch}"
         text = self._source.read_text(path)
         self._mirrored.commits[batch] = decode_commit(text, where=self._source.where(path))
@@ -284,56 +269,48 @@ class StateCopy:
             where = self._source.where(f"commits/{version - 1}")
             raise corrupt(where, f"has no id for state/{operator}/{partition}, store {position}") from error
 
-    # --- what is there ----------------------------------------------------------------------------------------------
+    # --- the content of the mirror ----------------------------------------------------------------------------------
 
     def trim(self) -> None:
-        """Remove what was brought earlier, and is not needed any more."""
-        for path in sorted(self._mirrored.files.keys() - self._needed):
-            self._look_up()
+        """Remove the files that this run did not need."""
+        for path in sorted(self._mirrored.files - self._needed):
+            self._check_stop()
             self._target.drop(path)
-            del self._mirrored.files[path]
+            self._mirrored.files.remove(path)
             self._mirrored.tables.pop(path, None)
         for batch in self._mirrored.commits.keys() - self._needed_commits:
             del self._mirrored.commits[batch]
 
     def _is_new(self, path: str) -> bool:
-        """Note that it is needed; return whether it has to be brought."""
+        """Note that a file is needed; return whether it must be copied."""
         with self._lock:
             self._needed.add(path)
         return path not in self._mirrored.files
 
-    def _look_up(self) -> None:
+    def _check_stop(self) -> None:
         if self._stop():
             raise Stopped
 
-    def _tell_missing(self, change: int) -> None:
+    def _report_missing(self, change: int) -> None:
         with self._lock:
             self._on_missing(change)
 
-    def _in_threads(self, work: Callable[[T], Seeded], items: list[T]) -> Seeded:
+    def _in_threads(self, work: Callable[[T], int], items: list[T]) -> int:
         pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="tenure-seed")
         futures = [pool.submit(work, item) for item in items]
         wait(futures, return_when=FIRST_EXCEPTION)
         pool.shutdown(wait=True, cancel_futures=True)
-        failures = [failed for one in futures if not one.cancelled() and (failed := one.exception()) is not None]
-        for failed in sorted(failures, key=lambda one: isinstance(one, Stopped)):  # to be stopped is the lesser one
+        failures = [failed for future in futures if not future.cancelled() and (failed := future.exception())]
+        for failed in sorted(failures, key=lambda failed: isinstance(failed, Stopped)):  # Stopped only without others
             raise failed
-        return total(one.result() for one in futures)
+        return sum(future.result() for future in futures)
 
 
 def _stores(operators: Sequence[Operator]) -> list[tuple[str, Store, int, int]]:
-    """Operator, store, its position in the commit log, partition: of each store of each partition."""
+    """Operator, store, position in the commit log, and partition of each store of each partition."""
     return [
         (operator.number, store, position, partition)
         for operator in operators
         for position, store in enumerate(operator.stores)
         for partition in range(store.partitions)
     ]
-
-
-def total(done: Iterable[Seeded]) -> Seeded:
-    """All of it together."""
-    parts = list(done)
-    return Seeded(
-        sum(part.files for part in parts), sum(part.bytes for part in parts), sum(part.linked for part in parts)
-    )

@@ -295,8 +295,8 @@ def test_bad_plans_are_told(place: Place, tmp_path: Path) -> None:
 
 def test_a_plan_folder_that_cannot_be_written_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan(str(place.plans / "one"))
-    monkeypatch.setattr(os, "makedirs", lambda *a, **k: (_ for _ in ()).throw(OSError(30, "Read-only")))
-    with pytest.raises(StorageError, match="Read-only"):
+    monkeypatch.setattr(os, "mkdir", lambda *a, **k: (_ for _ in ()).throw(OSError(30, "Read-only")))
+    with pytest.raises(StorageError, match=r"cannot write .*/plans/one: Read-only"):
         plan.begin()
 
 
@@ -337,6 +337,7 @@ def test_a_plan_that_did_not_become_whole_is_made_anew(place: Place) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         place.make(claims=die)
+    (place.plans / "one" / "files").mkdir()
     (place.plans / "one" / "files" / "old.parquet").write_text("half a plan")
     assert place.make().parts() == ["000000"]
 

@@ -10,7 +10,7 @@ from tenure.coordination.records import Key, Version
 from tenure.errors import CorruptBlob
 from tenure.handles.handle import Handle
 from tenure.handles.reading import read_all
-from tenure.storage.blob_store import Blob
+from tenure.storage.blobs import Blob
 from tenure.testing.clock import ManualClock
 
 

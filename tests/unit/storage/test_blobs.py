@@ -15,8 +15,7 @@ from unittest.mock import Mock
 import pytest
 
 from tenure.errors import BlobExists, BlobNotFound, CorruptBlob, StorageError, UsageError
-from tenure.storage.blob_store import Blob
-from tenure.storage.blobs import FileBlobs
+from tenure.storage.blobs import Blob, FileBlobs
 from tenure.storage.remote import Remote
 from tenure.testing.waiting import NEVER_S
 

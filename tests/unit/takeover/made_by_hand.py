@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from pathlib import Path
 
 import fsspec
 
@@ -66,6 +67,12 @@ def put(path: str, content: str | bytes) -> None:
 def content_of(root: str) -> dict[str, bytes]:
     filesystem, plain = fsspec.core.url_to_fs(root)
     return {path.removeprefix(plain + "/"): filesystem.cat_file(path) for path in filesystem.find(plain)}
+
+
+def hard_links(root: str) -> set[str]:
+    """The files of a local folder that have a second name."""
+    below = Path(root)
+    return {str(path.relative_to(below)) for path in below.rglob("*") if path.is_file() and path.stat().st_nlink > 1}
 
 
 def state_names(batch: int) -> set[str]:
