@@ -75,7 +75,7 @@ def test_bad_input_is_one_line(swept: Place, tmp_path: Path) -> None:
     assert sweep(swept, "apply", plan, scope="other").error.startswith(
         f"the plan in {plan} is of scope 'rows', not of 'other'"
     )
-    assert sweep(swept, "plan", f"{plan}2", "--conf", "x").error.startswith("--conf 'x' is not NAME=VALUE")
+    assert sweep(swept, "plan", f"{plan}2", "--conf", "x").error.startswith("--conf 'x' has no value")
     assert sweep(swept, "plan", f"{plan}3", scope="none").error.startswith("nobody ever led scope 'none' in this store")
 
 

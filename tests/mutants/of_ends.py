@@ -118,7 +118,7 @@ OF_ENDS: Final = (
     Mutant(
         "blobs-under-a-lock",
         "what a locked checkpoint names goes although the checkpoint stays",
-        (Change(PLAN, "    return tuple(name for name in row.needs if name in left)\n", "    return ()\n"),),
+        (Change(PLAN, "    return tuple(name for name in row.needs if name in remaining)\n", "    return ()\n"),),
         on(LEAVINGS + "test_a_locked_checkpoint_keeps_its_blob_and_the_run_directories", *ALL),
     ),
     Mutant(

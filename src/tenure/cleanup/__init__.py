@@ -1,1 +1,1 @@
-"""Cleanup: what a pipeline leaves, and how all of it goes, whatever fails on the way."""
+"""Cleanup: the remains of a pipeline, and their removal after any failure."""

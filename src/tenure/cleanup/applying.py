@@ -1,9 +1,9 @@
-"""Applies a plan: removes its files, part by part, and reports what became of each.
+"""Applies a plan: removes its files, part by part, and reports the outcome for each.
 
-Promise: only paths of the plan go, and of these only such as could go by their names, in the plan's epoch: the rule is
-asked again, at its least. Links are removed as what they are. Folders in which nothing is any more go with their last
-file. A part is reported when all of it was tried, so a run that was killed goes on with the others; what was removed
-already is gone, which is fine. What failed is tried again by the next run.
+Promise: only paths of the plan go, and of these only paths whose names allow it in the plan's epoch: the rule is asked
+again, at its least. A link is removed as a link. A folder goes with its last file. A part is reported when each of its
+files was tried, so the run after a killed run goes on with the other parts, and finds some files gone. The next run
+tries failed files again.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE: Final = 10
-"""Parts of up to so many are not worth a JVM."""
+"""A plan of up to so many parts is not worth a JVM."""
 
 AT_ONCE: Final = 1000
-"""Files between two looks at the clock, where a rate is to be kept."""
+"""Files between two looks at the clock, under a rate."""
 
 _TOGETHER: Final = 8000
 """Files that a storage removes in one call: eight requests to S3."""
@@ -48,7 +48,7 @@ _CLIMBS = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of the files so far."""
+    """The outcomes so far."""
 
     parts: int
     of: int
@@ -67,7 +67,7 @@ class ApplyOptions:
     """How a plan is applied."""
 
     per_second: float | None = None
-    """How many files at most, of all tasks together; None: as fast as it goes."""
+    """The most files a second, of all tasks together; None: no limit."""
     on_progress: Callable[[Applied], None] = lambda applied: None
     here: int = HERE
     """Spark is started when more parts are to be applied."""
@@ -83,8 +83,8 @@ def apply_plan(
     clock: Clock,
     options: ApplyOptions | None = None,
 ) -> Applied:
-    """Remove what is in the plan, and was not removed by an earlier run. `storage`: the one that the caller means,
-    which has to be the plan's.
+    """Remove the files of the plan that no earlier run has removed. `storage`: the storage that the caller means, which
+    has to be the plan's.
 
     Raises UsageError, OwnerMismatch, StorageError (the plan's own folder, or the marks), QueryFailed.
     """
@@ -94,7 +94,7 @@ def apply_plan(
             f"the plan in {plan.url} is of {about.storage}, not of {storage}", fix="name the plan's storage"
         )
     if about.owner:
-        check_noted(about.marked, about.owner)  # an older copy may need what nobody needed when the plan was made
+        check_noted(about.marked, about.owner)  # an older copy of the storage may need files of the plan
     rule = how.rule_of(about)
     todo = sorted(set(plan.parts()) - _whole(plan))
     how.on_progress(progress(plan))
@@ -112,14 +112,14 @@ def apply_plan(
         apply_part(url, name, rule, per_second=share, clock=SystemClock())
 
     for first in range(0, len(todo), _WAVE * tasks):
-        # Each part is a task of its own: what is reported is what the next run need not do again.
+        # Each part is a task of its own, and the next run need not repeat a reported part.
         run_tasks(spark, work, todo[first : first + _WAVE * tasks], what="deleting")
         how.on_progress(progress(plan))
     return progress(plan)
 
 
 def progress(plan: Plan) -> Applied:
-    """What the reports say."""
+    """The sum of the reports."""
     counts: dict[str, int] = {REMOVED: 0, GONE: 0, FAILED: 0}
     reported = plan.reported()
     for name in reported:
@@ -129,7 +129,7 @@ def progress(plan: Plan) -> Applied:
 
 
 def _whole(plan: Plan) -> set[str]:
-    """The parts of which nothing failed."""
+    """The reported parts without a failure."""
     return {name for name in plan.reported() if FAILED not in plan.read("report", name)["outcome"].unique().to_pylist()}
 
 
@@ -159,7 +159,7 @@ def apply_part(url: str, name: str, rule: Rule, *, per_second: float | None, clo
 
 
 def _ours(paths: Sequence[str], rule: Rule) -> list[bool]:
-    """For each whether it is one that could go at all."""
+    """For each path whether it can go at all."""
     return [
         goes and not (_CLIMBS.search(folder) or name in {".", ".."})
         for goes, (folder, _, name) in zip(verdicts(rule, paths), (path.rpartition("/") for path in paths), strict=True)

@@ -1,7 +1,8 @@
-"""Reads what the records of a scope say of its storage, while its pipeline goes on: for whoever has listed that before.
+"""Reads the claims of a scope's records on its storage, while its pipeline goes on. The caller has listed the storage
+before.
 
-Promise: no record is written. A record that does not decode, and may name something, is an error, which keeps
-everything. Not promised: that one sweep finds all: what a fenced leader puts there later is found by the next.
+Promise: no record is written. A record that does not decode, and may name a blob, is an error, which keeps everything.
+Not promised: that a sweep removes all orphans: a fenced leader may write later, and the next sweep removes that.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from tenure.scope_context import ScopeContext
 from tenure.storage.storage import Storage
 
 _WITHOUT_BLOBS: Final = {MEMBERS, RESTARTS, SWITCHOVER, PAUSED}
-"""Records, and areas of records, that name none. One of them that does not decode is skipped by everybody."""
+"""Records, and areas of records, that name no blob. Everybody skips such a record that does not decode."""
 
 
 def orphans_of(context: ScopeContext, term: Claims) -> dict[str, Cleanable]:
-    """The rows of the plan that may be walked while the pipeline goes on, and need no sink. `term`: who asks."""
+    """The rows of the plan that may be walked while the pipeline goes on, and need no sink. `term`: of the caller."""
     folders = context.folders()
 
     def look() -> OrphanRule:
@@ -40,10 +41,10 @@ def orphans_of(context: ScopeContext, term: Claims) -> dict[str, Cleanable]:
 
 
 def term_now(context: ScopeContext) -> Claims:
-    """The term of the leader, or that of the next one where nobody leads.
+    """The term of the leader, or the next term where nobody leads.
 
-    Raises StoreUnavailable, CorruptRecord; UsageError: nobody ever led there, so it may be another store that names
-    what is in the storage.
+    Raises StoreUnavailable, CorruptRecord; UsageError: nobody ever led there, so the records of the storage may be in
+    another store.
     """
     view = observe(context.store, context.scope)
     if view.office is None:
@@ -54,29 +55,29 @@ def term_now(context: ScopeContext) -> Claims:
 
 
 def read_claims(context: ScopeContext, term: Claims) -> Claims:
-    """What the records say now, for who has listed the storage before, and asked its owner: the living members, what
-    records name, and the run directories that a takeover may need besides. Raises StoreError, StorageError, Corrupt."""
-    # A listing that is not one instant can miss a blob that passes from its handle to a reader's lock: made while
-    # the handle stood, the lock is there when the scope is listed again.
+    """The present claims: the living members, the named paths, and the run directories that a takeover may need, too.
+    The caller has listed the storage, and checked its owner, before. Raises StoreError, StorageError, Corrupt."""
+    # A listing that is not one instant can miss a blob that passes from its handle to a reader's lock. The lock is made
+    # while the handle exists, so a second listing has it.
     listings = 1 if context.store.guarantees.list_is_one_instant else 2
     records = [record for _ in range(listings) for record in context.store.list(context.scope, "").records]
     queries = {record.key.split("/")[1] for record in records if record.key.is_under(CHECKPOINTS)}
     kept = {query: context.checkpoints(query).list() for query in sorted(queries)}
-    named = {one.run_directory for checkpoints in kept.values() for one in checkpoints}
+    named = {checkpoint.run_directory for checkpoints in kept.values() for checkpoint in checkpoints}
     for checkpoints in kept.values():
         if checkpoints:
             named.update(_may_finish(context.folders(), checkpoints[-1], term.epoch))
     return Claims(
         term.epoch,
         term.holder,
-        members=frozenset(members_in(records)),  # also those whose record does not decode: they live
+        members=frozenset(members_in(records)),  # a member whose record does not decode lives, too
         named=frozenset([*_blobs_in(records), *named]),
     )
 
 
 def _may_finish(storage: Storage, newest: Checkpoint, epoch: int) -> Iterator[str]:
-    """The run directories in which the newest batch of a query may be, or become, done by a leader that was
-    overtaken, while it is not done where the checkpoint says. Raises StorageError."""
+    """The run directories in which an overtaken leader may have finished, or may finish, the newest batch of a query;
+    none when the batch is done in the checkpoint's own directory. Raises StorageError."""
 
     def has(folder: str) -> bool:
         return any(entry.name == str(newest.batch) for entry in storage.entries(folder))
@@ -86,15 +87,15 @@ def _may_finish(storage: Storage, newest: Checkpoint, epoch: int) -> Iterator[st
         return
     for entry in storage.entries(f"{RUNS_FOLDER}/{newest.query}"):
         run = RunName.parse(f"{RUNS_FOLDER}/{newest.query}/{entry.name}")
-        if run is None or run.epoch >= epoch:  # a mirror, or the holder's own
+        if run is None or run.epoch >= epoch:  # a mirror, or the holder's own directory
             continue
         if may_finish(is_closed=is_closed, has_plan=has(f"{run}/offsets")):
             yield str(run)
 
 
 def _blobs_in(records: Sequence[Record]) -> Iterator[str]:
-    """The blobs that handles and locks name, as paths below the storage. Raises CorruptRecord: whatever else does not
-    decode may be one of them."""
+    """The blobs that handles and locks name, as paths below the storage. Raises CorruptRecord: any other record that
+    does not decode may be a handle or a lock."""
     for record in records:
         if record.key.split("/")[0] in _WITHOUT_BLOBS:
             continue

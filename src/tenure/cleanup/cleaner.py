@@ -1,10 +1,9 @@
-"""Walks the plan until nothing is left, or the policy gives up. Each row may be walked again at any time.
+"""Walks the plan until nothing remains, or the policy gives up. Each row may be walked again at any time.
 
-Promise (I9): whatever stops it, the next walk goes on, and one after the last changes nothing. What cannot be removed
-is told, and tried again by the policy; meanwhile the other rows go on. What is there is listed first, and then the
-store is asked whether the term stands: so whatever is removed was there while the term stood, however late that
-happens, and is nothing that a later leader made. Not promised: that somebody who is fenced does not put something there
-again; then the next walk finds it.
+Promise (I9): after any interruption the next walk goes on, and a further walk changes nothing. A failed removal is
+reported, and tried again by the policy; meanwhile the other rows go on. A row is listed first, and then the store is
+asked whether the term stands. So everything that is removed, however late, existed while the term stood, and no later
+leader made it. Not promised: that a fenced leader puts nothing there again; the next walk removes that.
 """
 
 from __future__ import annotations
@@ -22,19 +21,21 @@ from tenure.events import CleanupDelayed, CleanupEnded, Events
 from tenure.retry import RetryPolicy
 
 CANNOT = (Corrupt, HandleLocked, StorageError, StoreError)
-"""What may keep one thing from being removed; anything else ends the cleanup."""
+"""The errors that keep a single thing from being removed; any other error ends the cleanup."""
 
+LISTING = "the listing"
+"""The name of the remainder of a row that could not be listed."""
 
 STOPPED = "the walk was stopped"
-"""Why something is left that nobody tried to remove."""
+"""The reason of a remainder that nobody tried to remove."""
 
 LOOK_S: Final = 0.2
-"""How often a cleanup that waits looks whether it shall stop."""
+"""How often a waiting cleanup looks whether it shall stop."""
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """Something that could not be removed."""
+class Remainder:
+    """A thing that was not removed."""
 
     row: str
     name: str
@@ -42,7 +43,7 @@ class Left:
 
 
 class StopOrLost:
-    """Set when it was asked to stop, or the term is over."""
+    """Set when `stop` is set, or the term is over."""
 
     def __init__(self, stop: Flag, term: Term) -> None:
         self._stop = stop
@@ -56,15 +57,15 @@ def pause(seconds: float, *, over: Flag, clock: Clock) -> bool:
     """Wait for that time, or until `over` is set; return whether the cleanup shall go on."""
     end_s = clock.monotonic_s() + seconds
     while not over.is_set():
-        rest_s = end_s - clock.monotonic_s()
-        if rest_s <= 0:
+        remaining_s = end_s - clock.monotonic_s()
+        if remaining_s <= 0:
             return True
-        clock.sleep(min(rest_s, LOOK_S))
+        clock.sleep(min(remaining_s, LOOK_S))
     return False
 
 
 class Cleaner:
-    """Walks `PLAN` over `cleanables`, by the names of its rows. Used by one thread."""
+    """Walks `PLAN` over `cleanables`, which are named as its rows. Used by one thread."""
 
     def __init__(
         self,
@@ -86,56 +87,52 @@ class Cleaner:
         self._clock = clock
         self._events = events
 
-    def run(self, term: Term, *, stop: Flag) -> Sequence[Left]:
-        """Clean until nothing is left, `stop` is set, or the policy gives up; return what is left.
-
-        Raises TermLost: somebody else cleans, or nobody does.
-        """
+    def run(self, term: Term, *, stop: Flag) -> Sequence[Remainder]:
+        """Clean until nothing remains, `stop` is set or the policy gives up. Return the remainders. Raises TermLost."""
         began_s = self._clock.monotonic_s()
         delays = self._policy.delays_s()
         removed = 0
         while True:
-            gone, left = self.walk(term, stop=stop)
+            gone, remaining = self.walk(term, stop=stop)
+            count, first = len(remaining), first_in_words(remaining)
             removed += gone
-            again_s = next(delays, None) if left else None
+            again_s = next(delays, None) if remaining else None
             if again_s is None or stop.is_set():
                 break
-            self._events.emit(CleanupDelayed(self._scope, left=len(left), first=told(left), again_s=round(again_s, 1)))
+            self._events.emit(CleanupDelayed(self._scope, left=count, first=first, again_s=round(again_s, 1)))
             pause(again_s, over=stop, clock=self._clock)
         if not stop.is_set():
             seconds = self._clock.monotonic_s() - began_s
-            self._events.emit(
-                CleanupEnded(self._scope, removed=removed, left=len(left), first=told(left), seconds=seconds)
-            )
-        return left
+            self._events.emit(CleanupEnded(self._scope, removed=removed, left=count, first=first, seconds=seconds))
+        return remaining
 
     def walk(
         self, term: Term, *, stop: Flag, on_found: Callable[[str, int], None] = lambda row, count: None
-    ) -> tuple[int, list[Left]]:
-        """One walk over all rows; return how much went, and what is left. `on_found` hears, before anything of a row is
-        removed, how much was found in it. Raises TermLost."""
+    ) -> tuple[int, list[Remainder]]:
+        """Walk over all rows once; return the number of removed things, and the remainders. `on_found` is called with
+        each row and its number of things, before any of them is removed. Raises TermLost."""
         removed = 0
-        left: list[Left] = []
+        remaining: list[Remainder] = []
         for row in PLAN:
             if row.name not in self._cleanables:
                 continue
-            waits_for = awaited(row, left={one.row for one in left})
+            waits_for = awaited(row, remaining={remainder.row for remainder in remaining})
             if waits_for:
-                left.append(Left(row.name, row.what, f"it waits for {' and '.join(waits_for)}"))
+                remaining.append(Remainder(row.name, row.what, f"it waits for {' and '.join(waits_for)}"))
                 continue
-            for step in self._walk_row(row, term, stop, on_found):
-                if step is None:
+            for remainder in self._walk_row(row, term, stop, on_found):
+                if remainder is None:
                     removed += 1
                 else:
-                    left.append(step)
+                    remaining.append(remainder)
             if stop.is_set():
                 break
-        return removed, left
+        return removed, remaining
 
     def _walk_row(
         self, row: Row, term: Term, stop: Flag, on_found: Callable[[str, int], None]
-    ) -> Iterator[Left | None]:
-        """What becomes of each thing in a row: None, it is gone."""
+    ) -> Iterator[Remainder | None]:
+        """The outcome for each thing in a row; None: it is gone."""
         cleanables = self._cleanables[row.name]
         try:
             names = cleanables.find()
@@ -143,33 +140,33 @@ class Cleaner:
                 self._check(term)
                 on_found(row.name, len(names))
         except CANNOT as failed:
-            yield Left(row.name, "what is there", str(failed))
+            yield Remainder(row.name, LISTING, str(failed))
             return
         for name in names:
             if stop.is_set():
-                yield Left(row.name, row.what, STOPPED)
+                yield Remainder(row.name, row.what, STOPPED)
                 return
             try:
                 cleanables.remove(term, name)
             except CANNOT as failed:
-                yield Left(row.name, name, str(failed))
+                yield Remainder(row.name, name, str(failed))
             else:
                 yield None
 
 
-def told(left: Sequence[Left]) -> str:
-    """The first of what is left, for people; empty: nothing is."""
-    return f"{left[0].row}: {left[0].name} ({left[0].why})" if left else ""
+def first_in_words(remaining: Sequence[Remainder]) -> str:
+    """The first remainder, for people; empty: nothing remains."""
+    return f"{remaining[0].row}: {remaining[0].name} ({remaining[0].why})" if remaining else ""
 
 
 class Combined:
-    """Things of one kind in several places, as one row; a name says in which place. Used by one thread."""
+    """Things of one kind in several places, as one row. A name begins with its place. Used by one thread."""
 
     def __init__(self, places: Mapping[str, Cleanable]) -> None:
         self._places = places
 
     def find(self) -> Sequence[str]:
-        """What is in all places. Raises what the first one raises that cannot be looked at."""
+        """The things in all places. Raises the error of the first place that cannot be listed."""
         return [f"{place}: {name}" for place, cleanables in self._places.items() for name in cleanables.find()]
 
     def remove(self, term: Term, name: str) -> None:

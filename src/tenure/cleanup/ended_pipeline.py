@@ -1,7 +1,7 @@
-"""What a pipeline leaves in the store and in the storage, row by row of the plan.
+"""The remains of an ended pipeline in the store and in the storage, row by row of the plan.
 
-Promise: everything in the store is removed under the term; a pointer goes before what it names. In the storage only the
-folders that Tenure makes are touched, and links are never followed. Nothing here is kept in mind between two walks.
+Promise: records are removed under the term; a pointer goes before its blob. In the storage only the folders that Tenure
+makes are touched, and no link is followed. Nothing is remembered between two walks.
 """
 
 from __future__ import annotations
@@ -10,15 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tenure.checkpoints.store import CHECKPOINTS as CHECKPOINT_AREAS
 from tenure.cleanup.engine import Everything, Leftovers
-from tenure.cleanup.plan import (
-    ANCHORS,
-    AREAS,
-    CHECKPOINTS,
-    DECLARATION,
-    REQUESTS,
-    STORAGE,
-    Cleanable,
-)
+from tenure.cleanup.plan import ANCHORS, AREAS, CHECKPOINTS, DECLARATION, REQUESTS, STORAGE, Cleanable
 from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER
 from tenure.coordination.records import Delete, Key, NoneUnder, Record
 from tenure.coordination.term import Term, commit_under
@@ -49,7 +41,7 @@ def _is_anchor(record: Record) -> bool:
 
 
 class _Records:
-    """Records of a scope that nothing else belongs to."""
+    """Records of a scope that name nothing."""
 
     def __init__(self, context: ScopeContext, *, wanted: Callable[[Record], bool]) -> None:
         self._context = context
@@ -69,7 +61,7 @@ class _Records:
 
 
 class _Checkpoints:
-    """The handles of all queries, also of those that the pipeline does not have any more."""
+    """The handles of all queries, also of queries that the pipeline no longer has."""
 
     def __init__(self, context: ScopeContext) -> None:
         self._context = context
@@ -84,7 +76,7 @@ class _Checkpoints:
 
 
 class _Root:
-    """The scope's own folder, which goes when nothing is in it; what others have put there stays."""
+    """The scope's own folder, which goes when it is empty; files of others keep it."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

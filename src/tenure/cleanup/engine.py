@@ -4,13 +4,13 @@ A `Rule` names the paths below a root that nobody needs: `Everything` when a pip
 (`orphans.py`) in the storage of a pipeline that goes on, `StagedRule` (`sinks/delta/staged_rule.py`) beside a Delta
 table. There are three callers. The leader's sweep beside its batches (`sweeper.py`) and the end of a pipeline
 (`ended_pipeline.py`) walk to the folders that go as a whole: each `Leftovers` is a row of their plan. `tenure sweep`
-lists each file, asks the same rules, and removes by a plan (`planning.py`, `applying.py`); Spark shares out all three
-where there are many files (`spark/`).
+lists each file, asks the same rules, and removes by a plan (`planning.py`, `applying.py`); Spark distributes the three
+steps where there are many files (`spark/`).
 
 Promise: the storage is listed first, by the rule at its least, and then `look` reads the records, which decide. The
 walk does not list a folder that goes as a whole, nor a folder in which nothing goes, and follows no link. A removal
-takes the empty folders above with it, down to a depth that stays, and may be repeated. Not promised: that the caller
-may remove; `Cleaner` asks the store for the term after the listing.
+includes the empty folders above, down to a depth that stays, and may be repeated. Not promised: that the caller may
+remove; `Cleaner` asks the store for the term after the listing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from tenure.storage.listed import Entry
 
 
 class Rule(Protocol):
-    """Which paths below a root go. A path that ends with `/` is an empty folder. Rules are sent to Spark's tasks."""
+    """The paths below a root that go. A path that ends with `/` is an empty folder. Spark's tasks receive copies of
+    rules."""
 
     @property
     def named(self) -> Collection[str]:
-        """These files stay, whatever is said of their folders."""
+        """These files stay, also in a folder of which everything else goes."""
         ...
 
     @property
@@ -38,7 +39,7 @@ class Rule(Protocol):
         ...
 
     def of_folders(self, folders: Sequence[str]) -> Sequence[bool | None]:
-        """For each folder whether all in it goes, at any depth. None: the names in it decide."""
+        """For each folder whether its content goes, at any depth. None: the names in the folder decide."""
         ...
 
     def of_paths(self, paths: Sequence[str]) -> Sequence[bool]:
@@ -46,7 +47,7 @@ class Rule(Protocol):
         ...
 
     def unit(self, folder: str) -> str | None:
-        """The folder that goes as a whole, and that this folder is, or is in. None: each file goes by itself."""
+        """The folder that goes as a whole: this folder or a folder above. None: each file goes by itself."""
         ...
 
     def stays(self, path: str) -> int:
@@ -98,7 +99,7 @@ def _inside(storage: Listable, folder: str, entries: Sequence[Entry], rule: Rule
 
 
 def remove(storage: Listable, name: str, rule: Rule) -> None:
-    """Remove a path that goes, and the folders above it in which nothing is any more. Raises StorageError."""
+    """Remove a path that goes, and the folders above it that are empty then. Raises StorageError."""
     folder = name.rstrip("/")
     if folder == name:
         storage.remove(name)
@@ -114,7 +115,7 @@ class Leftovers:
     """A row of the plan: the paths that go of one folder of a storage."""
 
     def __init__(self, storage: Listable, folder: str, rule: Rule, *, look: Callable[[], Rule] | None = None) -> None:
-        """`rule`: at its least. `look`: reads the rule that decides, when all is listed; None: `rule` decides."""
+        """`rule`: at its least. `look`: reads the rule that decides, after the listing; None: `rule` decides."""
         self._storage = storage
         self._folder = folder
         self._rule = rule
@@ -134,7 +135,7 @@ class Leftovers:
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """The rule of a pipeline that has ended. `depth`: folders so deep go as a whole."""
+    """The rule of a pipeline that has ended. `depth`: of the folders that go as a whole."""
 
     depth: int
     named: Collection[str] = ()

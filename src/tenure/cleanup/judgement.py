@@ -1,7 +1,7 @@
-"""Which of the listed files go, as columns: a `Rule` is asked once for a folder instead of once for a file.
+"""Decides by columns of listed files which files go: a `Rule` is asked once a folder instead of once a file.
 
-Promise: a file goes exactly when its rule says so. Sizes that the listing did not tell are asked for those that go
-only, or for none.
+Promise: a file goes exactly when its rule says so. Sizes that the listing lacks are asked for the files that go only,
+or for none.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Sizes = Callable[[Sequence[str]], Sequence[int]]
 
 
 def orphans_among(rows: pa.Table, rule: Rule, *, sizes: Sizes | None) -> pa.Table:
-    """Those of `LISTED` that nobody needs, as rows of `FILES`. `sizes`: tells those of paths, where they are missing;
-    None: they stay null."""
+    """The rows of `LISTED` that nobody needs, as rows of `FILES`. `sizes`: asks for missing sizes; None: they stay
+    null."""
     found = [_orphans_in_batch(batch, rule, sizes) for batch in rows.to_batches()]
     return pa.concat_tables(found) if found else FILES.empty_table()
 
@@ -58,9 +58,9 @@ def _orphans_in_batch(batch: pa.RecordBatch, rule: Rule, sizes: Sizes | None) ->
     verdicts = pa.array(rule.of_paths(path.filter(by_name).to_pylist()), pa.bool_())
     goes = pc.replace_with_mask(pc.and_(pc.invert(named), ruling), by_name, verdicts)
     path, indices = path.filter(goes), folders.indices.filter(goes)
-    told = batch.column("size").filter(goes)
-    if sizes is not None and 0 < told.null_count == len(told):
-        told = pa.array(sizes(path.to_pylist()), pa.int64())
+    size = batch.column("size").filter(goes)
+    if sizes is not None and 0 < size.null_count == len(size):
+        size = pa.array(sizes(path.to_pylist()), pa.int64())
     kinds = pc.take(pa.array(map(row_at, known), pa.string()), indices)
     units = pc.take(pa.array(map(rule.unit, known), pa.string()), indices)
-    return pa.table([path, told, kinds, pc.coalesce(units, path)], schema=FILES)
+    return pa.table([path, size, kinds, pc.coalesce(units, path)], schema=FILES)

@@ -1,9 +1,9 @@
-"""Pure: what in the storage belongs to nobody while a pipeline goes on (FLIP-270's second proposal, by epochs).
+"""Pure: the orphans in the storage of a pipeline that goes on (FLIP-270's second proposal, by epochs).
 
-Promise: what is called an orphan was there before `Claims` was read, is named by nothing in it, and can be named by
-nothing ever after, since no record of an earlier epoch is written any more (I5). So there are no marks, no further
-records and no age. A mirror may only be run in the session in which it was filled, so it belongs to nobody once its
-member's record is gone. Whatever does not look as Tenure names things is never an orphan.
+Promise: an orphan was listed before `Claims` was read, no claim names it, and no later record can name it, since no
+record of an earlier epoch is written any more (I5). So there are no marks, no further records and no age. A mirror runs
+only in the session in which it was filled, so it is an orphan once its member's record is gone. A path that does not
+look like Tenure's names is never an orphan.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ _REHEARSAL = re.compile(rf"{REHEARSALS_FOLDER}/(?P<member>[^/]+)/[^/]*")
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What the records of a scope say, when the storage is listed. Those of a term alone are the records at their
-    least: what is no orphan then is none, whatever they say."""
+    """The claims of a scope's records on the listed storage. Claims with a term only are claims at their least: a path
+    that is no orphan by them is no orphan by any other claims of the term."""
 
     epoch: int
-    """Of the term under which is swept; where nobody leads, the one that the next grant gives."""
+    """The epoch of the sweeping term; where nobody leads, the next epoch."""
     holder: str
-    """The member that holds it; empty: nobody does yet."""
+    """The holder of the term; empty: nobody holds it yet."""
     members: frozenset[str] = frozenset()
-    """Whose sessions live."""
+    """The members whose sessions live."""
     named: frozenset[str] = frozenset()
-    """The paths below the storage that a record names: blobs, locked ones included, and run directories."""
+    """The paths below the storage that a record names: blobs, with the locked blobs, and run directories."""
 
 
 def is_orphan(path: str, claims: Claims) -> bool:
-    """Whether a path below the storage belongs to nobody. One that ends with `/` is a folder with nothing in it."""
+    """Whether a path below the storage is an orphan. A path that ends with `/` is an empty folder."""
     if path in claims.named:
         return False
     run = RunName.parse(path)
     if run is not None:
         mirrored_for = claims.epoch + 1 if claims.holder else claims.epoch
         if run.epoch > mirrored_for:
-            return False  # nobody of this store can have made it
+            return False  # no member of this store can have made it
         if run.epoch == mirrored_for:
             return _is_gone(run.member, claims)
-        # One of the term's epoch that is not its holder's is a mirror of somebody who was not elected.
+        # A directory of the term's epoch that is not its holder's is the mirror of a member that was not elected.
         return run.epoch < claims.epoch or run.member != claims.holder
     blob = _BLOB.fullmatch(path)
     if blob is not None:
         return int(blob["epoch"]) < claims.epoch
     rehearsal = _REHEARSAL.fullmatch(path)
-    # Whoever leads does not rehearse; to whom it happens that a rehearsal is removed, tries again.
+    # A leader does not rehearse; a standby whose rehearsal is removed tries again.
     return rehearsal is not None and (rehearsal["member"] == claims.holder or _is_gone(rehearsal["member"], claims))
 
 
 def orphans_in(folder: str, claims: Claims) -> bool | None:
-    """Whether everything that lies in a folder, and is named by no record itself, belongs to nobody. None: its names
-    decide, so each has to be asked for."""
+    """Whether the content of a folder is orphans, except for the paths that a record names. None: the names in the
+    folder decide, each by itself."""
     parts = folder.split("/")
     if "" in parts:
         return False

@@ -1,8 +1,8 @@
-"""Pure: the one table of all that a pipeline leaves, the order in which it goes, and where in the storage it lies.
+"""Pure: the table of the remains of a pipeline, the order in which they go, and their places in the storage.
 
-Promise (I6): what a record names goes after the record. A row waits for those that it `needs`; the others go on without
-it. Nothing of a row is named anywhere once it is empty, so a row may be walked again at any time. Not promised: how a
-row is removed; `Cleanable` is the contract of whoever does that, also of sinks.
+Promise (I6): a record goes before the blob or directory that it names. A row waits for the rows that it `needs`; the
+others go on without it. Nothing names the content of an empty row, so a row may be walked again at any time. Not
+promised: how a row is removed; `Cleanable` is the contract for that, also for sinks.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ STORAGE: Final = "storage"
 
 
 class Cleanable(Protocol):
-    """What is left of one kind (as Flink's CleanableResource). Every call may be repeated."""
+    """Remains of one kind (as Flink's CleanableResource). Every call may be repeated."""
 
     def find(self) -> Sequence[str]:
-        """The names of what is there now. Raises StorageError, StoreError, Corrupt."""
+        """The names of the present remains. Raises StorageError, StoreError, Corrupt."""
         ...
 
     def remove(self, term: Term, name: str) -> None:
-        """Remove one of them, under the term; one that is gone is fine.
+        """Remove the thing of that name under the term, if it is still there.
 
         Raises TermLost: nothing more may be removed. HandleLocked, StorageError, StoreError, Corrupt: it stays for now.
         """
@@ -44,60 +44,54 @@ class Cleanable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Where in a scope's storage the things of a row lie, by numbers of path components."""
+    """The place of a row in a scope's storage. Depths are numbers of path components."""
 
     folder: str
     ends: int
-    """At the end of the pipeline, what lies so deep goes as a whole."""
+    """At the end of the pipeline, files and folders of this depth go as a whole."""
     stays: int = 0
-    """While the pipeline goes on, folders up to this depth stay, also empty: whoever starts may just need them."""
+    """While the pipeline goes on, folders up to this depth stay, also empty: a member that starts may need them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One kind of what is left. `what`, `owner`: for people. `needs`: rows that must be empty before."""
+    """One kind of remains. `what`: for people. `needs`: rows that must be empty before."""
 
     name: str
     what: str
-    owner: str
     needs: tuple[str, ...] = ()
     area: Area | None = None
-    """None: it lies in the store, or at a sink."""
+    """None: the remains are in the store, or at a sink."""
 
 
 PLAN: Final = (
-    Row(REQUESTS, "what operators asked for: switchover, pause, restarts", owner="operators"),
-    Row(STAGED, "files of output that no table names", owner="leaders, dead ones included"),
-    Row(
-        CHECKPOINTS, "the pointers of checkpoints, then their blobs; a locked one waits for its reader", owner="leader"
-    ),
-    Row(ANCHORS, "the records that move with each removal of a checkpoint", owner="leader", needs=(CHECKPOINTS,)),
-    Row(DECLARATION, "what the last leader declared", owner="leader"),
+    Row(REQUESTS, "orders of operators: switchover, pause, restarts"),
+    Row(STAGED, "files of output that no table names"),
+    Row(CHECKPOINTS, "the pointers of checkpoints, then their blobs; a locked checkpoint waits for its reader"),
+    Row(ANCHORS, "the records that move with each removal of a checkpoint", needs=(CHECKPOINTS,)),
+    Row(DECLARATION, "the declarations of the last leader"),
     Row(
         RUNS,
         "run directories and mirrors",
-        owner="leaders and standbys",
-        needs=(CHECKPOINTS, STAGED),  # the ids of queries, by which staged output is looked for, are in them
+        needs=(CHECKPOINTS, STAGED),  # they hold the ids of queries, by which staged output is found
         area=Area(RUNS_FOLDER, ends=3, stays=2),
     ),
-    Row(REHEARSALS, "what standbys rehearsed in", owner="standbys", area=Area("rehearsals", ends=3, stays=1)),
+    Row(REHEARSALS, "folders of rehearsals", area=Area("rehearsals", ends=3, stays=1)),
     Row(
         BLOBS,
-        "blobs without a pointer, and writes that did not end",
-        owner="leaders",
+        "blobs without a pointer, and unfinished writes",
         needs=(CHECKPOINTS,),
         area=Area("blobs", ends=2, stays=1),
     ),
     Row(
         OWNER,
-        "the marks of whose storage it is",
-        owner="leaders",
-        needs=(RUNS, REHEARSALS, BLOBS),  # as long as anything else is there, it can be told whose it is
+        "the marks of the storage's owner",
+        needs=(RUNS, REHEARSALS, BLOBS),  # everything else in the storage needs its owner's mark
         area=Area(OWNER_FOLDER, ends=2),
     ),
-    Row(STORAGE, "the scope's folder in the storage, when nothing is in it", owner="all", needs=(OWNER,)),
+    Row(STORAGE, "the empty folder of the scope in the storage", needs=(OWNER,)),
 )
-"""In this order. The result is not among it: it is dirty before the first row, and clean after the last."""
+"""In this order. The result is no row: it is dirty before the first row, and clean after the last."""
 
 AREAS: Final = {row.name: row.area for row in PLAN if row.area is not None}
 SWEPT: Final = {area.folder: name for name, area in AREAS.items() if area.stays}
@@ -105,10 +99,10 @@ SWEPT: Final = {area.folder: name for name, area in AREAS.items() if area.stays}
 
 
 def row_at(path: str) -> str:
-    """The row of a path that a sweep may remove: below a scope's storage, or else beside a table."""
+    """The row of a path that a sweep may remove, below a scope's storage or beside a table."""
     return SWEPT.get(path.split("/", 1)[0], STAGED)
 
 
-def awaited(row: Row, *, left: Collection[str]) -> tuple[str, ...]:
-    """Which of the rows in `left`, in which something is left, a row has to wait for; none: it may go."""
-    return tuple(name for name in row.needs if name in left)
+def awaited(row: Row, *, remaining: Collection[str]) -> tuple[str, ...]:
+    """The rows among the `remaining` rows that a row has to wait for."""
+    return tuple(name for name in row.needs if name in remaining)

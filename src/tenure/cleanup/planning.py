@@ -1,7 +1,7 @@
-"""Makes a plan: lists what is at a target, then reads the records, and writes down what nobody needs.
+"""Makes a plan: lists a target, then reads the records, and writes down the files that nobody needs.
 
 Promise: the records (and a table's log) are read after the last file was listed. A tree of up to `SMALL` files is
-listed here, a larger one by Spark (`spark/listing.py`).
+listed here, a larger tree by Spark (`spark/listing.py`).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SMALL: Final = 500_000
-"""Trees of up to so many files are not worth a JVM: on two cores both take as long for a million."""
+"""A tree of up to so many files is not worth a JVM: on two cores, Spark is no faster for up to a million files."""
 
 PART: Final = 50_000
-"""Files in one part of a plan, which is what is applied at once."""
+"""Files in one part of a plan. A part is applied at once."""
 
 BUDGET: Final = 100_000
-"""Files that a task lists before it gives the rest back."""
+"""Files that a task lists before it returns the remaining folders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is swept."""
+    """The tree to sweep."""
 
     scope: str
     root: str
@@ -45,14 +45,14 @@ class Target:
     claims: Callable[[], Claims]
     """Reads the records. Raises UsageError, StorageError, StoreError, Corrupt."""
     owner: Callable[[], str] = lambda: ""
-    """Looks whether the storage is that of the store, and returns the newest mark there; empty: there is none. Raises
+    """Checks that the storage belongs to the store, and returns the newest mark in it; empty: there is no mark. Raises
     OwnerMismatch, StorageError, StoreError, Corrupt."""
     table: Callable[[Claims], Rule] | None = None
-    """Reads a table, and returns the rule of what is staged beside it. None: the storage is swept."""
+    """Reads a table, and returns the rule of the staged files beside it. None: the target is the storage."""
     folders: Sequence[str] = tuple(SWEPT)
-    """Those below the root in which something may lie."""
+    """The folders below the root to list."""
     storage: str = ""
-    """Of a table: URL of the scope's part of the storage; empty: nothing is compared with it."""
+    """Of a table: URL of the scope's part of the storage; empty: the records are not compared with it."""
 
     @property
     def marked(self) -> str:
@@ -65,7 +65,7 @@ class PlanOptions:
     """How a plan is made."""
 
     sizes: bool = True
-    """Ask the disk for the sizes of what goes, where the listing does not tell them."""
+    """Ask the disk for the sizes of the files that go, where the listing lacks them."""
     on_progress: Callable[[Progress], None] = lambda progress: None
     small: int = SMALL
     budget: int = BUDGET
@@ -79,7 +79,7 @@ def make_plan(
     start_spark: Callable[[], SparkSession],
     options: PlanOptions | None = None,
 ) -> About:
-    """Write the plan of what goes. `start_spark` is called when the tree is not small.
+    """Write the plan. `start_spark` is called when the tree is not small.
 
     Raises UsageError (the plan's folder, or the target's), OwnerMismatch, StorageError, StoreError, Corrupt,
     QueryFailed.
@@ -128,10 +128,8 @@ def make_plan(
 
 
 def check_records(claims: Claims, storage: str) -> None:
-    """Look whether the records are those of what is in the storage: of the run directories that they name one is there.
-
-    Raises UsageError: they are not; StorageError.
-    """
+    """Check that the records belong to the storage: at least one of the run directories that they name is there. Raises
+    UsageError: they do not; StorageError."""
     named = [run for run in map(RunName.parse, claims.named) if run is not None]
     folders = reach(storage)
     queries = {run.query for run in named}
@@ -144,7 +142,7 @@ def check_records(claims: Claims, storage: str) -> None:
 
 
 def _begin(walk: Iterator[Listed | Rest], *, most: int) -> tuple[list[Listed | Rest], bool]:
-    """What a walk finds first, about `most` files, and whether that is all there is."""
+    """The first entries of a walk, about `most` files, and whether the walk has ended."""
     found: list[Listed | Rest] = []
     room = most
     for one in walk:
@@ -158,7 +156,7 @@ def _begin(walk: Iterator[Listed | Rest], *, most: int) -> tuple[list[Listed | R
 
 
 def _handed_over(found: list[Listed | Rest], walk: Iterator[Listed | Rest]) -> Iterator[Listed | Rest]:
-    """What was found, which is not kept any more, and what else a walk finds."""
+    """The first entries, which this empties one by one to free their memory, and the other entries of the walk."""
     found.reverse()
     while found:
         yield found.pop()

@@ -1,4 +1,4 @@
-"""What a plan would remove, or has removed, in a few figures."""
+"""The figures of a plan: the files to remove, and the outcomes."""
 
 from __future__ import annotations
 

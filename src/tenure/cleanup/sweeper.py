@@ -1,9 +1,9 @@
-"""Sweeps beside the batches of a leader: what dead leaders and members left goes, as long as the term is held.
+"""Sweeps beside the batches of a leader: removes the orphans of dead leaders and members while the term is held.
 
-Promise: no batch waits for it: it has a thread of its own, begins when `ready` says so, and an error of it is an event.
-It looks again by the policy, failed or not, since a run directory is named until its checkpoints are dropped, and a
-fenced leader may leave something at any time. Not promised: that `stop` waits for a removal that has
-begun; that is harmless at any time.
+Promise: no batch waits for a sweep. Sweeps have a thread of their own, begin once `ready` returns true, and turn errors
+into events. They are repeated by the policy, after a failure or not, since a run directory is named until its
+checkpoints are dropped, and a fenced leader may write orphans at any time. Not promised: that `stop` waits for a
+removal that has begun, which is harmless at any time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 
-from tenure.cleanup.cleaner import LOOK_S, STOPPED, Cleaner, Left, StopOrLost, pause, told
+from tenure.cleanup.cleaner import LOOK_S, STOPPED, Cleaner, Remainder, StopOrLost, first_in_words, pause
 from tenure.clock import Clock
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
@@ -23,11 +23,11 @@ from tenure.retry import RetryPolicy, exponential_delay
 from tenure.wording import sentence
 
 LOOKS = exponential_delay(initial=timedelta(seconds=1), maximum=timedelta(hours=1))
-"""How long after each sweep the next one is."""
+"""The time from each sweep to the next."""
 
 
 class Sweeper:
-    """The sweeps of one term. Used by one thread, and has one."""
+    """The sweeps of one term. Used by one thread, and has a thread of its own."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class Sweeper:
         clock: Clock,
         events: Events,
     ) -> None:
-        """`look_first` raises what speaks against any sweep: OwnerMismatch is the last word, other errors are of this
-        one. `policy`: without delays there is one."""
+        """`look_first` raises OwnerMismatch to end all sweeps, any other error to prevent the present sweep. `policy`:
+        without delays there is a single sweep."""
         self._cleaner = cleaner
         self._term = term
         self._look_first = look_first
@@ -48,8 +48,8 @@ class Sweeper:
         self._clock = clock
         self._events = events
         self._stopped = threading.Event()
-        self._turn = threading.Lock()  # held by the one sweep that goes on, guards the next one
-        self._left = 0  # how much the last sweep left
+        self._turn = threading.Lock()  # held by a sweep; guards `_remaining`
+        self._remaining = 0  # remainders of the last sweep
 
     def start(self, *, ready: Callable[[], bool]) -> None:
         """Begin once `ready()` is true, in a thread that ends with `stop` or with the term."""
@@ -60,8 +60,8 @@ class Sweeper:
         self._stopped.set()
 
     def last(self, *, stop: Flag) -> None:
-        """After `stop()`: sweep once more, in this thread, until `stop` is set or the term is over. A pipeline that is
-        run now and then, and ends each time, would never be swept otherwise. Raises OwnerMismatch."""
+        """After `stop()`: sweep once more, in this thread, until `stop` is set or the term is over. Without this, a
+        pipeline that runs for a short time now and then would never be swept. Raises OwnerMismatch."""
         with suppress(TermLost):
             self._sweep(StopOrLost(stop, self._term))
 
@@ -74,7 +74,7 @@ class Sweeper:
         while not over.is_set():
             try:
                 self._sweep(over)
-            except (TermLost, OwnerMismatch):  # who looks first has told the latter, and ends the leadership
+            except (TermLost, OwnerMismatch):  # with the latter, `look_first` ends the leadership
                 return
             again_s = next(delays, None)
             if again_s is None or not pause(again_s, over=over, clock=self._clock):
@@ -92,22 +92,22 @@ class Sweeper:
             if over.is_set():
                 return
         try:
-            removed, left = self._walk(over, found)
-            before, self._left = self._left, len(left)
+            removed, remaining = self._walk(over, found)
+            before, self._remaining = self._remaining, len(remaining)
         finally:
             self._turn.release()
-        if removed or left or before:
-            seconds = self._clock.monotonic_s() - began_s
-            swept = Swept(scope, epoch=epoch, removed=removed, left=len(left), first=told(left), seconds=seconds)
-            self._events.emit(swept)
+        if removed or remaining or before:
+            count, first, seconds = len(remaining), first_in_words(remaining), self._clock.monotonic_s() - began_s
+            self._events.emit(Swept(scope, epoch=epoch, removed=removed, left=count, first=first, seconds=seconds))
 
-    def _walk(self, over: Flag, found: Callable[[str, int], None]) -> tuple[int, list[Left]]:
-        """How much went, and what is left; what nobody tried to remove is neither. Raises TermLost, OwnerMismatch."""
+    def _walk(self, over: Flag, found: Callable[[str, int], None]) -> tuple[int, list[Remainder]]:
+        """The number of removed things, and the remainders without those that nobody tried to remove. Raises TermLost,
+        OwnerMismatch."""
         try:
             self._look_first()
-            removed, left = self._cleaner.walk(self._term, stop=over, on_found=found)
+            removed, remaining = self._cleaner.walk(self._term, stop=over, on_found=found)
         except (TermLost, OwnerMismatch):
             raise
-        except Exception as error:  # noqa: BLE001 - a storage's client raises what it likes, and no batch depends on it
-            return 0, [Left("storage", "what is there", sentence(str(error)) or type(error).__name__)]
-        return removed, [one for one in left if one.why != STOPPED]
+        except Exception as error:  # noqa: BLE001 - a storage's client raises any error, and no batch depends on it
+            return 0, [Remainder("storage", "the sweep", sentence(str(error)) or type(error).__name__)]
+        return removed, [remainder for remainder in remaining if remainder.why != STOPPED]

@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from tenure.assembly import Run, assemble, scope_context
-from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
+from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope, pairs
 from tenure.cli.output import Narrator, Output, complain, print_json, show
 from tenure.cli.results import cleanup_app, result_app
 from tenure.cli.sweep import sweep_app
@@ -87,8 +87,8 @@ def run(
         store=store,
         storage=storage,
         scope=scope,
-        params=_pairs(param, flag="--param"),
-        conf=_pairs(conf, flag="--conf"),
+        params=pairs(param, flag="--param"),
+        conf=pairs(conf, flag="--conf"),
         master=master,
         packages=packages,
         jars=jars,
@@ -230,18 +230,6 @@ def _stop_on_signals(stop: threading.Event) -> Iterator[set[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _pairs(given: list[str] | None, *, flag: str) -> dict[str, str] | None:
-    if not given:
-        return None
-    pairs = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise UsageError(f"{flag} {text!r} has no value", fix=f"write {flag} NAME=VALUE")
-        pairs[name] = value
-    return pairs
 
 
 def _drop_output() -> None:

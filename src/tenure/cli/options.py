@@ -12,6 +12,7 @@ from tenure.assembly import scope_store
 from tenure.cli.output import Output
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
+from tenure.errors import UsageError
 from tenure.settings import Settings
 
 StoreOption = Annotated[str | None, typer.Option("--store", help="URL of the coordination store: sqlite:///path")]
@@ -29,3 +30,16 @@ def open_scope(settings: Settings) -> Iterator[tuple[CoordinationStore, Scope]]:
         yield opened, name
     finally:
         opened.close()
+
+
+def pairs(given: list[str] | None, *, flag: str) -> dict[str, str] | None:
+    """The values of a repeated flag, by name; None: the flag is not given. Raises UsageError."""
+    if not given:
+        return None
+    values = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"{flag} {text!r} has no value", fix=f"write {flag} NAME=VALUE")
+        values[name] = value
+    return values

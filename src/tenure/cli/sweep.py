@@ -1,4 +1,4 @@
-"""`tenure sweep`: what nobody needs in a storage of any size: planned, looked at, removed."""
+"""`tenure sweep`: plans, reports and removes the orphans in a storage of any size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rich.text import Text
 from tenure.assembly import scope_context
 from tenure.cleanup.claims import read_claims, term_now
 from tenure.cleanup.orphans import Claims
-from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
+from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope, pairs
 from tenure.cli.output import Output, print_json, show
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 
 _CLOCK = SystemClock()
 _SHOWN = 5
-"""How many files a report names that could not be removed."""
+"""The number of failed files that a report names."""
 
-sweep_app = typer.Typer(no_args_is_help=True, help="Remove what nobody needs from a storage of any size.")
+sweep_app = typer.Typer(no_args_is_help=True, help="Remove the orphans from a storage of any size.")
 
 PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="The folder of the plan, a path or a URL.")]
 MasterOption = Annotated[str | None, typer.Option(help="Spark's master, for large trees.")]
 TableOption = Annotated[
     str | None,
-    typer.Option(help="A Delta table that the pipeline writes to: what is staged beside it, instead of the storage."),
+    typer.Option(help="A Delta table that the pipeline writes to: sweep the files staged beside it, not the storage."),
 ]
 ConfOption = Annotated[list[str] | None, typer.Option(help="spark.x=y for Spark; may be repeated.")]
 
@@ -67,26 +67,26 @@ def plan_(
     storage: StorageOption = None,
     scope: ScopeOption = None,
     table: TableOption = None,
-    sizes: Annotated[bool, typer.Option(help="Ask a disk for the sizes of what goes: a call for each file.")] = True,
+    sizes: Annotated[bool, typer.Option(help="Ask a disk for the size of each file that goes.")] = True,
     master: MasterOption = None,
     conf: ConfOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Write down what would go; nothing is removed. Members may run meanwhile."""
+    """List the orphans in a plan; nothing is removed. Members may run meanwhile."""
     from tenure.cleanup.planning import PlanOptions, make_plan
 
     settings = load_settings(store=store, storage=storage, scope=scope)
-    made = _plan(plan)
+    new = _plan(plan)
     with open_scope(settings) as (opened, name), _spark(master, conf) as start, _bar() as bar:
         task = bar.add_task("files listed", total=None)
         make_plan(
-            made,
+            new,
             _target(opened, name, table, settings=settings),
             now=_CLOCK.now,
             start_spark=start,
             options=PlanOptions(sizes, lambda progress: bar.update(task, completed=progress.files)),
         )
-    _tell(made, output=output)
+    _show(new, output=output)
 
 
 @sweep_app.command("apply")
@@ -101,17 +101,18 @@ def apply_(
     rate: Annotated[float | None, typer.Option(help="Files a second at most, of all tasks together.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Remove what is in a plan. A plan never becomes wrong; one that was applied in part goes on."""
+    """Remove the files of a plan, of any age. A run goes on where an interrupted run stopped."""
     from tenure.cleanup.applying import ApplyOptions, apply_plan, orphan_rule
 
     settings = load_settings(storage=storage, scope=scope)
     if rate is not None and rate <= 0:
-        raise UsageError(f"a rate of {rate:g} files a second removes nothing", fix="give a positive one, or none")
-    found = _plan(plan)
-    about = found.about()
+        raise UsageError(f"a rate of {rate:g} files a second removes nothing", fix="give a positive rate, or none")
+    made = _plan(plan)
+    about = made.about()
     if settings.scope not in (None, about.scope):
         raise UsageError(
-            f"the plan in {found.url} is of scope {about.scope!r}, not of {settings.scope!r}", fix="name its own"
+            f"the plan in {made.url} is of scope {about.scope!r}, not of {settings.scope!r}",
+            fix=f"give --scope {about.scope}, or no --scope",
         )
     meant = about.storage
     if table is not None:
@@ -126,63 +127,65 @@ def apply_(
 
         rule_of = _staged_rule().rule_of if about.table else orphan_rule
         options = ApplyOptions(per_second=rate, on_progress=moved, rule_of=rule_of)
-        done = apply_plan(found, storage=meant, start_spark=start, clock=_CLOCK, options=options)
-    _tell(found, output=output)
+        done = apply_plan(made, storage=meant, start_spark=start, clock=_CLOCK, options=options)
+    _show(made, output=output)
     if done.failed:
         raise CleanupIncomplete(
-            f"{done.failed} of {about.files} files of the plan {found.url} could not be removed",
-            fix="see tenure sweep report; mend that, and apply the plan again",
+            f"{done.failed} of {about.files} files of the plan {made.url} could not be removed",
+            fix=f"remove the causes that tenure sweep report {made.url} shows, and apply the plan again",
         )
 
 
 @sweep_app.command("report")
 def report(plan: PlanArgument, output: OutputOption = Output.TABLE) -> None:
-    """What a plan would remove, or has removed."""
-    _tell(_plan(plan), output=output)
+    """The files and outcomes of a plan."""
+    _show(_plan(plan), output=output)
 
 
-def _tell(plan: Plan, *, output: Output) -> None:
+def _show(plan: Plan, *, output: Output) -> None:
     from tenure.cleanup.report import summary
 
-    found = summary(plan, shown=_SHOWN)
+    shown = summary(plan, shown=_SHOWN)
     if output is Output.JSON:
-        print_json(found)
+        print_json(shown)
         return
-    about: Mapping[str, Any] = found["about"]
+    about: Mapping[str, Any] = shown["about"]
     title = f"{about['scope']}, epoch {about['epoch']}: {about['files']} of {about['listed']} files are not needed"
-    if not found["kinds"]:
+    if not shown["kinds"]:
         sys.stdout.write(f"{title}\n")
         return
-    show(found["kinds"], output=output, title=title, columns=("kind", "files", "bytes", "removed", "gone", "failed"))
-    for one in found["failures"]:
-        sys.stdout.write(f"{one['path']}: {one['why']}\n")
+    show(shown["kinds"], output=output, title=title, columns=("kind", "files", "bytes", "removed", "gone", "failed"))
+    for failure in shown["failures"]:
+        sys.stdout.write(f"{failure['path']}: {failure['why']}\n")
+
+
+@contextmanager
+def _needing(extra: str, *, by: str) -> Iterator[None]:
+    """Raise UsageError when the block imports a package that is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"{by} needs the Python package {error.name!r}, which is not installed",
+            fix=f"pip install 'tenure[{extra}]'",
+        ) from error
 
 
 def _plan(url: str) -> Plan:
-    try:
+    with _needing("spark", by="tenure sweep"):
         from tenure.cleanup.sweep_plan import Plan
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"tenure sweep needs the Python package {error.name!r}, which is not installed",
-            fix="pip install 'tenure[spark]'",
-        ) from error
     return Plan(url if "://" in url else os.path.abspath(url))
 
 
 def _staged_rule() -> ModuleType:
-    """What is in a storage is swept without the packages of a table."""
-    try:
+    """A sweep of the storage does not need the packages of a table."""
+    with _needing("delta", by="--table"):
         from tenure.sinks.delta import staged_rule
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"--table needs the Python package {error.name!r}, which is not installed",
-            fix="pip install 'tenure[delta]'",
-        ) from error
     return staged_rule
 
 
 def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settings: Settings) -> Target:
-    """The scope's storage, or what is staged beside a table. Who leads is asked when all is listed."""
+    """The scope's storage, or the staged files beside a table. The leader is asked for after the listing."""
     from tenure.cleanup.planning import Target
 
     context = scope_context(settings, store, scope, clock=_CLOCK)
@@ -201,8 +204,8 @@ def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settin
 
     def rule(claims: Claims) -> Rule:
         queries = scope_attempts(context, epoch=claims.epoch)
-        found: Rule = delta.look(location, queries, scope=scope, epoch=claims.epoch)
-        return found
+        staged: Rule = delta.look(location, queries, scope=scope, epoch=claims.epoch)
+        return staged
 
     return Target(
         scope, location.table, claims, owner, rule, folders=(delta.staged_in(scope),), storage=context.storage
@@ -211,31 +214,24 @@ def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settin
 
 @contextmanager
 def _spark(master: str | None, conf: list[str] | None) -> Iterator[Callable[[], SparkSession]]:
-    """What starts a session when one is needed; it is ended with the block."""
+    """A function that starts a session, which ends with the block."""
     started: list[SparkSession] = []
-    pairs = dict(_pair(one) for one in conf or ())
+    settings = pairs(conf, flag="--conf") or {}
 
     def start() -> SparkSession:
         from tenure.driver.session import start_session
 
         log = os.path.join(tempfile.gettempdir(), f"tenure-sweep-{os.getpid()}.spark.log")
-        started.append(start_session(name="sweep", master=master, conf=pairs, log=log))
+        started.append(start_session(name="sweep", master=master, conf=settings, log=log))
         return started[0]
 
     try:
         yield start
     finally:
-        for one in started:
+        for session in started:
             from tenure.driver.session import end_session
 
-            end_session(one, patience_s=20)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UsageError(f"--conf {text!r} is not NAME=VALUE", fix="write --conf spark.x=y")
-    return name, value
+            end_session(session, patience_s=20)
 
 
 class _Rate(ProgressColumn):

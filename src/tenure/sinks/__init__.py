@@ -14,7 +14,7 @@ _IN = {"Batch": "sink", "Delta": "delta.sink", "ForeachBatch": "foreach_batch"}
 
 
 def __getattr__(name: str) -> Any:
-    """A sink is imported when it is asked for: a pipeline needs the packages of those that it uses."""
+    """Import a sink at its first use: a pipeline needs the packages of its own sinks only."""
     if name in _IN:
         return getattr(import_module(f"tenure.sinks.{_IN[name]}"), name)
     raise AttributeError(f"module 'tenure.sinks' has no attribute {name!r}")

@@ -1,7 +1,8 @@
-"""What a sink promises: each batch id of a query at most once, and nothing visible before the plan.
+"""The contract of a sink.
 
-A sink that stages first overlaps staging with the plan's commit and calls `planned()` before its own commit.
-It does not ask who leads: a batch is named by (query id, batch id), and the sink takes each once (I3).
+Promise: a sink takes each batch, which is named by (query id, batch id), at most once (I3), and shows nothing before
+the plan (I2). A sink that stages first overlaps staging with the plan's commit, and calls `planned()` before its own
+commit. A sink does not ask for the leader.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ OutputMode = Literal["append", "complete", "update"]
 
 
 def _only_in_the_driver() -> None:
-    """How a copy of a batch asks the store."""
+    """`check_term` of a copy of a batch."""
     raise UsageError(
-        "batch.check() of a copy of the batch, as executors have it: only the driver can ask the store",
+        "batch.check() was called on an executor's copy of the batch: only the driver can ask the store",
         fix="call it in the sink's function itself, before the rows are evaluated",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch as a sink sees it. Executors can have a copy of it, which cannot ask the store."""
+    """One micro-batch. Executors can receive a copy of it, which cannot ask the store."""
 
     scope: str
     """The pipeline's scope."""
@@ -53,42 +54,42 @@ class Batch:
         self.check_term()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """What is sent to executors."""
+        """Pickle the copy for executors."""
         return Batch, (self.scope, self.query, self.query_id, self.id, self.epoch, _only_in_the_driver)
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt at this batch, by whichever leader; never the same for another batch."""
+        """The same for every attempt at this batch, by any leader; never the same for another batch."""
         return f"{self.query_id}/{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The sink has the batch. `repeated`: it had it before this call, which changed nothing that is visible."""
+    """The sink has the batch. `repeated`: it had the batch before this call, which changed nothing visible."""
 
     repeated: bool
 
 
 class Sink(Protocol):
-    """Where the rows of a query go."""
+    """A target for the rows of a query."""
 
     def check(self, *, output_mode: OutputMode) -> None:
-        """Refuse a combination that this sink cannot keep right, before anything starts. Raises UsageError."""
+        """Refuse a combination that this sink cannot write correctly, before any query starts. Raises UsageError."""
         ...
 
     def write(self, rows: DataFrame, batch: Batch, *, planned: Callable[[], None], events: Events) -> Written:
         """Write one batch. Called in the order of batch ids, by one thread.
 
-        `planned()` returns once the checkpoint of this batch is committed, and raises TermLost when it was
-        refused; nothing may be visible before it returned (I2). `rows` is evaluated exactly once, also when
-        the sink has the batch already: a stateful query must move its state on.
+        `planned()` returns once the checkpoint of this batch is committed, and raises TermLost when the commit was
+        refused; nothing may be visible before `planned` returned (I2). Evaluate `rows` exactly once, also when the sink
+        has the batch already: a stateful query must move its state on.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What is planned of a query. `batch`: the newest one; -1: none."""
+    """The newest planned batch of a query; -1: no batch is planned."""
 
     query_id: str
     batch: int
@@ -96,44 +97,44 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """The attempts at batches of one query, for whoever looks for what is left of them."""
+    """The attempts at batches of one query, for the cleanup of their staged output."""
 
     scope: str
     query: str
     query_ids: Callable[[], Collection[str]]
     """Spark's ids of the query in all its run directories. Raises StorageError."""
     epoch: int | None = None
-    """Those of this epoch and later ones are in the making. None: the pipeline has ended, and every batch that was
-    planned is in the sink."""
+    """Attempts of this epoch and of later epochs are in the making. None: the pipeline has ended, and every planned
+    batch is in the sink."""
     planned: Callable[[], Planned] = lambda: Planned("", -1)
-    """Reads what is planned, while it goes on. Raises StoreError, StorageError, Corrupt."""
+    """Reads the newest plan, while the pipeline goes on. Raises StoreError, StorageError, Corrupt."""
 
 
 @runtime_checkable
 class Stages(Protocol):
-    """A sink that puts the output of a batch somewhere before it commits it."""
+    """A sink that stages the output of a batch before the commit."""
 
     def staged(self, attempts: Attempts) -> Cleanable:
-        """What attempts have put there and can never be committed any more."""
+        """The staged output of attempts that can never be committed any more."""
         ...
 
 
 @runtime_checkable
 class Shared(Protocol):
-    """A sink that knows who else has written to where it writes."""
+    """A sink that knows the other writers of its target."""
 
     def other_writers(self, *, scope: str, query: str) -> Sequence[str]:
-        """Who, for people, when the query has not written anything yet. Raises StorageError."""
+        """The other writers, for people, before the query's first batch. Raises StorageError."""
         ...
 
 
 @runtime_checkable
 class Rehearsable(Protocol):
-    """A sink that can warm up for `write`. One that cannot has its rows evaluated, and that is all."""
+    """A sink that can warm up for `write`. For any other sink, a rehearsal only evaluates the rows."""
 
     def rehearse(self, rows: DataFrame, directory: str) -> None:
-        """Evaluate the rows once, as `write` would. What has to be written goes below `directory` (a URL; no such
-        folder yet), which is removed afterwards; nothing else changes anywhere."""
+        """Evaluate the rows once, as `write` does. Write only below `directory` (a URL; no such folder exists yet),
+        which is removed afterwards."""
         ...
 
 
@@ -143,9 +144,9 @@ class Calls(Protocol):
 
     @property
     def timeout(self) -> timedelta | None:
-        """For how long one call may last, until the driver is taken for hung; None: for ever."""
+        """For how long one call may last before the driver counts as hung; None: for ever."""
         ...
 
     def call(self, query: str) -> str | None:
-        """Which call goes on for a query, another one for each; None: none."""
+        """A text for the present call for a query, different for each call; None: there is no call."""
         ...

@@ -257,7 +257,7 @@ def test_corrupt_is_no_reason_to_stop(pipeline: Pipeline) -> None:
     lost = lost_blob(pipeline, epoch=1)
     pipeline.next_leader("ben")
     assert pipeline.sweep(found={**pipeline.found(), "staged output": Corrupted()}) == [
-        "what is there: it does not decode",
+        "the listing: it does not decode",
         "run directories and mirrors: it waits for staged output",
     ]
     assert not pipeline.has(lost)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tenure.cleanup.cleaner import Cleaner, Left
+from tenure.cleanup.cleaner import LISTING, Cleaner, Remainder
 from tenure.cleanup.plan import ANCHORS, BLOBS, CHECKPOINTS, OWNER, PLAN, REHEARSALS, REQUESTS, RUNS, STORAGE
 from tenure.coordination.term import Term
 from tenure.errors import HandleLocked, StorageError, StoreUnavailable, TermLost
@@ -61,7 +61,7 @@ class Scene:
         events = Events(self.told.append)
         return Cleaner(self.rows, check=self.check, scope="rows", policy=policy, clock=self.clock, events=events)
 
-    def run(self, policy: RetryPolicy, *, stop: threading.Event | None = None) -> Sequence[Left]:
+    def run(self, policy: RetryPolicy, *, stop: threading.Event | None = None) -> Sequence[Remainder]:
         return self.cleaner(policy).run(TERM, stop=stop or threading.Event())
 
     def left(self) -> set[str]:
@@ -100,7 +100,7 @@ def test_what_cannot_go_keeps_what_it_names_and_nothing_else(scene: Scene, error
     left = scene.run(no_retry())
     assert scene.left() == {CHECKPOINTS, ANCHORS, RUNS, BLOBS, OWNER, STORAGE}
     assert scene.rows[CHECKPOINTS].names == ["a"]
-    assert left[0] == Left(CHECKPOINTS, "a", str(error))
+    assert left[0] == Remainder(CHECKPOINTS, "a", str(error))
     assert {one.row for one in left} == scene.left()
     assert scene.rows[REHEARSALS].names == scene.rows[REQUESTS].names == []
 
@@ -108,7 +108,7 @@ def test_what_cannot_go_keeps_what_it_names_and_nothing_else(scene: Scene, error
 def test_a_row_that_cannot_be_listed_is_left(scene: Scene) -> None:
     scene.rows[RUNS].find_fails = iter([StorageError("no such bucket")])
     (first, *_) = scene.run(no_retry())
-    assert first == Left(RUNS, "what is there", "no such bucket")
+    assert first == Remainder(RUNS, LISTING, "no such bucket")
     assert scene.left() == {RUNS, OWNER, STORAGE}
 
 
@@ -206,5 +206,5 @@ def test_nothing_goes_that_was_listed_after_the_term_was_over(scene: Scene) -> N
 def test_a_store_that_is_away_keeps_everything_until_it_is_back(scene: Scene) -> None:
     scene.checks = iter([StoreUnavailable("it is away")])
     (first, *_) = scene.run(no_retry())
-    assert first == Left(REQUESTS, "what is there", "it is away")
+    assert first == Remainder(REQUESTS, LISTING, "it is away")
     assert scene.left() == {REQUESTS}

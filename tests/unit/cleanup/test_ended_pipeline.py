@@ -10,7 +10,7 @@ import pytest
 
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
-from tenure.cleanup.cleaner import Cleaner, Left
+from tenure.cleanup.cleaner import Cleaner, Remainder
 from tenure.cleanup.ended_pipeline import cleanables_of
 from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER
 from tenure.coordination.encoding import encode
@@ -85,7 +85,7 @@ class Leaving:
         *,
         crasher: Crasher | None = None,
         check: Callable[[Term], None] | None = None,
-    ) -> Sequence[Left]:
+    ) -> Sequence[Remainder]:
         cleaner = Cleaner(
             cleanables_of(self.context(member, crasher=crasher or Crasher())),
             check=check or (lambda term: check_term(member.store, term, clock=self.lab.clock)),

@@ -30,7 +30,7 @@ def test_whose_a_storage_is_can_be_told_as_long_as_anything_else_is_there() -> N
 
 def test_a_row_waits_for_those_that_it_needs_and_no_others() -> None:
     runs = next(row for row in PLAN if row.name == RUNS)
-    assert awaited(runs, left=()) == ()
-    assert awaited(runs, left={BLOBS}) == ()
-    assert awaited(runs, left={BLOBS, CHECKPOINTS}) == (CHECKPOINTS,)
-    assert set(awaited(runs, left={STAGED, CHECKPOINTS})) == {STAGED, CHECKPOINTS}
+    assert awaited(runs, remaining=()) == ()
+    assert awaited(runs, remaining={BLOBS}) == ()
+    assert awaited(runs, remaining={BLOBS, CHECKPOINTS}) == (CHECKPOINTS,)
+    assert set(awaited(runs, remaining={STAGED, CHECKPOINTS})) == {STAGED, CHECKPOINTS}

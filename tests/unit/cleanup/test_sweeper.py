@@ -149,7 +149,7 @@ def test_what_speaks_against_any_sweep_keeps_everything(scene: Scene) -> None:
     assert scene.runs.names == ["a"]
     assert scene.runs.looked_s == []
     assert {event.first for event in scene.told if isinstance(event, Swept)} == {
-        "storage: what is there (it does not answer)"
+        "storage: the sweep (it does not answer)"
     }
 
 
@@ -192,7 +192,7 @@ def test_whatever_a_storage_raises_ends_one_sweep_only(scene: Scene, error: Exce
     scene.runs.refuse = refuse
     scene.run()
     assert [event for event in scene.told if isinstance(event, Swept)] == [
-        Swept("rows", epoch=3, removed=0, left=1, first=f"storage: what is there ({error})", seconds=0.0),
+        Swept("rows", epoch=3, removed=0, left=1, first=f"storage: the sweep ({error})", seconds=0.0),
         Swept("rows", epoch=3, removed=1, left=0, first="", seconds=0.0),
     ]
 

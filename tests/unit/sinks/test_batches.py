@@ -41,7 +41,10 @@ def test_executors_get_all_that_a_batch_says() -> None:
 def test_a_copy_cannot_ask_the_store_and_says_so() -> None:
     asked: list[str] = []
     batch = asking(lambda: asked.append("store"))
-    with pytest.raises(UsageError, match=r"batch.check\(\) of a copy .* only the driver can ask the store; call it in"):
+    with pytest.raises(
+        UsageError,
+        match=r"batch.check\(\) was called on an executor.s copy .* only the driver can ask the store; call it in",
+    ):
         sent(batch).check()
     assert asked == []
     batch.check()

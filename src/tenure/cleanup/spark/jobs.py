@@ -17,8 +17,7 @@ R = TypeVar("R")
 def run_tasks(
     spark: SparkSession, work: Callable[[T], R], items: Sequence[T], *, what: str, tasks: int | None = None
 ) -> list[R]:
-    """The results for these items, in so many tasks; None: each has its own. Raises QueryFailed for what Spark
-    raises."""
+    """The results for these items, in so many tasks; None: a task for each. Raises QueryFailed for Spark's errors."""
     from tenure.spark.errors import SPARK_ERRORS, one_line  # a small tree is swept without Spark
 
     try:

@@ -1,8 +1,8 @@
-"""Lists a large tree by Spark, in rounds: each task lists up to a budget of files and gives back the folders that it
-did not get to, which are the pieces of the next round, so deep, flat and skewed trees are divided as they turn out.
+"""Lists a large tree by Spark, in rounds: each task lists up to a budget of files and returns the remaining folders.
+The next round divides these, so the division follows the shape of a deep, flat or skewed tree.
 
-Promise: what is listed, and what is left, are Parquet files in the plan's folder; the driver holds their names, and of
-what it is handed over up to the rows of one. Of a task that ran twice only what it returned counts.
+Promise: the listed files, and the remaining folders, are Parquet files in the plan's folder; the driver holds their
+names, and the rows of one such file at most. Of a task that ran twice, only the returned parts count.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 FOLDER: Final = "listing"
 _REST: Final = pa.schema([("folder", pa.string())])
 _FIRST: Final = 10
-"""The first round of tasks, in which little is known to be divided, has a budget that is so many times smaller."""
+"""The first round of tasks, which has few folders to divide, has a budget that is so many times smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a listing is. What the driver finds before there are tasks is its first round."""
+    """The progress of a listing. Its first round is the driver's own walk."""
 
     round: int
     files: int
@@ -71,7 +71,7 @@ class Listing:
         part: int,
         on_progress: Callable[[Progress], None],
     ) -> None:
-        """`budget`: files that a task lists before it gives the rest back. `part`: rows of a file."""
+        """`budget`: files that a task lists before it returns the remaining folders. `part`: rows of a file."""
         self._spark = spark
         self._plan = plan
         self._storage = storage
@@ -81,8 +81,7 @@ class Listing:
         self._parts: list[Part] = []
 
     def run(self, found: Iterator[Listed | Rest]) -> int:
-        """List everything below the folders that are among what was `found`; return how many files that are, with those
-        that were found."""
+        """List everything below the folders in `found`; return the number of all files, with the files in `found`."""
         parts, left = _write_all(self._plan, found, part=self._part)
         tasks = 4 * self._spark.sparkContext.defaultParallelism
         number = 1
@@ -108,8 +107,7 @@ class Listing:
         self._on_progress(Progress(number, files, sum(one.rows for one in left)))
 
     def write_plan(self, rule: Rule, *, sizes: bool) -> tuple[int, int | None]:
-        """Write what goes; return how many files that are, and their bytes. `sizes`: ask for those of which the
-        listing did not tell them."""
+        """Write the files that go; return their number and bytes. `sizes`: ask for sizes that the listing lacks."""
         if not self._parts:
             return 0, 0
         url, storage = self._plan.url, self._storage
@@ -123,18 +121,14 @@ class Listing:
 
 
 def together(counts: Iterable[tuple[int, int | None]]) -> tuple[int, int | None]:
-    """Files and bytes of several parts; the bytes are None when those of one are."""
-    files = bytes_ = 0
-    known = True
-    for some, size in counts:
-        files += some
-        known = known and size is not None
-        bytes_ += size or 0
-    return files, bytes_ if known else None
+    """Files and bytes of several parts; the bytes are None when those of a part are."""
+    parts = list(counts)
+    known = [size for _, size in parts if size is not None]
+    return sum(files for files, _ in parts), sum(known) if len(known) == len(parts) else None
 
 
 def write_orphans(plan: Plan, name: str, rows: pa.Table) -> tuple[int, int | None]:
-    """One part of the plan, unless it is empty; return how many files go, and their bytes, if they are known."""
+    """Write a part of the plan, unless it is empty; return the number of its files, and their bytes, if known."""
     if not rows.num_rows:
         return 0, 0
     plan.write("files", name, rows)
@@ -142,7 +136,7 @@ def write_orphans(plan: Plan, name: str, rows: pa.Table) -> tuple[int, int | Non
 
 
 def _shares(left: Sequence[Part], tasks: int) -> list[list[_Slice]]:
-    """The folders that are left, in about equal shares for the tasks."""
+    """The remaining folders, in about equal shares for the tasks."""
     rows = sum(one.rows for one in left)
     most = -(-rows // tasks)
     shares: list[list[_Slice]] = [[]]
@@ -161,7 +155,7 @@ def _shares(left: Sequence[Part], tasks: int) -> list[list[_Slice]]:
 
 
 def _list(url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part: int) -> tuple[list[Part], list[Part]]:
-    """What a task does: list its folders; return the parts that it wrote, and those of the folders that are left."""
+    """List the folders of a task; return the written parts with files, and those with remaining folders."""
     plan = Plan(url)
     folders = [
         folder
@@ -172,7 +166,7 @@ def _list(url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part
 
 
 def _write_all(plan: Plan, found: Iterator[Listed | Rest], *, part: int) -> tuple[list[Part], list[Part]]:
-    """Write down what is found; return the parts with files, and those with folders that are left."""
+    """Write down the entries; return the parts with files, and those with remaining folders."""
     parts: list[Part] = []
     left: list[Part] = []
     some: list[Listed] = []
@@ -208,7 +202,7 @@ def _write(plan: Plan, rows: pa.Table) -> Part:
 
 
 def _judge(url: str, storage: str, name: str, rule: Rule, *, sizes: bool) -> tuple[int, int | None]:
-    """What a task does: keep what nobody needs."""
+    """Write the files of a part that nobody needs. The work of a task."""
     plan = Plan(url)
     ask = reach(storage).sizes if sizes else None
     return write_orphans(plan, name, orphans_among(plan.read(FOLDER, name), rule, sizes=ask))

@@ -1,9 +1,9 @@
-"""What the log of a Delta table names, and named once: for whoever looks for what it never did.
+"""The attempts of which the log of a Delta table names a file, or named a file earlier.
 
-Promise: files that the table has lost are told as long as the log knows them, by clocks up to a minute apart, so
-`young_among` tells which attempts that it does not name can never have been in the table. 16 bytes are kept of an
-attempt that it names; to read them takes memory for the paths of all files. Raises what delta-rs and pyarrow raise,
-and ValueError: an entry of the log is none.
+Promise: a file that the table has lost counts as named as long as the log knows it, with clocks up to a minute apart.
+So `young_among` returns only attempts that were never in the table. A `History` keeps 16 bytes of each named attempt;
+reading takes memory for the paths of all files. Raises the errors of delta-rs and pyarrow, and ValueError: an entry of
+the log does not decode.
 """
 
 from __future__ import annotations
@@ -18,35 +18,26 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
 from pyarrow import fs
 
 from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.staging import StagingPath
 
 _APART_S: Final = 60
-"""Clocks of machines may be so far apart."""
+"""The largest difference between the clocks of machines."""
 _PATHS = pa.large_string()
-"""They may be more than the 2 GiB that an array of the other strings can have."""
+"""All paths may have more than the 2 GiB that an array of pyarrow's small strings can hold."""
 _ID: Final = pa.binary(16)
 _SOME: Final = 50_000
-"""So many names are turned into bytes at once."""
+"""The number of names that are turned into bytes at once."""
 _ATTEMPT = r"/b\d{12,}/(?P<attempt>[0-9a-f]{32})/"
 
 
-def open_table(location: Location, options: Mapping[str, str]) -> DeltaTable | None:
-    """The table as it is now; None: there is none."""
-    try:
-        return DeltaTable(location.table, storage_options=dict(options) or None)
-    except TableNotFoundError:
-        return None
-
-
 def attempts_named(table: DeltaTable, filesystem: Any) -> pa.ChunkedArray:
-    """The attempts of which the log names a file, as strings, some more than once; also one that is no longer in the
-    table: who reads an older version needs it, until the table's VACUUM. `filesystem`: pyarrow's, with the table as
-    its root."""
-    # VACUUM passes over what was lost at a time that this machine's clock has not reached.
+    """The attempts of which the log names a file, as strings, with repetitions. A file that is no longer in the table
+    counts: readers of older versions need it, until the table's VACUUM. `filesystem`: pyarrow's, with the table as its
+    root."""
+    # VACUUM passes over files that were lost at a time that this machine's clock has not reached.
     had = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True) + _lost_lately(filesystem)
     has = pa.table(table.get_add_actions(flatten=True))["path"]
     paths = (has.cast(_PATHS), pa.chunked_array([pa.array(had, _PATHS)]))
@@ -71,18 +62,18 @@ def _lost_lately(filesystem: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a table's log says of attempts, and how far back it goes, by the clock that its files have. It is sent to
-    tasks."""
+    """The attempts that a table's log names, and how far back the log goes, by the times of its files. Spark's tasks
+    receive a copy."""
 
     location: Location
     options: Mapping[str, str]
-    """delta-rs's, of the storage."""
+    """The options of the storage for delta-rs."""
     named: pa.Array
-    """The attempts of which it names a file, as `binary(16)`."""
+    """The attempts of which the log names a file, as `binary(16)`."""
     newest_s: float
-    """When it was written last."""
+    """The time of the log's newest file."""
     kept_s: float
-    """For how long it names a file that the table has lost."""
+    """For how long the log names a file that the table has lost."""
 
     @classmethod
     def of(cls, table: DeltaTable, location: Location, options: Mapping[str, str]) -> History:
@@ -96,14 +87,14 @@ class History:
         return cls(location, options, named, newest_s, retention(table.metadata().configuration).total_seconds())
 
     def named_among(self, attempts: Collection[StagingPath]) -> set[StagingPath]:
-        """Those of which the log names a file."""
+        """The attempts of which the log names a file."""
         ids = pa.array(sorted({bytes.fromhex(path.attempt) for path in attempts}), _ID)
         named = {one.hex() for one in ids.filter(pc.is_in(ids, value_set=self.named)).to_pylist()}
         return {path for path in attempts if path.attempt in named}
 
     def young_among(self, attempts: Collection[StagingPath]) -> set[StagingPath]:
-        """Those that were staged so lately that the log would name them if the table had ever had them. It forgets a
-        file some time after the table has lost it, and who reads an older version may still need it."""
+        """The attempts that were staged so lately that the log would name them if the table had ever had them. The log
+        forgets a file some time after the table has lost it, and readers of older versions may still need the file."""
         filesystem = self.location.filesystem(dict(self.options)) if attempts else None
         return {path for path in attempts if self.newest_s - self._staged_s(path, filesystem) < self.kept_s / 2}
 
@@ -113,7 +104,7 @@ class History:
 
 
 def retention(configuration: Mapping[str, str | None]) -> timedelta:
-    """For how long the log names a file that the table has no more. What cannot be read counts as no time at all."""
+    """For how long the log names a file that the table has lost. A setting that does not parse counts as no time."""
     text = configuration.get("delta.deletedFileRetentionDuration") or "interval 1 week"
     parts = re.findall(r"(\d+)\s+(second|minute|hour|day|week)s?\b", text.lower())
     return sum((int(number) * timedelta(**{f"{unit}s": 1}) for number, unit in parts), timedelta())

@@ -1,7 +1,6 @@
-"""Where a table lies, as each of its two writers spells it.
+"""The place of a table, in the spelling of each of its two writers.
 
-Promise: delta-rs, pyarrow and Spark are given the same place, whatever their working directories and default file
-systems are. No I/O.
+Promise: delta-rs, pyarrow and Spark get the same place, with any working directory and default file system. No I/O.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""The log of one Delta table, as one query's writer sees it.
+"""The log of a Delta table, for the writer of one query.
 
-Promise: the newest batch that the table has (`taken`) is read from the very snapshot that a commit is made against, and
-that commit goes through only if the table has not changed since, in anything. So of two attempts at one batch, with
-whatever pauses between their steps, at most one is in the table. Each error that leaves is one of ours; after a commit
-that raised, the table may have the batch all the same: `refresh` and look.
+Promise: the newest batch in the table (`taken`) is read from the very snapshot that a commit is made against, and the
+commit goes through only if the table has not changed since, in anything. So of two attempts at a batch, with any pauses
+between their steps, at most one enters the table. Each error is a TenureError. After an error of a commit, the table
+may have the batch all the same: `refresh` and look.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
@@ -27,15 +27,23 @@ from tenure.sinks.delta.staging import PREFIX
 from tenure.wording import on_one_line
 
 _ATTEMPT = "tenure.attempt"
-"""The key in a commit's information that names the attempt: whose commit it was, when the reply was lost."""
+"""The key in a commit's information that names the attempt, for a commit whose reply was lost."""
 _CLEAN_EVERY = 100
-"""Commits between two clean-ups of expired log files: listing the log at every commit costs more than the commit."""
+"""Commits between two clean-ups of expired log files: a listing of the log costs more than a commit."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|↳")
 
 
 def app_id_of(scope: str, query: str, query_id: str) -> str:
-    """Under which name the table's log keeps the newest batch of a query."""
+    """The application under which the table's log keeps the newest batch of a query."""
     return f"tenure/{scope}/{query}/{query_id}"
+
+
+def open_table(location: Location, options: Mapping[str, str]) -> DeltaTable | None:
+    """The present table; None: there is none."""
+    try:
+        return DeltaTable(location.table, storage_options=dict(options) or None)
+    except TableNotFoundError:
+        return None
 
 
 class DeltaLog:
@@ -46,19 +54,15 @@ class DeltaLog:
         self._app_id = app_id
         self._options = storage_options
         self._table: DeltaTable | None = None
-        self._taken: int | None = None
+        self.taken: int | None = None
+        """The newest batch of the query in the snapshot; None: the snapshot has none."""
         self.fresh = False
-        """Whether no commit was tried since the snapshot was read: only then may one be tried."""
+        """Whether no commit was tried since the snapshot was read. A commit needs a fresh snapshot."""
 
     @property
     def exists(self) -> bool:
-        """Whether there was a table when the snapshot was read."""
+        """Whether the snapshot has a table."""
         return self._table is not None
-
-    @property
-    def taken(self) -> int | None:
-        """The newest batch of the query in the snapshot; None: it has none."""
-        return self._taken
 
     @property
     def version(self) -> int:
@@ -86,15 +90,17 @@ class DeltaLog:
         """Read the newest snapshot, and from it the newest batch."""
         self.fresh = False
         try:
-            self._table = self._updated() or self._opened()
-            self._taken = None if self._table is None else self._table.transaction_version(self._app_id)
+            self._table = self._updated() or open_table(self._location, self._options)
+            if self._table is None:
+                self._refuse_foreign()
+            self.taken = None if self._table is None else self._table.transaction_version(self._app_id)
         except (DeltaError, OSError) as error:
             self._table = None
             raise self._failure("cannot read", error) from error
         self.fresh = True
 
     def create(self, columns: Json, *, partition_by: Sequence[str], name: str | None) -> None:
-        """Create the empty table and read it; one that somebody else has just created is as good."""
+        """Create the empty table, unless another writer just did, and read it."""
         try:
             DeltaTable.create(
                 self._location.table,
@@ -110,13 +116,13 @@ class DeltaLog:
             self.refresh()
             if not self.exists:
                 raise self._failure("cannot create", error) from error
-            return
-        self.refresh()
+        else:
+            self.refresh()
 
     def add(
         self, files: Sequence[StagedFile], *, mode: Literal["append", "overwrite"], batch: int, attempt: str
     ) -> None:
-        """Commit the files as the batch: beside what the table has, or in its place."""
+        """Commit the files as the batch: beside the table's rows, or in their place."""
         table = self._spend()
         actions = [
             AddAction(
@@ -142,7 +148,7 @@ class DeltaLog:
             raise self._failure(f"cannot commit batch {batch} to", error) from error
 
     def merge(self, rows: Any, *, key: Sequence[str], batch: int, attempt: str) -> None:
-        """Commit the rows as the batch: each replaces the row of its key, or is new."""
+        """Commit the rows as the batch: each replaces the row of its key, or is added."""
         table = self._spend()
         try:
             (
@@ -163,7 +169,7 @@ class DeltaLog:
             raise self._failure(f"cannot merge batch {batch} into", error) from error
 
     def holds(self, attempt: str, *, since: int) -> bool | None:
-        """Whether a commit after version `since` is this attempt's. None: the log no longer tells."""
+        """Whether this attempt made a commit after version `since`. None: the log has forgotten those commits."""
         assert self._table is not None
         expected = self.version - since
         if expected <= 0:
@@ -177,30 +183,23 @@ class DeltaLog:
         return False if len(history) >= expected else None
 
     def _spend(self) -> DeltaTable:
-        assert self.fresh, "a commit is made only against a snapshot that was just looked at"
+        assert self.fresh, "a commit needs a fresh snapshot"
         assert self._table is not None
         self.fresh = False
         return self._table
 
     def _updated(self) -> DeltaTable | None:
-        """The snapshot brought up to date; None when that cannot be, and the table is to be opened anew."""
+        """The snapshot with the commits since; None: open the table anew."""
         if self._table is None:
             return None
         try:
             self._table.update_incremental()
         except (DeltaError, OSError):
-            # The part of the log between was cleaned up, or the table was replaced: opening it anew decides.
-            return None
+            return None  # these commits were cleaned up, or the table was replaced
         return self._table
 
-    def _opened(self) -> DeltaTable | None:
-        try:
-            return DeltaTable(self._location.table, storage_options=self._options or None)
-        except TableNotFoundError:
-            self._refuse_foreign()
-            return None
-
     def _refuse_foreign(self) -> None:
+        """Raise UsageError when the folder of a table that does not exist holds other files."""
         root = self._location.filesystem(self._options)
         for info in root.get_file_info(fs.FileSelector("", recursive=False, allow_not_found=True)):
             if not info.base_name.startswith(PREFIX) and info.base_name != "_delta_log":
@@ -212,7 +211,7 @@ class DeltaLog:
     def _properties(self, batch: int, attempt: str) -> CommitProperties:
         return CommitProperties(
             custom_metadata={_ATTEMPT: attempt},
-            # A retry inside delta-rs would commit against a snapshot whose batch we have not looked at.
+            # A retry inside delta-rs would commit against a snapshot in which nobody looked for the batch.
             max_commit_retries=0,
             app_transactions=[Transaction(self._app_id, batch)],
         )

@@ -1,8 +1,8 @@
-"""Which rows fit into which Delta table: pure rules over the JSON of schemas.
+"""Whether rows fit into a Delta table: pure rules over the JSON of schemas.
 
-Promise: a batch is written only when its columns are those of the table, by name and type; nothing is cast, added or
-left out silently. A table whose rules only its own engines can keep (constraints, generated columns, column mapping)
-is refused, because files are added here without that engine.
+Promise: a batch is written only when its columns are the table's, by name and type; no column is cast, added or omitted
+silently. A table whose rules need Delta's own engines (constraints, generated columns, column mapping) is refused,
+because Tenure adds files without these engines.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def refuse_table(table: Json, configuration: Mapping[str, str | None], *, where:
         if name == "delta.columnMapping.mode" and value not in (None, "none"):
             raise UsageError(f"{where} uses column mapping {value!r}", fix="use a table without column mapping")
         if name == "delta.setTransactionRetentionDuration" and value:
-            # The log would forget which batch it has, and take an old one again.
+            # The log would forget its newest batch, and take an old batch again.
             raise UsageError(f"{where} forgets transactions after {value}", fix=f"unset {name}")
     for field in table["fields"]:
         for name in field["metadata"]:
@@ -115,7 +115,7 @@ def refuse_table(table: Json, configuration: Mapping[str, str | None], *, where:
 
 
 def _bare(kind: str | Json) -> str | Json:
-    """The type without nullability and metadata, as `columns_of` gives it."""
+    """The type without nullability and metadata, as in `columns_of`."""
     if isinstance(kind, str):
         return kind
     if kind["type"] == "struct":

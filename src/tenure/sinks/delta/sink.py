@@ -1,10 +1,10 @@
 """The sink for Delta tables: Spark writes the files, delta-rs commits them with an application transaction.
 
-Promise: each batch id of a query is in the table at most once, whoever commits it, zombies included (I3): the table's
-log carries, per query id, the newest batch that it has, and takes a commit only on top of the snapshot in which that
-was looked up. Nothing is visible before the batch is planned (I2). What an attempt leaves behind that no log names lies
-under its own path, which carries its epoch and batch. One exception: a refused merge (update mode) leaves files that
-delta-rs wrote beside the table's own, under names that nobody else uses; the table's VACUUM removes them.
+Promise: each batch id of a query is in the table at most once, by any writer, zombies included (I3). The table's log
+keeps the newest batch of each query id, and takes a commit only on top of the snapshot in which the writer looked that
+batch up. Nothing is visible before the batch is planned (I2). Files of an attempt that no log names lie under the
+attempt's own path, which carries its epoch and batch. One exception: a refused merge (update mode) leaves files of
+delta-rs beside the table's files, under names that nobody else uses; the table's VACUUM removes them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from tenure.sinks.delta.staged_files import StagedFile
 
 RETRY = exponential_delay(initial=timedelta(milliseconds=20), maximum=timedelta(seconds=1), attempts=10)
-"""About four seconds against other writers of the same table, or a storage that stutters."""
+"""About four seconds, against other writers of the same table, or a storage that fails now and then."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One attempt at one batch: what is staged, and where."""
+    """An attempt at a batch, with its staged files."""
 
     batch: Batch
     directory: str
@@ -49,15 +49,15 @@ class _Attempt:
 
 
 class Delta:
-    """Write each batch to the Delta table at `path_or_url`; it is created when there is none.
+    """Write each batch to the Delta table at `path_or_url`, which is created when there is none.
 
     `append`: the rows are added. `complete`: they replace the whole table, in one commit. `update`: each row replaces
-    the one with the same `key` columns, or is new; null equals null there.
-    `partition_by`: columns of type string, integer, date or boolean. `storage_options`: those of delta-rs (an object
-    store must offer conditional puts; Spark has its own settings for the same store). `name`: of a table that is made.
+    the row with the same `key` columns, or is added; null equals null there.
+    `partition_by`: columns of type string, integer, date or boolean. `storage_options`: options of delta-rs (an object
+    store must offer conditional puts; Spark has its own settings for the same store). `name`: for a new table.
 
-    A batch without rows makes no commit in append and update mode: there is nothing that could be there twice.
-    The columns of the rows are those of the table, by name and type: nothing is added, left out or cast.
+    A batch without rows makes no commit in append and update mode. The columns of the rows must be the table's, by name
+    and type: no column is added, omitted or cast.
     """
 
     delivery = "exactly once"
@@ -85,7 +85,7 @@ class Delta:
         self._logs: dict[str, DeltaLog] = {}
 
     def check(self, *, output_mode: OutputMode) -> None:
-        """Refuse what cannot be kept right, and remember the mode. Raises UsageError."""
+        """Refuse options that do not fit together, and remember the mode. Raises UsageError."""
         if find_spec("deltalake") is None:
             raise UsageError("the Delta sink needs the package deltalake", fix="pip install 'tenure[delta]'")
         if output_mode == "update" and not self._key:
@@ -114,15 +114,15 @@ class Delta:
         planned()
         written = self._commit(attempt, log, events)
         if self._mode == "update":
-            self._discard(attempt, events)  # the merge has copied the rows
+            self._delete(attempt.directory, batch, events)  # the merge has copied the rows
         return written
 
     def rehearse(self, rows: DataFrame, directory: str) -> None:
         """Read the table's log, and stage the rows below `directory` instead of the table."""
         from tenure.sinks.delta import (
-            staged_files,  # noqa: F401 - what `write` imports
+            staged_files,  # noqa: F401 - `write` imports it
             staging,
-            upsert,  # noqa: F401 - what `write` imports
+            upsert,  # noqa: F401 - `write` imports it
         )
         from tenure.sinks.delta.log import DeltaLog
 
@@ -130,7 +130,7 @@ class Delta:
         staging.stage(rows, directory, partition_by=() if self._mode == "update" else self._partition_by)
 
     def other_writers(self, *, scope: str, query: str) -> Sequence[str]:
-        """Who has written to the table before the query's first batch; see `Shared.other_writers`."""
+        """The writers of the table before the query's first batch; see `Shared.other_writers`."""
         from tenure.sinks.delta.writers import in_words, writers_of
 
         try:
@@ -139,7 +139,7 @@ class Delta:
             raise StorageError(f"cannot read the log of {self._location}: {error}") from error
 
     def staged(self, attempts: Attempts) -> Cleanable:
-        """What attempts have staged beside the table, and no log names, nor ever will."""
+        """The staged output of attempts that no log names, nor ever will."""
         from tenure.sinks.delta.staged_attempts import StagedAttempts
 
         return StagedAttempts(self._location, attempts, storage_options=self._options)
@@ -153,8 +153,8 @@ class Delta:
         return self._logs[app_id]
 
     def _stage(self, rows: DataFrame, batch: Batch, log: DeltaLog, events: Events) -> _Attempt:
-        """Evaluate the rows, once, into files that nothing names. A batch that turns out to be in is staged all the
-        same: that evaluates it, and the next leader's first batch is the only one it happens to."""
+        """Evaluate the rows, once, into files that nothing names. A batch that the table has already is staged all the
+        same, which evaluates it; this happens to a leader's first batch only."""
         from tenure.sinks.delta import staged_files, staging, upsert
 
         columns = delta_schema.columns_of(rows.schema.jsonValue())
@@ -170,7 +170,7 @@ class Delta:
         found = staged_files.staged_files(filesystem, directory, columns=types, partition_by=partition_by)
         files = [file for file in found if file.rows]
         for file in found:
-            if not file.rows:  # Spark writes one when its first task has no rows
+            if not file.rows:  # Spark writes such a file when its first task has no rows
                 self._delete(file.path, batch, events)
         in_memory = None
         if self._mode == "update" and files:
@@ -179,7 +179,7 @@ class Delta:
         return _Attempt(batch, directory, columns, files, in_memory)
 
     def _refuse(self, columns: delta_schema.Json, log: DeltaLog) -> None:
-        """Raise UsageError when rows of these columns do not fit into the table as the log now shows it."""
+        """Raise UsageError when rows of these columns do not fit into the table in the snapshot."""
         delta_schema.refuse_layout(columns, partition_by=self._partition_by, key=self._key)
         if not log.exists:
             return
@@ -193,7 +193,7 @@ class Delta:
             )
 
     def _commit(self, attempt: _Attempt, log: DeltaLog, events: Events) -> Written:
-        """Commit against a snapshot that does not have the batch, until one commit is in."""
+        """Commit against a snapshot without the batch, until a commit succeeds."""
         sent_at: int | None = None
 
         def once() -> Written:
@@ -216,7 +216,7 @@ class Delta:
         try:
             return retry(once, policy=self._retry, on=StorageError, clock=self._clock)
         except (StorageError, QueryFailed):
-            # The last commit may be in although its reply, or what came after it, failed.
+            # The last commit may have succeeded although its reply, or a later step, failed.
             log.refresh()
             if self._has(attempt, log):
                 return self._settled(attempt, log, events, sent_at=sent_at)
@@ -234,7 +234,7 @@ class Delta:
             log.add(attempt.files, mode=mode, batch=batch, attempt=name)
 
     def _settled(self, attempt: _Attempt, log: DeltaLog, events: Events, *, sent_at: int | None) -> Written:
-        """The table has the batch. By a commit of this attempt whose reply was lost, or by another attempt?"""
+        """Decide whether the table has the batch by a commit of this attempt, whose reply was lost, or by another."""
         batch = attempt.batch
         ours = sent_at is not None and log.holds(attempt.directory, since=sent_at)
         if ours:
@@ -243,21 +243,14 @@ class Delta:
             what = f"batch {batch.id} of {batch.query} to {self._location}"
             events.emit(WriteRefused(batch.scope, epoch=batch.epoch, by="sink", what=what))
         if ours is None:
-            left = BlobLeft(
-                batch.scope,
-                address=f"{self._location}/{attempt.directory}",
-                why="the log no longer tells who committed it",
-            )
-            events.emit(left)
+            address = f"{self._location}/{attempt.directory}"
+            events.emit(BlobLeft(batch.scope, address=address, why="the log no longer tells who committed it"))
         else:
-            self._discard(attempt, events)
+            self._delete(attempt.directory, batch, events)
         return Written(repeated=True)
 
-    def _discard(self, attempt: _Attempt, events: Events) -> None:
-        """Delete what this attempt staged, which no log names."""
-        self._delete(attempt.directory, attempt.batch, events)
-
     def _delete(self, path: str, batch: Batch, events: Events) -> None:
+        """Delete a staged file or folder that no log names."""
         try:
             self._remove(self._location.filesystem(self._options), path)
         except FileNotFoundError:

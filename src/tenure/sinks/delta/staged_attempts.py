@@ -1,8 +1,8 @@
-"""What attempts at batches of one query have staged beside a Delta table, for the leader's sweep and the end of a
-pipeline: the engine of every cleanup (`cleanup/engine.py`) by the rule of `staged_rule.py`.
+"""The staged output of one query beside a Delta table, for the leader's sweep and the end of a pipeline: the engine of
+every cleanup (`cleanup/engine.py`) with the rule of `staged_rule.py`.
 
-Promise: the log is read only when something is there that it was not known to name. Not promised: that a folder in
-which the log named everything is looked into again in the same term.
+Promise: the log is read only when there is an attempt that no earlier reading named. Not promised: that a folder whose
+attempts the log has named is listed again in the same term.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _ID_DEPTH: Final = 2
 
 
 class StagedAttempts:
-    """The attempts of one query beside one table. Its names are paths below the table; those of folders without an
-    attempt in them end with `/`. Used by one thread."""
+    """The attempts of one query beside one table. The names are paths below the table; a folder without an attempt ends
+    with `/`. Used by one thread."""
 
     def __init__(self, location: Location, attempts: Attempts, *, storage_options: Mapping[str, str]) -> None:
         self._location = location
         self._attempts = attempts
         self._options = dict(storage_options)
         self._settled: dict[str, int] = {}
-        self._committed: set[StagingPath] = set()  # the log names these, and will not forget them soon
+        self._committed: set[StagingPath] = set()  # the log names them, and will not forget them soon
 
     def find(self) -> Sequence[str]:
         """The attempts that no log names, nor ever will, and empty folders. Raises StorageError, StoreError,
@@ -55,12 +55,12 @@ class StagedAttempts:
         return [path for path, goes in zip(paths, rule.of_paths(paths), strict=True) if goes]
 
     def remove(self, term: Term, name: str) -> None:
-        """Remove an attempt, or an empty folder, and the folders above it that are empty then. Raises StorageError."""
+        """Remove an attempt or an empty folder, and the folders above that are empty then. Raises StorageError."""
         remove(self._storage(), name, StagedRule(self._attempts.scope, self._attempts.epoch))
 
     def _settle(self, attempts: Collection[StagingPath]) -> None:
-        """Remember which folders of batches need no second look; the newest two of an epoch do: a leader that is
-        fenced may have an attempt at them in the making."""
+        """Remember the folders of batches that need no second listing. The newest two of an epoch need one: a fenced
+        leader may be staging an attempt at them."""
         if self._attempts.epoch is None or self._location.disk is None:
             return
         batches: dict[str, dict[int, bool]] = {}
@@ -80,7 +80,8 @@ class StagedAttempts:
 
 
 class _Objects:
-    """What is staged in an object store, by the client and the credentials of the table. It has no empty folders."""
+    """The staged files in an object store, with the client and the credentials of the table. There are no empty
+    folders."""
 
     def __init__(self, location: Location, options: Mapping[str, str]) -> None:
         self._location = location
@@ -88,8 +89,8 @@ class _Objects:
         self._inside: dict[str, dict[str, Entry]] = {}
 
     def entries(self, path: str = "") -> Sequence[Entry]:
-        """All that is below the folder of a query's id is listed at once: a page of a thousand objects costs as much as
-        one folder."""
+        """The content of a folder. Everything below the folder of a query's id is listed at once: a page of a thousand
+        objects costs as much as one folder."""
         if path.count("/") <= _ID_DEPTH:
             self._inside[path] = {}
             selector = fs.FileSelector(path, recursive=path.count("/") == _ID_DEPTH, allow_not_found=True)

@@ -1,8 +1,7 @@
-"""The Parquet files of one attempt, as a table's log will describe them.
+"""The Parquet files of one attempt, as the table's log will describe them.
 
-Promise: every file below the attempt's directory, with its size, its partition values and statistics that
-are bounds: a reader that skips files by them never misses a row. Columns whose bounds are not certain or not cheap
-have none.
+Promise: every file below the attempt's directory, with its size, its partition values and its statistics. Statistics
+are bounds: a reader that skips files by them never misses a row. A column without certain and cheap bounds has none.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _READERS = 8
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """One file. `path` is relative to the table; a partition value None is null."""
+    """A file. `path` is relative to the table; a partition value None is null."""
 
     path: str
     size: int
@@ -66,14 +65,14 @@ def staged_files(
 
 
 def _is_output(path: str) -> bool:
-    """Whether a file below the attempt is rows of a task that was committed: not hidden, not in `_temporary`. A
-    partition column may begin with either sign; its directory has a value."""
+    """Whether a file below the attempt holds rows of a committed task: it is not hidden, and not in `_temporary`. The
+    name of a partition column may begin with `.` or `_`; its directory has a value."""
     hidden = [part for part in path.split("/") if part.startswith((".", "_")) and "=" not in part]
     return path.endswith(".parquet") and not hidden
 
 
 def partition_values(path: str, partition_by: Sequence[str]) -> dict[str, str | None]:
-    """What Spark's directory names say. Spark writes null and the empty string alike; so does Delta."""
+    """The values in Spark's directory names. Spark writes null and the empty string alike; so does Delta."""
     values: dict[str, str | None] = {}
     for part in path.split("/")[: len(partition_by)]:
         name, _, value = part.partition("=")
@@ -110,7 +109,7 @@ class _Bounds:
         self.certain = True
 
     def take(self, chunk: Any) -> None:
-        """Take in one column chunk."""
+        """Widen the bounds by a column chunk."""
         found = chunk.statistics
         if found is None or not found.has_null_count:
             self.certain = False

@@ -1,12 +1,12 @@
-"""The rule of what attempts have staged beside a Delta table: for the leader's sweep, the end of a pipeline and
-`tenure sweep`, which asks it in tasks.
+"""The rule for staged output beside a Delta table: for the leader's sweep, the end of a pipeline and `tenure sweep`,
+which asks the rule in Spark's tasks.
 
-Promise (I8): `read_rule` is called when everything was listed; it reads what is planned, and then the table's log. A
-batch that the table has is taken from nobody else any more, so what was not named then never will be; of a pipeline
-that has ended, the table has every batch. While it goes on, only attempts of earlier epochs go (`orphans.py`). Only
-directories that Tenure itself named are touched, of queries of this scope, under ids that are in its own run
-directories. Not promised: anything about what delta-rs wrote by itself (a refused merge), nor about what is older than
-the log remembers the files that a table had: the table's VACUUM removes both.
+Promise (I8): `read_rule` is called after the listing; it reads the newest plans, and then the table's log. The table
+takes no second attempt at a batch that it has, so an attempt that the log does not name then is never named. The table
+has every batch of a pipeline that has ended. While a pipeline goes on, only attempts of earlier epochs go
+(`orphans.py`). Only directories with Tenure's names are removed, of queries of this scope, under ids from the scope's
+run directories. Not promised: the removal of files that delta-rs wrote by itself (a refused merge), or that are older
+than the log's memory of lost files: the table's VACUUM removes both.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from deltalake.exceptions import DeltaError
 
 from tenure.cleanup.sweep_plan import About
 from tenure.errors import StorageError, UsageError
-from tenure.sinks.delta.history import History, open_table
+from tenure.sinks.delta.history import History
 from tenure.sinks.delta.location import Location
-from tenure.sinks.delta.log import app_id_of
+from tenure.sinks.delta.log import app_id_of, open_table
 from tenure.sinks.delta.orphans import QueryProgress, is_over, was_never_planned
 from tenure.sinks.delta.staging import PREFIX, StagingPath, folder_of
 from tenure.sinks.sink import Attempts
@@ -32,17 +32,18 @@ _FOLDER = re.compile(rf"{PREFIX}[^/]+(?:/[^/]+(?:/[^/]+(?:/e(?P<epoch>\d{{8,}})(
 
 @dataclass(frozen=True, slots=True)
 class StagedRule:
-    """Which attempts of a scope go. Without `queries` and `history`: at its least."""
+    """The attempts of a scope that go. Without `queries` and `history` the rule is at its least: each attempt goes that
+    can go at all."""
 
     scope: str
     epoch: int | None
-    """Attempts of this one and of later ones are in the making. None: the pipeline has ended."""
+    """Attempts of this epoch and of later epochs are in the making. None: the pipeline has ended."""
     queries: Mapping[tuple[str, str], QueryProgress] | None = None
-    """(query, one of its ids) -> what is known of it; None: of any query."""
+    """(query, query id) -> its progress; None: attempts of any query go."""
     history: History | None = None
-    """None: there is no table, nor was there one."""
+    """None: there is no table."""
     settled: Mapping[str, int] = field(default_factory=dict)
-    """Epochs' folders -> in those of batches up to this one nothing goes."""
+    """Folder of an epoch -> a batch: nothing goes in the folders of batches up to this batch."""
     named: Collection[str] = field(default=(), init=False)
     whole: bool = field(default=False, init=False)
 
@@ -65,16 +66,16 @@ class StagedRule:
         ]
 
     def unit(self, folder: str) -> str | None:
-        """The attempt that a folder is in."""
+        """The attempt of a folder."""
         attempt = StagingPath.parse(folder)
         return None if attempt is None else str(attempt)
 
     def stays(self, path: str) -> int:
-        """A leader stages in the folder of the query."""
+        """While a pipeline goes on, its leader stages in the folder of the query."""
         return 0 if self.epoch is None else 3
 
     def _is_above(self, folder: str) -> bool:
-        """Whether Tenure made this folder, and attempts that may go can be in it."""
+        """Whether the folder has a name of Tenure's, and can hold attempts that go."""
         found = _FOLDER.fullmatch(folder)
         if found is None or not self._is_known("/".join(folder.split("/")[:3])):
             return False
@@ -83,12 +84,12 @@ class StagedRule:
         return found["epoch"] is None or self._is_old(int(found["epoch"]))
 
     def _is_unused(self, path: str) -> bool:
-        """Whether this is a folder with nothing in it, in which nobody puts anything."""
+        """Whether the path is an empty folder in which nobody stages any more."""
         folder, is_empty = path.rstrip("/"), path.endswith("/")
         return is_empty and self._is_above(folder) and (folder.count("/") >= self.stays(path))
 
     def _is_known(self, folder: str) -> bool:
-        """Whether a folder is that of a query that is known, or above it."""
+        """Whether a folder is the folder of a known query, or above it."""
         if self.queries is None:
             return folder.split("/", maxsplit=1)[0] == staged_in(self.scope)
         return any(f"{folder_of(self.scope, *key)}/".startswith(f"{folder}/") for key in self.queries)
@@ -101,7 +102,7 @@ class StagedRule:
         return path.scope == self.scope and self._is_old(path.epoch) and is_known
 
     def _lost(self, paths: Iterable[StagingPath | None]) -> set[StagingPath]:
-        """Those which nobody can commit, and the table never had. Raises StorageError."""
+        """The attempts that nobody can commit, and that the table never had. Raises StorageError."""
         attempts = {path for path in paths if path is not None and self._is_ours(path)}
         if self.queries is None:
             return attempts
@@ -114,21 +115,21 @@ class StagedRule:
         try:
             return never | self.history.young_among(over)
         except OSError as error:
-            raise StorageError(f"cannot look at what is staged at {self.history.location}: {error}") from error
+            raise StorageError(f"cannot look at the staged files at {self.history.location}: {error}") from error
 
 
 def staged_in(scope: str) -> str:
-    """The folder of all that a scope's pipeline stages, below a table."""
+    """The folder below a table in which a scope's pipeline stages."""
     return folder_of(scope, "-", "-").partition("/")[0]
 
 
 def rule_of(about: About) -> StagedRule:
-    """The rule of a plan of a table, at its least."""
+    """The rule of a plan of a table, at its least. It needs no records."""
     return StagedRule(about.scope, about.epoch)
 
 
 def least_rule(attempts: Attempts, *, settled: Mapping[str, int]) -> StagedRule:
-    """The rule of what may go of a query's attempts, before anything else is read. Raises StorageError."""
+    """The rule of one query's attempts at its least, before the listing. Raises StorageError."""
     known = {(attempts.query, query_id): QueryProgress(None, -1) for query_id in attempts.query_ids()}
     return StagedRule(attempts.scope, attempts.epoch, known, settled=settled)
 
@@ -136,7 +137,7 @@ def least_rule(attempts: Attempts, *, settled: Mapping[str, int]) -> StagedRule:
 def read_rule(
     location: Location, queries: Collection[Attempts], *, scope: str, epoch: int | None, options: Mapping[str, str]
 ) -> StagedRule:
-    """The rule of what goes of the attempts of a scope's queries. Raises StorageError, StoreError, Corrupt."""
+    """The rule of the attempts of a scope's queries. Raises StorageError, StoreError, Corrupt."""
     planned = {one.query: None if epoch is None else one.planned() for one in queries}
     ids = {one.query: frozenset(one.query_ids()) for one in queries}
     known = {}
@@ -155,10 +156,8 @@ def read_rule(
 
 
 def look(location: Location, queries: Collection[Attempts], *, scope: str, epoch: int) -> StagedRule:
-    """The same, for a table that a person has named.
-
-    Raises UsageError: nothing of the scope is there; StorageError, StoreError, Corrupt.
-    """
+    """As `read_rule`, for a table that an operator has named. Raises UsageError: the scope has nothing there;
+    StorageError, StoreError, Corrupt."""
     rule = read_rule(location, queries, scope=scope, epoch=epoch, options={})
     folders = [folder_of(scope, *key) for key in rule.queries or ()]
     if rule.history is None and not any(_is_there(location, folder) for folder in folders):

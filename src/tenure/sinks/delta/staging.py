@@ -1,10 +1,10 @@
-"""Output in the making: where a batch's Parquet files lie before a table's log names them.
+"""Staged output: the Parquet files of a batch before a table's log names them.
 
 Promise: every path carries scope, query, Spark's id of the query, epoch and batch, and a part that is unique to the
-attempt, so that no two attempts ever share a directory, not even `_temporary`, and a pipeline of the same name that
-another store knows is never taken for this one; nothing here makes a file visible in a table. The files are
-such as Delta reads them: timestamps in microseconds, no marker files, only the output of tasks that succeeded.
-It does not promise that what a failed attempt left goes away: that is the sweep's business.
+attempt. So no two attempts share a directory, not even `_temporary`, and a pipeline of the same name in another store
+has other paths. Nothing here makes a file visible in a table. Delta can read the files: timestamps in microseconds, no
+marker files, only the output of tasks that succeeded. Not promised: that the files of a failed attempt go away; the
+sweep removes them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WRITER_OPTIONS = {
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-# What the JVM says when the storage, not the query, failed. A Python function's own errors read differently.
+# The JVM's message when the storage failed, and not the query. Errors of a Python function read differently.
 _STORAGE_TROUBLE = re.compile(
     r"(No space left on device|Read-only file system|Mkdirs failed to create [^\n]*|Permission denied"
     r"|Disk quota exceeded|AccessControlException|AccessDeniedException[^\n]*)"
@@ -61,12 +61,12 @@ class StagingPath:
 
     @classmethod
     def of(cls, batch: Batch) -> StagingPath:
-        """A path that no other attempt has, for this batch under this epoch."""
+        """A new path, which no other attempt has."""
         return cls(batch.scope, batch.query, batch.query_id, batch.epoch, batch.id, uuid.uuid4().hex)
 
     @classmethod
     def parse(cls, relative: str) -> StagingPath | None:
-        """The attempt that a path below the table (a directory or a file in it) belongs to; None: not staging."""
+        """The attempt of a path below the table (a directory or a file in it); None: the path is no attempt's."""
         match = _PATH.match(relative)
         if match is None or relative[match.end() : match.end() + 1] not in ("", "/"):
             return None
@@ -78,7 +78,7 @@ class StagingPath:
 
 
 def folder_of(scope: str, query: str, query_id: str) -> str:
-    """Where the attempts of a query lie, relative to the table."""
+    """The folder of a query's attempts, relative to the table."""
     return "/".join([f"{PREFIX}{quote(scope, safe='')}", quote(query, safe=""), quote(query_id, safe="")])
 
 
@@ -99,7 +99,7 @@ def stage(rows: DataFrame, directory: str, *, partition_by: Sequence[str]) -> No
 
 
 def storage_trouble(message: str) -> str | None:
-    """The line of a JVM error that blames the storage; None: it blames something else."""
+    """The line of a JVM error that blames the storage; None: the error has another cause."""
     found = _STORAGE_TROUBLE.search(message)
     if found is None or not _JVM_IO.search(message):
         return None
@@ -108,8 +108,8 @@ def storage_trouble(message: str) -> str | None:
 
 @contextmanager
 def _micros(session: SparkSession) -> Iterator[None]:
-    """Let the session write timestamps as Delta demands. Structured Streaming gives each query its own clone of the
-    session; for any other the setting is put back."""
+    """Let the session write timestamps as Delta demands, and restore its setting at the end. Structured Streaming gives
+    each query its own clone of the session."""
     before = session.conf.get(_TIMESTAMPS)
     if before == "TIMESTAMP_MICROS":
         yield

@@ -1,7 +1,7 @@
-"""Update mode: which rows of a batch replace which rows of the table.
+"""Update mode: the rows of a batch replace the rows of the table with the same key.
 
-Promise: a key stands at most once in a batch, or the batch is refused; a null in a key column is a value like any other
-and equals itself, as in Spark's grouping. The batch is read into the driver's memory.
+Promise: a batch in which a key stands twice is refused. A null in a key column equals a null, as in Spark's grouping.
+The batch is read into the driver's memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def read_rows(filesystem: Any, files: Sequence[StagedFile]) -> Any:
 
 
 def refuse_duplicates(rows: Any, *, key: Sequence[str], batch: int, where: str) -> None:
-    """Raise QueryFailed when a key stands twice in the batch: which of the rows is right cannot be known here."""
+    """Raise QueryFailed when a key stands twice in the batch: the sink cannot know the right row."""
     counted = rows.group_by(list(key)).aggregate([([], "count_all")])
     twice = counted.filter(pc.greater(counted["count_all"], 1))
     if twice.num_rows:
@@ -37,8 +37,8 @@ def refuse_duplicates(rows: Any, *, key: Sequence[str], batch: int, where: str) 
 
 
 def match(rows: Any, *, key: Sequence[str]) -> str:
-    """The merge's predicate. A column with nulls in this batch is compared null-safely; equality, which is what can be
-    hashed, is enough for the others."""
+    """The merge's predicate. A column with nulls in this batch is compared null-safely; the other columns by equality,
+    which delta-rs can hash."""
     terms = []
     for name in key:
         quoted = '"' + name.replace('"', '""') + '"'

@@ -1,8 +1,8 @@
-"""Who has written to a Delta table: the application transactions that its log keeps.
+"""The writers of a Delta table, by the application transactions in its log.
 
-Promise: none that the table still keeps is left out. delta-rs tells of those only whose names one knows, so the log
-itself is read: its newest checkpoint, and the commits since. Raises what pyarrow raises, and ValueError: an entry of
-the log is none.
+Promise: no transaction that the log still keeps is omitted. delta-rs returns a transaction only by its name, so this
+module reads the log itself: its newest checkpoint, and the commits since. Raises the errors of pyarrow, and ValueError:
+an entry of the log does not decode.
 """
 
 from __future__ import annotations
@@ -38,17 +38,16 @@ def writers_of(filesystem: Any) -> list[str]:
 
 
 def in_words(names: Sequence[str], *, scope: str, query: str) -> list[str]:
-    """The same for people, of which one is about to write as `query` of `scope`."""
-    told: dict[str, None] = {}
-    for name in names:
+    """The applications for people, when `query` of `scope` is about to write."""
+
+    def words(name: str) -> str:
         ours = _OURS.fullmatch(name)
         if ours is None:
-            told[f"application {name!r}"] = None
-        elif (ours["scope"], ours["query"]) == (scope, query):
-            told[f"an earlier life of stream {query!r} of scope {scope!r}"] = None
-        else:
-            told[f"stream {ours['query']!r} of scope {ours['scope']!r}"] = None
-    return list(told)
+            return f"application {name!r}"
+        earlier = "an earlier life of " if (ours["scope"], ours["query"]) == (scope, query) else ""
+        return f"{earlier}stream {ours['query']!r} of scope {ours['scope']!r}"
+
+    return list(dict.fromkeys(map(words, names)))
 
 
 def _of_lines(filesystem: Any, info: Any) -> list[str]:
