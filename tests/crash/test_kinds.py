@@ -17,7 +17,9 @@ from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
 from tests.stores import long_on_servers, new_store
 
-KINDS = ("passed", "windows", "joined", "unique", "counts")
+KINDS = (("passed", "windows", "joined"), ("unique", "counts"))
+"""The queries of each scenario: few enough for two cores, since Spark gives the Python process of a stateful function
+ten seconds to start, and a query whose process is late fails."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,15 @@ class Story:
 
 
 @pytest.fixture(scope="module", params=long_on_servers)
-def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def store(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module", params=KINDS, ids="-".join)
+def story(request: pytest.FixtureRequest, store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    kinds: tuple[str, ...] = request.param
     folder = tmp_path_factory.mktemp("kinds")
-    with Cluster(folder, streams=KINDS, store=new_store(request, request.param, folder)) as cluster:
+    with Cluster(folder, streams=kinds, store=new_store(request, store, folder)) as cluster:
         for name in ("anna", "ben", "carl"):
             cluster.start(name)
         cluster.wait(lambda: all(member.events("MemberReady") for member in cluster.members), what="three members")
@@ -57,16 +65,16 @@ def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         paused.wake()
         cluster.wait(lambda: paused.events("WriteRefused"), what="the refusal of the woken leader")
         third = cluster.epoch()
-        before = sum(len(cluster.batches(stream, epoch=third)) for stream in KINDS)
+        before = sum(len(cluster.batches(stream, epoch=third)) for stream in kinds)
         cluster.wait(
-            lambda: sum(len(cluster.batches(stream, epoch=third)) for stream in KINDS) > before + 5,
+            lambda: sum(len(cluster.batches(stream, epoch=third)) for stream in kinds) > before + 5,
             what="batches of the successor after the wake",
         )
         cluster.settle()
         yield Story(
-            verdicts={kind: cluster.verdict(kind) for kind in KINDS},
+            verdicts={kind: cluster.verdict(kind) for kind in kinds},
             refused=len(paused.events("WriteRefused", by="store")),
-            batches_after_wake=sum(len(cluster.batches(kind, after_epoch=third)) for kind in KINDS),
+            batches_after_wake=sum(len(cluster.batches(kind, after_epoch=third)) for kind in kinds),
             first_directories_gone=gone,
             events=cluster.feeder.events,
         )
@@ -80,10 +88,9 @@ def _move_away(runs: Path, *, epoch: int) -> bool:
     return not [path for query in runs.iterdir() for path in query.glob(f"e{epoch:08d}-*")]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_row_once_over_a_kill_and_a_pause(story: Story, kind: str) -> None:
+def test_every_row_once_over_a_kill_and_a_pause(story: Story) -> None:
     assert story.events > 500
-    assert story.verdicts[kind].right, story.verdicts[kind]
+    assert [str(verdict) for verdict in story.verdicts.values() if not verdict.right] == []
 
 
 def test_the_woken_leader_is_refused_by_the_store(story: Story) -> None:
