@@ -91,7 +91,7 @@ class Life:
         self.clock = SystemClock()
         self.server = MemoryServer(self.clock)
         self.blobs = FileBlobs(str(root / "blobs"))
-        self.store = FaultyStore(MemoryStore(self.server), clock=self.clock)
+        self.store = FaultyStore(MemoryStore(self.server))
 
     def leader(self, name: str) -> tuple[SessionKeeper, Term]:
         keeper = SessionKeeper(self.store, ttl=timedelta(days=1), clock=self.clock)

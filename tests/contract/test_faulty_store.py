@@ -14,7 +14,7 @@ from tenure.coordination.store import CoordinationStore
 from tenure.errors import GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable
 from tenure.testing.clock import ManualClock
 from tenure.testing.conformance import MemoryRig, StoreConformance
-from tenure.testing.faulty import FaultyStore, commits, operation, writes_under
+from tenure.testing.faulty import Call, FaultyStore, Proceed, commits, operation, writes_under
 from tenure.testing.waiting import NEVER_S
 from tests.support.unfenced import UnfencedStore
 
@@ -26,7 +26,7 @@ class FaultlessRig(MemoryRig):
     """Every client behind a FaultyStore without faults."""
 
     def client(self) -> CoordinationStore:
-        return FaultyStore(super().client(), clock=self.clock)
+        return FaultyStore(super().client())
 
 
 class TestWithoutFaults(StoreConformance):
@@ -46,8 +46,8 @@ def truth(clock: ManualClock) -> MemoryStore:
 
 
 @pytest.fixture
-def faulty(truth: MemoryStore, clock: ManualClock) -> FaultyStore:
-    return FaultyStore(MemoryStore(truth.server), clock=clock)
+def faulty(truth: MemoryStore) -> FaultyStore:
+    return FaultyStore(MemoryStore(truth.server))
 
 
 def test_unavailable_sends_nothing(faulty: FaultyStore, truth: MemoryStore) -> None:
@@ -131,7 +131,12 @@ def test_a_gate_holds_a_call_before_or_after_the_store(faulty: FaultyStore, trut
 def test_a_session_expires_just_before_a_call(faulty: FaultyStore, truth: MemoryStore) -> None:
     session = faulty.open_session(ttl=timedelta(seconds=10))
     put = Put(A, b"x", None, session.id)
-    faulty.expire_before(session.id)
+
+    def expire_first(call: Call, proceed: Proceed) -> object:
+        faulty.expire(session.id)
+        return proceed()
+
+    faulty.script(expire_first, when=commits)
     with pytest.raises(SessionEnded):
         faulty.commit(SCOPE, guards=[], writes=[put])
     with pytest.raises(SessionEnded):
@@ -156,14 +161,14 @@ def test_calls_of_a_session_can_fail(faulty: FaultyStore, clock: ManualClock) ->
     session.renew()
 
 
-def test_faults_nest_in_the_order_of_the_script(faulty: FaultyStore, truth: MemoryStore, clock: ManualClock) -> None:
-    faulty.delay(timedelta(seconds=5), when=commits)
+def test_faults_nest_in_the_order_of_the_script(faulty: FaultyStore, truth: MemoryStore) -> None:
+    _, gate = faulty.pause()
     faulty.lose_reply()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(faulty.commit, SCOPE, guards=[], writes=[PUT_A])
-        clock.wait_until_blocked()
+        gate.wait_arrived()
         assert truth.read(SCOPE, A) is None
-        clock.advance(timedelta(seconds=5))
+        gate.release()
         with pytest.raises(OutcomeUnknown):
             running.result(timeout=NEVER_S)
     assert truth.read(SCOPE, A) is not None

@@ -146,7 +146,7 @@ class Lab:
         self, name: str, *, wrap: Callable[[CoordinationStore], CoordinationStore] = lambda store: store
     ) -> Member:
         """A new member with a new session. `wrap` sits between its faults and the store."""
-        store = FaultyStore(wrap(self._client()), clock=self.clock)
+        store = FaultyStore(wrap(self._client()))
         keeper = StillKeeper(store, ttl=TTL, clock=self.clock)
         keeper.in_the_store = self._in_the_store
         keeper.__enter__()

@@ -29,7 +29,7 @@ class Scene:
         self.lab = lab
         self.anna, self.ben = self._member("anna"), self._member("ben")
         self.term: Term = self.anna.lead()
-        self.line = FaultyStore(lab.truth, clock=lab.clock)
+        self.line = FaultyStore(lab.truth)
         self.orders = Orders(self.line, SCOPE, clock=lab.clock)
         self.other = Orders(lab.truth, SCOPE, clock=lab.clock)
 

@@ -14,7 +14,6 @@ UNREAD = (
     "tenure.ownership",
     "tenure.results",
     "tenure.status",
-    "tenure.testing",
 )
 """Rooms whose prose was not read yet. Take a room out when you have read it."""
 

@@ -1,15 +1,13 @@
-"""A clock that moves only when the test says so.
+"""A clock that moves only when the test moves it.
 
-Promise: `monotonic_s` and `now` change by `advance` alone; whoever sleeps or waits is woken as soon as the
-clock has reached its deadline. Thread-safe. It does not promise an order among those that wake together.
-One exception: a sleep of less than a microsecond moves the clock by one, as a real clock would move; else a
-loop until a deadline that a float missed by 1e-16 would spin for ever.
+Promise: `advance` alone changes `monotonic_s` and `now`. A thread that sleeps or waits wakes as soon as the clock has
+reached its deadline. Not promised: the order of threads that wake together. One exception: a sleep of less than a
+microsecond moves the clock by a microsecond. Else a loop until a deadline that a float missed by 1e-16 would never end.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -17,12 +15,11 @@ from datetime import UTC, datetime, timedelta
 from tenure.testing.waiting import NEVER
 
 _LOOK_AGAIN_S = 0.002
-"""How often a waiter looks at its event: nothing wakes one thread for both an event and an advance."""
+"""How often a waiter looks at its event: no condition covers both an event and an advance."""
 
 
 class ManualClock:
-    """The other `tenure.clock.Clock`. With `sleeping_advances`, whoever sleeps moves the clock itself: for
-    tests of one thread, where nobody else could."""
+    """A thread-safe `tenure.clock.Clock`. `sleeping_advances`: a sleep moves the clock, for tests of one thread."""
 
     def __init__(self, *, start: datetime = datetime(2030, 1, 1, tzinfo=UTC), sleeping_advances: bool = False) -> None:
         self._start = start
@@ -40,7 +37,7 @@ class ManualClock:
             return self._start + self._elapsed
 
     def advance(self, by: timedelta) -> None:
-        """Move the clock forward and wake everyone whose time has come."""
+        """Move the clock forward, and wake the threads whose deadlines it reaches."""
         if by < timedelta(0):
             raise ValueError(f"a clock does not go back, got {by}")
         with self._moved:
@@ -71,15 +68,11 @@ class ManualClock:
         return event.is_set()
 
     def wait_until_blocked(self, threads: int = 1, *, real_timeout: timedelta = NEVER) -> None:
-        """Return once at least `threads` threads sleep or wait on this clock, so that an advance reaches
-        them. Raises TimeoutError after `real_timeout` of the machine's time."""
-        deadline = time.monotonic() + real_timeout.total_seconds()  # noqa: TID251 - a hang must end in real time
+        """Return once at least `threads` threads sleep or wait on this clock, so that an advance reaches them. Raises
+        TimeoutError after `real_timeout` of the machine's time."""
         with self._moved:
-            while self._blocked < threads:
-                left = deadline - time.monotonic()  # noqa: TID251 - as above
-                if left <= 0:
-                    raise TimeoutError(f"{self._blocked} of {threads} threads wait on the clock")
-                self._moved.wait(left)
+            if not self._moved.wait_for(lambda: self._blocked >= threads, real_timeout.total_seconds()):
+                raise TimeoutError(f"{self._blocked} of {threads} threads wait on the clock")
 
     def _deadline(self, seconds: float) -> timedelta:
         span = timedelta(seconds=seconds)

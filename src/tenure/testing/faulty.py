@@ -1,8 +1,7 @@
 """Faults around any coordination store, scripted from outside; no hook in the product.
 
-Promise: a fault bites the next calls that its predicate matches, as often as `times` says, and counts how
-often it did (`Script.fired`): a test checks that its fault happened. Faults that match the same call nest,
-the first scripted outermost. The store within is never changed; a fault that says "not sent" sends nothing.
+Promise: a fault bites the next `times` calls that its predicate matches. `Script.fired` counts them, so a test can
+check that its fault happened. Faults that match the same call nest, the first scripted outermost.
 """
 
 from __future__ import annotations
@@ -11,21 +10,11 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
-from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
-from tenure.coordination.records import (
-    Commit,
-    Guard,
-    Key,
-    Listing,
-    Record,
-    Revision,
-    Scope,
-    SessionId,
-    Write,
-)
+from tenure.coordination.records import Commit, Guard, Key, Listing, Record, Revision, Scope, SessionId, Write
 from tenure.coordination.store import Changes, CoordinationStore, Session
 from tenure.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from tenure.testing.waiting import NEVER, NEVER_S
@@ -37,7 +26,7 @@ _CHANGING = ("open_session", "renew", "close_session", "commit")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call to the store, as a fault's predicate sees it. `path`: the key of a read, the prefix of a list."""
+    """One call to the store. `path`: the key of a read, the prefix of a list."""
 
     operation: Operation
     scope: Scope | None = None
@@ -53,12 +42,12 @@ Fault = Callable[[Call, Proceed], Any]
 
 
 def every_call(call: Call) -> bool:
-    """Matches all."""
+    """Matches every call."""
     return True
 
 
 def commits(call: Call) -> bool:
-    """Matches commits that write something."""
+    """Matches commits with writes."""
     return call.operation == "commit" and bool(call.writes)
 
 
@@ -74,7 +63,7 @@ def operation(*names: Operation) -> Match:
 
 @dataclass
 class Script:
-    """A fault that waits for its calls. `fired`: how often it did its work."""
+    """A fault that waits for its calls. `times` None: without end. `fired`: how many calls it bit."""
 
     match: Match
     fault: Fault
@@ -82,7 +71,7 @@ class Script:
     fired: int = 0
 
     def takes(self, call: Call) -> bool:
-        """Whether the fault bites this call; counts it. The store's lock is held."""
+        """Whether the fault bites this call. Counts the call. The store's lock is held."""
         if (self.times is not None and self.fired >= self.times) or not self.match(call):
             return False
         self.fired += 1
@@ -91,12 +80,12 @@ class Script:
 
 @dataclass
 class Late:
-    """Requests that were reported unknown and are still on their way."""
+    """Requests with an unknown outcome that are still on their way."""
 
     requests: list[Proceed] = field(default_factory=list)
 
     def deliver(self) -> list[Any]:
-        """Let every late request reach the store, in order; return each answer, or the StoreError it met."""
+        """Let every late request reach the store, in order; return each answer or StoreError."""
         waiting, self.requests = self.requests, []
         return [_answer(request) for request in waiting]
 
@@ -109,19 +98,19 @@ class Gate:
         self._open = threading.Event()
 
     def wait_arrived(self, *, real_timeout: timedelta = NEVER) -> None:
-        """Return when a call (one more than at the last time) has arrived. Raises TimeoutError."""
+        """Return when one more call has arrived. Raises TimeoutError."""
         if not self._arrived.acquire(timeout=real_timeout.total_seconds()):
             raise TimeoutError("no call has arrived at the gate")
 
     def release(self) -> None:
-        """Let every call through, now and later."""
+        """Let all calls through, now and later."""
         self._open.set()
 
     def hold(self) -> None:
-        """Called in the thread of the call."""
+        """Wait for the release, in the thread of the call."""
         self._arrived.release()
         if not self._open.wait(NEVER_S):
-            raise TimeoutError("nobody opened the gate in time")
+            raise TimeoutError("the gate was not released in time")
 
 
 def _answer(proceed: Proceed) -> Any:
@@ -132,17 +121,16 @@ def _answer(proceed: Proceed) -> Any:
 
 
 def _lost(call: Call, what: str) -> StoreError:
-    """The error for a lost message: only a call that changes something can have an unknown outcome."""
+    """The error for a lost message. Only a call that changes the store can have an unknown outcome."""
     kind = OutcomeUnknown if call.operation in _CHANGING else StoreUnavailable
     return kind(f"{call.operation}: {what} (scripted)")
 
 
 class FaultyStore:
-    """Wraps a store, and the sessions and watches opened through it. `calls` records every call made."""
+    """Wraps a store, and the sessions and watches that are opened through it."""
 
-    def __init__(self, store: CoordinationStore, *, clock: Clock | None = None) -> None:
+    def __init__(self, store: CoordinationStore) -> None:
         self._store = store
-        self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._scripts: list[Script] = []  # guarded by _lock
         self._calls: list[Call] = []  # guarded by _lock
@@ -151,15 +139,11 @@ class FaultyStore:
     # --- the script ---------------------------------------------------------------------------------------
 
     def script(self, fault: Fault, *, when: Match = every_call, times: int | None = 1) -> Script:
-        """Add a fault. `times` None: without end, until `remove`."""
+        """Add a fault. `times` None: without end."""
         script = Script(when, fault, times)
         with self._lock:
             self._scripts.append(script)
         return script
-
-    def remove(self, script: Script) -> None:
-        with self._lock:
-            self._scripts.remove(script)
 
     def heal(self) -> None:
         """Remove every fault."""
@@ -167,7 +151,7 @@ class FaultyStore:
             self._scripts.clear()
 
     def be_unavailable(self, *, when: Match = every_call, times: int | None = 1) -> Script:
-        """StoreUnavailable; nothing is sent."""
+        """The call is StoreUnavailable; nothing is sent."""
 
         def fault(call: Call, proceed: Proceed) -> Any:
             raise StoreUnavailable(f"{call.operation}: the store is unreachable (scripted)")
@@ -175,7 +159,7 @@ class FaultyStore:
         return self.script(fault, when=when, times=times)
 
     def lose_reply(self, *, when: Match = commits, times: int | None = 1) -> Script:
-        """The store does the work, whatever it answers; the caller learns only that the outcome is unknown."""
+        """The store does the work. For the caller the outcome is unknown."""
 
         def fault(call: Call, proceed: Proceed) -> Any:
             _answer(proceed)
@@ -184,7 +168,7 @@ class FaultyStore:
         return self.script(fault, when=when, times=times)
 
     def lose_request(self, *, when: Match = commits, times: int | None = 1) -> Script:
-        """The same error as a lost reply, and the opposite truth: the store never hears of it."""
+        """Nothing is sent. The error is that of a lost reply."""
 
         def fault(call: Call, proceed: Proceed) -> Any:
             raise _lost(call, "the request was lost")
@@ -192,7 +176,7 @@ class FaultyStore:
         return self.script(fault, when=when, times=times)
 
     def be_late(self, *, when: Match = commits, times: int | None = 1) -> tuple[Script, Late]:
-        """The outcome is unknown now; the request reaches the store when the test says `deliver()`."""
+        """The outcome is unknown now. The request reaches the store at `Late.deliver`."""
         late = Late()
 
         def fault(call: Call, proceed: Proceed) -> Any:
@@ -201,19 +185,10 @@ class FaultyStore:
 
         return self.script(fault, when=when, times=times), late
 
-    def delay(self, by: timedelta, *, when: Match = every_call, times: int | None = 1) -> Script:
-        """The call reaches the store after `by` of the clock."""
-
-        def fault(call: Call, proceed: Proceed) -> Any:
-            self._clock.sleep(by.total_seconds())
-            return proceed()
-
-        return self.script(fault, when=when, times=times)
-
     def pause(
         self, *, when: Match = commits, point: Literal["before", "after"] = "before", times: int | None = 1
     ) -> tuple[Script, Gate]:
-        """The call stops before it is sent, or after the store answered, until the gate is released."""
+        """The call stops until the gate is released: before it is sent, or after the store has answered."""
         gate = Gate()
 
         def fault(call: Call, proceed: Proceed) -> Any:
@@ -227,24 +202,15 @@ class FaultyStore:
 
         return self.script(fault, when=when, times=times), gate
 
-    def expire_before(self, session: SessionId, *, when: Match = commits, times: int | None = 1) -> Script:
-        """The session ends in the store just before the call reaches it."""
-
-        def fault(call: Call, proceed: Proceed) -> Any:
-            self.expire(session)
-            return proceed()
-
-        return self.script(fault, when=when, times=times)
-
     def expire(self, session: SessionId) -> None:
-        """End a session in the store, now, behind the back of its holder."""
+        """End a session in the store. Its holder does not notice."""
         with self._lock:
             inner = self._sessions[session]
         inner.close()
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """Every call made so far, in the order in which they began."""
+        """Every call so far, in the order of their beginnings."""
         with self._lock:
             return tuple(self._calls)
 
@@ -255,7 +221,7 @@ class FaultyStore:
             faults = [script.fault for script in self._scripts if script.takes(call)]
         step: Proceed = proceed
         for fault in reversed(faults):
-            step = _nest(fault, call, step)
+            step = partial(fault, call, step)
         result: T = step()
         return result
 
@@ -286,10 +252,6 @@ class FaultyStore:
 
     def close(self) -> None:
         self._store.close()
-
-
-def _nest(fault: Fault, call: Call, proceed: Proceed) -> Proceed:
-    return lambda: fault(call, proceed)
 
 
 class FaultySession:

@@ -1,4 +1,7 @@
-"""Kills or stops parts of a member from inside, at an exact moment: the host, the driver with its JVM, or the agent."""
+"""Kills or stops a part of a member from inside, at an exact moment: the host, the driver with its JVM, or the agent.
+
+Promise: the thread that strikes does nothing after the strike, when it belongs to the part.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,10 @@ DRIVER_WORD = "driver"
 
 
 def strike(number: signal.Signals, part: str) -> None:
-    """Send a signal (SIGKILL, SIGSTOP) to a part of this member (`host`, `driver`, `agent`), to this very thread last
-    when it belongs to it.
+    """Send a signal (SIGKILL, SIGSTOP) to a part of this member (`host`, `driver`, `agent`).
 
-    The agent goes first: it must not see what happens to its driver. A signal to this process would be taken by any
-    thread, and this one would run on for a moment: into the transaction that it must not have begun.
+    The agent goes first: it must not notice the end of its driver. This thread goes last, by its own id: any thread may
+    take a signal to the process, and this thread would run on into the transaction that it must not begin.
     """
     agent, group = _agent_and_group()
     here_is_agent = os.getpid() == agent
@@ -39,7 +41,7 @@ def strike(number: signal.Signals, part: str) -> None:
 
 
 def _agent_and_group() -> tuple[int, int | None]:
-    """The agent's process id, and the group of its driver; None: it has none."""
+    """The agent's process id, and the group of its driver; None: there is no driver."""
     if is_driver():
         return os.getppid(), os.getpgrp()
     return os.getpid(), next(iter(drivers_of(os.getpid())), None)
@@ -55,8 +57,8 @@ def _is_struck(pid: int, number: signal.Signals) -> bool:
 
 
 class Turn:
-    """One call to the store at a time, in all processes of one member: so that the member never stops inside a call of
-    another thread or process. A SQLite writer that is stopped in its transaction would hold up the successor."""
+    """One call to the store at a time, in all processes of one member. So a strike stops no other thread or process in
+    a call: a SQLite writer that is stopped in its transaction would hold up the successor."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path

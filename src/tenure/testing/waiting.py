@@ -1,9 +1,8 @@
 """Waiting with a condition and a deadline, for tests: never a bare sleep.
 
-Promise: `wait_until` returns what the condition returned as soon as it is true, and raises TimeoutError that
-names what was waited for once the time is over. The condition is asked at least once, and once more at the
-deadline. Where the scenario has no time of its own, the time is over after `NEVER`. It promises nothing about how
-long the condition itself takes.
+Promise: `wait_until` returns the condition's first true answer. After the timeout it raises TimeoutError, which names
+the condition. The condition is asked at least once, and once more at the deadline. Not promised: how long the condition
+itself takes.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from tenure.clock import Clock, SystemClock
 Answer = TypeVar("Answer")
 
 NEVER_S: Final = float(os.environ.get("TENURE_TEST_NEVER_S", "120"))
-"""What has not happened after so long never will, on any machine that runs tests: the one deadline for whatever should
-have happened long ago. How fast something is, is no test's business but a bench's."""
+"""The deadline of every wait that has no time of its own. An event that is late by so much never comes, on any machine
+that runs tests. Speed is measured by benches, not by tests."""
 
 NEVER: Final = timedelta(seconds=NEVER_S)
 
@@ -30,13 +29,12 @@ class Deadline:
     """A moment on the monotonic clock, `timeout` after this object was made."""
 
     def __init__(self, timeout: timedelta, *, clock: Clock | None = None) -> None:
-        self.timeout = timeout
         self._clock = clock or SystemClock()
         self._at_s = self._clock.monotonic_s() + timeout.total_seconds()
 
     @property
     def remaining_s(self) -> float:
-        """Seconds left; 0 once it is over."""
+        """Seconds until the deadline; 0 after it."""
         return max(0.0, self._at_s - self._clock.monotonic_s())
 
     @property
@@ -44,7 +42,7 @@ class Deadline:
         return self.remaining_s == 0.0
 
     def pause(self, every: timedelta) -> None:
-        """Sleep for `every`, but not past the deadline."""
+        """Sleep for `every`, not past the deadline."""
         self._clock.sleep(min(every.total_seconds(), self.remaining_s))
 
 
@@ -56,7 +54,7 @@ def wait_until(
     every: timedelta = _EVERY,
     clock: Clock | None = None,
 ) -> Answer:
-    """Return the condition's first true answer. `what` names it in the TimeoutError; default: the function's name."""
+    """Return the condition's first true answer. `what` names the condition; by default the function's name."""
     deadline = Deadline(timeout, clock=clock)
     while True:
         last_time = deadline.over

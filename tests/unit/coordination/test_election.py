@@ -189,7 +189,7 @@ class Waiting:
     def __init__(self) -> None:
         clock = SystemClock()
         self.server = MemoryServer(clock)
-        self.store = FaultyStore(MemoryStore(self.server), clock=clock)
+        self.store = FaultyStore(MemoryStore(self.server))
         self.leader = SessionKeeper(MemoryStore(self.server), ttl=LONG, clock=clock)
         self.standby = SessionKeeper(self.store, ttl=LONG, clock=clock)
         self.stop = threading.Event()

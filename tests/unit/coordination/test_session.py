@@ -28,7 +28,7 @@ class Scene:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.server = MemoryServer(self.clock)
-        self.store = FaultyStore(MemoryStore(self.server), clock=self.clock)
+        self.store = FaultyStore(MemoryStore(self.server))
         self.keeper = SessionKeeper(self.store, ttl=TTL, clock=self.clock)
 
     def renewals(self) -> int:

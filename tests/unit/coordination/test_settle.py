@@ -31,7 +31,7 @@ class Scene:
     def __init__(self) -> None:
         self.clock = ManualClock(sleeping_advances=True)
         self.truth = MemoryStore(MemoryServer(self.clock))
-        self.store = FaultyStore(self.truth, clock=self.clock)
+        self.store = FaultyStore(self.truth)
 
     def put(self, value: bytes, replaces: Version | None = None) -> Version:
         return self.truth.commit(SCOPE, guards=(), writes=[Put(KEY, value, replaces)]).versions[KEY]

@@ -1,8 +1,8 @@
-"""The store contract as tests, to be run by every backend. Needs pytest and hypothesis.
+"""The store contract as tests for every backend. Needs pytest and hypothesis.
 
-A backend's tests make a `StoreRig` for it, subclass `StoreConformance` with a fixture `rig`, and run
-`contract_machine` and `agreement_machine` on it. No case is skipped by a backend: where its guarantees declare less,
-the case proves the weaker thing.
+A backend's tests make a `StoreRig`, subclass `StoreConformance` with a fixture `rig`, and run `contract_machine` and
+`agreement_machine` on the rig. No backend skips a case: where its guarantees declare less, the case proves the weaker
+promise.
 """
 
 from tenure.testing.conformance.agreement import MemoryRig, agreement_machine

@@ -1,7 +1,7 @@
 """Conformance: a store and the memory store get the same calls, and must give the same answers.
 
-Promise: every answer is compared: each record read or listed, each refusal and its reason. Versions are opaque, so
-they are compared by the state that they name; revisions by whether they grew. Where the two differ, one is wrong.
+Promise: every answer is compared: each record that is read or listed, each refusal and its reason. Versions are opaque,
+so the states that they name are compared; of revisions, whether they grew.
 """
 
 from __future__ import annotations
@@ -16,18 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tenure.backends.memory import MemoryServer, MemoryStore
-from tenure.coordination.records import (
-    Commit,
-    Exact,
-    Guard,
-    Key,
-    Record,
-    Revision,
-    Scope,
-    SessionId,
-    Version,
-    Write,
-)
+from tenure.coordination.records import Commit, Exact, Guard, Key, Record, Revision, Scope, SessionId, Version, Write
 from tenure.coordination.store import CoordinationStore, Session
 from tenure.errors import GuardFailed, SessionEnded
 from tenure.testing.clock import ManualClock
@@ -56,12 +45,12 @@ class MemoryRig(StoreRig):
         self.clock.advance(by)
 
     def close(self) -> None:
-        """Nothing lies outside of this object."""
+        """The rig holds nothing outside this object."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a store said, in words that both stores share."""
+    """The answer of a store, in shared names."""
 
     kind: str
     facts: Any = None
@@ -69,7 +58,7 @@ class Answer:
 
 
 class Side:
-    """One of the two stores, and the translation of its versions and sessions into shared names."""
+    """A store, and the translation of its versions and sessions into names that both stores share."""
 
     def __init__(self, rig: StoreRig) -> None:
         self.rig = rig
@@ -111,7 +100,7 @@ class Side:
         self.sessions.append(self.store.open_session(ttl=self.rig.ttl))
 
     def growth(self, *, scope: Scope) -> Answer:
-        """Whether the scope has changed since the last answer."""
+        """Whether the scope's revision has grown since the last answer."""
         return Answer("growth", None, self._grew(scope, self.other.list(scope).revision))
 
     def _grew(self, scope: Scope, revision: Revision) -> bool:
@@ -131,7 +120,7 @@ class Side:
         return SessionId(str([known.id for known in self.sessions].index(session)))
 
     def _in(self, word: Any) -> Any:
-        """A guard or write with shared names, in this store's own."""
+        """A guard or write in this store's own names."""
         if isinstance(word, Exact):
             return replace(word, version=self._own[word.version])
         if getattr(word, "replaces", None) is not None:
@@ -141,7 +130,7 @@ class Side:
         return word
 
     def _out(self, scope: Scope, word: Any) -> Any:
-        """A guard or record of this store, in shared names."""
+        """A guard or record in shared names."""
         if isinstance(word, Exact | Record):
             word = replace(word, version=self._shared[scope, word.key, word.version])
         if isinstance(word, Record) and word.session is not None:
@@ -150,12 +139,12 @@ class Side:
 
 
 def agreement_machine(make_rig: Callable[[], StoreRig]) -> type[RuleBasedStateMachine]:
-    """A state machine class that compares stores that `make_rig` makes with memory stores; run it by its `TestCase`."""
+    """A state machine class that compares the stores of `make_rig` with memory stores; run its `TestCase`."""
     return type("Machine", (AgreementMachine,), {"make_rig": staticmethod(make_rig)})
 
 
 class AgreementMachine(RuleBasedStateMachine):
-    """The rules. Subclasses say which store."""
+    """The rules. A subclass has `make_rig`."""
 
     make_rig: Callable[[], StoreRig]
 

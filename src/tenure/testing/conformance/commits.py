@@ -16,7 +16,7 @@ A, B, C = Key("a"), Key("b"), Key("c")
 
 
 def refused(store: CoordinationStore, guard: Guard, *, guards: list[Guard], writes: list[Write]) -> None:
-    """The commit is refused because of `guard`, and nothing at all has changed."""
+    """Check that the commit is refused because of `guard`, and that nothing has changed."""
     before = store.list(SCOPE)
     with pytest.raises(GuardFailed) as caught:
         store.commit(SCOPE, guards=guards, writes=writes)
@@ -26,7 +26,7 @@ def refused(store: CoordinationStore, guard: Guard, *, guards: list[Guard], writ
 
 
 class CommitCases:
-    """Commits are all or nothing, and each write names what it replaces."""
+    """Commits are all or nothing, and each write names the version that it replaces."""
 
     def test_a_put_is_read_as_it_was_written(self, rig: StoreRig) -> None:
         store = rig.client()
@@ -96,7 +96,7 @@ class CommitCases:
         bad: list[Guard] = [Absent(A), Exact(B, gone), Absent(Key("a/child")), NoneUnder(A)]
         for order in itertools.permutations(bad):
             refused(store, order[0], guards=[Absent(B), *order], writes=[Delete(A, version)])
-        # The guards come before what the writes say of themselves, and those in the order of the writes.
+        # The guards are judged before the versions that the writes name, and these in the order of the writes.
         refused(store, NoneUnder(A), guards=[NoneUnder(A)], writes=[Put(Key("a/child"), b"", None), Delete(A, version)])
         writes: list[Write] = [Put(Key("a/child"), b"", None), Put(A, b"", None)]
         refused(store, Absent(Key("a/child")), guards=[Exact(Key("a/child"), child)], writes=writes)

@@ -1,4 +1,4 @@
-"""Conformance: what a store declares of itself, or the weaker thing that it declares instead."""
+"""Conformance: the guarantees that a store declares."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A = Key("a")
 
 
 class DeclaredCases:
-    """Each field of the guarantees is proved."""
+    """Each field of the guarantees, or the weaker promise where the store declares less."""
 
     def test_a_record_may_have_the_declared_size_and_not_more(self, rig: StoreRig) -> None:
         store = rig.client()
@@ -42,7 +42,7 @@ class DeclaredCases:
         assert len(values(store)) == limit - 1
 
     def test_sessions_of_one_commit(self, rig: StoreRig) -> None:
-        """A commit may bind records to sessions of anybody; or to one, which the client itself opened."""
+        """A commit may bind records to any sessions; or to a single session, which the client itself opened."""
         store, other = rig.client(), rig.client()
         sessions = [store.open_session(ttl=rig.ttl), store.open_session(ttl=rig.ttl), other.open_session(ttl=rig.ttl)]
         writes = [Put(Key(f"live/{number}"), b"", None, session.id) for number, session in enumerate(sessions)]
@@ -60,7 +60,7 @@ class DeclaredCases:
         assert len(values(store)) == 2
 
     def test_what_else_moves_a_revision(self, rig: StoreRig) -> None:
-        """Commits to other scopes leave a scope's revision alone; or they may move it, and a watch may wake for it."""
+        """Commits to other scopes do not move a scope's revision; or they may move it, and wake a watch."""
         store, other = rig.client(), rig.client()
         put_new(store, "a")
         before = store.list(SCOPE).revision
@@ -104,9 +104,9 @@ class DeclaredCases:
         assert values(store) == {}
 
     def test_one_instant(self, rig: StoreRig) -> None:
-        """Two records that are always written together are listed together; or each is one that was written.
+        """Two records that are always written together are listed with equal values; or each with a written value.
 
-        In either case a listing lacks nothing that was committed up to its revision: a watch after it is safe.
+        In either case a listing lacks no commit up to its revision, so a watch after that revision is safe.
         """
         store, reader = rig.client(), rig.client()
         first, last = Key("a"), Key("z")
@@ -138,7 +138,7 @@ class DeclaredCases:
             assert committed <= min(found) <= max(found) <= rounds
 
     def test_an_old_version_after_deletion(self, rig: StoreRig) -> None:
-        """A version of a record that was deleted and made anew names neither; or at least not its later states."""
+        """A version from before a deletion never names the record that is made anew; or at least no later state."""
         store = rig.client()
         old: list[Version] = []
         for _ in range(4):

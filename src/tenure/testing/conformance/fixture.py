@@ -1,7 +1,6 @@
-"""What the conformance cases need to know of a store under test.
+"""The store under test, as the conformance cases use it.
 
-Promise: each rig is one fresh, empty store, with its own idea of time: a manual clock for the embedded stores, real
-time for servers.
+Promise: each rig is a fresh, empty store with its own time: a manual clock for embedded stores, real time for servers.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ SCOPE: Final = Scope("hourly-sales")
 
 
 class StoreRig(ABC):
-    """One store, empty at the start. `ttl`: a short ttl that the store keeps. `grace`: how much later than its ttl
-    an abandoned session may end."""
+    """A store, empty at the start. `ttl`: a short ttl that the store keeps. `grace`: how much later than its ttl an
+    abandoned session may end."""
 
     ttl: timedelta = timedelta(seconds=10)
     grace: timedelta = timedelta(0)
     time_is_free: bool = True
-    """Whether time passes without being waited for."""
+    """Whether `pass_time` takes no real time."""
 
     @abstractmethod
     def client(self) -> CoordinationStore:
@@ -35,26 +34,26 @@ class StoreRig(ABC):
 
     @abstractmethod
     def kill(self, client: CoordinationStore) -> None:
-        """The client's process dies without a word: nothing is closed, nothing is renewed."""
+        """End the client as the death of its process does: it closes and renews nothing."""
 
     @abstractmethod
     def restart(self) -> CoordinationStore:
-        """All clients and the store's own process end; start it again and return a new client."""
+        """End all clients and the store's own process; start the process again and return a new client."""
 
     @abstractmethod
     def pass_time(self, by: timedelta) -> None:
-        """Let time pass, in which everybody watches."""
+        """Let time pass, while all clients watch."""
 
     @abstractmethod
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Release everything."""
 
     def outlive(self, ttl: timedelta) -> None:
-        """Let so much time pass that a session without a renewal is over."""
+        """Let time pass until a session without a renewal is over."""
         self.pass_time(ttl + self.grace)
 
     def until(self, happened: Callable[[], bool]) -> None:
-        """Let time pass in small steps until it happened. Raises AssertionError."""
+        """Let time pass in small steps until `happened` is true. Raises AssertionError."""
         deadline = time.monotonic() + NEVER_S  # noqa: TID251 - a hang must end in real time
         while not happened():
             assert time.monotonic() < deadline, "it did not happen"  # noqa: TID251 - as above
@@ -65,7 +64,7 @@ class StoreRig(ABC):
 def put_new(
     store: CoordinationStore, key: str, value: bytes = b"x", *, scope: Scope = SCOPE, session: SessionId | None = None
 ) -> Version:
-    """Write a record that is not there yet."""
+    """Write a new record."""
     return store.commit(scope, guards=[], writes=[Put(Key(key), value, None, session)]).versions[Key(key)]
 
 

@@ -1,4 +1,4 @@
-"""Conformance: listings, and what one client sees of another."""
+"""Conformance: listings, and the commits of other clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new, values
 
 
 class ListingCases:
-    """A listing has the records strictly below a prefix, in the order of their keys."""
+    """A listing holds the records strictly below a prefix, in the order of their keys."""
 
     def test_records_come_in_the_order_of_their_keys(self, rig: StoreRig) -> None:
         store = rig.client()

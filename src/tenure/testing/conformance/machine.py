@@ -1,7 +1,7 @@
 """Conformance: random commits, sessions and guards on one store, against a model kept here.
 
-Promise: after every step both clients of the store show exactly what the model expects, and every answer is the one
-that the model expects. The model knows the answers only by the contract; it shares no code with a store.
+Promise: after every step both clients of the store list exactly the records of the model, and every answer is the
+answer of the model. The model follows the contract, and shares no code with a store.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tenure.testing.conformance.moves import SCOPES, CommitMove, Known, commit_m
 
 @dataclass(frozen=True)
 class Expected:
-    """A record as the model has it."""
+    """A record of the model."""
 
     value: bytes
     version: Version
@@ -41,12 +41,12 @@ class Expected:
 
 
 def contract_machine(make_rig: Callable[[], StoreRig]) -> type[RuleBasedStateMachine]:
-    """A state machine class for stores that `make_rig` makes; run it by its `TestCase`."""
+    """A state machine class for the stores of `make_rig`; run its `TestCase`."""
     return type("Machine", (ContractMachine,), {"make_rig": staticmethod(make_rig)})
 
 
 class ContractMachine(RuleBasedStateMachine):
-    """The rules. Subclasses say which store."""
+    """The rules. A subclass has `make_rig`."""
 
     make_rig: Callable[[], StoreRig]
 
@@ -76,7 +76,7 @@ class ContractMachine(RuleBasedStateMachine):
             assert done.guard == expected
             return
         if isinstance(done, SessionEnded):
-            # Both may be true; the contract does not say which of the two is told.
+            # Where a guard fails and a session has ended, the contract allows either error.
             assert ended is not None
             assert done.session in {write.session for write in writes if isinstance(write, Put)} - self.living
             return
@@ -118,7 +118,7 @@ class ContractMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.living and self.rig.time_is_free)
     @rule(kept=st.sets(st.integers(0, 5)))
     def outlive(self, kept: set[int]) -> None:
-        """Sessions in `kept` are renewed half way; the others come to their end."""
+        """Sessions in `kept` are renewed half way; the other sessions end."""
         for number, session in enumerate(self.sessions):
             if number in kept and session.id in self.living:
                 session.renew()

@@ -1,7 +1,7 @@
-"""Random commits, drawn without knowing the store, resolved against what is known when they are made.
+"""Random commits: drawn without knowledge of the store, resolved to the known versions when they are made.
 
-Promise: pure. Only commits whose answer the contract fixes are made: a record bound to a session has none below it,
-and no commit writes below a key on which it puts a `NoneUnder`.
+Promise: pure. The contract fixes the answer of every commit that is made: no record is below a record that is bound to
+a session, and no commit writes below a key on which it puts a `NoneUnder`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BINDABLE: Final = tuple(map(Key, ("live/1", "live/2", "leader")))
 KEYS: Final = PERMANENT + BINDABLE
 
 Which = Literal["now", "old", "none"]
-"""Which version a guard or write names: the current one, an earlier one, or that there is none."""
+"""Which version a guard or write names: the current version, an earlier version, or the absence of the record."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ class CommitMove:
 
 @dataclass
 class Known:
-    """Every version that a record had, the newest last, and whether the last one is still there. Those from before
-    its deletion are named only to stores that never take them for a later one."""
+    """Every version that each record had, the newest last, and whether the record is present. Versions from before a
+    deletion are named only where the store's `versions_survive_deletion` holds."""
 
     history: dict[tuple[Scope, Key], list[Version]]
     present: Callable[[Scope, Key], bool]
     before: dict[tuple[Scope, Key], int] = field(default_factory=dict)
-    """How many of them are from before the record was deleted the last time."""
+    """How many of the versions are from before the record's last deletion."""
 
     def gone(self, scope: Scope, key: Key) -> None:
         """The record was deleted."""
@@ -109,7 +109,7 @@ commit_moves: Final = st.builds(
 def resolve(
     move: CommitMove, known: Known, sessions: Sequence[SessionId], guarantees: Guarantees
 ) -> tuple[tuple[Guard, ...], tuple[Write, ...]]:
-    """The guards and writes that the move means now."""
+    """The guards and writes of the move, by the versions that are known now."""
     guards: list[Guard] = []
     writes: list[Write] = []
     the_one: SessionId | None = None

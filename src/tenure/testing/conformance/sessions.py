@@ -12,7 +12,7 @@ LEADER = Key("leader")
 
 
 class SessionCases:
-    """Records bound to a session vanish with it, and only those; an ended session never comes back."""
+    """Only the records bound to a session vanish with the session. An ended session never comes back."""
 
     def test_closing_a_session_removes_its_records_and_only_those(self, rig: StoreRig) -> None:
         store, other = rig.client(), rig.client()

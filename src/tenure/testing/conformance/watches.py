@@ -17,7 +17,7 @@ LONG = timedelta(hours=1)
 
 
 def wakes(rig: StoreRig, watching: CoordinationStore, change: Callable[[], object]) -> None:
-    """A waiter that waits already is woken by the change, with a later revision."""
+    """The change wakes a thread that waits already, with a later revision."""
     before = watching.list(SCOPE).revision
     with watching.watch(SCOPE, after=before) as changes, ThreadPoolExecutor(1) as pool:
         about_to_wait = threading.Event()
@@ -36,7 +36,7 @@ def wakes(rig: StoreRig, watching: CoordinationStore, change: Callable[[], objec
 
 
 class WatchCases:
-    """A watch says that something changed after a revision; nothing is missed."""
+    """A watch reports every change after a revision."""
 
     def test_a_commit_wakes_the_waiters_of_every_client(self, rig: StoreRig) -> None:
         store, other = rig.client(), rig.client()
