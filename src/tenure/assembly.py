@@ -58,8 +58,6 @@ class Assembled:
     """A member that is ready to run. Call `close` after its run."""
 
     member: Member
-    identity: Identity
-    scope: Scope
     kill: Callable[[], None]
     """Kill the driver at once. Call `close` after that."""
     close: Callable[[], None]
@@ -149,12 +147,8 @@ def assemble(
         store = wrap_store(scope_store(settings, clock=clock))
         context = scope_context(settings, store, scope, clock=clock, events=events)
         context.owner().check()  # raises for an unusable store before Spark takes its seconds to start
-        conduct = Conduct(
-            ttl=settings.ttl,
-            hold=settings.on_store_loss == "hold",
-            cold=settings.standby == "cold",
-            final=run.final,
-        )
+        hold, cold = settings.on_store_loss == "hold", settings.standby == "cold"
+        conduct = Conduct(ttl=settings.ttl, hold=hold, cold=cold, final=run.final)
         member = Member(context, identity=identity, driver=driver, conduct=conduct)
         if settings.http is not None and metrics is not None:
             from tenure.agent.probes import ProbeServer
@@ -163,13 +157,7 @@ def assemble(
     except BaseException:
         close()
         raise
-    return Assembled(
-        member=member,
-        identity=identity,
-        scope=scope,
-        kill=driver.kill,
-        close=close,
-    )
+    return Assembled(member, kill=driver.kill, close=close)
 
 
 def _metrics(member: str) -> Metrics:
@@ -210,11 +198,7 @@ def _check_log(path: str | None, *, flag: str) -> None:
 def submit_of(settings: Settings) -> Submit:
     """The flags for spark-submit. Raises UsageError."""
     return read_submit(
-        settings.submit,
-        packages=settings.packages,
-        jars=settings.jars,
-        py_files=settings.py_files,
-        conf=settings.conf,
+        settings.submit, packages=settings.packages, jars=settings.jars, py_files=settings.py_files, conf=settings.conf
     )
 
 

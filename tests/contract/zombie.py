@@ -26,7 +26,7 @@ from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
 def main() -> None:
     url, scope, ttl_s = sys.argv[1], Scope(sys.argv[2]), float(sys.argv[3])
     clock = SystemClock()
-    store = FaultyStore(open_store(url))
+    store = FaultyStore(open_store(url, clock=clock))
     store.script(stop_myself, when=writes_under("proposals"), times=None)
     say("ready")
     for line in sys.stdin:

@@ -16,11 +16,18 @@ import pytest
 from tenure.coordination.term import Term
 from tenure.errors import HandleError, OutcomeUnknown, TenureError, TermLost
 from tenure.handles.handle import Handle
-from tenure.handles.outcomes import AFTER, Operation, Outcome
 from tenure.testing.faulty import Call, Proceed, commits
 from tests.faults.lab import Crash, Lab, Member, big, in_turn, reply_lost, request_lost
 
 OLD, NEW, OTHER = big("old"), big("new"), big("other")
+
+
+class Operation(Enum):
+    """What is done to a handle."""
+
+    ADD = "add"
+    REPLACE = "replace"
+    REMOVE = "remove"
 
 
 class Step(Enum):
@@ -177,6 +184,7 @@ def test_the_answer_is_definite_while_the_term_lives(case: Case, outcome: str, t
         assert contents(lab) == BEFORE
         assert script.fired == 1
         assert lab.audit() == set(), "what was refused leaves no blob"
+        assert leader.blobs.deleted == leader.blobs.written[len(BEFORE) :], "the pointer still names the old blob"
         return
     if outcome == "reply lost":
         script = leader.store.lose_reply(times=1)
@@ -257,21 +265,20 @@ def test_requests_of_an_ended_term_change_nothing(case: Case, tmp_path: Path) ->
         lab.audit()
 
 
-def test_every_operation_and_outcome_has_its_row() -> None:
-    assert set(AFTER) == {(operation, outcome) for operation in Operation for outcome in Outcome}
+def test_every_operation_has_its_cases() -> None:
+    assert {case.operation for case in CASES} == set(Operation)
 
 
-def test_no_row_deletes_while_the_outcome_is_unknown() -> None:
-    for operation in Operation:
-        fate = AFTER[operation, Outcome.UNKNOWN]
-        assert not fate.new
-        assert not fate.old
+@all_cases
+def test_only_the_blobs_without_a_pointer_are_deleted(case: Case, tmp_path: Path) -> None:
+    leader, term = prepared(Lab(tmp_path))
+    before = addresses(leader)
+    case.act(leader, term)
+    assert set(leader.blobs.deleted) == before - addresses(leader)
 
 
-def test_no_row_deletes_what_a_pointer_names() -> None:
-    for operation in Operation:
-        assert not AFTER[operation, Outcome.COMMITTED].new, "the pointer names the new blob"
-        assert not AFTER[operation, Outcome.REFUSED].old, "the pointer still names the old blob"
+def addresses(member: Member) -> set[str]:
+    return {handle.blob.address for handle in member.handles.list() if handle.blob is not None}
 
 
 def test_the_pointer_is_written_after_its_blob_and_removed_before_it() -> None:

@@ -205,8 +205,8 @@ OF_DOUBT: Final = (
         (
             Change(
                 HANDLES,
-                "put = Put(key, encode_handle(uid=new_uid(), epoch=term.epoch, content=content), replaces=None)",
-                "put = Put(key, encode_handle(uid='0', epoch=term.epoch, content=content), replaces=None)",
+                "value = encode_handle(uid=new_uid(), epoch=",
+                "value = encode_handle(uid='0', epoch=",
             ),
         ),
         on(

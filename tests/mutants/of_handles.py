@@ -77,14 +77,11 @@ OF_HANDLES: Final = (
         (
             Change(
                 HANDLES,
-                "        outcome = Outcome.UNKNOWN\n        alone: frozenset[Key] = frozenset()\n        try:\n",
-                """        outcome = Outcome.UNKNOWN
-        alone: frozenset[Key] = frozenset()
-        for handle in remove:
-            if handle.blob is not None:
-                self._discard(handle.blob)
+                "        try:\n            done = self._anchor.commit(",
+                """        for handle in remove:
+            self._discard(handle.blob)
         try:
-""",
+            done = self._anchor.commit(""",
             ),
         ),
         (
@@ -97,9 +94,9 @@ OF_HANDLES: Final = (
         "the new blob is deleted although its pointer may stand",
         (
             Change(
-                "handles/outcomes.py",
-                "(Operation.ADD, Outcome.UNKNOWN): Discard(new=False, old=False),",
-                "(Operation.ADD, Outcome.UNKNOWN): Discard(new=True, old=False),",
+                HANDLES,
+                "            if not lost.write_is_unknown:\n                self._discard(blob)\n",
+                "            self._discard(blob)\n",
             ),
         ),
         on(DOUBT + "test_the_term_ends_between_the_lost_reply_and_the_retry", *ALL),
@@ -110,20 +107,20 @@ OF_HANDLES: Final = (
         (
             Change(
                 HANDLES,
-                '        return self._blobs.write(f"e{term.epoch:08d}/{self._area}/{name}-{new_uid()}", payload)\n',
-                """        import hashlib
+                '            blob = self._blobs.write(f"e{term.epoch:08d}/{key}-{new_uid()}", payload)\n',
+                """            import hashlib
 
-        self._later = f"e{term.epoch:08d}/{self._area}/{name}-{new_uid()}", payload
-        return Blob(self._later[0], len(payload), hashlib.sha256(payload).hexdigest())
+            self._later = f"e{term.epoch:08d}/{key}-{new_uid()}", payload
+            blob = Blob(self._later[0], len(payload), hashlib.sha256(payload).hexdigest())
 """,
             ),
             Change(
                 HANDLES,
-                "            outcome = Outcome.COMMITTED\n",
-                """            outcome = Outcome.COMMITTED
-            if isinstance(content, Blob):
-                self._blobs.write(*self._later)
-""",
+                "        if replaced is not None:\n            self._discard_replaced(",
+                """        if blob is not None:
+            self._blobs.write(*self._later)
+        if replaced is not None:
+            self._discard_replaced(""",
             ),
         ),
         (

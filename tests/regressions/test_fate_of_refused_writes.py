@@ -85,7 +85,7 @@ def test_a_lower_retention_does_not_outgrow_one_commit(lab: Lab) -> None:
     """With keep lowered, or many locks released at once, one plan would drop more than the store takes in a
     commit: CommitRefused at every batch, and the pipeline stood still. Now the surplus goes over several plans."""
     leader = lab.member("a")
-    store = SmallStore(lab.truth, clock=lab.clock)
+    store = SmallStore(lab.truth)
     handles = HandleStore(store, SCOPE, area=AREA, blobs=leader.blobs, clock=lab.clock)
     term = leader.lead()
     many = CheckpointStore(handles, query="q", keep=40)

@@ -17,7 +17,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Final, Protocol
 
 from tenure.agent.processes import processes
 from tenure.link.driver_folder import DriverFolder
@@ -34,29 +34,23 @@ class Child(Protocol):
     @property
     def pid(self) -> int:
         """The process id of the driver, and of its group."""
-        ...
 
     @property
     def link(self) -> Link:
         """The agent's end of the link."""
-        ...
 
     def wait(self) -> str:
         """Wait until the driver has ended, and return how. Called once, by the thread that then calls `reap`."""
-        ...
 
     def kill(self) -> None:
         """Kill the whole group without waiting for its end. The group may have ended already."""
-        ...
 
     def reap(self) -> None:
         """After `wait`: kill the rest of the group, and release the process and the link."""
-        ...
 
     def clean_up(self) -> None:
         """After `reap`, by the same thread: wait for the end of the killed processes, and remove the temporary
         folder."""
-        ...
 
 
 Start = Callable[[str], Child]
@@ -90,7 +84,7 @@ class ChildProcess:
         finally:
             theirs.close()
             os.close(listen)
-        self._link = Link(ours)
+        self.link: Final = Link(ours)
         self._lock = threading.Lock()  # guards _killed
         self._killed = False
         self._ending: list[int] = []
@@ -99,10 +93,6 @@ class ChildProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
-
-    @property
-    def link(self) -> Link:
-        return self._link
 
     def wait(self) -> str:
         # `reap` reaps the process: the kernel gives the id of a zombie, and of its group, to no other process.
@@ -125,7 +115,7 @@ class ChildProcess:
         self.kill()
         self._ending = _opened_session(self._process.pid)
         self._process.wait()
-        self._link.close()
+        self.link.close()
 
     def clean_up(self) -> None:
         for descriptor in self._ending:

@@ -21,33 +21,27 @@ class Driver(Protocol):
 
         Raises DriverDied; a TenureError for an error in the pipeline.
         """
-        ...
 
     @property
     def gone(self) -> str | None:
         """Why the driver must be prepared again before it can lead: how it ended, or that it no longer answers. None:
         it can lead."""
-        ...
 
     @property
     def warm(self) -> bool:
         """Whether the driver's first batch as a leader would be fast: it has rehearsed, or led before."""
-        ...
 
     @property
     def lag(self) -> Lag | None:
         """How far the driver's mirrors are behind, a second ago; None: the driver mirrors nothing."""
-        ...
 
     @property
     def trouble(self) -> str:
         """Why the driver's rehearsals fail, a second ago; empty: they succeed, or there are none."""
-        ...
 
     @property
     def file(self) -> str:
         """The fingerprint of the pipeline file that the driver has loaded; empty: none yet."""
-        ...
 
     def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
         """Run the queries until the term is lost, `stop` is set, or they end. Once `finish` is set, each query ends its
@@ -56,15 +50,12 @@ class Driver(Protocol):
         Raises the error of a query that failed; TermLost: the store refused the term; DriverDied: the driver ended by
         itself, hung, or did not stop in time and was killed.
         """
-        ...
 
     def clean(self, term: Term, *, stop: Flag) -> Ended:
         """Run no query; remove the remains of a pipeline that has ended. The driver must be prepared again after that.
 
         Return CLEANED: all remains are gone; LEFT: the policy has given up; STOPPED; LOST. Raises as `lead` does.
         """
-        ...
 
     def close(self) -> None:
         """Release everything."""
-        ...

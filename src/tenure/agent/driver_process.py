@@ -21,19 +21,7 @@ from tenure.coordination.term import Term
 from tenure.errors import DriverDied, UsageError, error_from_data
 from tenure.events import DriverStarted, Events, StandbyWarm, event_from_data
 from tenure.link.lifecycle import Ended
-from tenure.link.words import (
-    Begin,
-    Close,
-    DriverEvent,
-    Failed,
-    Loaded,
-    Over,
-    Prepare,
-    Prepared,
-    Pulse,
-    StandBy,
-    Word,
-)
+from tenure.link.words import Begin, Close, DriverEvent, Failed, Loaded, Over, Prepare, Prepared, Pulse, StandBy, Word
 
 _ASLEEP_S = 2.0
 """The agent looks at its driver at least every second. After a longer pause the whole process was stopped."""

@@ -1,6 +1,6 @@
-"""What a checkpoint says, and its encoding: JSON with a format version.
+"""A checkpoint and its encoding: JSON with a format version.
 
-Promise: what `encode_checkpoint` wrote, `decode_checkpoint` reads; anything else, and a checkpoint that
+Promise: `decode_checkpoint` reads the payloads of `encode_checkpoint`. Any other payload, and a checkpoint that
 contradicts its name, is CorruptCheckpoint.
 """
 
@@ -26,20 +26,20 @@ class Checkpoint:
     offsets: str
     """The text of Spark's `offsets/<batch>`."""
     run_directory: str
-    """Where the state of the batches before is: the run directory of the member that planned it, or retook it."""
+    """The run directory of the member that planned or retook the batch. It holds the state of the batches before."""
     epoch: int
-    """The term that planned it, or retook it last."""
+    """The term that planned the batch, or retook it last."""
     planned_at: str
     """Wall clock (ISO 8601, UTC), for people."""
     folders: tuple[str, ...] = ()
     """The folder below Spark's `sources/` of each line of `offsets`; empty: line i is folder i."""
     closed: bool = False
-    """`run_directory` was seeded from one in which the batch was done, so it has the state after the batch only. (A
-    batch is done, closed or not, when its run directory has Spark's `commits/<batch>`.)"""
+    """`run_directory` was seeded after the end of the batch, so it has only the state after the batch. (A batch is
+    done, closed or not, when its run directory has Spark's `commits/<batch>`.)"""
 
 
 def checkpoint_name(batch: int) -> str:
-    """The name of a batch's handle: its id, so that the order of names is the order of batches."""
+    """The name of a batch's handle. The order of names is the order of batches."""
     return f"{batch:012d}"
 
 
@@ -49,7 +49,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(payload: bytes, *, query: str, name: str) -> Checkpoint:
-    """The checkpoint in a payload that was found under `name`. Raises CorruptCheckpoint."""
+    """The checkpoint in the payload of handle `name`. Raises CorruptCheckpoint."""
     where = f"checkpoint {name} of query {query!r}"
     try:
         found = json.loads(payload)

@@ -1,4 +1,4 @@
-"""Pure: which checkpoints fall out when another one is added."""
+"""Pure: which checkpoints fall out when a checkpoint is added."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 
 
 def falls_out(batches: Sequence[int], *, adding: int, keep: int, locked: Collection[int] = ()) -> list[int]:
-    """The batches whose checkpoints go when `adding` comes, oldest first, so that `keep` remain with the new one.
+    """The batches whose checkpoints go when `adding` comes, oldest first, so that `keep` checkpoints remain.
 
-    A locked one stays, and is asked for again the next time. The newest of `batches` always stays: until the
-    commit is done, it is what a takeover needs. `keep` >= 1.
+    A locked checkpoint stays, and goes a later time. The newest of `batches` always stays: until the commit is done, a
+    takeover needs it. `keep` >= 1.
     """
     if keep < 1:
         raise ValueError(f"at least one checkpoint is kept, got keep={keep}")

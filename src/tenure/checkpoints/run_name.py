@@ -1,6 +1,6 @@
-"""The names of run directories: each says in which epoch it may be run in, and by whom.
+"""The names of run directories: each names the epoch and the member that may run in it.
 
-Promise: `parse` reads what `str` wrote, and takes nothing else for a run directory.
+Promise: `parse` reads the paths of `str`, and takes no other path for a run directory.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from tenure.coordination.encoding import new_uid
 
 RUNS = "runs"
-"""The folder of the storage below which they lie, in one folder a query."""
+"""The folder of the storage that holds the run directories, in a folder for each query."""
 
 _PATH = re.compile(rf"{RUNS}/(?P<query>[^/]+)/e(?P<epoch>\d{{8,}})-(?P<member>[^/]+)-(?P<uid>[0-9a-f]{{12}})")
 
 
 @dataclass(frozen=True, slots=True)
 class RunName:
-    """A run directory, or a mirror that may become one: of one query, for one member in one epoch."""
+    """The run directory of a query, for one member in one epoch; or a mirror that may become such a directory."""
 
     query: str
     epoch: int
@@ -27,12 +27,12 @@ class RunName:
 
     @classmethod
     def new(cls, query: str, *, epoch: int, member: str) -> RunName:
-        """One that no other attempt has."""
+        """A name that no other attempt has."""
         return cls(query, epoch, member, new_uid()[:12])
 
     @classmethod
     def parse(cls, path: str) -> RunName | None:
-        """The one at a path below the storage; None: it is none."""
+        """The name at a path below the storage; None: the path is not that of a run directory."""
         found = _PATH.fullmatch(path)
         return None if found is None else cls(found["query"], int(found["epoch"]), found["member"], found["uid"])
 

@@ -1,8 +1,8 @@
 """The checkpoints of one query: planned in order, each batch once, the oldest dropped in the same commit.
 
-Promise (I1): a batch is planned at most once in the history of the scope: its checkpoint is committed only
-while the checkpoint before it is the newest one, under the term. A checkpoint that does not decode is loud: no
-silent start from an older one (FLINK-22502). Used by one thread at a time.
+Promise (I1): a batch is planned at most once in the history of the scope. Its checkpoint is committed under the term,
+and only while the checkpoint before it is the newest. A checkpoint that does not decode is an error; no start from an
+older checkpoint hides it (FLINK-22502). Used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tenure.handles.handle import Handle
 from tenure.handles.store import HandleStore
 
 KEPT = 5
-"""How many checkpoints are kept: the newest is what a takeover needs, the rest is for people."""
+"""How many checkpoints are kept: a takeover needs the newest, the others are for people."""
 
 CHECKPOINTS = Key("checkpoints")
 """Under it one area of handles for each query."""
@@ -39,13 +39,13 @@ class CheckpointStore:
         self._handles = handles
         self._query = query
         self._keep = keep
-        self._known: list[Handle] | None = None  # as this store last saw them, by batch; None: not read yet
+        self._known: list[Handle] | None = None  # as last read or written, by batch; None: not read yet
         self._newest: Checkpoint | None = None  # None: not read yet, or there is none
-        self._since: Guard | None = None  # holds while nothing was removed since `_known` was read; None: not read yet
+        self._since: Guard | None = None  # holds until the first removal after `_known` was read; None: not read yet
 
     def newest(self, term: Term | None = None) -> Checkpoint | None:
-        """The newest checkpoint, read afresh; None when nothing was ever planned. `term`: until whose deadline a store
-        that is away is waited for; None: for some seconds.
+        """The newest checkpoint, read afresh; None: nothing was ever planned. Waits for an unavailable store until the
+        deadline of `term`, without a term for some seconds.
 
         Raises CorruptHandle, CorruptBlob, CorruptCheckpoint, StorageError, StoreUnavailable, TermLost.
         """
@@ -57,26 +57,26 @@ class CheckpointStore:
             except CorruptBlob:
                 if self._handles.find(known[-1].name) == known[-1]:
                     raise
-                continue  # dropped while it was read, so there is a newer one
+                continue  # dropped during the read, so there is a newer checkpoint
             self._since, self._known, self._newest = since, known, newest
             return newest
 
     def list(self) -> list[Checkpoint]:
-        """All that are kept, oldest first. Raises like `newest`."""
+        """All kept checkpoints, oldest first. Raises like `newest`."""
         payloads = self._handles.get_all()
         return [decode_checkpoint(data, query=self._query, name=name) for name, data in sorted(payloads.items())]
 
     def get(self, batch: int) -> Checkpoint:
-        """One of those that are kept. Raises HandleNotFound, and like `newest`."""
+        """The kept checkpoint of a batch. Raises HandleNotFound, and like `newest`."""
         name = checkpoint_name(batch)
         return decode_checkpoint(self._handles.get(name), query=self._query, name=name)
 
     def plan(self, term: Term, checkpoint: Checkpoint) -> None:
-        """Commit the checkpoint and drop what falls out of retention, in one commit.
+        """Commit the checkpoint, and drop the checkpoints that fall out of retention in the same commit.
 
-        A checkpoint that is the newest already, with the same offsets, and that this term has planned or retaken into
-        this run directory, is planned: nothing is committed. Raises TermLost, OutOfOrder, CorruptCheckpoint (the batch
-        is planned with other offsets), StorageError: this batch was not planned by this call.
+        Nothing is committed when this term has planned or retaken the batch already, with the same offsets and run
+        directory. Raises TermLost, OutOfOrder, CorruptCheckpoint (the batch is planned with other offsets),
+        StorageError: this call did not plan the batch.
         """
         if self._known is None:
             self.newest(term)
@@ -109,10 +109,11 @@ class CheckpointStore:
             ) from moved
 
     def retake(self, term: Term, *, run_directory: str, closed: bool = False) -> Checkpoint:
-        """Put this term and its run directory into the newest checkpoint, before anything of its batch is run again.
-        `closed`: nothing is, the directory goes on after the batch.
+        """Put this term and its run directory into the newest checkpoint, before its batch is run again. `closed`: the
+        batch is done, and the run directory goes on after the batch.
 
-        Raises TermLost, StorageError, StoreUnavailable: it stays as it was. OutOfOrder: it is not the newest any more.
+        Raises TermLost, StorageError, StoreUnavailable: the checkpoint stays as it was. OutOfOrder: the checkpoint is
+        not the newest any more.
         """
         if self._known is None:
             self.newest(term)
@@ -144,7 +145,7 @@ class CheckpointStore:
             newest: list[Guard] = [Exact(h.key, h.version) for h in self._known[-1:] if h not in remove]
             if not self._known:
                 assert self._since is not None
-                newest = [self._since]  # nothing is there, and nothing was: the first batch is planned once, too
+                newest = [self._since]  # no checkpoint, and no removal since: the first batch is planned once, too
             try:
                 added = self._handles.add(
                     term,

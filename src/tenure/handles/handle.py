@@ -1,10 +1,8 @@
 """The encoding of a handle: JSON with a format version; the payload inline, or a pointer to its blob.
 
-An inline payload is for people to read: it stands in the record as the JSON value that it is, else as text, and in
-base64 only when it is neither. The record of a checkpoint in etcd reads as it is, by `etcdctl get`.
-
-Promise: what `encode_handle` wrote, `decode_handle` reads; anything else is CorruptHandle, which names the record. A
-payload is the one that was written, inline as in a blob: its checksum is that of its own bytes.
+Promise: `decode_handle` reads the records of `encode_handle`; any other record is CorruptHandle, which names it. The
+checksum covers the payload's own bytes, inline as in a blob. People can read an inline payload, for example by
+`etcdctl get`: it stands in the record as a JSON value, else as text, and in base64 only when it is neither.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from tenure.storage.names import is_relative
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A handle as it stands in the store. Exactly one of `inline` and `blob` is there."""
+    """A handle in the store. Exactly one of `inline` and `blob` is not None."""
 
     key: Key
     version: Version
@@ -37,13 +35,13 @@ class Handle:
 
     @property
     def name(self) -> str:
-        """Its name in its handle store."""
+        """The name in its handle store."""
         return self.key.name
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A session-bound claim of a reader on a handle; `handle` is what it protects."""
+    """A session-bound claim of a reader on a handle."""
 
     key: Key
     version: Version
@@ -51,7 +49,7 @@ class Lock:
 
 
 def encode_handle(*, uid: str, epoch: int, content: bytes | Blob) -> bytes:
-    """The bytes of the record; `uid` is unique to the write, so that its content proves who wrote it."""
+    """The bytes of the record. `uid`: unique to the write, so that the record proves which write made it."""
     fields: dict[str, object] = {"uid": uid, "epoch": epoch}
     if isinstance(content, Blob):
         fields["blob"] = {"address": content.address, "size": content.size, "sha256": content.sha256}
@@ -89,7 +87,7 @@ def _readable(payload: bytes) -> dict[str, object]:
         if _dumped(value) == payload:
             return {"json": value}
     except (ValueError, RecursionError):
-        pass  # it is not JSON, or not as `_dumped` writes it
+        pass  # not JSON, or not as `_dumped` writes it
     try:
         return {"text": payload.decode()}
     except UnicodeDecodeError:

@@ -1,8 +1,7 @@
 """The payloads of many handles.
 
-Promise: each is read once, by the function that is given, here or in a thread; what that raises is raised. A disk
-nearby is read by one thread, since to hand a small blob over costs more than to read it; a storage that is waited for,
-by several.
+Promise: each payload is read once, and the errors of `read` are raised. This thread reads a disk nearby, since handing
+over a small blob costs more than reading it. Several threads read a storage that answers slowly.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from tenure.handles.handle import Handle
 
 READERS: Final = 8
 _SLICES: Final = 4 * READERS
-"""Into so many parts what is to be read is cut, where there is enough of it."""
+"""The number of parts into which the handles are cut, where there are enough."""
 
 _NEARBY_S: Final = 0.0002
-"""A blob that takes longer is waited for, in most of that time."""
+"""A read that takes longer is mostly waiting."""
 
 
 def read_all(
     handles: Sequence[Handle], read: Callable[[Handle], bytes | None], *, clock: Clock
 ) -> dict[str, bytes | None]:
-    """What is in the handles, or what `read` returns for those with a blob, by name and in their order."""
+    """The payloads by name, in the order of the handles: inline, or by `read` for handles with a blob."""
     found = {handle.name: handle.inline for handle in handles}
     stored = [handle for handle in handles if handle.blob is not None]
     size = -(-len(stored) // _SLICES)

@@ -1,4 +1,4 @@
-"""Pure: the guard that refused a commit -> the handle store's definite answer. Nothing was written."""
+"""Pure: the guard that refused a commit -> the handle store's error. Nothing was written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tenure.errors import GuardFailed, HandleExists, HandleLocked, HandleNotFoun
 
 
 def answer_to(refused: GuardFailed, *, guards: Sequence[Guard]) -> Exception:
-    """The word for a refusal; the caller's own `guards` stay what they are."""
+    """The error for a refusal. A refusal by the caller's own `guards` stays GuardFailed."""
     guard = refused.guard
     if guard in guards:
         return refused

@@ -1,16 +1,16 @@
 """The handle store: add, replace, get, list, lock, release, remove (after Flink's StateHandleStore).
 
-Promise (I4): a pointer in the store means that its blob exists and has the recorded checksum. (I6): a blob is
-deleted only after the removal of its pointer was committed, and not while a lock protects it. Every mutating
-call presents a term, and its outcome is definite while the term lives (FLINK-6612, FLINK-10333, FLINK-22494).
-Not promised: that no blob is without a pointer; the orphan sweep finds those by the epoch in their address.
-One name is written by one thread of the leader at a time.
+Promise (I4): a pointer in the store means that its blob exists and has the recorded checksum. (I6): a blob is deleted
+only after the removal of its pointer was committed, and not while a lock protects it. So the blob is written before the
+pointer, and deleted after it, once the outcome is definite. Every mutating call presents a term, and its outcome is
+definite while the term lives (FLINK-6612, FLINK-10333, FLINK-22494). Not promised: that each blob has a pointer; the
+orphan sweep recognises the other blobs by the epoch in their address. One thread at a time writes a name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from tenure.clock import Clock
 from tenure.coordination.encoding import decode, encode, new_uid
@@ -36,6 +36,7 @@ from tenure.errors import (
     CommitRefused,
     CorruptBlob,
     GuardFailed,
+    HandleError,
     HandleNotFound,
     StorageError,
     StoreUnavailable,
@@ -44,7 +45,6 @@ from tenure.errors import (
 from tenure.events import BlobLeft, Events
 from tenure.handles.anchor import Anchor
 from tenure.handles.handle import Handle, Lock, decode_handle, encode_handle
-from tenure.handles.outcomes import AFTER, Operation, Outcome
 from tenure.handles.reading import read_all
 from tenure.handles.refusals import answer_to
 from tenure.storage.blobs import Blob, BlobStore
@@ -53,10 +53,10 @@ INLINE_LIMIT = 4096
 """Payloads up to this many bytes need no blob."""
 
 MOST_INLINE = 65536
-"""No limit is higher: records are small."""
+"""The highest limit: records are small."""
 
 _LOCK_S = 2.0
-"""How long a lock is tried again: it is taken without a term, whose deadline would say it."""
+"""How long a lock is tried: a lock has no term, and so no deadline."""
 
 _FENCE = 2
 """The guards of a term."""
@@ -88,41 +88,27 @@ class HandleStore:
     # --- writing, under a term ---
 
     def add(
-        self,
-        term: Term,
-        name: str,
-        payload: bytes,
-        *,
-        guards: Sequence[Guard] = (),
-        remove: Sequence[Handle] = (),
+        self, term: Term, name: str, payload: bytes, *, guards: Sequence[Guard] = (), remove: Sequence[Handle] = ()
     ) -> Handle:
         """Add a handle, and remove others, in one commit.
 
-        Raises HandleExists, HandleLocked (one of `remove`), HandleNotFound (one of `remove` is not as given),
-        GuardFailed (one of `guards`), CommitRefused, StoreUnavailable, TermLost, StorageError: nothing was added.
-        TermLost may say otherwise.
+        Raises HandleExists, HandleLocked (one of `remove`), HandleNotFound (one of `remove` is gone or was replaced),
+        GuardFailed (one of `guards`), CommitRefused, StoreUnavailable, StorageError: nothing was added. TermLost:
+        nothing was added, unless `write_is_unknown`.
         """
-        key = self._area.child(name)
-        content = self._store_payload(term, name, payload)
-        put = Put(key, encode_handle(uid=new_uid(), epoch=term.epoch, content=content), replaces=None)
-        version = self._commit(term, put, content, guards=guards, remove=remove)
-        return self._handle(key, version, term, content)
+        return self._write(term, self._area.child(name), payload, guards=guards, remove=remove)
 
     def replace(self, term: Term, handle: Handle, payload: bytes) -> Handle:
-        """Replace what the handle names by a new payload; the old blob stays while a lock protects it.
+        """Give the handle a new payload. The old blob stays while a lock protects it.
 
-        Raises HandleNotFound (it is gone, or not as given), TermLost, StorageError: nothing was replaced.
+        Raises HandleNotFound (the handle is gone or was replaced), StorageError: nothing was replaced. TermLost.
         """
-        content = self._store_payload(term, handle.name, payload)
-        value = encode_handle(uid=new_uid(), epoch=term.epoch, content=content)
-        put = Put(handle.key, value, replaces=handle.version)
-        version = self._commit(term, put, content, replaced=handle)
-        return self._handle(handle.key, version, term, content)
+        return self._write(term, handle.key, payload, replaced=handle)
 
     def remove(self, term: Term, name: str) -> None:
-        """Remove the handle, then its blob; nothing when there is none.
+        """Remove the handle, then its blob; nothing when there is no handle.
 
-        Raises HandleLocked: it stays. TermLost. A blob that cannot be deleted is left to the sweep (BlobLeft).
+        Raises HandleLocked: the handle stays. TermLost. A blob that cannot be deleted stays for the sweep (BlobLeft).
         """
         while True:
             record = self._record(name, term)
@@ -137,12 +123,12 @@ class HandleStore:
     def remove_all(self, term: Term, handles: Sequence[Handle]) -> None:
         """Remove handles in as few commits as the store's guarantees allow, then their blobs.
 
-        Raises HandleLocked or HandleNotFound for the first group that holds such a one (that group and those
-        after it stay whole), TermLost.
+        Raises HandleLocked or HandleNotFound for the first group with such a handle (this group and the later groups
+        stay whole), TermLost.
         """
         group = max(1, (self._store.guarantees.max_writes - _FENCE - 1) // 2)  # a guard and a write each, the anchor
         for start in range(0, len(handles), group):
-            self._commit(term, None, None, remove=handles[start : start + group])
+            self._commit(term, None, remove=handles[start : start + group])
 
     @property
     def most_removed_by_add(self) -> int:
@@ -157,7 +143,7 @@ class HandleStore:
         """Ask the store whether the term stands now. Raises TermLost; StoreUnavailable while it cannot be known."""
         check_term(self._store, term, clock=self._clock)
 
-    # --- reading: with a `term` until its deadline, and TermLost then; else for some seconds (`read_under`) ---
+    # --- reading: waits for an unavailable store until the deadline of `term`, else for some seconds (`read_under`) ---
 
     def get(self, name: str) -> bytes:
         """The payload. Raises HandleNotFound, CorruptHandle, CorruptBlob, StorageError, StoreUnavailable."""
@@ -168,18 +154,16 @@ class HandleStore:
             try:
                 return self.payload(handle)
             except CorruptBlob:
-                now = self.find(name)
-                if now is None or now.version != handle.version:
-                    continue  # removed or replaced while it was read: that is no corruption
-                raise
+                if self.find(name) == handle:
+                    raise  # else the handle was removed or replaced during the read: look again
 
     def find(self, name: str, term: Term | None = None) -> Handle | None:
-        """The handle, None when there is none. Raises CorruptHandle, StoreUnavailable, TermLost."""
+        """The handle; None: there is none. Raises CorruptHandle, StoreUnavailable, TermLost."""
         record = self._record(name, term)
         return None if record is None else decode_handle(record)
 
     def payload(self, handle: Handle) -> bytes:
-        """The bytes that the handle names. Raises CorruptBlob (wrong or missing), StorageError."""
+        """The payload of the handle. Raises CorruptBlob (wrong or missing), StorageError."""
         if handle.blob is None:
             assert handle.inline is not None
             return handle.inline
@@ -189,14 +173,13 @@ class HandleStore:
             raise CorruptBlob(f"handle {handle.key!r} names a blob that is gone: {missing.what}") from missing
 
     def list(self, term: Term | None = None) -> list[Handle]:
-        """All handles in the order of their names. Raises CorruptHandle for the first that does not decode,
-        StoreUnavailable, TermLost."""
+        """All handles in the order of their names. Raises CorruptHandle, StoreUnavailable, TermLost."""
         depth = self._area.count("/") + 1
         records = read_under(term, lambda: self._store.list(self._scope, self._area), clock=self._clock).records
         return [decode_handle(record) for record in records if record.key.count("/") == depth]
 
     def get_all(self) -> Mapping[str, bytes]:
-        """All payloads by name; a handle that goes meanwhile is left out.
+        """All payloads by name, but those of handles that are removed meanwhile.
 
         Raises CorruptHandle, CorruptBlob, StorageError, StoreUnavailable.
         """
@@ -215,11 +198,11 @@ class HandleStore:
             self.release(lock)
 
     def lock(self, name: str, *, session: SessionId) -> Lock:
-        """Claim the handle for as long as the session lives: it is not removed, its blob not deleted.
+        """Claim the handle for as long as the session lives: the handle is not removed, its blob not deleted.
 
-        The lock is committed only while the handle is exactly the one that was read, so it never protects what
-        is gone, and never makes its parent. Raises HandleNotFound, CorruptHandle, SessionEnded,
-        StoreUnavailable, OutcomeUnknown (a lock that was made goes with the session).
+        The lock is committed only while the handle stands exactly as it was read, so a lock never protects a removed
+        handle, and never makes its parent. Raises HandleNotFound, CorruptHandle, SessionEnded, StoreUnavailable,
+        OutcomeUnknown (a lock that was made goes with the session).
         """
         while True:
             handle = self.find(name)
@@ -234,96 +217,92 @@ class HandleStore:
                     write=Put(key, value, replaces=None, session=session),
                 )
             except GuardFailed:
-                continue  # removed or replaced since it was read: look again
+                continue  # the handle was removed or replaced since the read: look again
             return Lock(key, commit[key], handle)
 
     def release(self, lock: Lock) -> None:
-        """Give the claim up; nothing when it is gone. Raises StoreUnavailable, OutcomeUnknown."""
-        try:
+        """Give the claim up; nothing when it went with its session. Raises StoreUnavailable, OutcomeUnknown."""
+        with suppress(GuardFailed):
             self._commit_lock(guards=(), write=Delete(lock.key, lock.version))
-        except GuardFailed:
-            return  # it went with its session
 
-    # --- the one commit ---
+    # --- the commit ---
 
-    def _commit(
+    def _write(
         self,
         term: Term,
-        put: Put | None,
-        content: bytes | Blob | None,
+        key: Key,
+        payload: bytes,
         *,
-        guards: Sequence[Guard] = (),
         replaced: Handle | None = None,
+        guards: Sequence[Guard] = (),
         remove: Sequence[Handle] = (),
-    ) -> Version | None:
-        """Commit under the term, then do with the blobs what the table of `outcomes` says."""
-        operation = Operation.REMOVE if put is None else Operation.ADD if replaced is None else Operation.REPLACE
+    ) -> Handle:
+        """Write the payload as a blob if it is large, then the handle. A refused commit takes the blob back; while the
+        outcome is unknown the blob stays."""
+        blob: Blob | None = None
+        if len(payload) > self._inline_limit:
+            blob = self._blobs.write(f"e{term.epoch:08d}/{key}-{new_uid()}", payload)
+        value = encode_handle(uid=new_uid(), epoch=term.epoch, content=blob or payload)
+        put = Put(key, value, replaces=None if replaced is None else replaced.version)
+        try:
+            versions, alone = self._commit(term, put, guards=guards, remove=remove)
+        except TermLost as lost:
+            if not lost.write_is_unknown:
+                self._discard(blob)
+            raise
+        except (HandleError, GuardFailed, CommitRefused, StoreUnavailable):
+            self._discard(blob)
+            raise
+        if replaced is not None:
+            self._discard_replaced(replaced, alone=key in alone)
+        return Handle(key, versions[key], term.epoch, None if blob else payload, blob)
+
+    def _commit(
+        self, term: Term, put: Put | None, *, guards: Sequence[Guard] = (), remove: Sequence[Handle] = ()
+    ) -> tuple[Mapping[Key, Version], frozenset[Key]]:
+        """Commit under the term and the anchor (see `Anchor.commit`), then delete the blobs of the removed handles."""
         writes: list[Write] = [] if put is None else [put]
         writes += [Delete(handle.key, handle.version) for handle in remove]
         unlocked = [NoneUnder(handle.key) for handle in remove]
-        outcome = Outcome.UNKNOWN
-        alone: frozenset[Key] = frozenset()
         try:
-            versions, alone = self._anchor.commit(term, guards=[*guards, *unlocked], writes=writes, moves=bool(remove))
-            outcome = Outcome.COMMITTED
-            return None if put is None else versions[put.key]
+            done = self._anchor.commit(term, guards=[*guards, *unlocked], writes=writes, moves=bool(remove))
         except GuardFailed as refused:
-            outcome = Outcome.REFUSED
             raise answer_to(refused, guards=guards) from refused
-        except (CommitRefused, StoreUnavailable):
-            outcome = Outcome.REFUSED
-            raise
-        except TermLost as lost:
-            outcome = Outcome.UNKNOWN if lost.write_is_unknown else Outcome.REFUSED
-            raise
-        finally:
-            fate = AFTER[operation, outcome]
-            if fate.new and isinstance(content, Blob):
-                self._discard(content)
-            if fate.old and replaced is not None and replaced.blob is not None:
-                if replaced.key in alone:
-                    self._discard(replaced.blob)  # it had no lock at the commit, and can have none since: see below
-                else:
-                    self._discard_unless_locked(replaced, replaced.blob)
-            if AFTER[Operation.REMOVE, outcome].old:
-                for handle in remove:
-                    if handle.blob is not None:
-                        self._discard(handle.blob)
+        for handle in remove:
+            self._discard(handle.blob)
+        return done
 
     def _record(self, name: str, term: Term | None) -> Record | None:
         return read_under(term, lambda: self._store.read(self._scope, self._area.child(name)), clock=self._clock)
-
-    def _store_payload(self, term: Term, name: str, payload: bytes) -> bytes | Blob:
-        if len(payload) <= self._inline_limit:
-            return payload
-        return self._blobs.write(f"e{term.epoch:08d}/{self._area}/{name}-{new_uid()}", payload)
-
-    def _handle(self, key: Key, version: Version | None, term: Term, content: bytes | Blob) -> Handle:
-        assert version is not None
-        blob = content if isinstance(content, Blob) else None
-        return Handle(key, version, term.epoch, None if isinstance(content, Blob) else content, blob)
 
     def _payload_unless_gone(self, handle: Handle) -> bytes | None:
         try:
             return self.payload(handle)
         except CorruptBlob:
             try:
-                return self.get(handle.name)  # it was replaced meanwhile; else this says the same
+                return self.get(handle.name)  # raises CorruptBlob again unless the handle was replaced meanwhile
             except HandleNotFound:
                 return None
 
-    def _discard_unless_locked(self, handle: Handle, blob: Blob) -> None:
-        """Delete the blob of a handle that was replaced. The listing is complete: a lock is committed only while
-        its handle stands, so after the commit that replaced it no later lock can name the old blob."""
+    def _discard_replaced(self, handle: Handle, *, alone: bool) -> None:
+        """Delete the blob of a replaced handle unless a lock protects it. `alone`: there was no lock at the commit.
+
+        The listing is complete: a lock is committed only while its handle stands, so no later lock names the old blob.
+        """
+        blob = handle.blob
+        if blob is None:
+            return
         try:
-            records = self._store.list(self._scope, handle.key).records
+            records = () if alone else self._store.list(self._scope, handle.key).records
         except StoreUnavailable as failed:
             self._events.emit(BlobLeft(scope=self._scope, address=blob.address, why=str(failed)))
             return
         if not any(decode(record, fields={"blob": str})["blob"] == blob.address for record in records):
             self._discard(blob)
 
-    def _discard(self, blob: Blob) -> None:
+    def _discard(self, blob: Blob | None) -> None:
+        if blob is None:
+            return
         try:
             self._blobs.delete(blob.address)
         except StorageError as failed:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,6 @@ _WORDS: Mapping[str, type[Word]] = {
 class Link:
     """One end of the socket. Any thread may call `send`; one thread calls `receive`."""
 
-    _encoding: ClassVar[str] = "utf-8"
-
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._unread = b""
@@ -160,7 +158,7 @@ class Link:
         line = json.dumps({"word": type(word).__name__, **asdict(word)}) + "\n"
         try:
             with self._lock:
-                self._connection.sendall(line.encode(self._encoding))
+                self._connection.sendall(line.encode())
         except OSError:
             return  # `receive` reports that the other side is gone
 
@@ -179,7 +177,7 @@ class Link:
                 return None
             self._unread += data
         line, self._unread = self._unread.split(b"\n", 1)
-        return decode(line.decode(self._encoding))
+        return decode(line.decode())
 
     def close(self) -> None:
         """Close this end. A thread in `receive` gets None."""

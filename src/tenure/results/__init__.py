@@ -1,1 +1,1 @@
-"""Results: how a pipeline ended; dirty until everything that it left is cleaned up, then clean."""
+"""Results: how a pipeline ended; dirty until its remains are removed, then clean."""

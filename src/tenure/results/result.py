@@ -1,6 +1,6 @@
-"""What a result says, and its encoding: JSON with a format version.
+"""A result and its encoding: JSON with a format version.
 
-Promise: what `encode_result` wrote, `decode_result` reads; anything else is CorruptRecord.
+Promise: `decode_result` reads the payloads of `encode_result`; any other payload is CorruptRecord.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ _FORMAT = 1
 
 
 class Ending(StrEnum):
-    """How a pipeline ended for good. A query that failed is no such end: what is wrong is mended, and the next run goes
-    on where it was."""
+    """How a pipeline ended for good. A failed query is no such end: the next run goes on where the query failed."""
 
     FINISHED = "finished"
-    """Everything that its sources had is in the sinks."""
+    """All input is in the sinks."""
 
 
 class Stage(StrEnum):
-    """How far the cleanup after it is."""
+    """How far the cleanup is."""
 
     DIRTY = "dirty"
-    """Something that the pipeline left may still be there: whoever leads next cleans up, and runs nothing."""
+    """Remains of the pipeline may still be there. The next leader removes them, and runs no query."""
     CLEAN = "clean"
-    """Nothing is left but this."""
+    """Only the result remains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +37,9 @@ class Result:
     ending: Ending
     stage: Stage
     epoch: int
-    """The term under which it ended."""
+    """Of the term in which the pipeline ended."""
     member: str
-    """Who led then."""
+    """The leader of that term."""
     ended_at: str
     """Wall clock (ISO 8601, UTC), for people."""
 

@@ -1,7 +1,7 @@
 """The result of one scope: written dirty under the term, once; then clean, then forgotten.
 
-Promise (I7): when `write_dirty` returns, the result is durable, and no other one stands: the first writer wins. A scope
-with a result has ended, whoever asks, until it is forgotten (after Flink's JobResultStore, FLIP-194).
+Promise (I7): when `write_dirty` returns, the result is durable, and it is the only result: the first writer wins. A
+scope with a result has ended until the result is forgotten (after Flink's JobResultStore, FLIP-194).
 """
 
 from __future__ import annotations
@@ -18,26 +18,25 @@ from tenure.handles.store import HandleStore
 from tenure.results.result import Result, Stage, decode_result, encode_result
 
 RESULTS: Final = Key("results")
-"""The area of its handle."""
+"""The area of the result's handle."""
 
 _NAME: Final = "result"
 
 
 class ResultStore:
-    """The result of `scope`, in a handle store of its own, which keeps every payload inline: a result outlives all
-    blobs."""
+    """The result of `scope`, in a handle store that keeps every payload inline: a result outlives all blobs."""
 
     def __init__(self, handles: HandleStore, scope: Scope) -> None:
         self._handles = handles
         self._scope = scope
 
     def read(self, term: Term | None = None) -> Result | None:
-        """The result; None: the pipeline has not ended. `term`: until whose deadline the store is waited for; None: for
-        some seconds. Raises CorruptHandle, CorruptRecord, StoreUnavailable, TermLost."""
+        """The result; None: the pipeline has not ended. Waits for an unavailable store until the deadline of `term`,
+        without a term for some seconds. Raises CorruptHandle, CorruptRecord, StoreUnavailable, TermLost."""
         return self._decode(self._handles.find(_NAME, term))
 
     def write_dirty(self, term: Term, result: Result) -> Result:
-        """Write how the pipeline ended; return what stands now, which may be an earlier writer's.
+        """Write the result; return the standing result, which may be an earlier writer's.
 
         Raises TermLost, StoreUnavailable, CorruptHandle, CorruptRecord.
         """
@@ -45,12 +44,12 @@ class ResultStore:
             self._handles.add(term, _NAME, encode_result(replace(result, stage=Stage.DIRTY)))
         except HandleExists:
             standing = self.read(term)
-            assert standing is not None, "only a term forgets, and this one has not"
+            assert standing is not None, "only a term forgets a result, and this term has not"
             return standing
         return replace(result, stage=Stage.DIRTY)
 
     def mark_clean(self, term: Term) -> None:
-        """Say that nothing is left. Raises TermLost, StoreUnavailable, HandleNotFound (there is no result)."""
+        """Record the end of the cleanup. Raises TermLost, StoreUnavailable, HandleNotFound (there is no result)."""
         handle = self._handles.find(_NAME, term)
         result = self._decode(handle)
         if handle is None or result is None:
@@ -59,10 +58,8 @@ class ResultStore:
             self._handles.replace(term, handle, encode_result(replace(result, stage=Stage.CLEAN)))
 
     def forget(self, term: Term) -> None:
-        """Let the scope be run again, from the beginning; nothing when there is no result.
-
-        Raises TermLost, StoreUnavailable.
-        """
+        """Let the scope run again from the beginning; nothing when there is no result. Raises TermLost,
+        StoreUnavailable."""
         self._handles.remove(term, _NAME)
 
     def _decode(self, handle: Handle | None) -> Result | None:

@@ -1,6 +1,6 @@
-"""One read-only picture of a scope for the command line, probes and metrics.
+"""A read-only picture of a scope, for the command line.
 
-Promise: it reads, and changes nothing; it needs the store only, not the storage.
+Promise: it needs the store only, not the storage.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class QueryStatus:
     query: str
     batch: int
     epoch: int
-    """The term that planned or retook it last."""
+    """The term that planned or retook the batch last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +34,19 @@ class Snapshot:
     store: str
     leader: str | None
     epoch: int
-    """The newest epoch; 0 when there never was a leader."""
+    """The newest epoch; 0: there never was a leader."""
     paused: bool
-    """Nobody is elected until `tenure resume`."""
+    """No member is elected until `tenure resume`."""
     switchover: Switchover | None
-    """What an operator asked for, and the leader has not done yet."""
+    """A request that the leader has not obeyed yet."""
     members: tuple[Candidate, ...]
     queries: tuple[QueryStatus, ...]
     unread: tuple[Unread, ...] = ()
-    """The records of members and requests that do not decode, and are skipped."""
+    """The skipped records: those of members and requests that do not decode."""
 
 
 def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
-    """The scope as it is now. Raises StoreUnavailable, Corrupt..."""
+    """The scope now. Raises StoreUnavailable, CorruptRecord, CorruptHandle."""
     view = observe(store, scope)
     newest: dict[str, QueryStatus] = {}
     for record in store.list(scope, CHECKPOINTS).records:
@@ -68,8 +68,8 @@ def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
 
 
 def terms(store: CoordinationStore, scope: Scope) -> list[TermPast]:
-    """The terms of the scope, oldest first. A term that is held, or whose end nobody wrote down yet, has an
-    empty `until`. Raises StoreUnavailable, CorruptRecord."""
+    """The terms of the scope, oldest first. `until` is empty for a term that is held, or whose end is not recorded yet.
+    Raises StoreUnavailable, CorruptRecord."""
     office = observe(store, scope).office
     if office is None:
         return []

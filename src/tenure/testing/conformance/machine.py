@@ -7,7 +7,6 @@ answer of the model. The model follows the contract, and shares no code with a s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -19,6 +18,7 @@ from tenure.coordination.records import (
     Guard,
     Key,
     Put,
+    Record,
     Revision,
     Scope,
     SessionId,
@@ -29,15 +29,6 @@ from tenure.coordination.store import CoordinationStore, Session
 from tenure.errors import GuardFailed, SessionEnded
 from tenure.testing.conformance.fixture import StoreRig
 from tenure.testing.conformance.moves import SCOPES, CommitMove, Known, commit_moves, resolve
-
-
-@dataclass(frozen=True)
-class Expected:
-    """A record of the model."""
-
-    value: bytes
-    version: Version
-    session: SessionId | None
 
 
 def contract_machine(make_rig: Callable[[], StoreRig]) -> type[RuleBasedStateMachine]:
@@ -55,7 +46,7 @@ class ContractMachine(RuleBasedStateMachine):
         self.rig = self.make_rig()
         self.store: CoordinationStore = self.rig.client()
         self.other: CoordinationStore = self.rig.client()
-        self.records: dict[tuple[Scope, Key], Expected] = {}
+        self.records: dict[tuple[Scope, Key], Record] = {}
         self.known = Known({}, lambda scope, key: (scope, key) in self.records)
         self.sessions: list[Session] = []
         self.living: set[SessionId] = set()
@@ -138,14 +129,13 @@ class ContractMachine(RuleBasedStateMachine):
         if not hasattr(self, "rig"):
             return
         for scope in SCOPES:
-            expected = sorted((key, record) for (where, key), record in self.records.items() if where == scope)
+            expected = [record for (where, _), record in sorted(self.records.items()) if where == scope]
             for client in (self.store, self.other):
                 listing = client.list(scope)
-                found = [(r.key, Expected(r.value, r.version, r.session)) for r in listing.records]
-                assert found == expected
+                assert list(listing.records) == expected
                 assert listing.revision >= self.revisions[scope]
             below = [record.key for record in self.other.list(scope, "a").records]
-            assert below == [key for key, _ in expected if key.startswith("a/")]
+            assert below == [record.key for record in expected if record.key.startswith("a/")]
 
     def answer(
         self, scope: Scope, guards: tuple[Guard, ...], writes: tuple[Write, ...]
@@ -164,7 +154,7 @@ class ContractMachine(RuleBasedStateMachine):
             if self.store.guarantees.versions_survive_deletion:
                 assert version not in history
             history.append(version)
-            self.records[scope, write.key] = Expected(write.value, version, write.session)
+            self.records[scope, write.key] = Record(write.key, write.value, version, write.session)
         else:
             del self.records[scope, write.key]
             self.known.gone(scope, write.key)
