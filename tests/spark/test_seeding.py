@@ -29,6 +29,7 @@ from tests.spark.recorded_runs import (
     run,
     settings,
 )
+from tests.support.seeds import PARTS, announced
 
 pytestmark = pytest.mark.spark
 
@@ -189,15 +190,13 @@ class Killed(Exception):
     """The process ended here."""
 
 
-PARTS = ("offsets", "commits", "sources", "state", "plan", "metadata")
-
-
 def test_a_half_seeded_directory_does_not_start(spark: SparkSession, recorder: Recorder, tmp_path: Path) -> None:
     recorded = recorder.record("aggregation", "2")
     batch = cut(recorded)
     offsets = read_offsets(str(recorded.directory), batch)
     heard: list[str] = []
-    seed(str(recorded.directory), str(tmp_path / "whole"), SeedPoint(batch, offsets), on_part=heard.append)
+    with announced(heard.append):
+        seed(str(recorded.directory), str(tmp_path / "whole"), SeedPoint(batch, offsets))
     assert heard == [f"{when} {part}" for part in PARTS for when in ("before", "after")]
     for step in heard[:-1]:
         target = tmp_path / step
@@ -206,8 +205,8 @@ def test_a_half_seeded_directory_does_not_start(spark: SparkSession, recorder: R
             if part == step:
                 raise Killed
 
-        with pytest.raises(Killed):
-            seed(str(recorded.directory), str(target), SeedPoint(batch, offsets), on_part=kill)
+        with pytest.raises(Killed), announced(kill):
+            seed(str(recorded.directory), str(target), SeedPoint(batch, offsets))
         if not target.exists():
             assert step == "before offsets"
         elif step.startswith("after") or step == "before metadata":  # "before" the next part is the same directory

@@ -22,7 +22,6 @@ Promise: the product has no hook; every fault is a wrapper or a subscriber.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import signal
@@ -58,6 +57,7 @@ from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
 from tenure.testing.kill_points import DRIVER_WORD, Turn, is_driver, strike
 from tenure.testing.waiting import wait_until
 from tests.support.blindfold import BlindClock, NeverToldStore
+from tests.support.seeds import announced
 from tests.support.stepped_sinks import stepped
 from tests.support.unfenced import UnfencedStore
 
@@ -287,7 +287,10 @@ def _drive(faults: Faults) -> None:
     def stepped_cleaner(cleanables: Mapping[str, Cleanable], **named: Any) -> Cleaner:
         return Cleaner({row: _SteppedCleanable(row, one, faults) for row, one in cleanables.items()}, **named)
 
-    stepped_seed = functools.partial(seed_mirrored, on_part=faults.at)
+    def stepped_seed(*positional: Any, **named: Any) -> int:
+        with announced(faults.at):
+            return seed_mirrored(*positional, **named)
+
     with (
         patch.object(Sweeper, "start", lambda sweeper, **named: None) if faults.unswept else nullcontext(),
         patch.object(driver_module, "FencedStream", SteppedStream),

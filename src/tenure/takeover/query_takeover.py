@@ -128,17 +128,11 @@ class QueryTakeover:
             files = seed_mirrored(Mirrored(source, RunDirectory(f"{self._storage}/{own}")), point)
         else:
             own, files = ahead
-        self._events.emit(
-            RunDirectorySeeded(
-                scope=self._term.scope,
-                epoch=self._term.epoch,
-                query=self._query,
-                batch=newest.batch + way.done,
-                files=files,
-                mirrored=ahead is not None,
-                seconds=self._clock.monotonic_s() - began_s,
-            )
+        term, batch, seconds = self._term, newest.batch + way.done, self._clock.monotonic_s() - began_s
+        seeded = RunDirectorySeeded(
+            term.scope, term.epoch, self._query, batch, files=files, mirrored=ahead is not None, seconds=seconds
         )
+        self._events.emit(seeded)
         return own
 
     def _seed_mirror(self, source: str, point: SeedPoint) -> tuple[str, int] | None:

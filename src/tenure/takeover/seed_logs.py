@@ -117,23 +117,15 @@ def source_log(names: Collection[str], last: int, *, where: str) -> tuple[str, .
     owner that is still alive may be writing them. Raises MissingFile.
     """
     compacts = sorted(_compacts(names, last))
-    base = compacts[-1] if compacts else None
-    wanted = [f"{entry}.compact" for entry in compacts[-2:]]
-    for entry in range(0 if base is None else base + 1, last + 1):
-        if str(entry) not in names:
-            raise missing(f"{where}/{entry}")
-        wanted.append(str(entry))
-    return tuple(wanted)
+    above = _entries(names, compacts[-1] if compacts else -1, last, where=where)
+    return *(f"{entry}.compact" for entry in compacts[-2:]), *above
 
 
 def check_source_entry(text: str, *, where: str) -> None:
     """Check an entry of a file source's log: a version, then one JSON object a line. The last line shows a torn file.
     Raises CorruptRunDirectory."""
-    lines = text.rstrip("\n").split("\n")
-    if lines[0] != "v1":
-        raise corrupt(where, "does not decode: not a source log entry of version 1")
-    if len(lines) > 1:
-        decode_json(lines[-1], where=where)
+    for line in _lines(text, where=where)[-1:]:
+        decode_json(line, where=where)
 
 
 def needs_start(offset: str, batch: int) -> bool:
@@ -192,12 +184,17 @@ def entries_between(names: Collection[str], after: int, last: int, *, where: str
     """The files of a file source's log with its entries above `after`, up to `last`. A compact file holds all entries
     up to its own. Raises MissingFile."""
     base = max(_compacts(names, last), default=-1)
-    wanted = [f"{base}.compact"] if base > after else []
-    for entry in range(max(base, after) + 1, last + 1):
-        if str(entry) not in names:
-            raise missing(f"{where}/{entry}")
-        wanted.append(str(entry))
-    return tuple(wanted)
+    above = _entries(names, max(base, after), last, where=where)
+    return (f"{base}.compact", *above) if base > after else above
+
+
+def _entries(names: Collection[str], after: int, last: int, *, where: str) -> tuple[str, ...]:
+    """The files of the single entries above `after`, up to `last`. Raises MissingFile."""
+    wanted = tuple(map(str, range(after + 1, last + 1)))
+    for name in wanted:
+        if name not in names:
+            raise missing(f"{where}/{name}")
+    return wanted
 
 
 def _compacts(names: Collection[str], last: int) -> list[int]:
@@ -208,11 +205,8 @@ def _compacts(names: Collection[str], last: int) -> list[int]:
 def files_in_entry(text: str, *, after: int, last: int, where: str) -> list[str]:
     """The input files in a file of a file source's log, of the entries above `after`, up to `last`. Raises
     CorruptRunDirectory."""
-    lines = text.rstrip("\n").split("\n")
-    if lines[0] != "v1":
-        raise corrupt(where, "does not decode: not a source log entry of version 1")
     files = []
-    for line in lines[1:]:
+    for line in _lines(text, where=where):
         entry = decode_json(line, where=where)
         path, batch = entry.get("path"), entry.get("batchId")
         if not isinstance(path, str) or not isinstance(batch, int):
@@ -220,3 +214,11 @@ def files_in_entry(text: str, *, after: int, last: int, where: str) -> list[str]
         if after < batch <= last:
             files.append(path)
     return files
+
+
+def _lines(text: str, *, where: str) -> list[str]:
+    """The JSON objects of an entry of a file source's log. Raises CorruptRunDirectory."""
+    version, *lines = text.rstrip("\n").split("\n")
+    if version != "v1":
+        raise corrupt(where, "does not decode: not a source log entry of version 1")
+    return lines

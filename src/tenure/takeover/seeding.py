@@ -12,7 +12,6 @@ batch N planned on a part of its state. A half-seeded directory is never complet
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from tenure.errors import StorageError
 from tenure.takeover.run_directory import RunDirectory
@@ -21,44 +20,27 @@ from tenure.takeover.state_copy import Mirrored, Operator, SeedPoint, StateCopy
 from tenure.takeover.state_files import with_schema_paths
 
 
-def seed(
-    source: str,
-    target: str,
-    point: SeedPoint,
-    *,
-    query_id: str | None = None,
-    on_part: Callable[[str], None] = lambda part: None,
-) -> int:
+def seed(source: str, target: str, point: SeedPoint, *, query_id: str | None = None) -> int:
     """Fill the empty run directory `target` from `source` for `point`. See `seed_mirrored`."""
-    mirrored = Mirrored(RunDirectory(source), RunDirectory(target))
-    return seed_mirrored(mirrored, point, query_id=query_id, on_part=on_part)
+    return seed_mirrored(Mirrored(RunDirectory(source), RunDirectory(target)), point, query_id=query_id)
 
 
-def seed_mirrored(
-    mirrored: Mirrored,
-    point: SeedPoint,
-    *,
-    query_id: str | None = None,
-    on_part: Callable[[str], None] = lambda part: None,
-) -> int:
+def seed_mirrored(mirrored: Mirrored, point: SeedPoint, *, query_id: str | None = None) -> int:
     """Complete a mirror to a run directory on which Spark continues at `point`. Return the number of new files; files
-    of the mirror are not copied again. `query_id`: Spark's id for the query; None: the id of the source.
-
-    `on_part` is called with "before <part>" and "after <part>" for each part in order: offsets, commits, sources,
-    state, plan, metadata. Raises CorruptRunDirectory, CorruptCheckpoint, StorageError, UsageError.
-    """
-    seeding = _Seeding(mirrored, point, query_id=query_id)
+    of the mirror are not copied again. `query_id`: Spark's id for the query; None: the id of the source. Raises
+    CorruptRunDirectory, CorruptCheckpoint, StorageError, UsageError."""
+    new = _Seed(mirrored, point, query_id=query_id)
     if not mirrored.files and mirrored.target.list():
-        raise StorageError(f"run directory {mirrored.target.url} is not empty", fix="name a new one for each attempt")
-    for name, part in seeding.parts():
-        on_part(f"before {name}")
+        raise StorageError(
+            f"run directory {mirrored.target.url} is not empty", fix="name a new directory for each attempt"
+        )
+    for part in (new.offsets, new.commits, new.sources, new.state, new.plan, new.metadata):
         part()
-        on_part(f"after {name}")
-    return seeding.files
+    return new.files
 
 
-class _Seeding:
-    """One seed in the making."""
+class _Seed:
+    """A seed in the making."""
 
     def __init__(self, mirrored: Mirrored, point: SeedPoint, *, query_id: str | None) -> None:
         self._state_copy = StateCopy(mirrored, point)
@@ -68,32 +50,22 @@ class _Seeding:
         self._query_id = query_id
         self.files = 0
 
-    def parts(self) -> list[tuple[str, Callable[[], None]]]:
-        return [
-            ("offsets", self._seed_offsets),
-            ("commits", self._seed_commits),
-            ("sources", self._seed_sources),
-            ("state", self._seed_state),
-            ("plan", self._seed_plan),
-            ("metadata", self._seed_metadata),
-        ]
-
-    def _seed_offsets(self) -> None:
+    def offsets(self) -> None:
         if self._point.batch > 0:
             path = f"offsets/{self._point.batch - 1}"
             text = self._source.read_text(path)
             decode_offsets(text, where=self._source.where(path))
             self._write(path, text)
 
-    def _seed_commits(self) -> None:
+    def commits(self) -> None:
         if self._point.last_commit >= 0:
             # Without it, format 1 starts, but silently runs the batch a second time.
             self._write(f"commits/{self._point.last_commit}", self._state_copy.read_commit(self._point.last_commit))
 
-    def _seed_sources(self) -> None:
+    def sources(self) -> None:
         self.files += self._state_copy.sources()
 
-    def _seed_state(self) -> None:
+    def state(self) -> None:
         operators = self._state_copy.operators()
         for operator in operators:
             self._seed_operator(operator)
@@ -115,11 +87,11 @@ class _Seeding:
             self._target.copy(self._source, f"{folder}/{schema}")
         self.files += len(schemas)
 
-    def _seed_plan(self) -> None:
+    def plan(self) -> None:
         self._write(f"offsets/{self._point.batch}", self._point.offsets)
         self._target.sync()
 
-    def _seed_metadata(self) -> None:
+    def metadata(self) -> None:
         text = self._source.read_text("metadata")
         decode_query_id(text, where=self._source.where("metadata"))
         self._write("metadata", text if self._query_id is None else json.dumps({"id": self._query_id}))

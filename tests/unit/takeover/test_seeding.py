@@ -13,9 +13,8 @@ import pytest
 from tenure.errors import CorruptCheckpoint, CorruptRunDirectory, StorageError
 from tenure.takeover.seeding import seed
 from tenure.takeover.state_copy import SeedPoint
+from tests.support.seeds import PARTS, announced
 from tests.unit.takeover.made_by_hand import NEWEST, a_run_directory, content_of, hard_links, offsets_of, state_names
-
-PARTS = ("offsets", "commits", "sources", "state", "plan", "metadata")
 
 
 @pytest.fixture
@@ -183,8 +182,8 @@ def test_metadata_comes_last_and_the_plan_before_it(source: str, tmp_path: Path,
             raise Killed
 
     target = tmp_path / "target"
-    with pytest.raises(Killed):
-        seed(source, str(target), SeedPoint(10, offsets_of(10)), on_part=kill)
+    with pytest.raises(Killed), announced(kill):
+        seed(source, str(target), SeedPoint(10, offsets_of(10)))
     assert (target / "metadata").exists() == (step == "after metadata")
     assert (target / "offsets/10").exists() == (step in ("after plan", "before metadata", "after metadata"))
     assert (target / "offsets/9").exists() == (step != "before offsets")
