@@ -184,7 +184,7 @@ class Lead:
                 stop_patience=PATIENCE,
             ),
             start_spark=lambda: cast(Any, spark),
-            declarations=self,
+            declarations=cast(Any, self),
         )
         driver.prepare()
         self._thread = threading.Thread(target=self._lead, args=(driver,), daemon=True)

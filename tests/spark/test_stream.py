@@ -16,8 +16,7 @@ from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.session import Liveness, SessionKeeper
-from tenure.driver.stall_timeouts import call_of
-from tenure.driver.triggers import with_trigger
+from tenure.driver.declare_streams import call_of, with_trigger
 from tenure.errors import CorruptCheckpoint, OutOfOrder, TermLost
 from tenure.events import (
     BatchCommitted,

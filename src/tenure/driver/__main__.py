@@ -43,7 +43,7 @@ def load(
 
     def work(scope: Scope, agent: Events) -> Work:
         try:
-            from tenure.driver.declarations import RecordedDeclarations
+            from tenure.driver.declarations import Declarations
             from tenure.driver.session import start_session
             from tenure.driver.spark_driver import (  # pyspark is an extra, and slow to import
                 DriverWork,
@@ -58,38 +58,33 @@ def load(
         events = member_events(settings, agent.emit, *subscribers, clock=clock)
         context = scope_context(settings, store, scope, clock=clock, events=events)
         spark_log, member = settings.required("spark_log"), settings.required("member")
-        owned = OwnedWork(context.owner())
         allowed = Allowed(
             frozenset(settings.new_stream), frozenset(settings.drop_stream), frozenset(settings.changed_query)
         )
-        driver = SparkDriver(
-            context,
-            DriverWork(
-                member=member,
-                pipeline=pipeline,
-                pipeline_file=begin.pipeline_file,
-                params=settings.params,
-                spark_log=spark_log,
-                until_idle=begin.until_idle,
-                warm=settings.standby == "warm",
-                mirrors=not settings.nofailover,
-                stop_patience=settings.stop_patience,
-            ),
-            start_spark=lambda: start_session(
-                name=f"{scope}-{member}", master=settings.master, conf=settings.conf, submit=submit, log=spark_log
-            ),
-            declarations=RecordedDeclarations(
-                context.declarations(),
-                scope=scope,
-                file=file,
-                allowed=allowed,
-                checkpoints=context.checkpoints,
-                events=events,
-            ),
-            look_first=owned.look,
-            on_close=store.close,
-        )
-        return owned.around(driver)
+
+        def driver(look_first: Callable[[], None]) -> SparkDriver:
+            return SparkDriver(
+                context,
+                DriverWork(
+                    member=member,
+                    pipeline=pipeline,
+                    pipeline_file=begin.pipeline_file,
+                    params=settings.params,
+                    spark_log=spark_log,
+                    until_idle=begin.until_idle,
+                    warm=settings.standby == "warm",
+                    mirrors=not settings.nofailover,
+                    stop_patience=settings.stop_patience,
+                ),
+                start_spark=lambda: start_session(
+                    name=f"{scope}-{member}", master=settings.master, conf=settings.conf, submit=submit, log=spark_log
+                ),
+                declarations=Declarations(context, file=file, allowed=allowed),
+                look_first=look_first,
+                on_close=store.close,
+            )
+
+        return OwnedWork(context.owner(), around=driver)
 
     return Pipeline(name=pipeline.name, file=file, work=work)
 

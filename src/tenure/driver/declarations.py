@@ -7,58 +7,36 @@ declaration is recorded before it runs. A pipeline that has ended for good is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 import pyspark
 
-from tenure.checkpoints.store import CheckpointStore
 from tenure.coordination.term import Term
 from tenure.declarations.declaration import Declaration, DeclaredStream
 from tenure.declarations.rules import Allowed, Judgement, changed_queries, judge
-from tenure.declarations.store import DeclarationStore, Found
+from tenure.declarations.store import Found
 from tenure.driver.state_shape import shape_of
 from tenure.errors import DeclaredOtherwise, StorageError
-from tenure.events import DeclarationChanged, Events, FlagsNotNeeded, TableShared
+from tenure.events import DeclarationChanged, FlagsNotNeeded, TableShared
 from tenure.pipelines.pipeline import Stream
+from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Shared
 
 
-class Declarations(Protocol):
-    """The check of a pipeline's streams, before the member contends and before a term plans."""
+class Declarations:
+    """Compares the streams of a pipeline file, before the member contends and before a term plans."""
+
+    def __init__(self, context: ScopeContext, *, file: str, allowed: Allowed) -> None:
+        """`file`: the fingerprint of the pipeline file. `allowed`: the changes that an operator allows by flags."""
+        self._store = context.declarations()
+        self._checkpoints = context.checkpoints
+        self._scope = context.scope
+        self._file = file
+        self._allowed = allowed
+        self._events = context.events
 
     def check(self, streams: Sequence[Stream]) -> None:
         """Raises DeclaredOtherwise: the streams may not run as declared; StoreUnavailable, CorruptRecord."""
-        ...
-
-    def record(self, term: Term, streams: Sequence[Stream]) -> None:
-        """Record the streams that run under the term. Raises as `check` does, and TermLost."""
-        ...
-
-
-class RecordedDeclarations:
-    """The `Declarations` of one scope, in its store."""
-
-    def __init__(
-        self,
-        store: DeclarationStore,
-        *,
-        scope: str,
-        file: str,
-        allowed: Allowed,
-        checkpoints: Callable[[str], CheckpointStore],
-        events: Events,
-    ) -> None:
-        """`file`: the fingerprint of the pipeline file. `allowed`: the changes that an operator has allowed by flags.
-        `checkpoints`: query name -> its checkpoint store."""
-        self._store = store
-        self._checkpoints = checkpoints
-        self._scope = scope
-        self._file = file
-        self._allowed = allowed
-        self._events = events
-
-    def check(self, streams: Sequence[Stream]) -> None:
         recorded = self._store.read()
         if recorded.ended:
             return
@@ -68,6 +46,7 @@ class RecordedDeclarations:
         self._report_shared_tables([stream for stream in streams if stream.name not in recorded.checkpointed])
 
     def record(self, term: Term, streams: Sequence[Stream]) -> None:
+        """Record the streams that run under the term. Raises as `check` does, and TermLost."""
         recorded = self._store.read(term)
         judged = self._judge(recorded, streams, term)
         if judged.record == recorded.declaration:

@@ -1,19 +1,21 @@
-"""Lets a pipeline declare its streams, and checks them before a term is spent on them.
+"""Lets a pipeline declare its streams, checks them before a term is spent on them, and reads their triggers and stall
+timeouts.
 
 Promise: no query is started. A query that the pipeline starts by itself is stopped, and is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from tenure.driver.triggers import with_trigger
 from tenure.errors import PipelineFileError, TenureError, UsageError
 from tenure.link.submit import RETAINED, check_setting
 from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
+from tenure.sinks.sink import Calls
 from tenure.spark.errors import SPARK_ERRORS, one_line
 
 
@@ -55,3 +57,33 @@ def _check_trigger(stream: Stream) -> None:
             f"trigger {stream.trigger!r} of stream {stream.name!r} is refused by Spark: {one_line(error)}",
             fix="use an interval such as '1 second', or 'available now'",
         ) from error
+
+
+def with_trigger(writer: DataStreamWriter, trigger: str | None) -> DataStreamWriter:
+    """`writer` with the declared trigger; None: Spark's default."""
+    if trigger is None:
+        return writer
+    if is_available_now(trigger):
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=trigger)
+
+
+def is_available_now(trigger: str | None) -> bool:
+    """Whether a query with this trigger ends by itself."""
+    return trigger is not None and trigger.strip().lower().replace("-", " ") == "available now"
+
+
+def call_of(query: str) -> str:
+    """The name of the call of a query's function."""
+    return f"{query} (its function)"
+
+
+def limits_of(streams: Sequence[Stream]) -> Mapping[str, float]:
+    """The stall timeouts of queries, and of the calls of their functions, in seconds."""
+    limits = {}
+    for stream in streams:
+        if stream.stall_timeout is not None:
+            limits[stream.name] = stream.stall_timeout.total_seconds()
+        if isinstance(stream.sink, Calls) and stream.sink.timeout is not None:
+            limits[call_of(stream.name)] = stream.sink.timeout.total_seconds()
+    return limits

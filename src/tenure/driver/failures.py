@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from tenure.driver.session import jvm_exit_code
+from tenure.driver.stream import FencedStream
 from tenure.errors import BatchMayBeShort, DriverDied, QueryFailed, StorageError, TenureError, TermLost
 from tenure.link.driver_folder import full_disk_fix
 from tenure.spark.errors import one_line, words_of
 
 
-class Ending(Protocol):
-    """A stream whose query has ended."""
-
-    failure: BaseException | None
-    """The error that ended the query, when Python raised it; None: Python raised none."""
-
-    @property
-    def name(self) -> str:
-        """The query's name."""
-        ...
-
-
-def short_batch(streams: Iterable[Ending]) -> BatchMayBeShort | None:
+def short_batch(streams: Iterable[FencedStream]) -> BatchMayBeShort | None:
     """The error that a target may hold a short batch, which goes before all others; None: no stream failed so."""
     return next((stream.failure for stream in streams if isinstance(stream.failure, BatchMayBeShort)), None)
 
 
 def why_ended(
-    streams: Sequence[Ending],
+    streams: Sequence[FencedStream],
     errors: Mapping[str, BaseException],
     failed: Collection[str],
     *,

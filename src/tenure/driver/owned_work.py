@@ -8,7 +8,7 @@ agent resigns and ends: the next grant would end the same way.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tenure.coordination.term import Term
 from tenure.driver.serving import Work
@@ -19,24 +19,15 @@ from tenure.ownership.owner import Owner
 
 
 class OwnedWork:
-    """A `Work` around another `Work`, which calls `look` before each of its sweeps."""
+    """A `Work` around another `Work`."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, *, around: Callable[[Callable[[], None]], Work]) -> None:
+        """`around` makes the inner work, which calls its argument before each of its sweeps."""
         self._owner = owner
-        self._around: Work | None = None  # None: not set yet
+        self._work = around(self.look)
         self._lock = threading.Lock()  # guards the two below, which the sweeping thread uses, too
         self._stop: threading.Event | None = None  # None: no leadership
         self._refused: OwnerMismatch | None = None  # None: the owners agree
-
-    def around(self, work: Work) -> OwnedWork:
-        """Set the work, and return this object."""
-        self._around = work
-        return self
-
-    @property
-    def _work(self) -> Work:
-        assert self._around is not None, "it is around no work yet"
-        return self._around
 
     def prepare(self) -> Mapping[str, float]:
         """As `Work`."""

@@ -10,41 +10,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Protocol
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.clock import Clock
 from tenure.coordination.term import Term
+from tenure.driver.stream import FencedStream
 from tenure.link.lifecycle import Ended
 from tenure.spark.errors import SPARK_ERRORS
 
 _LOOK_UP_S = 0.02
 """How long a lost term may go unnoticed by the waiting driver."""
-
-
-class Watched(Protocol):
-    """A stream whose query runs."""
-
-    @property
-    def name(self) -> str:
-        """The query's name."""
-        ...
-
-    @property
-    def ends_by_itself(self) -> bool:
-        """Whether the query ends when it has read all that its sources held at its start."""
-        ...
-
-    @property
-    def resting(self) -> int | None:
-        """How many batches have begun; None: a batch is being written."""
-        ...
-
-    @property
-    def refused(self) -> bool:
-        """Whether Tenure ended the query because it began a batch after its last."""
-        ...
 
 
 class RunningQueries:
@@ -54,7 +30,7 @@ class RunningQueries:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._queries: dict[str, StreamingQuery] = {}
-        self._watched: dict[str, Watched] = {}
+        self._watched: dict[str, FencedStream] = {}
         self._gone: dict[str, threading.Event] = {}  # set when the query has ended
         self._lock = threading.Lock()  # guards the three below
         self._ended: set[str] = set()
@@ -63,7 +39,7 @@ class RunningQueries:
         """Query -> the error that ended it."""
         self._wake = threading.Event()
 
-    def watch(self, query: StreamingQuery, stream: Watched, *, until_idle: bool) -> None:
+    def watch(self, query: StreamingQuery, stream: FencedStream, *, until_idle: bool) -> None:
         """Watch for the query's end; `until_idle`: for its idleness, too."""
         name = stream.name
         self._queries[name], self._watched[name], self._gone[name] = query, stream, threading.Event()
@@ -133,7 +109,7 @@ class RunningQueries:
             with self._lock:
                 self.errors.setdefault(name, error)
 
-    def _until_idle(self, name: str, query: StreamingQuery, stream: Watched) -> None:
+    def _until_idle(self, name: str, query: StreamingQuery, stream: FencedStream) -> None:
         """Note each idleness: a query that is idle now may have work again before the others are idle."""
         while True:
             try:

@@ -22,13 +22,12 @@ from tenure.cleanup.cleaner import Combined, StopOrLost
 from tenure.cleanup.plan import STAGED, Cleanable
 from tenure.coordination.term import Term
 from tenure.driver.declarations import Declarations
-from tenure.driver.declare_streams import declare
+from tenure.driver.declare_streams import declare, limits_of
 from tenure.driver.failures import how_jvm_ended, query_error, short_batch, why_ended
 from tenure.driver.finishing import finish_batches
 from tenure.driver.local_files import use_own_local_files
 from tenure.driver.running_queries import RunningQueries
 from tenure.driver.session import end_session, kill_jvm
-from tenure.driver.stall_timeouts import limits_of
 from tenure.driver.stream import FencedStream
 from tenure.errors import DriverDied, DriverStuck
 from tenure.events import LocalFilesSlow

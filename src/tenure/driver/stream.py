@@ -18,9 +18,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tenure.checkpoints.batch_rules import asked_around
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.coordination.term import Term
+from tenure.driver.declare_streams import call_of, is_available_now, with_trigger
 from tenure.driver.source_folders import source_folders_of
-from tenure.driver.stall_timeouts import call_of
-from tenure.driver.triggers import is_available_now, with_trigger
 from tenure.errors import Fenced, GuardFailed, InputsGone, QueryFailed, SessionEnded, StorageError, TermLost
 from tenure.events import BatchCommitted, BatchStarted, CheckpointSaved, QueryStarted, WriteRefused
 from tenure.pipelines.pipeline import Stream
@@ -103,14 +102,8 @@ class FencedStream:
             query = self._query = with_trigger(writer, self._declared.trigger).start()
         finally:
             self._started.set()
-        self._events.emit(
-            QueryStarted(
-                scope=self._term.scope,
-                epoch=self._term.epoch,
-                query=self.name,
-                run_directory=self._begun.run_directory,
-            )
-        )
+        term, run_directory = self._term, self._begun.run_directory
+        self._events.emit(QueryStarted(term.scope, epoch=term.epoch, query=self.name, run_directory=run_directory))
         return query
 
     @property
@@ -208,16 +201,13 @@ class FencedStream:
     def _plan_and_write(self, rows: DataFrame, batch_id: int) -> None:
         began_s = self._clock.monotonic_s()
         term, name = self._term, self.name
-        self._events.emit(BatchStarted(scope=term.scope, epoch=term.epoch, query=name, batch=batch_id))
+        self._events.emit(BatchStarted(term.scope, epoch=term.epoch, query=name, batch=batch_id))
         plan: Future[None] = self._planner.submit(self._plan, batch_id)
-        batch = Batch(
-            scope=term.scope,
-            query=name,
-            query_id=self._spark_query_id(),
-            id=batch_id,
-            epoch=term.epoch,
-            check_term=lambda: self._ask(f"write of batch {batch_id} of query {name!r}"),
-        )
+
+        def check() -> None:
+            self._ask(f"write of batch {batch_id} of query {name!r}")
+
+        batch = Batch(term.scope, name, self._spark_query_id(), id=batch_id, epoch=term.epoch, check_term=check)
         try:
             written = self._write(rows, batch, plan)
         finally:
@@ -225,15 +215,9 @@ class FencedStream:
         plan.result()
         self._batches += 1
         self._last = batch_id
+        seconds, repeated = self._clock.monotonic_s() - began_s, written.repeated
         self._events.emit(
-            BatchCommitted(
-                scope=term.scope,
-                epoch=term.epoch,
-                query=name,
-                batch=batch_id,
-                repeated=written.repeated,
-                seconds=self._clock.monotonic_s() - began_s,
-            )
+            BatchCommitted(term.scope, epoch=term.epoch, query=name, batch=batch_id, repeated=repeated, seconds=seconds)
         )
 
     def _write(self, rows: DataFrame, batch: Batch, plan: Future[None]) -> Written:
@@ -288,30 +272,25 @@ class FencedStream:
             self._events.emit(WriteRefused(scope=self._term.scope, epoch=self._term.epoch, by="store", what=what))
 
     def _plan(self, batch_id: int) -> None:
-        began_s = self._clock.monotonic_s()
+        began_s, term = self._clock.monotonic_s(), self._term
         checkpoint = Checkpoint(
             query=self.name,
             query_id=self._spark_query_id(),
             batch=batch_id,
             offsets=read_offsets(self._directory, batch_id),
             run_directory=self._begun.run_directory,
-            epoch=self._term.epoch,
+            epoch=term.epoch,
             planned_at=self._clock.now().isoformat(timespec="milliseconds"),
             folders=self._source_folders(),
         )
         try:
-            self._checkpoints.plan(self._term, checkpoint)
+            self._checkpoints.plan(term, checkpoint)
         except TermLost as lost:
             self._tell_refused(lost, f"plan of batch {batch_id} of query {self.name!r}")
             raise
+        seconds = self._clock.monotonic_s() - began_s
         self._events.emit(
-            CheckpointSaved(
-                scope=self._term.scope,
-                epoch=self._term.epoch,
-                query=self.name,
-                batch=batch_id,
-                seconds=self._clock.monotonic_s() - began_s,
-            )
+            CheckpointSaved(term.scope, epoch=term.epoch, query=self.name, batch=batch_id, seconds=seconds)
         )
 
     def _spark_query_id(self) -> str:

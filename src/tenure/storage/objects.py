@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tenure.storage.names import above, deepest_first
-from tenure.storage.s3_listings import QuickListings
+from tenure.storage.s3_listings import list_objects
 
 AT_ONCE: Final = 1000
 """Keys of one call: S3's limit of a page, and of a deletion."""
@@ -29,7 +29,6 @@ class Objects:
 
     def __init__(self, fs: Any, root: str) -> None:
         self._fs = fs
-        self._listings = QuickListings(fs)
         self._bucket, _, prefix = root.partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
 
@@ -37,7 +36,7 @@ class Objects:
         """All objects below a folder (empty: the root), a page at a time; a page may be empty."""
         start: dict[str, str] = {}
         while True:
-            keys, page = self._listings.ask(Bucket=self._bucket, Prefix=self._of(folder), MaxKeys=AT_ONCE, **start)
+            keys, page = list_objects(self._fs, Bucket=self._bucket, Prefix=self._of(folder), MaxKeys=AT_ONCE, **start)
             yield [(key.removeprefix(self._prefix), size) for key, size in keys]
             if not page.get("IsTruncated"):
                 return

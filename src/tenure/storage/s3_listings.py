@@ -28,31 +28,24 @@ _taught: weakref.WeakSet[Any] = weakref.WeakSet()
 """The clients that know `_read_page`."""
 
 
-class QuickListings:
-    """Listings by the client of an s3fs. The constructor does no I/O."""
-
-    def __init__(self, fs: Any) -> None:
-        self._fs = fs
-
-    def ask(self, **request: Any) -> tuple[Sequence[tuple[str, int]], Mapping[str, Any]]:
-        """One page of ListObjectsV2: keys and their sizes, and the answer without the entries. Raises as s3fs does."""
-        self._fs.connect()
-        with _teaching:  # all threads share one client
-            if self._fs.s3 not in _taught:
-                # This handler runs before botocore's own one for `before-parse.s3.*`, which parses each page to find
-                # errors.
-                self._fs.s3.meta.events.register("before-parse.*.ListObjectsV2", _read_page)
-                _taught.add(self._fs.s3)
-        # s3fs works in a thread of its own, which takes over the context of the calling thread.
-        token = _asked_here.set(True)
-        try:
-            page: dict[str, Any] = self._fs.call_s3("list_objects_v2", **request)
-        finally:
-            _asked_here.reset(token)
-        keys = page.get(_KEYS)
-        if keys is None:
-            keys = [(one["Key"], int(one["Size"])) for one in page.get("Contents", ())]
-        return keys, page
+def list_objects(fs: Any, **request: Any) -> tuple[Sequence[tuple[str, int]], Mapping[str, Any]]:
+    """One page of ListObjectsV2: keys and their sizes, and the answer without the entries. Raises as s3fs does."""
+    fs.connect()
+    with _teaching:  # all threads share one client
+        if fs.s3 not in _taught:
+            # This handler runs before botocore's own for `before-parse.s3.*`, which parses each page to find errors.
+            fs.s3.meta.events.register("before-parse.*.ListObjectsV2", _read_page)
+            _taught.add(fs.s3)
+    # s3fs works in a thread of its own, which takes over the context of the calling thread.
+    token = _asked_here.set(True)
+    try:
+        page: dict[str, Any] = fs.call_s3("list_objects_v2", **request)
+    finally:
+        _asked_here.reset(token)
+    keys = page.get(_KEYS)
+    if keys is None:
+        keys = [(one["Key"], int(one["Size"])) for one in page.get("Contents", ())]
+    return keys, page
 
 
 def _read_page(

@@ -23,12 +23,13 @@ from tenure.declarations.declaration import Shape
 from tenure.declarations.rules import Allowed
 from tenure.declarations.store import DeclarationStore
 from tenure.driver import declarations as declared_module
-from tenure.driver.declarations import RecordedDeclarations
+from tenure.driver.declarations import Declarations
 from tenure.errors import DeclaredOtherwise, StorageError
 from tenure.events import DeclarationChanged, Event, Events, FlagsNotNeeded, TableShared
 from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.pipelines.pipeline import Stream
 from tenure.results.store import RESULTS
+from tenure.scope_context import ScopeContext
 from tenure.storage.blobs import FileBlobs
 
 SCOPE, CLOCK = Scope("rows"), SystemClock()
@@ -59,16 +60,10 @@ class Scene:
         self.term, self.store, self.folder = term, store, folder
         self.told: list[Event] = []
 
-    def member(self, file: str = "f1", **allowed: str) -> RecordedDeclarations:
+    def member(self, file: str = "f1", **allowed: str) -> Declarations:
         flags = {name: frozenset(names.split()) for name, names in allowed.items()}
-        return RecordedDeclarations(
-            DeclarationStore(self.store, SCOPE, clock=CLOCK),
-            scope=SCOPE,
-            file=file,
-            allowed=Allowed(**flags),
-            checkpoints=self.checkpoints,
-            events=Events(self.told.append),
-        )
+        context = ScopeContext(self.store, SCOPE, str(self.folder), CLOCK, Events(self.told.append))
+        return Declarations(context, file=file, allowed=Allowed(**flags))
 
     def checkpoints(self, query: str) -> CheckpointStore:
         area, blobs = CHECKPOINTS.child(query), FileBlobs(str(self.folder))

@@ -65,7 +65,7 @@ class Ended:
 
 
 def why(*streams: Ended, failed: Sequence[str], errors: Mapping[str, BaseException] | None = None) -> TenureError:
-    return failures.why_ended(streams, errors or {}, failed, spark=None, log="spark.log")
+    return failures.why_ended(cast(Any, streams), errors or {}, failed, spark=None, log="spark.log")
 
 
 INTERRUPTED = StorageError("it cannot be known: java.lang.InterruptedException")
@@ -87,5 +87,5 @@ def test_what_ended_before_the_others_were_stopped_is_the_reason() -> None:
 def test_a_short_batch_is_one_whoever_ended_first() -> None:
     short = BatchMayBeShort("inputs are gone")
     others = [Ended("a"), Ended("b", TermLost(scope="s", epoch=3)), Ended("c", InputsGone("inputs are gone"))]
-    assert failures.short_batch(others) is None
-    assert failures.short_batch([*others, Ended("d", short)]) is short
+    assert failures.short_batch(cast(Any, others)) is None
+    assert failures.short_batch(cast(Any, [*others, Ended("d", short)])) is short

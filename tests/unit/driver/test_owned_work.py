@@ -30,7 +30,7 @@ class Scene:
         self.liveness = Liveness(clock=ManualClock(), until_s=float("inf"))
         self.term = Term(Scope("rows"), 3, "anna", Version("1"), Version("1"), self.liveness)
         self.stop = threading.Event()
-        self.owned = OwnedWork(cast(Any, self)).around(cast(Any, _Work(self)))
+        self.owned = OwnedWork(cast(Any, self), around=lambda look: cast(Any, _Work(self)))
 
     def own(self, term: Term) -> None:
         self.calls.append(f"own {term.epoch}")

@@ -28,37 +28,26 @@ def columns_of(spark_schema: Json) -> Json:
 
     Raises UsageError for a type that Delta does not have, naming the column.
     """
-    return _struct(spark_schema, path="")
+    _refuse_unknown(spark_schema, path="")
+    return _struct(spark_schema)
 
 
-def _struct(struct: Json, *, path: str) -> Json:
-    fields = [
-        {
-            "name": field["name"],
-            "type": _type(field["type"], path=f"{path}{field['name']}"),
-            "nullable": True,
-            "metadata": {},
-        }
-        for field in struct["fields"]
-    ]
-    return {"type": "struct", "fields": fields}
-
-
-def _type(spark: str | Json, *, path: str) -> str | Json:
-    if isinstance(spark, str):
-        if _PRIMITIVES.match(spark):
-            return spark
-        raise UsageError(f"column {path} has type {spark}, which Delta does not have", fix=f"cast or drop {path}")
-    if spark["type"] == "struct":
-        return _struct(spark, path=f"{path}.")
-    if spark["type"] == "array":
-        element = _type(spark["elementType"], path=f"{path}.element")
-        return {"type": "array", "elementType": element, "containsNull": True}
-    if spark["type"] == "map":
-        key = _type(spark["keyType"], path=f"{path}.key")
-        value = _type(spark["valueType"], path=f"{path}.value")
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
-    raise UsageError(f"column {path} has type {spark['type']}, which Delta does not have", fix=f"cast or drop {path}")
+def _refuse_unknown(kind: Any, *, path: str) -> None:
+    match kind:
+        case str() if _PRIMITIVES.match(kind):
+            return
+        case {"type": "struct", "fields": fields}:
+            for field in fields:
+                _refuse_unknown(field["type"], path=f"{path}.{field['name']}" if path else field["name"])
+        case {"type": "array", "elementType": element}:
+            _refuse_unknown(element, path=f"{path}.element")
+        case {"type": "map", "keyType": key, "valueType": value}:
+            _refuse_unknown(key, path=f"{path}.key")
+            _refuse_unknown(value, path=f"{path}.value")
+        case _:
+            raise UsageError(
+                f"column {path} has type {_name_of(kind)}, which Delta does not have", fix=f"cast or drop {path}"
+            )
 
 
 def refuse_layout(columns: Json, *, partition_by: Sequence[str], key: Sequence[str]) -> None:
@@ -72,8 +61,9 @@ def refuse_layout(columns: Json, *, partition_by: Sequence[str], key: Sequence[s
                 )
             kind = types[name]
             if not isinstance(kind, str) or not allowed.match(kind):
-                shown = kind if isinstance(kind, str) else kind["type"]
-                raise UsageError(f"{word} column {name!r} has type {shown}", fix="use a string, an integer or a date")
+                raise UsageError(
+                    f"{word} column {name!r} has type {_name_of(kind)}", fix="use a string, an integer or a date"
+                )
     if partition_by and len(partition_by) == len(types):
         raise UsageError("partition_by names every column of the rows", fix="leave one column out")
 
@@ -114,16 +104,24 @@ def refuse_table(table: Json, configuration: Mapping[str, str | None], *, where:
                 raise UsageError(f"column {field['name']} of {where} has {name}", fix="use a table without it")
 
 
+def _name_of(kind: str | Json) -> str:
+    return kind if isinstance(kind, str) else str(kind["type"])
+
+
+def _struct(struct: Json) -> Json:
+    fields = [
+        {"name": field["name"], "type": _bare(field["type"]), "nullable": True, "metadata": {}}
+        for field in struct["fields"]
+    ]
+    return {"type": "struct", "fields": fields}
+
+
 def _bare(kind: str | Json) -> str | Json:
-    """The type without nullability and metadata, as in `columns_of`."""
+    """The type without nullability and metadata."""
     if isinstance(kind, str):
         return kind
     if kind["type"] == "struct":
-        fields = [
-            {"name": field["name"], "type": _bare(field["type"]), "nullable": True, "metadata": {}}
-            for field in kind["fields"]
-        ]
-        return {"type": "struct", "fields": fields}
+        return _struct(kind)
     if kind["type"] == "array":
         return {"type": "array", "elementType": _bare(kind["elementType"]), "containsNull": True}
     key, value = _bare(kind["keyType"]), _bare(kind["valueType"])
