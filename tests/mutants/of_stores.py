@@ -227,9 +227,9 @@ OF_ETCD: Final = (
         "a commit that was not answered is said to have written nothing",
         (
             Change(
-                ETCD,
-                'raise unknown(error, f"commit to scope {scope!r}") from error',
-                'raise unavailable(error, f"commit to scope {scope!r}") from error',
+                "backends/etcd/errors.py",
+                'return OutcomeUnknown(f"etcd did not say',
+                'return StoreUnavailable(f"etcd did not say',
             ),
         ),
         on(LOST, *(f"etcd-{kind}" for kind in KINDS)),
@@ -240,7 +240,7 @@ OF_ETCD: Final = (
         (
             Change(
                 ETCD,
-                'raise unknown(error, f"commit to scope {scope!r}") from error',
+                'raise outcome(error, f"commit to scope {scope!r}") from error',
                 'return Commit({one.key: Version("1") for one in writes if isinstance(one, Put)}, Revision(1))',
             ),
         ),
@@ -299,13 +299,10 @@ OF_ETCD: Final = (
             Change(
                 ETCD,
                 """            path += b"/"
-            return pb.Compare(
-                key=path,
-                range_end=end_of(path),
+            return {"key": path, "range_end": end_of(path)}
 """,
                 """            path += b"/"
-            return pb.Compare(
-                key=path,
+            return {"key": path}
 """,
             ),
         ),

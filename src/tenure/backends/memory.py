@@ -1,14 +1,15 @@
 """The reference model: a coordination store in the memory of one process.
 
-Promise: the contract of `coordination.store`, in the plainest form that keeps it; the other stores are
-compared with it. Sessions end when the injected clock reaches their last renewal + ttl, judged at each call.
-It does not promise to outlive its process, nor to be reached from another one.
+Promise: the contract of `coordination.store` in its plainest form; tests compare the other stores with it. A session
+ends when the injected clock reaches its last renewal + ttl, judged at each call. Not promised: that records outlive the
+process, or are reached from another process.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from weakref import WeakSet
@@ -36,15 +37,11 @@ from tenure.coordination.store import check_commit
 from tenure.errors import GuardFailed, SessionEnded, StoreUnavailable
 
 GUARANTEES = Guarantees(
-    name="memory",
-    max_record_bytes=1024 * 1024,
-    max_writes=1000,
-    many_hosts=False,
-    survives_restart=False,
+    name="memory", max_record_bytes=1024 * 1024, max_writes=1000, many_hosts=False, survives_restart=False
 )
 
 _LOOK_S = 0.05
-"""How often a watch looks: a session ends at its deadline by being looked at, and nobody else may be looking."""
+"""How often a watch looks: a session ends at its deadline only when a call judges it."""
 
 
 @dataclass
@@ -97,33 +94,28 @@ class MemoryServer:
             return session
 
     def renew(self, session: SessionId, ttl: timedelta) -> None:
-        with self._lock:
-            self._end_expired()
+        with self._judged():
             if session not in self._deadlines:
                 raise SessionEnded(session)
             self._deadlines[session] = self.clock.monotonic_s() + ttl.total_seconds()
 
     def end(self, session: SessionId) -> None:
-        with self._lock:
-            self._end_expired()
+        with self._judged():
             if session in self._deadlines:
                 self._end(session)
 
     def read(self, scope: Scope, key: Key) -> Record | None:
-        with self._lock:
-            self._end_expired()
+        with self._judged():
             return self._scope(scope).records.get(key)
 
     def list(self, scope: Scope, prefix: str) -> Listing:
-        with self._lock:
-            self._end_expired()
+        with self._judged():
             state = self._scope(scope)
-            found = sorted(key for key in state.records if key.is_under(prefix))
-            return Listing(tuple(state.records[key] for key in found), Revision(state.revision))
+            keys = sorted(key for key in state.records if key.is_under(prefix))
+            return Listing(tuple(state.records[key] for key in keys), Revision(state.revision))
 
     def commit(self, scope: Scope, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
-        with self._lock:
-            self._end_expired()
+        with self._judged():
             state = self._scope(scope)
             for guard in (*guards, *map(implied_guard, writes)):
                 if not state.holds(guard):
@@ -137,12 +129,11 @@ class MemoryServer:
             return Commit(versions, Revision(state.revision))
 
     def revision(self, scope: Scope) -> Revision:
-        with self._lock:
-            self._end_expired()
+        with self._judged():
             return Revision(self._scope(scope).revision)
 
     def next_deadline_s(self) -> float:
-        """When the next session ends if it is not renewed; infinity when there is none."""
+        """When the next session ends without a renewal; infinity: there is no session."""
         with self._lock:
             return min(self._deadlines.values(), default=float("inf"))
 
@@ -153,10 +144,14 @@ class MemoryServer:
     def _scope(self, scope: Scope) -> _Scope:
         return self._scopes.setdefault(scope, _Scope())
 
-    def _end_expired(self) -> None:
-        now = self.clock.monotonic_s()
-        for session in [session for session, deadline in self._deadlines.items() if now >= deadline]:
-            self._end(session)
+    @contextmanager
+    def _judged(self) -> Iterator[None]:
+        """Hold the lock; the sessions that are past their deadline have ended."""
+        with self._lock:
+            now = self.clock.monotonic_s()
+            for session in [session for session, deadline in self._deadlines.items() if now >= deadline]:
+                self._end(session)
+            yield
 
     def _end(self, session: SessionId) -> None:
         del self._deadlines[session]
@@ -169,7 +164,7 @@ class MemoryServer:
 
 
 class MemoryStore:
-    """One client of a `MemoryServer`; without one it makes its own, on `clock`."""
+    """A client of `server`; None: of a new server on `clock`."""
 
     guarantees = GUARANTEES
 
@@ -179,7 +174,7 @@ class MemoryStore:
 
     @property
     def server(self) -> MemoryServer:
-        """Raises StoreUnavailable when this client is closed."""
+        """Raises StoreUnavailable: this client is closed."""
         if self._closed.is_set():
             raise StoreUnavailable("memory store is closed")
         return self._server

@@ -1,7 +1,7 @@
-"""From a URL to a store: the only place that knows the schemes.
+"""From a URL to a store: the only module that knows the schemes.
 
-Promise: a backend and its client library are imported when their scheme is opened, not before; a missing
-library is a line that names the pip extra. Opening does no I/O, but for a look whether the store exists when asked.
+Promise: a backend and its client library are imported when their scheme is opened; a missing library is an error that
+names the pip extra. Opening does no I/O, except the check whether an `existing` store exists.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tenure.errors import StoreUnavailable, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How a scheme is opened. `package`: the one to import that the pip extra `extra` brings."""
+    """How a scheme is opened. `package`: the import that the pip extra `extra` installs."""
 
     form: str
     open: Callable[[SplitResult, Clock, bool], CoordinationStore]
@@ -79,8 +79,8 @@ BACKENDS: Final[dict[str, Backend]] = {
 
 
 def open_store(url: str, *, clock: Clock, existing: bool = False) -> CoordinationStore:
-    """The store that `url` names; a `memory://` store is a new one each time. `existing`: for readers, who must not
-    make one by a typing error. Raises UsageError, StoreUnavailable (`existing`, and it is not there)."""
+    """The store that `url` names; each `memory://` store is new. `existing`: for readers, who must not make a store by
+    a typing error. Raises UsageError, StoreUnavailable (`existing`, and the store is not there)."""
     parts = split_url(url)
     backend = BACKENDS.get(parts.scheme)
     if backend is None:

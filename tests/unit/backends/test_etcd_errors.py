@@ -5,8 +5,8 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from tenure.backends.etcd.errors import REFUSED, refused, unavailable, unknown
-from tenure.errors import AccessDenied, StoreUnavailable
+from tenure.backends.etcd.errors import REFUSED, outcome, refused, unavailable
+from tenure.errors import AccessDenied, OutcomeUnknown, StoreUnavailable
 
 
 class Answer(grpc.RpcError):  # type: ignore[misc] # gRPC ships no type information
@@ -90,4 +90,10 @@ def test_a_watch_is_refused_with_words_alone() -> None:
 )
 def test_what_leaves_it_open_whether_a_request_was_applied(code: grpc.StatusCode) -> None:
     assert code not in REFUSED
-    assert code.name in str(unknown(Answer(code, "it broke"), "commit"))
+    told = outcome(Answer(code, "it broke"), "commit")
+    assert isinstance(told, OutcomeUnknown)
+    assert code.name in str(told)
+
+
+def test_a_write_that_was_refused_was_not_applied() -> None:
+    assert isinstance(outcome(Answer(Code.RESOURCE_EXHAUSTED, "it is full"), "commit"), StoreUnavailable)

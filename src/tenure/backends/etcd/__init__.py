@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it prints each failed handshake; ours is the one line that says so
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC prints each failed handshake; our error says the same
 
 from tenure.backends.etcd.rpc import Cluster
 from tenure.backends.etcd.store import EtcdStore

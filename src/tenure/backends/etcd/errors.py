@@ -1,7 +1,7 @@
-"""What an error of gRPC says about the request that met it.
+"""The outcome of a request that ended in an error of gRPC.
 
-Promise: one table, by the code that etcd answers with. A request that etcd refused was not applied; one that it did not
-answer, or that it gave up while its members agreed on it, may have been, or may yet be.
+Promise: one table, by the code of etcd's answer. A request that etcd refused was not applied. A request without an
+answer, or that etcd gave up while its members agreed on it, may have been applied, or may be applied later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REFUSED: Final = frozenset(
         grpc.StatusCode.UNIMPLEMENTED,
     }
 )
-"""Nothing was applied. Every other code leaves it open."""
+"""Nothing was applied. Every other code leaves the outcome open."""
 
 LEASE_GONE: Final = "requested lease not found"
 TOKEN_OVER: Final = ("invalid auth token", "auth revision in header is old")
@@ -37,22 +37,22 @@ def code_of(error: grpc.RpcError) -> grpc.StatusCode:
 
 
 def words_of(error: grpc.RpcError) -> str:
-    """What etcd, or gRPC, said."""
+    """The words of etcd, or of gRPC."""
     return f"{error.details() or ''} ({code_of(error).name})".strip()
 
 
 def is_token_over(error: grpc.RpcError) -> bool:
-    """Whether etcd refused the token and not the user: a new one may be better."""
+    """Whether etcd refused the token and not the user: a new token may be accepted."""
     return any(words in words_of(error) for words in TOKEN_OVER)
 
 
 def unavailable(error: grpc.RpcError, what: str) -> StoreUnavailable:
-    """For a request of which nothing was applied. `what`: what was asked for."""
+    """For a request of which nothing was applied. `what`: the request."""
     return refused(words_of(error), what)
 
 
 def refused(words: str, what: str) -> StoreUnavailable:
-    """The same, by etcd's words alone: a watch is cancelled with words, and without a code."""
+    """As `unavailable`, by etcd's words alone: a watch is cancelled with words, and without a code."""
     if "permission denied" in words:
         return AccessDenied(f"etcd does not permit to {what}: {words}", fix="give the user's role this prefix")
     if "user name is empty" in words:
@@ -66,6 +66,8 @@ def refused(words: str, what: str) -> StoreUnavailable:
     return StoreUnavailable(f"etcd did not {what}: {words}")
 
 
-def unknown(error: grpc.RpcError, what: str) -> OutcomeUnknown:
-    """For a request that was sent and not answered."""
+def outcome(error: grpc.RpcError, what: str) -> StoreUnavailable | OutcomeUnknown:
+    """For a request that would change something, was sent, and failed."""
+    if code_of(error) in REFUSED:
+        return unavailable(error, what)
     return OutcomeUnknown(f"etcd did not say whether it did {what}: {words_of(error)}")

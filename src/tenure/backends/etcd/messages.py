@@ -1,4 +1,4 @@
-"""etcd's messages and services, as `hatch_build.py` makes them from `etcd.proto`. They carry no types."""
+"""etcd's messages and services, which `hatch_build.py` makes from `etcd.proto`. They have no types."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""Requests to a cluster of etcd: one endpoint at a time, the next one when it does not answer.
+"""Requests to a cluster of etcd, over one endpoint at a time.
 
-Promise: a request is sent once. One that was not answered is never sent again from here; the next one goes to another
-endpoint. What cannot be sent is StoreUnavailable. A token that ran out is renewed: etcd refused what came with it.
+Promise: `send` sends a request once, and again only with a new token, after etcd refused the old token and so the
+request. After a request without an answer the next request goes to the next endpoint. A request that cannot be sent is
+StoreUnavailable.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -24,12 +25,12 @@ _OPTIONS: Final = (
     ("grpc.keepalive_timeout_ms", 3_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.enable_retries", 0),  # gRPC sends some requests again by itself: which ones is not ours to guess
-    ("grpc.use_local_subchannel_pool", 1),  # two clients of one process share no line, so neither shares its faults
+    ("grpc.enable_retries", 0),  # else gRPC sends some requests again by itself
+    ("grpc.use_local_subchannel_pool", 1),  # else two clients of a process share a line, and its faults
 )
 
 _WHY_S: Final = 0.05
-"""gRPC does not wait for it where it knows already."""
+"""The deadline of the request that asks gRPC for the reason; gRPC answers at once if it knows the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Cluster:
     endpoints: tuple[str, ...]
     """`host:port` each."""
     prefix: str = ""
-    """What all keys begin with."""
+    """The beginning of all keys."""
     user: str | None = None
     password: str = ""
     credentials: grpc.ChannelCredentials | None = None
@@ -60,22 +61,21 @@ class Endpoint:
         self.lease = stubs.LeaseStub(self.channel)
         self.watch = stubs.WatchStub(self.channel)
         self.auth = stubs.AuthStub(self.channel)
-
         self.answers = False
-        """Whether the last that was heard of it was an answer."""
+        """Whether the last request to it was answered."""
 
     def ready(self, *, timeout_s: float) -> bool:
-        """Whether it answers, and the cluster has a leader; asked only if the last thing heard of it was none."""
+        """Whether it answers, and the cluster has a leader; asks only if the last request was not answered."""
         if not self.answers:
             try:
                 self.kv.Range(pb.RangeRequest(key=b"\0", count_only=True), timeout=timeout_s, wait_for_ready=True)
                 self.answers = True
             except grpc.RpcError as error:
-                self.answers = code_of(error) in REFUSED  # it wants to know who we are: it is there
+                self.answers = code_of(error) in REFUSED  # refused for want of a token: the endpoint answers
         return self.answers
 
     def why(self) -> str:
-        """Why there is no line, as gRPC knows from its last attempt; empty: it does not say."""
+        """Why there is no line, as gRPC knows from its last attempt; empty: unknown."""
         try:
             self.kv.Range(pb.RangeRequest(key=b"\0", count_only=True), timeout=_WHY_S)
         except grpc.RpcError as error:
@@ -85,10 +85,10 @@ class Endpoint:
 
 
 Call = Callable[[Endpoint], Any]
-"""What is called at an endpoint: one of a service's methods."""
+"""From an endpoint to a method of its services."""
 
 Metadata = tuple[tuple[str, str], ...]
-"""Who we are: a token, or nothing."""
+"""The token of the cluster's user; empty: there is no user."""
 
 
 class Rpc:
@@ -104,7 +104,8 @@ class Rpc:
         self.request_timeout_s: Final = cluster.request_timeout.total_seconds()
 
     def read(self, call: Call, request: Any, what: str) -> Any:
-        """The answer to a request that changes nothing: every endpoint is asked. Raises StoreUnavailable."""
+        """The answer to a request that changes nothing; asks every endpoint until one answers. Raises
+        StoreUnavailable."""
         failed: grpc.RpcError | None = None
         for _ in self._cluster.endpoints:
             endpoint = self.endpoint()
@@ -142,13 +143,13 @@ class Rpc:
             raise
 
     def term(self, endpoint: Endpoint, *, timeout_s: float) -> int:
-        """The number of the election that the leading server won: a majority says, just now, that it leads. Raises
-        grpc.RpcError, StoreUnavailable (nothing was sent)."""
+        """The term of etcd's leader, as a majority confirms now. Raises grpc.RpcError, StoreUnavailable (nothing was
+        sent)."""
         request = pb.RangeRequest(key=f"{self._cluster.prefix}/".encode(), count_only=True)
         return int(self.send(endpoint, lambda at: at.kv.Range, request, timeout_s=timeout_s).header.raft_term)
 
     def endpoint(self) -> Endpoint:
-        """The endpoint in use, or the next one that there is a line to. Raises StoreUnavailable: nothing was sent."""
+        """The endpoint in use, or the next endpoint that answers. Raises StoreUnavailable: nothing was sent."""
         count = len(self._cluster.endpoints)
         share_s = self._cluster.connect_timeout.total_seconds() / count
         why = ""
@@ -164,7 +165,7 @@ class Rpc:
         )
 
     def in_turn(self) -> list[Endpoint]:
-        """All endpoints, the one in use first, whether they answer or not. Raises StoreUnavailable: closed."""
+        """All endpoints, the endpoint in use first, whether they answer or not. Raises StoreUnavailable: closed."""
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("the store is closed")
@@ -175,14 +176,14 @@ class Rpc:
             return made[self._at :] + made[: self._at]
 
     def leave(self, endpoint: Endpoint) -> None:
-        """Use the next endpoint from now on, if this one is in use."""
+        """If this endpoint is in use, use the next endpoint from now on."""
         endpoint.answers = False
         with self._lock:
             if self._endpoints[self._at] is endpoint:
                 self._at = (self._at + 1) % len(self._endpoints)
 
     def metadata(self, endpoint: Endpoint) -> Metadata:
-        """Who we are, for a request. Raises StoreUnavailable: etcd does not know us, or does not say."""
+        """The metadata of a request. Raises StoreUnavailable: etcd refuses the user, or does not answer."""
         if self._cluster.user is None:
             return ()
         with self._lock:
@@ -200,7 +201,7 @@ class Rpc:
         return (("token", token),)
 
     def forget_token(self, metadata: Metadata) -> None:
-        """Use the token that went with a request no more; another thread may have got a new one already."""
+        """Stop using the token of a request, unless another thread has got a new token already."""
         with self._lock:
             if (("token", self._token),) == metadata:
                 self._token = None
@@ -216,38 +217,7 @@ class Rpc:
 
 
 def end_of(prefix: bytes) -> bytes:
-    """Where the range of all keys that begin with `prefix` ends, as etcd wants it."""
+    """The end of the range of all keys that begin with `prefix`."""
     end = bytearray(prefix)
     end[-1] += 1  # no key's last byte is 0xff: they are UTF-8
     return bytes(end)
-
-
-class Requests:
-    """What is sent over a stream: an iterator that waits for the next one, and ends when it is closed."""
-
-    def __init__(self) -> None:
-        self._ready = threading.Condition()
-        self._waiting: list[Any] = []
-        self._closed = False
-
-    def put(self, request: Any) -> None:
-        """Send it."""
-        with self._ready:
-            self._waiting.append(request)
-            self._ready.notify()
-
-    def close(self) -> None:
-        """Send nothing more."""
-        with self._ready:
-            self._closed = True
-            self._ready.notify()
-
-    def __iter__(self) -> Iterator[Any]:
-        while True:
-            with self._ready:
-                while not self._waiting and not self._closed:
-                    self._ready.wait()
-                if self._closed:
-                    return
-                request = self._waiting.pop(0)
-            yield request

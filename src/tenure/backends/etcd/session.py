@@ -2,11 +2,11 @@
 
 Promise: a session lives for its ttl after its last renewal reached etcd; nothing else renews it. A server that does not
 answer costs a part of one renewal: the next endpoint is asked meanwhile, and the first answer counts. A stream whose
-token was refused is opened again with a new token. A lease that ended never comes back: etcd does not give its number
-again, and we never ask for one.
+token was refused is opened again with a new token. A lease that ended never comes back: etcd never gives its number
+again.
 
-A keep-alive is answered by the server that leads, or led: it does not ask the others. So it counts when a majority
-agrees afterwards that the cluster is in the term in which the answer was given.
+The leader of etcd answers a keep-alive without asking the other servers, and may have been replaced. So the answer
+counts only when a majority confirms afterwards that the cluster is still in the term of the answer.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 
 import grpc
 
-from tenure.backends.etcd.errors import LEASE_GONE, REFUSED, code_of, is_token_over, unavailable, unknown, words_of
+from tenure.backends.etcd.errors import LEASE_GONE, is_token_over, outcome, words_of
 from tenure.backends.etcd.messages import pb
-from tenure.backends.etcd.rpc import Endpoint, Requests, Rpc
+from tenure.backends.etcd.rpc import Endpoint, Rpc
 from tenure.clock import SystemClock
 from tenure.coordination.records import SessionId
 from tenure.errors import SessionEnded, StoreUnavailable
@@ -32,8 +32,8 @@ _SHARE = 3
 """A renewal takes at most this part of the ttl."""
 
 _ASKED = 4
-"""How many endpoints one renewal asks, one after the other, while none answers; the same ones again if they are fewer.
-Servers that are cut off in turn, and an election of etcd's between, fit into the ttl so."""
+"""How many requests a renewal makes, to one endpoint after the other, while none answers. So servers that are cut off
+in turn, and an election of etcd's between, fit into the ttl."""
 
 
 def session_name(lease: int) -> SessionId:
@@ -46,7 +46,7 @@ class KeepAlive:
 
     def __init__(self, rpc: Rpc) -> None:
         self._rpc = rpc
-        self._now_s = SystemClock().monotonic_s  # gRPC waits by it, whatever clock a test has
+        self._now_s = SystemClock().monotonic_s  # the clock of gRPC's deadlines, also in tests with another clock
         self._lock = threading.Lock()  # guards the two below
         self._stream: _Stream | None = None  # None: not open
         self._closed = False
@@ -84,7 +84,7 @@ class KeepAlive:
             stream.close()
 
     def _endpoints(self) -> list[Endpoint]:
-        """All of them: the one that was renewed over before comes first. Raises StoreUnavailable."""
+        """All endpoints, the endpoint of the kept stream first. Raises StoreUnavailable."""
         in_turn = self._rpc.in_turn()
         with self._lock:
             if self._closed:
@@ -93,7 +93,7 @@ class KeepAlive:
         return sorted(in_turn, key=lambda endpoint: endpoint is not at)
 
     def _ask(self, endpoint: Endpoint, lease: int, *, end_s: float, anew: bool) -> int | StoreUnavailable:
-        """Renew it over one endpoint, until a moment of the clock; `anew`: over a stream that nobody waits on."""
+        """Renew over one endpoint, until `end_s` of the clock; `anew`: over a new stream, on which nobody waits."""
         stream: _Stream | None = None
         try:
             stream = self._over(endpoint, anew=anew)
@@ -115,12 +115,11 @@ class KeepAlive:
         return _Stream(endpoint, self._rpc)
 
     def _keep(self, stream: _Stream) -> None:
-        """The next renewals use it. Who still waits on the one that was kept before ends that one."""
+        """Use the stream for the next renewals, and end the stream that was kept before, unless a renewal waits on it:
+        that renewal ends it."""
         with self._lock:
-            before, self._stream = self._stream, stream
-            if self._closed:
-                self._stream = None
-            ended = stream if self._closed else before
+            ended = stream if self._closed else self._stream
+            self._stream = None if self._closed else stream
         if ended is not None and ended is not self._stream and not ended.is_waited_on:
             ended.close()
 
@@ -142,17 +141,17 @@ class _Stream:
 
     def __init__(self, endpoint: Endpoint, rpc: Rpc) -> None:
         self.endpoint = endpoint
-        self._requests = Requests()
+        self._requests: SimpleQueue[Any] = SimpleQueue()  # None ends the stream
         self._lock = threading.Lock()  # guards the two below
         self._waiting: dict[int, list[Future[Any]]] = {}
         self.over = False
         self._rpc = rpc
         self._metadata = rpc.metadata(endpoint)
-        self._call = endpoint.lease.LeaseKeepAlive(iter(self._requests), metadata=self._metadata)
+        self._call = endpoint.lease.LeaseKeepAlive(iter(self._requests.get, None), metadata=self._metadata)
         threading.Thread(target=self._read, name="tenure-etcd-leases", daemon=True).start()
 
     def ask(self, lease: int) -> Future[Any]:
-        """Renew it; etcd's answer has the seconds that it lives."""
+        """Renew a lease; etcd's answer has the seconds that it lives."""
         answer: Future[Any] = Future()
         with self._lock:
             if not self.over:
@@ -164,14 +163,14 @@ class _Stream:
 
     @property
     def is_waited_on(self) -> bool:
-        """Whether an answer is expected on it."""
+        """Whether a renewal waits for an answer."""
         with self._lock:
             return any(self._waiting.values())
 
     def close(self) -> None:
-        """End it; who waits is told."""
-        self._requests.close()
+        """End the stream; each renewal that waits on it fails."""
         self._call.cancel()
+        self._requests.put(None)
 
     def _read(self) -> None:
         failed: Exception = NoAnswer()
@@ -190,7 +189,7 @@ class _Stream:
             self.over = True
             left = [answer for answers in self._waiting.values() for answer in answers]
             self._waiting.clear()
-        self._requests.close()
+        self._requests.put(None)
         for answer in left:
             answer.set_exception(failed)
 
@@ -221,7 +220,5 @@ class EtcdSession:
             self._rpc.send(endpoint, lambda at: at.lease.LeaseRevoke, pb.LeaseRevokeRequest(ID=self._lease))
         except grpc.RpcError as error:
             if LEASE_GONE not in words_of(error):
-                if code_of(error) in REFUSED:
-                    raise unavailable(error, "close a session") from error
-                raise unknown(error, "close a session") from error
+                raise outcome(error, "close a session") from error
         self._ended = True

@@ -1,7 +1,7 @@
 """The store on a cluster of etcd: a scope is a prefix, a record a key, a commit one transaction.
 
-Promise: the contract of `coordination.store`. A version is the revision in which the key was changed the last time,
-which etcd counts over all keys and never gives twice; so the version of a deleted record names nothing any more.
+Promise: the contract of `coordination.store`. A version is the revision in which the key was last changed. etcd counts
+revisions over all keys and never gives a revision twice, so the version of a deleted record names nothing any more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import grpc
 
-from tenure.backends.etcd.errors import LEASE_GONE, REFUSED, code_of, unavailable, unknown, words_of
+from tenure.backends.etcd.errors import LEASE_GONE, outcome, words_of
 from tenure.backends.etcd.messages import pb
 from tenure.backends.etcd.rpc import Cluster, Rpc, end_of
 from tenure.backends.etcd.session import EtcdSession, KeepAlive, session_name
@@ -66,14 +66,14 @@ class EtcdStore:
 
     def read(self, scope: Scope, key: Key) -> Record | None:
         path = self._path(scope, key)
-        found = self._range(pb.RangeRequest(key=path))
-        return self._record(scope, found.kvs[0]) if found.kvs else None
+        kvs = self._range(pb.RangeRequest(key=path)).kvs
+        return self._record(scope, kvs[0]) if kvs else None
 
     def list(self, scope: Scope, prefix: str = "") -> Listing:
         start = self._path(scope, f"{prefix}/" if prefix else "")
         found = self._range(pb.RangeRequest(key=start, range_end=end_of(start)))
-        ours = [one for one in found.kvs if Key.found(self._below(scope, one)) is not None]
-        records = sorted((self._record(scope, one) for one in ours), key=lambda record: record.key)
+        ours = [kv for kv in found.kvs if Key.found(self._below(scope, kv)) is not None]
+        records = sorted((self._record(scope, kv) for kv in ours), key=lambda record: record.key)
         return Listing(tuple(records), Revision(found.header.revision))
 
     def watch(self, scope: Scope, *, after: Revision) -> EtcdChanges:
@@ -100,9 +100,7 @@ class EtcdStore:
         except grpc.RpcError as error:
             if LEASE_GONE in words_of(error):
                 raise SessionEnded(self._ended(writes)) from error
-            if code_of(error) in REFUSED:
-                raise unavailable(error, f"commit to scope {scope!r}") from error
-            raise unknown(error, f"commit to scope {scope!r}") from error
+            raise outcome(error, f"commit to scope {scope!r}") from error
         if not answer.succeeded:
             raise GuardFailed(_first_failing(judged, answer.responses), scope=scope)
         revision = int(answer.header.revision)
@@ -120,9 +118,7 @@ class EtcdStore:
         try:
             granted = self._rpc.send(endpoint, lambda at: at.lease.LeaseGrant, pb.LeaseGrantRequest(TTL=seconds))
         except grpc.RpcError as error:
-            if code_of(error) in REFUSED:
-                raise unavailable(error, "open a session") from error
-            raise unknown(error, "open a session") from error
+            raise outcome(error, "open a session") from error
         session = EtcdSession(self._rpc, self._keep_alive, int(granted.ID), ttl)
         if seconds != granted.TTL:
             session.close()
@@ -153,31 +149,24 @@ class EtcdStore:
         return self._rpc.read(lambda at: at.kv.Range, request, "read records")
 
     def _compare(self, scope: Scope, guard: Guard) -> Any:
-        path = self._path(scope, guard.key)
         if isinstance(guard, Exact):
-            version = int(guard.version)
+            path, version = self._path(scope, guard.key), int(guard.version)
             return pb.Compare(key=path, result=pb.Compare.EQUAL, target=pb.Compare.MOD, mod_revision=version)
-        if isinstance(guard, NoneUnder):
-            # etcd: true if it is so for every key of the range; no key was created in revision 0.
-            path += b"/"
-            return pb.Compare(
-                key=path,
-                range_end=end_of(path),
-                result=pb.Compare.EQUAL,
-                target=pb.Compare.CREATE,
-                create_revision=0,
-            )
-        return pb.Compare(key=path, result=pb.Compare.EQUAL, target=pb.Compare.CREATE, create_revision=0)
+        # etcd: true if it holds for every key of the range; no key was created in revision 0.
+        keys = self._keys(scope, guard)
+        return pb.Compare(**keys, result=pb.Compare.EQUAL, target=pb.Compare.CREATE, create_revision=0)
 
     def _look(self, scope: Scope, guard: Guard) -> Any:
-        """What tells whether the guard holds, in the same instant in which the transaction was refused."""
+        """The read that shows whether the guard holds, in the instant in which the transaction was refused."""
+        return pb.RequestOp(request_range=pb.RangeRequest(**self._keys(scope, guard), limit=1, keys_only=True))
+
+    def _keys(self, scope: Scope, guard: Guard) -> dict[str, bytes]:
+        """The key, or the range of keys, that a guard is about."""
         path = self._path(scope, guard.key)
         if isinstance(guard, NoneUnder):
             path += b"/"
-            return pb.RequestOp(
-                request_range=pb.RangeRequest(key=path, range_end=end_of(path), limit=1, keys_only=True)
-            )
-        return pb.RequestOp(request_range=pb.RangeRequest(key=path, keys_only=True))
+            return {"key": path, "range_end": end_of(path)}
+        return {"key": path}
 
     def _operation(self, scope: Scope, write: Write) -> Any:
         path = self._path(scope, write.key)
@@ -187,18 +176,17 @@ class EtcdStore:
         return pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=path))
 
     def _ended(self, writes: Sequence[Write]) -> SessionId:
-        """The first session of these writes that has ended; at least one has."""
+        """The first ended session of these writes, of which etcd has refused one."""
         bound = [write.session for write in writes if isinstance(write, Put) and write.session is not None]
         return next((session for session in bound if self._has_ended(session)), bound[0])
 
     def _has_ended(self, session: SessionId) -> bool:
-        """Whether etcd says so."""
+        """Whether etcd answers that the session has ended."""
         request = pb.LeaseTimeToLiveRequest(ID=int(session, 16))
         try:
-            found = self._rpc.read(lambda at: at.lease.LeaseTimeToLive, request, "ask for a session")
+            return bool(self._rpc.read(lambda at: at.lease.LeaseTimeToLive, request, "ask for a session").TTL <= 0)
         except StoreUnavailable:
-            return False  # it does not say
-        return bool(found.TTL <= 0)
+            return False  # no answer
 
 
 def _first_failing(judged: Sequence[Guard], responses: Sequence[Any]) -> Guard:

@@ -13,8 +13,8 @@ from tenure.errors import UsageError
 
 
 def cluster_of(url: StoreUrl, *, tls: bool) -> Cluster:
-    """With `tls`: `ca`, the certificate to trust (without it those of the system); `cert` and `key`, who we are.
-    Raises UsageError."""
+    """With `tls`: `ca`, the certificate to trust (default: the certificates of the system); `cert` and `key`, those of
+    this client. Raises UsageError."""
     return Cluster(
         endpoints=url.hosts,
         prefix=url.path,

@@ -1,37 +1,39 @@
-"""Watches of the etcd store: one stream each, begun after the revision that the reader has seen.
+"""Watches of the etcd store: one stream each, begun after the revision that the reader knows.
 
-Promise: no change after that revision is missed, also when the stream breaks (it is begun again after what was seen, on
-another endpoint) and when etcd has compacted what lies between (the reader is woken: it lists again anyway). A stream
-that etcd refuses is begun once more, with a new token; refused again, it is an error and not a change.
+Promise: no change after that revision is missed, also when the stream breaks (it begins again after the newest known
+revision, on another endpoint), and when etcd has compacted the revisions between (the watch reports a change, and the
+reader lists again). A stream that etcd refuses begins once more, with a new token; a second refusal is an error.
 """
 
 from __future__ import annotations
 
 import threading
 from datetime import timedelta
-from typing import Any, Final, Self
+from queue import SimpleQueue
+from typing import Any, Final
 
 import grpc
 
 from tenure.backends.etcd.errors import REFUSED, code_of, refused, words_of
 from tenure.backends.etcd.messages import pb
-from tenure.backends.etcd.rpc import Endpoint, Metadata, Requests, Rpc, end_of
+from tenure.backends.etcd.rpc import Endpoint, Metadata, Rpc, end_of
 from tenure.clock import Clock
 from tenure.coordination.records import Revision, Scope
+from tenure.coordination.store import Changes
 from tenure.errors import StoreUnavailable
 
 _AGAIN_S: Final = 0.2
-"""How long a stream that broke is left alone."""
+"""The pause after a stream broke."""
 
 _REFUSALS: Final = 2
-"""How many streams in a row etcd refuses before the reader is told; the second one has a new token."""
+"""How many refusals in a row are an error; the second stream has a new token."""
 
 
-class EtcdChanges:
+class EtcdChanges(Changes):
     """A watch on one scope of an `EtcdStore`."""
 
     def __init__(self, rpc: Rpc, scope: Scope, prefix: bytes, *, after: Revision, clock: Clock) -> None:
-        """`prefix`: what the keys of the scope begin with."""
+        """`prefix`: the beginning of the scope's keys."""
         self._rpc = rpc
         self._scope = scope
         self._prefix = prefix
@@ -49,7 +51,7 @@ class EtcdChanges:
     def wait(self, *, timeout: timedelta) -> Revision | None:
         deadline_s = self._clock.monotonic_s() + timeout.total_seconds()
         while True:
-            self._news.clear()  # before looking: what comes after is not lost
+            self._news.clear()  # before the look: a later change is not lost
             if self._closed:
                 raise StoreUnavailable(f"watch on scope {self._scope!r} is closed")
             with self._lock:
@@ -80,29 +82,23 @@ class EtcdChanges:
             call.cancel()
         self._news.set()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def _open(self) -> None:
-        """Begin a stream after what was seen. Raises StoreUnavailable."""
+        """Begin a stream after the newest known revision. Raises StoreUnavailable."""
         endpoint = self._rpc.endpoint()
-        requests = Requests()
+        requests: SimpleQueue[Any] = SimpleQueue()  # None ends the stream
         create = pb.WatchCreateRequest(key=self._prefix, range_end=end_of(self._prefix), start_revision=self._seen + 1)
         requests.put(pb.WatchRequest(create_request=create))
         metadata = self._rpc.metadata(endpoint)
-        call = endpoint.watch.Watch(iter(requests), metadata=metadata)
+        call = endpoint.watch.Watch(iter(requests.get, None), metadata=metadata)
         with self._lock:
             self._call = call
-        if self._closed:  # by another thread, which did not see this stream
+        if self._closed:  # by another thread, before it could cancel this stream
             call.cancel()
         threading.Thread(
             target=self._read, args=(call, requests, endpoint, metadata), name="tenure-etcd-watch", daemon=True
         ).start()
 
-    def _read(self, call: Any, requests: Requests, endpoint: Endpoint, metadata: Metadata) -> None:
+    def _read(self, call: Any, requests: SimpleQueue[Any], endpoint: Endpoint, metadata: Metadata) -> None:
         words = ""  # of a refusal
         try:
             for response in call:
@@ -120,13 +116,13 @@ class EtcdChanges:
         if words:
             self._rpc.forget_token(metadata)
         self._ended(call, words)
-        requests.close()
         call.cancel()
+        requests.put(None)
 
     def _note(self, response: Any) -> None:
         newest = max((event.kv.mod_revision for event in response.events), default=0)
         if response.canceled:
-            newest = max(response.compact_revision, response.header.revision)  # what lies between is gone
+            newest = max(response.compact_revision, response.header.revision)  # the changes between are compacted
         with self._lock:
             self._newest = Revision(max(self._newest, newest))
             self._refusals = 0
@@ -134,7 +130,7 @@ class EtcdChanges:
             self._news.set()
 
     def _ended(self, call: Any, words: str) -> None:
-        """A stream has ended; `words`: with which etcd refused it, empty: it did not."""
+        """Note the end of a stream. `words`: etcd's words of refusal; empty: etcd did not refuse the stream."""
         with self._lock:
             if self._call is call:
                 self._call, self._broke = None, True
