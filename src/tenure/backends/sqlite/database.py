@@ -1,8 +1,8 @@
 """One SQLite file as transactions: opened at first use, one connection under one lock.
 
-Promise: `reading` sees one instant; `writing` is all or nothing, and on disk when it returns. Errors are those of
-the table in `errors.py`. It does not promise progress while another process holds the write lock (for example,
-stopped inside a commit), nor to work in a forked child of a process that had the file open: it refuses there.
+Promise: `reading` sees one instant; `writing` is all or nothing, and on disk when it returns. `errors.py` has the table
+of errors. Not promised: progress while another process holds the write lock (for example, stopped inside a commit). A
+forked child of a process that had the file open is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -26,9 +26,9 @@ from tenure.errors import StoreUnavailable, UsageError
 
 SCHEMA: Final = 1
 _TABLES: Final = (
-    # `origin` tells a database from one that was made anew at the same path: it is a part of every version.
+    # `origin` is a part of every version: it differs when a database is made anew at the same path.
     "CREATE TABLE tenure (schema INTEGER NOT NULL, origin TEXT NOT NULL)",
-    # The revision of a scope is kept for ever: it is what makes versions unique.
+    # The revision of a scope is kept for ever: it makes versions unique.
     "CREATE TABLE scopes (name TEXT PRIMARY KEY, revision INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE records (scope TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, revision INTEGER NOT NULL,"
     " session TEXT, PRIMARY KEY (scope, key))",
@@ -37,12 +37,12 @@ _TABLES: Final = (
 )
 _RETRY_S: Final = 0.01
 _INHERITED: Final[set[tuple[int, int]]] = set()
-"""Files (device, inode) that this process's parent had open when it forked. SQLite keeps its locks of a file once
-a process, and a child inherits that table but not the kernel's locks: even a new connection there locks nothing."""
+"""Files (device, inode) that the parent process had open at the fork. SQLite keeps one table of its locks in a process.
+A child inherits that table, but not the kernel's locks: even a new connection in the child locks nothing."""
 
 
 class Database:
-    """A SQLite file with our tables. `origin` is known once a transaction was begun."""
+    """A SQLite file with our tables. The first transaction reads `origin`."""
 
     def __init__(self, path: Path, *, clock: Clock, busy_timeout: timedelta) -> None:
         self.path = path
@@ -105,8 +105,8 @@ class Database:
         self._lock = threading.Lock()
         if self._connection is not None:
             _INHERITED.add(self._inode)
-            # One reference too many: closing it here, even at the child's end, could wait for a lock that a thread
-            # of the parent held at the fork.
+            # Never freed: closing the connection in the child could wait for a lock that a thread of the parent held
+            # at the fork.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
             self._connection = None
 
@@ -118,7 +118,7 @@ class Database:
         if self._connection is None:
             self._connection = self._open()
         elif self._identity() != self._inode:
-            # Members that open the path now find another database: going on here would make two leaders.
+            # Members that open the path now open another database: going on here would make two leaders.
             raise StoreUnavailable(
                 f"store {self.path} was removed or replaced while it was open", fix="restart this process"
             )
@@ -126,17 +126,16 @@ class Database:
 
     def _identity(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except FileNotFoundError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def _open(self) -> sqlite3.Connection:
-        directory = self.path.parent
-        if not directory.is_dir():
+        folder = self.path.parent
+        if not folder.is_dir():
             raise StoreUnavailable(
-                f"directory {directory} of store {self.path.name!r} does not exist",
-                fix=f"create it: mkdir -p {directory}",
+                f"directory {folder} of store {self.path.name!r} does not exist", fix=f"create it: mkdir -p {folder}"
             )
         refuse_network(self.path)
         if self._identity() in _INHERITED:
@@ -144,18 +143,16 @@ class Database:
                 f"store {self.path} was open in the parent when this process {os.getpid()} was forked from it",
                 fix="start the process by exec or 'spawn', or close every store before the fork",
             )
-        connection: sqlite3.Connection | None = None
-        try:
-            connection = sqlite3.connect(
-                self.path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
-            )
-            self._prepare(connection)
-        except BaseException as error:
-            if connection is not None:
-                connection.close()
-            if isinstance(error, sqlite3.Error):
+        with ExitStack() as opened:
+            try:
+                connection = sqlite3.connect(
+                    self.path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
+                )
+                opened.callback(connection.close)
+                self._prepare(connection)
+            except sqlite3.Error as error:
                 raise nothing_written(error, self.path) or error from error
-            raise
+            opened.pop_all()
         self._inode = self._identity() or (0, 0)
         return connection
 
@@ -177,8 +174,7 @@ class Database:
             )
 
     def _use_log(self, connection: sqlite3.Connection) -> None:
-        """Switch to the write-ahead log. SQLite does not wait for its busy timeout here when two processes
-        do it at once."""
+        """Switch to the write-ahead log. When two processes do so at once, SQLite ignores its busy timeout."""
         deadline = self._clock.monotonic_s() + self._busy_timeout_s
         while True:
             try:
@@ -205,7 +201,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """The file's name itself must survive a power cut."""
+    """Make the file's name survive a power cut."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
-"""What an error of SQLite means for the write: one table.
+"""The outcome of a write that ended in an error of SQLite: one table.
 
-Promise: pure. An error outside of COMMIT is definite, because the transaction is rolled back. It does not
-translate errors that only a bug can cause (bad SQL, misuse): those pass as they are.
+Promise: pure. An error outside COMMIT is definite, because the transaction is rolled back. Errors that only a bug can
+cause (bad SQL, misuse) are not translated.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ _UNAVAILABLE: dict[int, tuple[str, str | None]] = {
     sqlite3.SQLITE_FULL: ("cannot grow: the disk is full", "free some space"),
     sqlite3.SQLITE_READONLY: ("is read-only", "make the file and its directory writable for this user"),
     sqlite3.SQLITE_PERM: ("may not be opened by this user", "make the file and its directory writable for this user"),
-    sqlite3.SQLITE_CANTOPEN: (
-        "cannot be opened",
-        "check that its directory exists and is writable for this user",
-    ),
+    sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "check that its directory exists and is writable for this user"),
     sqlite3.SQLITE_IOERR: ("cannot be read or written: the disk reports an error", "check the disk"),
     sqlite3.SQLITE_NOLFS: ("is too large for its file system", None),
     sqlite3.SQLITE_NOMEM: ("cannot be used: out of memory", None),
@@ -38,7 +35,7 @@ _CORRUPT: dict[int, str] = {
 
 
 def nothing_written(error: sqlite3.Error, path: Path) -> TenureError | None:
-    """The error to raise for one that left nothing written; None: not one of the world, a bug."""
+    """The error to raise when nothing was written; None: only a bug can cause `error`."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte names the kind, the rest the detail
     if code in _CORRUPT:
         return Corrupt(f"store {path} {_CORRUPT[code]}", fix="give another path, or restore the file from a backup")
@@ -49,7 +46,7 @@ def nothing_written(error: sqlite3.Error, path: Path) -> TenureError | None:
 
 
 def maybe_written(error: sqlite3.Error, path: Path) -> OutcomeUnknown:
-    """The error for a COMMIT that failed and left no open transaction: it may be in the log, or not."""
+    """The error for a COMMIT that failed and left no open transaction: the log may hold the commit, or not."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     _, fix = _UNAVAILABLE.get(code, ("", None))
     return OutcomeUnknown(f"commit to store {path} failed halfway ({error})", fix=fix or "check the disk")

@@ -1,8 +1,8 @@
-"""Who lives: kernel locks for those who were killed, renewals for those who stopped.
+"""Which sessions live: kernel locks show killed processes, renewals show stopped processes.
 
-Promise: a session is held to be dead when its kernel lock is free, or when this observer has seen the same number
-of renewals for its whole ttl on its own clock. No wall clock and no time of another process takes part.
-So an observer that looks for the first time waits a full ttl; it never ends a session too early.
+Promise: a session counts as dead when its kernel lock is free, or when this observer has read the same number of
+renewals for the whole ttl on its own clock. No wall clock and no time of another process takes part. So an observer
+waits a full ttl after its first look, and never ends a session too early.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ class SessionRow:
 
 
 class Sightings:
-    """What one observer has seen of the renewals. Not thread-safe: used under the lock of the database."""
+    """The renewals that an observer has read. Not thread-safe: used under the lock of `Sessions`."""
 
     def __init__(self) -> None:
         self._seen: dict[SessionId, tuple[int, float]] = {}
 
     def note(self, session: SessionId, renewals: int, *, at_s: float) -> None:
-        """The session was opened or renewed by ourselves, done at `at_s`."""
+        """Note that this process opened or renewed the session, at `at_s`."""
         self._seen[session] = (renewals, at_s)
 
     def overdue(self, rows: list[SessionRow], *, asked_at_s: float, answered_at_s: float) -> set[SessionId]:
-        """The sessions that did not renew for their ttl. A new number counts from after the answer, an old one is
-        judged at before the question: the observer's own pauses make a session older, never younger."""
-        seen = {row.id: self._seen.get(row.id) for row in rows}
+        """The sessions that did not renew for their ttl. A new number counts from after the answer, a known number is
+        judged before the question: a pause of the observer never ends a session too early."""
+        seen = self._seen
         self._seen = {
-            row.id: known if (known := seen[row.id]) and known[0] == row.renewals else (row.renewals, answered_at_s)
+            row.id: known if (known := seen.get(row.id)) and known[0] == row.renewals else (row.renewals, answered_at_s)
             for row in rows
         }
         return {row.id for row in rows if asked_at_s >= self._seen[row.id][1] + row.ttl_s}
@@ -56,7 +56,7 @@ class LockFile:
 
     @classmethod
     def create(cls, path: Path) -> LockFile | None:
-        """Make and lock the file; None when a pruner took it in between: then try another name."""
+        """Make and lock the file; None: a pruner took the file in between, so try another name."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         if _take(descriptor, fcntl.LOCK_EX) and _is_at(path, descriptor):
             return cls(path, descriptor)
@@ -64,20 +64,20 @@ class LockFile:
         return None
 
     def release(self) -> None:
-        """Free the lock. By closing only: an explicit unlock in a forked child would free the parent's."""
+        """Free the lock by closing the file: an explicit unlock in a forked child would free the parent's lock."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 def lock_path(directory: Path, session: SessionId) -> Path:
-    """Where the lock file of a session is."""
+    """The path of a session's lock file."""
     return directory / f"{session}.lock"
 
 
 def is_free(path: Path) -> bool:
-    """Whether the kernel says that nobody holds the lock. A file that is missing, or not for us to open, says
-    nothing: the session's ttl decides then."""
+    """Whether the kernel says that no process holds the lock. False for a file that is missing or may not be opened:
+    the session's ttl decides then."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
@@ -91,14 +91,14 @@ def is_free(path: Path) -> bool:
 
 
 def discard(path: Path) -> None:
-    """Remove the lock file of a session whose row is gone. What cannot be removed now is pruned later."""
+    """Remove the lock file of a session whose row is gone; if that fails, a pruner removes the file later."""
     with suppress(OSError):
         path.unlink()
 
 
 def prune(directory: Path, living: set[SessionId]) -> None:
-    """Remove the lock files that belong to no session. Call it while holding the database's write lock: no session
-    gets its row meanwhile, and one that is being opened holds its lock already or will see that its file is gone."""
+    """Remove the lock files that belong to no session. The caller holds the database's write lock: no session gets its
+    row meanwhile, and a session that is being opened holds its lock already, or notices that its file is gone."""
     for path in directory.glob("*.lock"):
         if path.stem in living:
             continue

@@ -1,7 +1,6 @@
 """Refuses a database on a network file system, where the locks and shared memory of SQLite do not work.
 
-Promise: the deciding function is pure; the type of the file system is the kernel's word. Where there is no
-/proc/self/mountinfo nothing is refused.
+Promise: the kernel names the type of the file system. Without /proc/self/mountinfo nothing is refused.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def file_system_of(path: Path, mountinfo: str) -> str | None:
-    """The type of the file system that holds the absolute `path`: of its longest mount point, of the last
-    mount there. None: no mount point matches."""
+    """The type of the file system that holds the absolute `path`: of the longest mount point, of the last mount there.
+    None: no mount point matches."""
     found: tuple[int, str] | None = None
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")

@@ -1,7 +1,7 @@
-"""The contract's words as rows: what to ask inside a transaction, and what to change.
+"""The records of the contract as rows of the database.
 
-Promise: every function works inside the transaction that it is given, and neither begins nor ends one.
-A version is the database's origin and the revision of the commit that wrote the record.
+Promise: every function works inside the caller's transaction, and neither begins nor ends a transaction. A version is
+the database's origin and the revision of the commit that wrote the record.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Rows:
     def refusal(
         self, scope: Scope, guards: Sequence[Guard], writes: Sequence[Write]
     ) -> GuardFailed | SessionEnded | None:
-        """The first reason to refuse the commit: guards, what the writes replace, then their sessions."""
+        """The first reason to refuse the commit: guards, the replaced versions, then the sessions of the writes."""
         for guard in (*guards, *map(implied_guard, writes)):
             if not self._holds(scope, guard):
                 return GuardFailed(guard, scope=scope)
@@ -68,7 +68,7 @@ class Rows:
         return None
 
     def apply(self, scope: Scope, writes: Sequence[Write]) -> Commit:
-        """Make the writes, which were judged in this transaction."""
+        """Make the writes, which `refusal` has judged in this transaction."""
         if not writes:
             return Commit({}, self.revision(scope))
         revision = self._bump(scope)
@@ -85,7 +85,7 @@ class Rows:
         return Commit(versions, revision)
 
     def end_session(self, session: SessionId) -> bool:
-        """Delete the session and its records; return whether there was one."""
+        """Delete the session and its records; False: there was no session."""
         if not self._connection.execute("DELETE FROM sessions WHERE id = ?", (session,)).rowcount:
             return False
         scopes = self._connection.execute("SELECT DISTINCT scope FROM records WHERE session = ?", (session,)).fetchall()
@@ -121,8 +121,8 @@ class Rows:
 
     def _record(self, row: tuple[Any, ...]) -> Record:
         key, value, revision, session = row
-        found = value if isinstance(value, bytes) else str(value).encode()  # typed in by hand, it may be no blob
-        return Record(Key(key), found, self._version(revision), None if session is None else SessionId(session))
+        value = value if isinstance(value, bytes) else str(value).encode()  # a value that was typed in may be no blob
+        return Record(Key(key), value, self._version(revision), None if session is None else SessionId(session))
 
 
 def _below(prefix: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Sessions of the SQLite store: a row that is renewed, and a kernel lock that dies with the process.
 
-Promise: an ended session never comes back: its row is gone, and renewing is an update of that row. A session belongs to
-the process that opened it: a forked child lets go of its lock, and the database refuses the child.
+Promise: an ended session never comes back: its row is gone, and a renewal updates that row. A session belongs to the
+process that opened it: a forked child closes its copy of the lock, and the database refuses the child.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tenure.backends.sqlite.liveness import LockFile, SessionRow, Sightings, loc
 from tenure.backends.sqlite.rows import Rows
 from tenure.clock import Clock
 from tenure.coordination.records import SessionId
-from tenure.errors import SessionEnded, StoreUnavailable
+from tenure.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from tenure.backends.sqlite.store import SqliteStore
@@ -36,15 +36,14 @@ class SqliteSession:
         self.ttl = ttl
 
     def renew(self) -> None:
-        if not self._store.renew_session(self.id):
-            raise SessionEnded(self.id)
+        self._store.renew_session(self.id)
 
     def close(self) -> None:
         self._store.end_session(self.id)
 
 
 class Sessions:
-    """What one store knows of all sessions, and the locks of its own. Thread-safe."""
+    """All sessions as one store knows them, and the locks of its own sessions. Thread-safe."""
 
     def __init__(self, directory: Path, *, clock: Clock) -> None:
         self._directory = directory
@@ -71,7 +70,7 @@ class Sessions:
                 return session
 
     def renewed(self, session: SessionId, renewals: int) -> None:
-        """Opened or renewed by ourselves: its ttl counts from now."""
+        """Note that this process opened or renewed the session: its ttl counts from now."""
         with self._lock:
             self._sightings.note(session, renewals, at_s=self._clock.monotonic_s())
 
@@ -98,16 +97,16 @@ class Sessions:
     def prune(self, connection: sqlite3.Connection) -> None:
         """Remove lock files without a session; in a write transaction."""
         living = {SessionId(session) for (session,) in connection.execute("SELECT id FROM sessions")}
-        liveness.prune(self._directory, living)  # what is being opened here is locked, as anywhere else
+        liveness.prune(self._directory, living)
 
     def discard(self, ended: Iterable[SessionId]) -> None:
-        """The rows of these sessions are gone for good: so go their lock files."""
+        """Remove the lock files of sessions whose rows are gone for good."""
         for session in ended:
             self.release(session)
             liveness.discard(lock_path(self._directory, session))
 
     def release(self, session: SessionId) -> None:
-        """Let go of a lock of ours: whoever looks next ends the session."""
+        """Free a lock of this store: the next store that looks ends the session."""
         with self._lock:
             lock = self._held.pop(session, None)
         if lock is not None:
@@ -120,7 +119,7 @@ class Sessions:
             lock.release()
 
     def forget(self) -> None:
-        """In a forked child: while it held the descriptors, the kernel would take a killed parent for alive."""
+        """In a forked child: close the descriptors, which would keep the locks of a killed parent."""
         self._lock = threading.Lock()
         self.release_all()
 

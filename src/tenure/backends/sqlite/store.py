@@ -1,10 +1,9 @@
 """The embedded default store: one SQLite file for the members on one machine.
 
-Promise: the contract of `coordination.store`; what a commit returned is on disk. A watch sees a change by this store
-at once, and one by another process within a poll (50 ms). Each poll judges all sessions, so a killed process is noticed
-within a poll, and a stopped one at its ttl. The store does not work across machines: a network file system is refused.
-A process that is stopped in the middle of a commit blocks the writers, until it is killed or woken: nothing is lost,
-all wait.
+Promise: the contract of `coordination.store`; a commit is on disk when it returns. A watch sees a change by this store
+at once, and a change by another process within a poll (50 ms). Each poll judges all sessions, so it notices a killed
+process within a poll, and a stopped process at its ttl. A network file system is refused. A process that is stopped in
+the middle of a commit blocks the writers until it is killed or woken; nothing is lost.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.polling import PolledChanges
 from tenure.coordination.records import Commit, Guard, Key, Listing, Record, Revision, Scope, SessionId, Write
 from tenure.coordination.store import check_commit
+from tenure.errors import SessionEnded
 
 T = TypeVar("T")
 _POLL_S: Final = 0.05
@@ -56,7 +56,7 @@ class SqliteStore:
         absolute = Path(os.path.abspath(path))
         self._database = Database(absolute, clock=self._clock, busy_timeout=busy_timeout)
         self._sessions = Sessions(absolute.with_name(absolute.name + "-sessions"), clock=self._clock)
-        self._watchers: WeakSet[threading.Event] = WeakSet()  # of the watches that are in use
+        self._watchers: WeakSet[threading.Event] = WeakSet()
         self._watchers_lock = threading.Lock()  # guards _watchers
 
     # --- reading ------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class SqliteStore:
         done: Commit | None = None
         with self._database.writing() as connection:
             rows = self._rows(connection)
-            ended = self._sessions.end_dead(connection, rows)  # committed even if the commit itself is refused
+            ended = self._sessions.end_dead(connection, rows)  # written even if the commit itself is refused
             refused = rows.refusal(scope, guards, writes)
             if refused is None:
                 done = rows.apply(scope, writes)
@@ -103,25 +103,26 @@ class SqliteStore:
                 connection.execute("INSERT INTO sessions VALUES (?, ?, 0)", (session, ttl_us))
                 self._sessions.prune(connection)
         except BaseException:
-            self._sessions.release(session)  # if the row was written all the same, it is found dead
+            self._sessions.release(session)  # if the row was written all the same, the session counts as dead
             raise
         self._sessions.renewed(session, 0)
         return SqliteSession(self, session, ttl)
 
-    def renew_session(self, session: SessionId) -> bool:
-        """Count one more renewal; return False when the session has ended."""
+    def renew_session(self, session: SessionId) -> None:
+        """Count one more renewal. Raises SessionEnded."""
         with self._database.writing() as connection:
             ended = self._sessions.end_dead(connection, self._rows(connection))
             row = connection.execute(
                 "UPDATE sessions SET renewals = renewals + 1 WHERE id = ? RETURNING renewals", (session,)
             ).fetchone()
-        if row is not None:
-            self._sessions.renewed(session, row[0])
-        self._forget(ended if row is not None else {session, *ended})
-        return row is not None
+        if row is None:
+            self._forget({session, *ended})
+            raise SessionEnded(session)
+        self._sessions.renewed(session, row[0])
+        self._forget(ended)
 
     def end_session(self, session: SessionId) -> None:
-        """End the session. If that fails, its lock is free all the same, and whoever looks next ends it."""
+        """End the session. If that fails, its lock is free all the same, and the next store that looks ends it."""
         try:
             with self._database.writing() as connection:
                 self._rows(connection).end_session(session)
@@ -137,7 +138,7 @@ class SqliteStore:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _look(self, ask: Callable[[Rows], T]) -> T:
-        """Ask at one instant, at which no session is dead without having been ended. Writes only if one is dead."""
+        """Ask at one instant, after ending the dead sessions. Writes only if a session is dead."""
         with self._database.reading() as connection:
             if not self._sessions.dead(connection):
                 return ask(self._rows(connection))

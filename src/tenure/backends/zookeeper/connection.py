@@ -1,13 +1,13 @@
-"""One connection to the ensemble, with one session of ZooKeeper's, for its whole life.
+"""One connection to the ensemble, with one session of ZooKeeper, for its whole life.
 
-Promise: when the session has expired the connection is over, and nothing is ever sent under another one: kazoo would
-open a new session by itself, and send in it what was asked for in the old one. What waits for an answer when the line
-breaks is told so, and never sent again. Not promised: that a request that timed out is not applied later.
+Promise: the connection is over when its session has expired, and sends nothing under another session: kazoo alone would
+open a new session, and send the requests of the old session in it. A request that waits for an answer when the line
+breaks fails, and is never sent again. Not promised: that a request that timed out is not applied later.
 
-Needs what kazoo does not document: it overrides `_connect_attempt`, `_expand_client_hosts`, `_invoke` and `_send_ping`
-of the connection, puts its own in the place of the client's (`_connection`, `_conn_retry`), reads `_session_id` and
-`_socket`, and ends without a word by `_stopped` and `_safe_close`. So kazoo is pinned below its next minor release, and
-`tests/unit/backends/test_zookeeper_connection.py` names what a later one lacks.
+Uses parts of kazoo that kazoo does not document: overrides `_connect_attempt`, `_expand_client_hosts`, `_invoke` and
+`_send_ping` of the connection, replaces the client's connection (`_connection`, `_conn_retry`), reads `_session_id` and
+`_socket`, and ends without closing the session by `_stopped` and `_safe_close`. So kazoo is pinned below its next minor
+release, and `tests/unit/backends/test_zookeeper_connection.py` names the parts that a later release lacks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.errors import StoreUnavailable
 
 _ROUNDS: Final = 8
-"""For some three seconds, as kazoo waits up to half a second between them: an election is over then, mostly."""
+"""In how many rounds a silent server is passed over: for some three seconds, as kazoo waits up to half a second between
+rounds. Most elections are over then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ class Ensemble:
     """Where the ensemble is, and who we are to it."""
 
     hosts: str
-    """`host:port`, joined by commas, as they were written."""
+    """`host:port`, joined by commas."""
     chroot: str = ""
-    """Path that everything lies below; empty: the root."""
+    """The path above all scopes; empty: the root."""
     auth: tuple[tuple[str, str], ...] = ()
     """Schemes and credentials: `("digest", "user:password")`."""
     sasl: tuple[tuple[str, str], ...] = ()
@@ -51,13 +52,13 @@ class Ensemble:
     tls: tuple[tuple[str, Any], ...] = ()
     """kazoo's options for TLS."""
     acl: tuple[ACL, ...] | None = None
-    """Of what we create; None: anybody may do anything."""
+    """The ACL of new nodes; None: open to everybody."""
     connect_timeout: timedelta = timedelta(seconds=5)
     request_timeout: timedelta = timedelta(seconds=10)
 
 
 class _Threads(SequentialThreadingHandler):  # type: ignore[misc] # kazoo ships no type information
-    """kazoo's threads, and its way to open a line: no longer than a server's share of the time to connect."""
+    """kazoo's threads. Opening a line takes a server's share of the time to connect at most."""
 
     def __init__(self, *, share_s: float) -> None:
         super().__init__()
@@ -68,31 +69,30 @@ class _Threads(SequentialThreadingHandler):  # type: ignore[misc] # kazoo ships 
 
 
 class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type information
-    """kazoo's connection, for one session: it ends when the session has expired, tells what was agreed on, and passes
-    over a server that was silent, which takes up a share of the time to connect each time that it is tried."""
+    """kazoo's connection, for one session: it ends when the session has expired, knows the ttl of the session, and
+    passes over silent servers, each of which would take its share of the time to connect in every round."""
 
     ttl_s: float | None = None
-    """How long the ensemble keeps the session without a word; None: there was none yet."""
+    """How long the ensemble keeps the session without a request; None: there was no session yet."""
     pings = True
     """Whether an idle connection keeps its session alive."""
     silent = False
-    """Whether the server that is tried, or that there is a line to, has left something without an answer; set by any
-    thread."""
+    """Whether the current server has left a request without an answer; set by any thread."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._passed_over: dict[tuple[str, int], int] = {}
-        """Servers that were silent -> in how many rounds through all servers they are still passed over. Only kazoo's
-        thread uses it."""
+        """Silent servers -> the rounds through all servers in which they are still passed over. Only kazoo's thread
+        uses this."""
 
     def _expand_client_hosts(self) -> Any:
         found = super()._expand_client_hosts()
-        self._passed_over = {server: left - 1 for server, left in self._passed_over.items() if left > 0}
+        self._passed_over = {server: rounds - 1 for server, rounds in self._passed_over.items() if rounds > 0}
         return [one for one in found if one[1:] not in self._passed_over] or found
 
     def _connect_attempt(self, host: str, ip: str, port: int, *args: Any) -> Any:
         if self.ttl_s is not None and self.client._session_id is None:
-            return STOP_CONNECTING  # the session has expired: another one would be a new beginning
+            return STOP_CONNECTING  # the session has expired: kazoo would open another session
         self.silent = False
         try:
             return super()._connect_attempt(host, ip, port, *args)
@@ -101,8 +101,8 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
                 self._passed_over[ip, port] = _ROUNDS
 
     def _invoke(self, timeout: float, *args: Any, **kwargs: Any) -> Any:
-        """What is asked while the line is opened. kazoo waits by the session's ttl: a server that is silent, or that
-        is gone, would hold up the others."""
+        """A request while the line is opened. kazoo alone would wait for the session's ttl, and a silent server would
+        hold up the others."""
         try:
             answer = super()._invoke(min(timeout, self.handler.share_s), *args, **kwargs)
         except KazooTimeoutError:
@@ -110,7 +110,7 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
             raise
         if isinstance(args[0], Connect) and answer[0].time_out > 0:  # 0: the session has expired
             self.ttl_s = answer[0].time_out / 1000
-            self._passed_over.clear()  # who was silent once may be the only one that is there the next time
+            self._passed_over.clear()  # in the next outage, a server that was silent may be the only server there
         return answer
 
     def _send_ping(self, connect_timeout: float) -> None:
@@ -118,7 +118,7 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
             super()._send_ping(connect_timeout)
 
     def drop(self, *, silent: bool) -> None:
-        """Break the line, so that another server is tried. `silent`: this one did not answer."""
+        """Break the line, so that kazoo tries another server. `silent`: this server did not answer."""
         self.silent = self.silent or silent
         line = self._socket
         if line is not None:
@@ -130,7 +130,7 @@ class Connection:
     """A client of kazoo that cannot outlive its session. Thread-safe."""
 
     def __init__(self, ensemble: Ensemble, *, ttl: timedelta, pings: bool) -> None:
-        """`ttl`: how long the session shall live without a word. `pings`: whether an idle connection says one."""
+        """`ttl`: how long the session lives without a request. `pings`: whether an idle connection sends pings."""
         self._ensemble = ensemble
         share_s = min(ensemble.connect_timeout, ttl / 2).total_seconds() / (ensemble.hosts.count(",") + 1)
         self.client = KazooClient(
@@ -153,7 +153,7 @@ class Connection:
         self._handler.pings = pings
         self.client._connection = self._handler
         self.reads_many = True
-        """Whether multi-reads are sent, until a server says that it does not know them; set by any thread."""
+        """Whether the servers know multi-reads, as far as any thread has learned."""
         self._session_id: int | None = None  # None: not open
         self._connected = threading.Event()
         self._over = threading.Event()
@@ -167,7 +167,7 @@ class Connection:
 
     @property
     def ttl(self) -> timedelta:
-        """How long the ensemble keeps the session without a word."""
+        """How long the ensemble keeps the session without a request."""
         assert self._handler.ttl_s is not None, "it is not open"
         return timedelta(seconds=self._handler.ttl_s)
 
@@ -190,54 +190,45 @@ class Connection:
             raise StoreUnavailable(f"ZooKeeper at {self._ensemble.hosts} cannot be reached", fix=fix)
         self._session_id = found[0]
 
-    def has_chroot(self) -> bool:
-        """Whether the path that everything lies below is there. Raises StoreUnavailable."""
-        try:
-            (found,) = self.ask(lambda client: [client.exists_async("/")])
-        except NOT_ANSWERED as error:
-            raise unavailable(error, "look for the chroot") from error
-        return not self._ensemble.chroot or found is not None
-
     def ask(self, request: Callable[[KazooClient], Sequence[Any]], *, timeout_s: float | None = None) -> list[Any]:
-        """The answers to requests that are sent one after the other, without waiting in between; an error that
-        ZooKeeper answers with is an answer. Raises what kazoo raises when there is none, StoreUnavailable: nothing
-        was sent."""
+        """The answers to requests that are sent one after the other, without waiting in between. ZooKeeper's errors are
+        answers. Raises the errors of `NOT_ANSWERED`; StoreUnavailable: nothing was sent."""
         wait_s = self._ensemble.request_timeout.total_seconds() if timeout_s is None else timeout_s
         if not self._connected.wait(min(wait_s, self._ensemble.connect_timeout.total_seconds())) or self.over:
-            if self._refused:  # SASL says who we are after the session has begun
+            if self._refused:  # SASL names the user after the session has begun
                 raise unavailable(AuthFailedError(), "let this user in")
             raise StoreUnavailable(f"ZooKeeper at {self._ensemble.hosts} is away; nothing was sent")
-        return [_answer(one, wait_s) for one in request(self.client)]
+        return [_answer(promise, wait_s) for promise in request(self.client)]
 
     def drop(self, *, silent: bool) -> None:
-        """Break the line: what waits for an answer is told so, and another server is tried. `silent`: this one did not
-        answer, and is passed over for a while."""
+        """Break the line: requests that wait for an answer fail, and kazoo tries another server. `silent`: this server
+        did not answer, and is passed over for a while."""
         self._handler.drop(silent=silent)
 
     def close(self) -> bool:
-        """End the session; return whether the ensemble was told."""
-        told = self._connected.is_set() and not self.over
-        self._end(told)
-        return told
+        """End the session; False: there is no line, and the session ends by its ttl."""
+        connected = self._connected.is_set() and not self.over
+        self._end(close_session=connected)
+        return connected
 
     def abandon(self) -> None:
-        """Break the line for good and tell nobody: the session ends by its ttl."""
-        self._end(told=False)
+        """Break the line for good: the session ends by its ttl."""
+        self._end(close_session=False)
 
-    def _end(self, told: bool) -> None:
+    def _end(self, *, close_session: bool) -> None:
         self._over.set()
         with suppress(KazooException, KazooTimeoutError, OSError):
-            if told:
+            if close_session:
                 self.client.stop()
             else:
                 self.client._stopped.set()
                 self._handler.drop(silent=False)
                 self.client._safe_close()
-        if self._handler.connection_stopped.is_set():  # else kazoo's thread still uses what would be closed
+        if self._handler.connection_stopped.is_set():  # else kazoo's thread still uses the client
             self.client.close()
 
     def _note(self, state: str) -> None:
-        """Called by kazoo, in the thread of the connection, before anything else is sent."""
+        """kazoo calls this in the thread of the connection, before it sends anything else."""
         if state == KazooState.CONNECTED:
             self._connected.set()
         else:
@@ -249,15 +240,15 @@ class Connection:
 
 
 def barrier(client: KazooClient) -> Any:
-    """Ask a majority to agree on a multi of nothing: what is asked for next on this line is as new as this moment, and
-    the session lives. ZooKeeper's `sync` does not do: a server that led, and was stopped, answers it by itself until it
-    notices that another one leads, and what it has is old."""
+    """Ask a majority to agree on an empty multi: the next reads on this line are as new as this moment, and the session
+    lives. ZooKeeper's `sync` is not enough: a leader that was stopped and replaced answers a sync alone, with old data,
+    until it notices the new leader."""
     return client.transaction().commit_async()
 
 
-def _answer(one: Any, wait_s: float) -> Any:
+def _answer(promise: Any, wait_s: float) -> Any:
     try:
-        return one.get(timeout=wait_s)
+        return promise.get(timeout=wait_s)
     except NOT_ANSWERED:
         raise
     except ZookeeperError as error:

@@ -1,7 +1,7 @@
-"""What an error of kazoo says about the request that met it.
+"""The outcome of a request that ended in an error of kazoo.
 
-Promise: one table. A request that was answered with an error was not applied; one that was not answered may have been,
-or may yet be. A read that was not answered is a store that is unavailable.
+Promise: one table. A request that was answered with an error was not applied. A write without an answer may have been
+applied, or may be applied later. A read without an answer is StoreUnavailable.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ NOT_ANSWERED: Final = (
     OperationTimeoutError,
     KazooTimeoutError,
 )
-"""The request may have been applied. Also where the session expired: it may have been applied before."""
+"""The request may have been applied; where the session expired, before that."""
 
 ROLLED_BACK: Final = (RolledBackError, RuntimeInconsistency)
-"""What the operations of a multi say that did not fail themselves."""
+"""The errors of the operations of a multi that did not fail themselves."""
 
 
 def unavailable(error: KazooException | KazooTimeoutError, what: str) -> StoreUnavailable:
-    """For a request of which nothing was applied. `what`: what was asked for."""
+    """For a request of which nothing was applied. `what`: the request."""
     if isinstance(error, NoAuthError):
         return AccessDenied(
             f"ZooKeeper does not permit to {what}", fix="check the user, its password and the ACL of the chroot"
@@ -60,8 +60,8 @@ def unknown(error: BaseException, what: str) -> OutcomeUnknown:
 
 
 def first_failure(results: Sequence[object]) -> tuple[int, BaseException] | None:
-    """The operation of a multi that failed by itself, and its error; None: all of them were applied. kazoo returns
-    errors as results and raises none of them."""
+    """The operation of a multi that failed by itself, and its error; None: all were applied. kazoo returns these errors
+    as results, and raises none."""
     failed = [(number, result) for number, result in enumerate(results) if isinstance(result, BaseException)]
     own = [(number, error) for number, error in failed if not isinstance(error, ROLLED_BACK)]
     return next(iter(own or failed), None)

@@ -1,10 +1,10 @@
-"""Many nodes in one request: ZooKeeper's multi-read, which kazoo has no word for.
+"""Many nodes in one request: ZooKeeper's multi-read, which kazoo does not offer.
 
-Promise: an answer for each path, in their order: data and stat, or the error that this one met. It is a round trip
-instead of many turns of kazoo's thread. Servers older than 3.6 do not know it: they say so, and end the line.
+Promise: one answer for each path, in their order: data and stat, or the error of this path. One round trip replaces
+many turns of kazoo's thread. Servers older than 3.6 refuse the request, and end the line.
 
 Not promised: that the nodes are read at one instant. Uses `KazooClient._call`, `_prefix_root` and kazoo's parts of
-requests, none of which it documents, so its version is pinned.
+requests, which kazoo does not document, so its version is pinned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kazoo.protocol.paths import _prefix_root
 from kazoo.protocol.serialization import GetData, MultiHeader, int_struct, multiheader_struct, stat_struct
 
 AT_ONCE: Final = 100
-"""Nodes of one request: a server makes the whole answer before it sends it, and a node can have a megabyte."""
+"""Nodes of one request: a server makes the whole answer before it sends that, and a node can have a megabyte."""
 
 
 class MultiRead:

@@ -1,14 +1,13 @@
 """From a commit of the contract to the operations of one ZooKeeper multi.
 
-Promise: pure. A record is a node whose data begins with `RECORD`; a node that is there only because others lie below
-it is a folder, and no record. A first plan supposes what is so nearly always: folders are there, and what is absent is
-no folder. When ZooKeeper refuses it, the nodes are read: either a guard does not hold (`first_failing`), or the plan
-made from what was read (`view`) is tried. Each operation checks what the plan supposes, so a wrong plan writes nothing.
+Promise: pure. A record is a node whose data begins with `RECORD`. A node that exists only as a parent is a folder, and
+no record. The first plan assumes the usual case: folders exist, and an absent record has no folder. When ZooKeeper
+refuses the plan, the store reads the nodes: either a guard does not hold (`first_failing`), or the store tries the plan
+for the nodes that it read (`view`). Each operation checks the assumptions of the plan, so a wrong plan writes nothing.
 
-ZooKeeper compares the number of changes since a node was made, and nothing else: a record that was deleted and made
-anew can have the old one's (`Guarantees.versions_survive_deletion` is false), unless it was bound to a session: then
-the plan also checks that the session lives. ZooKeeper has no operation for "there is none": a node is made and removed
-again within the multi.
+ZooKeeper compares only the number of changes since a node was made. A record that was deleted and made anew can have
+the same number as before (`Guarantees.versions_survive_deletion` is false). For a record of a session the plan also
+checks that the session lives. ZooKeeper has no operation for "there is no node": the multi makes a node and removes it.
 """
 
 from __future__ import annotations
@@ -32,10 +31,8 @@ from tenure.coordination.records import (
 
 RECORD = b"\x01"
 FOLDER = b""
-
-
 MARKERS = "~sessions"
-"""Below a scope: a node for each session that has bound a record in it, and lives. No key can have this name."""
+"""Below a scope: a node for each living session that has bound a record in the scope. No key can have this name."""
 
 
 def marker_of(session: SessionId) -> str:
@@ -45,20 +42,20 @@ def marker_of(session: SessionId) -> str:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a version names: the transaction that wrote it, the count of changes since the node was made, and the
-    session that owns it (None: none)."""
+    """The content of a version: the transaction that wrote the node, the number of changes since the node was made, and
+    the session that owns it (None: no session)."""
 
     zxid: int
     changes: int
     session: SessionId | None
 
     def version(self) -> Version:
-        """As the contract's opaque word."""
+        """The contract's opaque version."""
         return Version(f"{self.zxid:x}.{self.changes}.{self.session or ''}")
 
 
 def state_of(version: Version) -> State:
-    """What `State.version` made the word of."""
+    """The state that `State.version` encoded."""
     zxid, changes, session = version.split(".", 2)
     return State(int(zxid, 16), int(changes), SessionId(session) if session else None)
 
@@ -72,7 +69,7 @@ class Node:
 
 
 View = Mapping[str, Node | None]
-"""Path below the scope -> the node; None: there is none. A path that is not in it was not read."""
+"""Path below the scope -> the node; None: there is no node. A missing path was not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +103,20 @@ Operation = Check | Create | SetData | Remove
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The operations, and what each put will have become: changes and session."""
+    """The operations, and the state of each put after them: changes and session."""
 
     operations: tuple[Operation, ...]
     puts: Mapping[Key, tuple[int, SessionId | None]]
 
 
 def ancestors(path: str) -> list[str]:
-    """The paths above one, the highest first."""
+    """The paths above `path`, the highest first."""
     parts = path.split("/")
     return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
 def paths_to_read(guards: Sequence[Guard], writes: Sequence[Write]) -> tuple[set[str], set[str]]:
-    """What a view for this commit has to hold: these nodes, and all nodes below those (that are among them)."""
+    """The nodes that the view of this commit needs; and those among them of which all nodes below are needed, too."""
     keys: set[str] = {guard.key for guard in guards} | {write.key for write in writes}
     above = {ancestor for key in keys for ancestor in ancestors(key)}
     return keys | above, {write.key for write in writes if isinstance(write, Delete)}
@@ -145,7 +142,7 @@ def first_failing(guards: Sequence[Guard], writes: Sequence[Write], view: View) 
 
 
 def make_plan(guards: Sequence[Guard], writes: Sequence[Write], view: View | None = None) -> Plan:
-    """The operations: guards first, then what is removed, the deepest first, then what is put, the highest first."""
+    """The operations: guards first, then deletes, the deepest first, then puts, the highest first."""
     planner = _Planner(view or {})
     for guard in guards:
         planner.guard(guard)
@@ -182,7 +179,7 @@ class _Planner:
             self._create(guard.key, FOLDER)
             for path in reversed(made):
                 self._remove(path, 0)
-        # NoneUnder is what the removal itself says: a node that others lie below is not removed.
+        # NoneUnder is checked by the removal itself: ZooKeeper does not remove a node with children.
 
     def delete(self, write: Delete, *, with_folders: bool) -> None:
         state = state_of(write.replaces)
@@ -221,12 +218,12 @@ class _Planner:
         self.puts[write.key] = (0, write.session)
 
     def _lives(self, state: State) -> None:
-        """A record that was bound to a session is another one when that session has ended, whatever is counted."""
+        """Check that the session of a record lives: after its end the number of changes proves nothing."""
         if state.session is not None:
             self.operations.append(Check(marker_of(state.session), 0))
 
     def _make_folders(self, path: str) -> list[str]:
-        """Make those above that are known not to be there; return them, the highest first."""
+        """Make the parents that the view misses; return them, the highest first."""
         missing = [above for above in ancestors(path) if above in self._nodes and self._nodes[above] is None]
         for above in missing:
             self._create(above, FOLDER)

@@ -1,6 +1,6 @@
-"""Reads over one connection, many at a time: what is asked is sent at once, and the answers are waited for together.
+"""Reads over one connection, many at a time: all requests are sent at once, and their answers awaited together.
 
-Promise: what an answer says was so after everything that this connection was answered before.
+Promise: an answer is as new as every earlier answer on this connection.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tenure.backends.zookeeper.session import session_name
 from tenure.coordination.records import Key, Record, Scope
 
 Found = tuple[bytes | None, Any]
-"""A node as kazoo reads it: data (None: it has none, as those that `zkCli.sh create` makes) and stat."""
+"""A node as kazoo reads it: data (None: no data, as after `zkCli.sh create`) and stat."""
 
 
 def ask(connection: Connection, request: Callable[[KazooClient], Sequence[Any]], what: str) -> list[Any]:
-    """Read. An answer may be that there is no such node. Raises StoreUnavailable for any other."""
+    """The answers to reads, NoNodeError included. Raises StoreUnavailable."""
     return _good(_answers(connection, request, what), what)
 
 
 def nodes_at(connection: Connection, paths: Sequence[str]) -> dict[str, Found | None]:
-    """The nodes at these full paths; None: there is none."""
+    """The nodes at these full paths; None: there is no node."""
     what = "read records"
     if len(paths) > 1 and connection.reads_many:
         parts = [paths[start : start + AT_ONCE] for start in range(0, len(paths), AT_ONCE)]
@@ -43,12 +43,12 @@ def nodes_at(connection: Connection, paths: Sequence[str]) -> dict[str, Found | 
 
 
 def nodes_below(connection: Connection, scope: Scope, tops: Iterable[str]) -> dict[str, Found]:
-    """All nodes strictly below these: path -> data and stat. Those that go meanwhile are left out."""
+    """All nodes strictly below these: path -> data and stat, without nodes that go meanwhile."""
     return _with_those_below(connection, scope, _children(connection, [_full(scope, top) for top in tops]))
 
 
 def listing(connection: Connection, scope: Scope, top: str) -> tuple[dict[str, Found], int, int]:
-    """All nodes strictly below one, and the scope's revision before and after they were read."""
+    """All nodes strictly below `top`, and the scope's revision before and after they were read."""
 
     def request(client: KazooClient) -> Sequence[Any]:
         asked = [barrier(client), *ask_revision(client, scope)]
@@ -64,7 +64,7 @@ def listing(connection: Connection, scope: Scope, top: str) -> tuple[dict[str, F
 
 
 def ask_revision(client: KazooClient, scope: Scope) -> list[Any]:
-    """Ask for what `revision_of` takes. Not behind a barrier: as new as what was read before, at least."""
+    """Ask for the arguments of `revision_of`. Without a barrier: at least as new as the reads before."""
     return [client.exists_async(f"/{scope}"), client.exists_async(f"/{scope}/{MARKERS}")]
 
 
@@ -113,14 +113,14 @@ def _good(answers: list[Any], what: str) -> list[Any]:
 
 
 def node_of(found: Found) -> Node:
-    """What the planning of a commit needs to know of it."""
+    """The node as the plan of a commit needs it."""
     data, stat = found
     session = session_name(stat.ephemeralOwner) if stat.ephemeralOwner else None
     return Node(State(stat.mzxid, stat.version, session), is_record=data is not None and data[:1] == RECORD)
 
 
 def record_of(path: str, found: Found) -> Record | None:
-    """None: it is a folder."""
+    """The record of a node; None: the node is a folder."""
     data, _ = found
     node = node_of(found)
     if data is None or not node.is_record:

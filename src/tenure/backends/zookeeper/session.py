@@ -1,9 +1,8 @@
-"""Sessions of the ZooKeeper store: one connection and one session of ZooKeeper's each.
+"""Sessions of the ZooKeeper store: one connection and one session of ZooKeeper each.
 
-Promise: a session lives for its ttl after the last renewal reached the ensemble, because nothing else is said on its
-connection, kazoo's pings included. Renewing is a commit of nothing: a majority agrees that the session lives, which a
-server that lags behind, or led a moment ago, does not know. Once ended it never comes back: its connection cannot have
-another.
+Promise: a session lives for its ttl after the last renewal reached the ensemble, because its connection sends no pings.
+A renewal is an empty commit: a majority agrees that the session lives, which a server that lags behind, or led a moment
+ago, cannot know. An ended session never comes back: its connection cannot open another session.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from tenure.coordination.records import Scope, SessionId
 from tenure.errors import SessionEnded, StoreUnavailable
 
 _SHARE = 6
-"""A renewal that takes longer than this part of the ttl is tried over another server: with as much to connect to it, a
-second one is answered or not before the holder stops believing in the session."""
+"""A renewal that takes longer than this part of the ttl is tried over another server. With as much time to connect, the
+second renewal ends before the holder stops believing in the session."""
 
 
 def session_name(number: int) -> SessionId:
-    """ZooKeeper's number of a session as it prints it."""
+    """ZooKeeper's number of a session, as ZooKeeper prints it."""
     return SessionId(f"0x{number & 0xFFFF_FFFF_FFFF_FFFF:x}")
 
 
@@ -37,19 +36,18 @@ class ZooKeeperSession:
         self.ttl = ttl
         self._forget = forget
         self.marked: set[Scope] = set()
-        """The scopes that know of it."""
+        """The scopes that have a marker of the session."""
 
     def renew(self) -> None:
         if self.connection.over:
             raise SessionEnded(self.id)
         try:
-            (answer,) = self.connection.ask(
-                lambda client: [barrier(client)], timeout_s=self.ttl.total_seconds() / _SHARE
-            )
+            limit_s = self.ttl.total_seconds() / _SHARE
+            (answer,) = self.connection.ask(lambda client: [barrier(client)], timeout_s=limit_s)
         except (*NOT_ANSWERED, StoreUnavailable) as error:
             if self.connection.over:
                 raise SessionEnded(self.id) from error
-            if not isinstance(error, StoreUnavailable):  # else a line is being opened, and nothing was sent
+            if not isinstance(error, StoreUnavailable):  # else kazoo is opening a line, and nothing was sent
                 self.connection.drop(silent=isinstance(error, KazooTimeoutError))
             raise StoreUnavailable(f"session {self.id} was not renewed: {error or type(error).__name__}") from error
         if isinstance(answer, BaseException):
@@ -58,7 +56,7 @@ class ZooKeeperSession:
     def close(self) -> None:
         if self.connection.over:
             return
-        told = self.connection.close()
+        closed = self.connection.close()
         self._forget(self.id)
-        if not told:
+        if not closed:
             raise StoreUnavailable(f"session {self.id} could not be closed", fix="it ends by itself at its ttl")

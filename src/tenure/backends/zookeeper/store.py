@@ -1,9 +1,9 @@
 """The store on a ZooKeeper ensemble: a scope is a node, a record a node below it, a commit one multi.
 
-Promise: the contract of `coordination.store`, with what `GUARANTEES` declares instead. Every commit writes the scope's
-node, so its transaction id is the scope's revision; a session marks each scope in which it binds records, so that its
-end is seen there. A record that is bound to a session is an ephemeral node of that very session of ZooKeeper's; only
-the client that opened a session can bind to it. Data of others below the chroot is left alone.
+Promise: the contract of `coordination.store`, as weakened by `GUARANTEES`. Every commit writes the scope's node, so its
+transaction id is the scope's revision. A session marks each scope in which it binds records, so that its end changes
+the scope. A session-bound record is an ephemeral node of that session of ZooKeeper; only the client that opened a
+session can bind records to it. Foreign nodes below the chroot are not touched.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from kazoo.client import KazooClient
@@ -67,24 +68,27 @@ GUARANTEES: Final = Guarantees(
     revision_is_the_scopes_own=False,
     one_session_a_commit=True,
 )
+_PLAN_DOES_NOT_FIT: Final = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError, NoChildrenForEphemeralsError)
+"""An assumption of the plan does not hold, or a guard does not."""
+
 MAX_REQUEST_BYTES: Final = 1_040_000
-"""ZooKeeper's own limit (`jute.maxbuffer`) is 1,048,575; what is larger it answers by breaking the line."""
+"""ZooKeeper's own limit (`jute.maxbuffer`) is 1,048,575; ZooKeeper answers a larger request by breaking the line."""
 
 _ATTEMPTS = 30
-"""How often a commit is planned anew while others change what it was planned on."""
+"""How often a commit is planned anew while other commits change the nodes that it was planned on."""
 
 _LISTINGS = 3
 """How often a listing is read again when the scope has changed meanwhile."""
 
 _LOOK_S: Final = 5.0
-"""How often a watch looks without having been told."""
+"""How often a watch looks without an event of ZooKeeper."""
 
 _OWN_TTL: Final = timedelta(seconds=10)
-"""Of the session over which is read; nothing is bound to it."""
+"""Of the session of reads; no record is bound to it."""
 
 
 class ZooKeeperStore:
-    """A client of an ensemble. The chroot must exist; scopes are made at their first commit."""
+    """A client of an ensemble. The chroot must exist; the first commit to a scope makes its nodes."""
 
     guarantees = GUARANTEES
 
@@ -112,7 +116,7 @@ class ZooKeeperStore:
         return Listing(tuple(sorted(records, key=lambda record: record.key)), Revision(revision))
 
     def revision(self, scope: Scope, *, watch: Callable[[Any], None] | None = None) -> Revision:
-        """The scope's revision, as the server that is asked has it. `watch` is called once, when it changes."""
+        """The scope's revision, as the connected server knows it. `watch` is called once, when the revision changes."""
 
         def request(client: KazooClient) -> Sequence[Any]:
             markers = f"/{scope}/{MARKERS}"
@@ -126,18 +130,12 @@ class ZooKeeperStore:
         return Revision(revision_of(root, None if isinstance(markers, NoNodeError) else markers[1]))
 
     def watch(self, scope: Scope, *, after: Revision) -> PolledChanges:
-        """Each look sets a watch of ZooKeeper's on the scope's node, which every commit writes, and one on its
-        sessions' markers, then reads the revision: so nothing falls in between. Both are lost with the connection, and
-        kazoo says so. The end of a session that has bound a record in the scope removes its marker in the same
-        transaction."""
+        """Each look sets watches of ZooKeeper on the scope's node, which every commit writes, and on the markers of
+        its sessions, and then reads the revision, so that no change falls between. ZooKeeper removes the marker of a
+        session that ends in the same transaction. When the connection goes, kazoo wakes both watches."""
         self._open()
-        changes = PolledChanges(
-            scope,
-            after=after,
-            look=lambda: self.revision(scope, watch=lambda event: changes.wake.set()),
-            every_s=_LOOK_S,
-            clock=self._clock,
-        )
+        look = partial(self.revision, scope, watch=lambda event: changes.wake.set())
+        changes = PolledChanges(scope, after=after, look=look, every_s=_LOOK_S, clock=self._clock)
         return changes
 
     # --- writing ------------------------------------------------------------------------------------------------
@@ -148,33 +146,29 @@ class ZooKeeperStore:
         session = None if bound is None else self._session(bound)
         connection = self._open() if session is None else session.connection
         view: View | None = None
-        for _ in range(_ATTEMPTS):
-            plan = make_plan(guards, writes, view)
-            try:
-                answer = self._send(connection, scope, plan, session=session, changes=bool(writes))
-            except NOT_ANSWERED as error:
-                raise unknown(error, f"commit to scope {scope!r}") from error
-            except StoreUnavailable as error:
-                if session is not None and connection.over:
-                    raise SessionEnded(session.id) from error
-                raise
-            if not isinstance(answer, BaseException):
-                if session is not None:
-                    session.marked.add(scope)
-                zxid = int(answer[-1].mzxid) if writes else self.revision(scope)
-                versions = {key: State(zxid, changes, owner).version() for key, (changes, owner) in plan.puts.items()}
-                return Commit(versions, Revision(zxid), alone=_alone(writes, plan, answer))
-            if not _may_be_planned_anew(answer):
-                raise unavailable(answer, f"commit to scope {scope!r}")
-            try:
+        try:
+            for _ in range(_ATTEMPTS):
+                plan = make_plan(guards, writes, view)
+                try:
+                    answer = self._send(connection, scope, plan, session=session, changes=bool(writes))
+                except NOT_ANSWERED as error:
+                    raise unknown(error, f"commit to scope {scope!r}") from error
+                if not isinstance(answer, BaseException):
+                    if session is not None:
+                        session.marked.add(scope)
+                    zxid = int(answer[-1].mzxid) if writes else self.revision(scope)
+                    versions = {key: State(zxid, count, owner).version() for key, (count, owner) in plan.puts.items()}
+                    return Commit(versions, Revision(zxid), alone=_alone(writes, plan, answer))
+                if not isinstance(answer, _PLAN_DOES_NOT_FIT):
+                    raise unavailable(answer, f"commit to scope {scope!r}")
                 view = self._view(connection, scope, guards, writes, session=session)
-            except StoreUnavailable as error:
-                if session is not None and connection.over:
-                    raise SessionEnded(session.id) from error
-                raise
-            failing = first_failing(guards, writes, view)
-            if failing is not None:
-                raise GuardFailed(failing, scope=scope)
+                failing = first_failing(guards, writes, view)
+                if failing is not None:
+                    raise GuardFailed(failing, scope=scope)
+        except StoreUnavailable as error:
+            if session is not None and connection.over:
+                raise SessionEnded(session.id) from error
+            raise
         raise StoreUnavailable(f"scope {scope!r} changes faster than a commit to it can be made")
 
     def open_session(self, *, ttl: timedelta) -> ZooKeeperSession:
@@ -208,8 +202,8 @@ class ZooKeeperStore:
     def _send(
         self, connection: Connection, scope: Scope, plan: Plan, *, session: ZooKeeperSession | None, changes: bool
     ) -> Sequence[Any] | BaseException:
-        """Send the multi; return what kazoo makes of its answer, the scope's node last if it changes something, or the
-        error of the operation that was refused."""
+        """Send the multi; return its results, the scope's node last if `changes`, or the error of the operation that
+        failed."""
         operations: list[Operation] = list(plan.operations)
         if session is not None:
             marker = marker_of(session.id)
@@ -245,8 +239,7 @@ class ZooKeeperStore:
         *,
         session: ZooKeeperSession | None,
     ) -> View:
-        """The nodes that a commit is about, as they are after it was refused: one connection's answers are in
-        order."""
+        """The nodes of a commit after it was refused: the answers on one connection are in order."""
         self._make_scope(connection, scope)
         paths, deep = paths_to_read(guards, writes)
         markers = [] if session is None else [f"/{scope}/{marker_of(session.id)}"]
@@ -260,7 +253,7 @@ class ZooKeeperStore:
         return {path: None if node is None else node_of(node) for path, node in nodes.items()}
 
     def _make_scope(self, connection: Connection, scope: Scope) -> None:
-        """Make the scope's own nodes, which are no records, if they are not there."""
+        """Make the scope's own nodes, which are no records, if they are missing."""
 
         def request(client: KazooClient) -> Sequence[Any]:
             multi = client.transaction()
@@ -280,14 +273,15 @@ class ZooKeeperStore:
         return ask(self._open(), request, what)
 
     def _open(self) -> Connection:
-        """The connection over which is read, a new one if the last one's session is over."""
+        """The connection of reads; a new connection, if the session of the last is over."""
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("the store is closed")
             if self._connection is None or self._connection.over:
                 connection = Connection(self._ensemble, ttl=_OWN_TTL, pings=True)
                 connection.open()
-                if not connection.has_chroot():
+                (root,) = ask(connection, lambda client: [client.exists_async("/")], "look for the chroot")
+                if self._ensemble.chroot and root is None:
                     connection.close()
                     raise StoreUnavailable(
                         f"chroot {self._ensemble.chroot} of ZooKeeper at {self._ensemble.hosts} does not exist",
@@ -320,15 +314,8 @@ def _add(multi: Any, path: str, operation: Operation) -> None:
 
 
 def _alone(writes: Sequence[Write], plan: Plan, answer: Sequence[Any]) -> frozenset[Key]:
-    """See `Commit`: said of a single put that changed a node. ZooKeeper counted what is below it in that instant."""
+    """See `Commit.alone`: known of a single put that changed a node. ZooKeeper counted its children in that instant."""
     if len(writes) != 1:
         return frozenset()
     changed = [(one, stat) for one, stat in zip(plan.operations, answer, strict=False) if isinstance(one, SetData)]
     return frozenset(key for key in plan.puts if any(one.path == key and not stat.numChildren for one, stat in changed))
-
-
-def _may_be_planned_anew(error: BaseException) -> bool:
-    """Whether the plan supposed what is not so; or a guard does not hold."""
-    return isinstance(
-        error, NoNodeError | NodeExistsError | BadVersionError | NotEmptyError | NoChildrenForEphemeralsError
-    )
