@@ -1,6 +1,6 @@
-"""What a declaration says: which streams a leader ran, of which pipeline file, and what decides the state of each.
+"""A declaration: the streams that a leader ran, their pipeline file, and the shape of each query's state.
 
-Promise: what `encode_declaration` wrote, `decode_declaration` reads; anything else is CorruptRecord.
+Promise: `decode_declaration` reads everything that `encode_declaration` wrote; anything else is CorruptRecord.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ _TOLD_MOST = 300
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What decides the state of a query. Two are equal when the state of the one fits the other."""
+    """What decides the state of a query. Two queries of equal shape can go on with each other's state."""
 
     fingerprint: str
     told: str = field(compare=False)
-    """The same for people, in short."""
+    """A short description for people."""
 
     @classmethod
     def of(cls, text: str, *, told: str) -> Shape:
-        """The shape that `text` describes, in the same words in each process."""
+        """The shape that `text` describes; `text` is the same in each process."""
         short = told if len(told) <= _TOLD_MOST else f"{told[:_TOLD_MOST]}..."
         return cls(hashlib.sha256(text.encode()).hexdigest()[:32], short)
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What a query was before it was changed. It is that still while nothing was planned since."""
+    """The shape of a query before it was changed. The state keeps this shape while nothing was planned since."""
 
     shape: Shape | None
     epoch: int
-    """Of the term that recorded the change."""
+    """The epoch of the term that recorded the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredStream:
-    """One stream. `shape` None: its query keeps no state. `dropped`: an operator has said that the pipeline does not
-    have it any more; its checkpoints are still there. `earlier` None: it was never changed."""
+    """A stream. `shape` None: its query keeps no state. `dropped`: an operator has allowed that the pipeline does not
+    have the stream any more; its checkpoints are still there. `earlier` None: the query was never changed."""
 
     shape: Shape | None = None
     dropped: bool = False
@@ -53,21 +53,21 @@ class DeclaredStream:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What one leader ran."""
+    """The streams that a leader ran."""
 
     file: str
     """The fingerprint of the pipeline file."""
     spark: str
-    """Its version: another one may describe the same query in other words."""
+    """The version of Spark: another version may describe the same query in other words."""
     streams: Mapping[str, DeclaredStream]
 
     def declares(self, name: str) -> bool:
-        """Whether a stream is among those that were run."""
+        """Whether the leader ran a stream of this name."""
         return name in self.streams and not self.streams[name].dropped
 
 
 def encode_declaration(declaration: Declaration, *, epoch: int, member: str, uid: str) -> bytes:
-    """The bytes of its record. `epoch`, `member`: who led, for people."""
+    """The bytes of the record. `epoch`, `member`: who led, for people."""
     return encode({"uid": uid, "epoch": epoch, "member": member, **asdict(declaration)})
 
 

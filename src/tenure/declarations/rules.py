@@ -1,12 +1,12 @@
-"""Pure: whether a pipeline file may go on with what is recorded of a scope. No I/O, no clock.
+"""Pure: whether a pipeline file may go on with the declaration and the checkpoints of a scope. No I/O, no clock.
 
-Promise: what would be read once more under another name, left behind in silence, or computed on the state of another
-query, is refused until an operator allows it by name. What was allowed is in the record that comes out of it, so that
-nobody has to allow it again. Not promised: that what an operator allowed gives the right rows.
+Promise: a file that would read a source again under another name, leave a stream behind, or run a query on the state of
+another query, is refused until an operator allows that by name. The new record includes the allowed changes, so nobody
+allows them twice. Not promised: that an allowed change gives the right rows.
 
-A query is known when it is recorded, or has a checkpoint, unless it was dropped. One without a checkpoint has planned
-nothing: nothing is lost with it, and it has no state. One whose change was allowed, and that has planned nothing since
-(Spark may have refused the state), has the state of before: it goes on as what it was without a flag, too.
+A query is known when it is recorded, or has a checkpoint, unless it was dropped. A query without a checkpoint has
+planned nothing, and has no state to lose. A changed query that has planned nothing since (Spark may have refused the
+state) still has the state of before, and may go back to its earlier shape without a flag.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tenure.declarations.declaration import Declaration, DeclaredStream, Earlier
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The streams for which an operator allows something."""
+    """The streams that an operator allows to be different."""
 
     new: frozenset[str] = frozenset()
-    """Begins at the start of its sources."""
+    """They begin at the start of their sources."""
     dropped: frozenset[str] = frozenset()
-    """The pipeline does not have it any more."""
+    """The pipeline does not have them any more."""
     changed: frozenset[str] = frozenset()
-    """Goes on with the state that it has, though what decides its state is different."""
+    """They go on with their state, though their shape is different."""
 
     def flags(self) -> tuple[str, ...]:
-        """The flags that say this."""
+        """The flags of `tenure run` that allow this."""
         return (
             *(f"--drop-stream {name}" for name in sorted(self.dropped)),
             *(f"--new-stream {name}" for name in sorted(self.new)),
@@ -37,28 +37,28 @@ class Allowed:
         )
 
     def without(self, other: Allowed) -> Allowed:
-        """What is allowed here, and not there."""
+        """The permissions that `other` does not have."""
         return Allowed(self.new - other.new, self.dropped - other.dropped, self.changed - other.changed)
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What comes of a file and a record."""
+    """Whether a file may run, and the record of that run."""
 
     refused: tuple[str, ...]
-    """Why it may not run, a sentence each; none: it may."""
+    """Why the file may not run, a sentence each; empty: it may run."""
     wanted: Allowed
-    """What an operator would have to allow besides."""
+    """The missing permissions."""
     needless: Allowed
-    """What an operator allows, and need not."""
+    """The permissions that nothing needs."""
     record: Declaration
-    """What is to be recorded when it runs."""
+    """The declaration to record when the file runs."""
     news: tuple[str, ...]
-    """What is different from what is recorded, for people; none: nothing is, or nothing is recorded."""
+    """The differences from the recorded declaration, for people; empty: there are none, or nothing is recorded."""
 
 
 def changed_queries(recorded: Declaration | None) -> frozenset[str]:
-    """Those whose newest checkpoint tells whether they have run since they were changed."""
+    """The queries that were changed; their newest checkpoints show whether they have run since."""
     streams = {} if recorded is None else recorded.streams
     return frozenset(name for name, one in streams.items() if one.earlier is not None)
 
@@ -72,9 +72,9 @@ def judge(
     newest: Mapping[str, int],
     epoch: int,
 ) -> Judgement:
-    """Judge what a file declares. `recorded` None: nothing is. `checkpointed`: the queries that have a checkpoint.
-    `newest`: of each one of `changed_queries` that has one, the epoch of its newest checkpoint. `epoch`: under which
-    the record would be written."""
+    """Judge the declaration of a file. `recorded` None: nothing is recorded. `checkpointed`: the queries that have a
+    checkpoint. `newest`: the epoch of the newest checkpoint of each query of `changed_queries` that has a checkpoint.
+    `epoch`: the epoch of the new record."""
     before = recorded or replace(declared, streams={})
     known = {name for name in (*before.streams, *checkpointed) if name not in before.streams or before.declares(name)}
     gone = {name for name in known if name in checkpointed and name not in declared.streams}
@@ -98,19 +98,19 @@ def judge(
         ),
         wanted=wanted,
         needless=allowed.without(needed),
-        record=replace(declared, streams={**_left(before, declared, checkpointed), **_run(declared, earlier)}),
+        record=replace(declared, streams={**_left(before, declared, checkpointed), **_declared(declared, earlier)}),
         news=_news(before, declared, checkpointed, changed, back) if recorded is not None else (),
     )
 
 
 def _unrun(streams: Mapping[str, DeclaredStream], newest: Mapping[str, int]) -> dict[str, Earlier]:
-    """What those were that have planned nothing since they were changed."""
+    """The earlier shapes of the queries that have planned nothing since they were changed."""
     earlier = {name: one.earlier for name, one in streams.items() if one.earlier is not None and name in newest}
     return {name: one for name, one in earlier.items() if newest[name] < one.epoch}
 
 
-def _run(declared: Declaration, earlier: Mapping[str, Earlier | None]) -> dict[str, DeclaredStream]:
-    """The streams of a file, with what their queries were."""
+def _declared(declared: Declaration, earlier: Mapping[str, Earlier | None]) -> dict[str, DeclaredStream]:
+    """The streams of a file, with the earlier shapes of their queries."""
     return {name: replace(one, earlier=earlier.get(name)) for name, one in declared.streams.items()}
 
 
@@ -152,12 +152,8 @@ def _news(
     return (
         *((f"the file is {declared.file}, and was {before.file}",) if declared.file != before.file else ()),
         *((f"Spark is {declared.spark}, and was {before.spark}",) if declared.spark != before.spark else ()),
-        *(f"stream {name!r} {_beginning(name in checkpointed)}" for name in sorted(came)),
+        *(f"stream {name!r} {'goes on where it was' if name in checkpointed else 'begins'}" for name in sorted(came)),
         *(f"stream {name!r} is declared no more" for name in sorted(went)),
         *(f"query {name!r} goes on with the state of another one" for name in sorted(changed)),
         *(f"query {name!r} goes on as it was: it has run nothing since it was changed" for name in sorted(back)),
     )
-
-
-def _beginning(has_checkpoint: bool) -> str:
-    return "goes on where it was" if has_checkpoint else "begins"

@@ -1,7 +1,7 @@
 """The declaration of one scope: a permanent record, written by its leader before the first plan of a term.
 
-Promise: it is written only under a term, and replaces what was read under it: who reads it under a later term reads
-what the last leader declared that planned anything.
+Promise: the record is written only under a term, and replaces the record that was read under the same term. A reader
+under a later term reads the declaration of the last leader that planned anything.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ DECLARED: Final = Key("declared")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the store has of a scope."""
+    """The declaration and the checkpoints of a scope."""
 
     record: Record | None
     """None: no leader has declared anything yet."""
     declaration: Declaration | None
-    """What it says."""
+    """The content of the record."""
     checkpointed: frozenset[str]
     """The queries that have a checkpoint."""
     ended: bool
-    """The pipeline has ended for good: nothing of it is run any more, whatever a file declares."""
+    """The pipeline has ended for good, and never runs again."""
 
 
 class DeclarationStore:
@@ -46,8 +46,7 @@ class DeclarationStore:
         self._clock = clock
 
     def read(self, term: Term | None = None) -> Found:
-        """What is there now. `term`: under which it is read, None: under none. Raises CorruptRecord, StoreUnavailable,
-        TermLost."""
+        """Read the scope, under `term` if there is one. Raises CorruptRecord, StoreUnavailable, TermLost."""
         records = read_under(term, lambda: self._store.list(self._scope, ""), clock=self._clock).records
         record = next((one for one in records if one.key == DECLARED), None)
         handles = [one.key.split("/") for one in records if one.key.is_under(CHECKPOINTS)]
@@ -59,7 +58,7 @@ class DeclarationStore:
         )
 
     def write(self, term: Term, declaration: Declaration, *, replaces: Record | None) -> None:
-        """Record what the term's holder runs. Raises TermLost, StoreUnavailable, GuardFailed (it is another by now)."""
+        """Record what the term's holder runs. Raises TermLost, StoreUnavailable, GuardFailed (the record changed)."""
         value = encode_declaration(declaration, epoch=term.epoch, member=term.holder, uid=new_uid())
         put = Put(DECLARED, value, replaces=None if replaces is None else replaces.version)
         commit_under(self._store, term, writes=(put,), clock=self._clock)

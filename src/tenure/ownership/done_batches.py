@@ -1,7 +1,7 @@
-"""Which batches Spark has noted as done in the run directories of a storage.
+"""The batches that Spark has noted as done in the run directories of a storage.
 
-Promise: of each query the newest such batch of the run directories that are asked for, as it was at some moment of the
-call. Links are followed. A server that hangs does not keep the process from ending.
+Promise: the newest such batch of each query in the given run directories, as it was at some moment of the call. Links
+are followed. A server that hangs does not keep the process from ending.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AT_ONCE: Final = 8
 
 
 def newest_done(storage: str, *, since: Callable[[str], int]) -> Mapping[str, Done]:
-    """By query. `since`: the epoch before which a query's run directories are not asked. Raises StorageError."""
+    """By query. `since`: run directories of epochs before are skipped. Raises StorageError."""
     runs = [run for query in _names(storage, RUNS) for run in _runs(storage, query, since=since(query))]
     shares = [share for first in range(_AT_ONCE) if (share := runs[first::_AT_ONCE])]
     found: dict[str, Done] = {}
@@ -37,7 +37,7 @@ def _runs(storage: str, query: str, *, since: int) -> list[RunName]:
 
 
 def _begin(storage: str, runs: Sequence[RunName]) -> Future[list[tuple[str, Done]]]:
-    """`_all_done` in a thread. An executor's threads would keep the process until they end."""
+    """`_all_done` in a daemon thread. An executor's threads would keep the process until they end."""
     answer: Future[list[tuple[str, Done]]] = Future()
 
     def do() -> None:
@@ -60,5 +60,5 @@ def _all_done(storage: str, runs: Sequence[RunName]) -> list[tuple[str, Done]]:
 
 
 def _names(storage: str, folder: str) -> list[str]:
-    """Of what is in a folder, which may be a link."""
+    """The names in a folder, which may be a link."""
     return [entry.name for entry in reach(f"{storage}/{folder}").entries()]

@@ -1,11 +1,11 @@
-"""The marks of its owner in a scope's part of a storage: `owner/identity`, put if absent, and one for each epoch.
+"""The marks of its owner in a scope's part of a storage: `owner/identity`, put if absent, and a mark for each epoch.
 
-A storage that does not put if absent may take the second identity for the first one, and two copies of one store have
-one identity. So the name of an epoch's mark has the identity and the grant, and whoever has put one lists them again:
-of two that mark a storage at once, at least the later one sees the other, and removes its own mark.
+A storage without put-if-absent may accept a second identity, and two copies of a store have the same identity. So the
+name of an epoch's mark has the identity and the grant, and a leader lists the marks again after it has put its own. Of
+two leaders that mark a storage at once, at least the later sees the other mark, and removes its own.
 
-Promise: a mark is whole and durable when `claim` or `put` returns. Links are followed: Spark would, too. What does not
-look like a mark is none.
+Promise: a mark is whole and durable when `claim` or `put` returns. Links are followed, as Spark does. Other names are
+ignored.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _FORMAT: Final = 1
 
 
 class Marks:
-    """The marks below one scope's part of the storage. No I/O in the constructor."""
+    """The marks below a scope's part of the storage. No I/O in the constructor."""
 
     def __init__(self, storage: str) -> None:
         self._url = f"{storage}/{OWNER}"
         self._folder = reach(self._url)
 
     def look(self) -> InStorage:
-        """What is there. Raises StorageError, OwnerMismatch: what is there says nothing."""
+        """The marks that are there. Raises StorageError, OwnerMismatch: the identity does not decode."""
         names = [entry.name for entry in self._folder.entries()]
         marks = tuple(mark for mark in map(Mark.parse, names) if mark is not None)
-        # It is asked for only while nobody has led yet: a mark of an epoch says the same.
+        # Read only while there is no mark of an epoch, which also names the identity.
         claimed = self._claimed() if not marks and _IDENTITY in names else None
         return InStorage(claimed=claimed, marks=marks)
 
     def claim(self, identity: str) -> str | None:
-        """Put the identity, unless one is there; return whose it is then; None: it was removed meanwhile.
+        """Put the identity if absent; return the identity that is there; None: it was removed meanwhile.
         Raises StorageError, OwnerMismatch."""
         try:
             self._put(_IDENTITY, {"identity": identity})
@@ -51,7 +51,7 @@ class Marks:
         return identity
 
     def put(self, mark: Mark, *, holder: str, since: str) -> None:
-        """Put the mark of an epoch; fine when it is there. `holder`, `since`: for people. Raises StorageError."""
+        """Put the mark of an epoch if absent. `holder`, `since`: for people. Raises StorageError."""
         with suppress(BlobExists):
             self._put(str(mark), {"epoch": mark.epoch, "holder": holder, "since": since})
 
@@ -60,7 +60,7 @@ class Marks:
         self._folder.delete(str(mark))
 
     def disclaim(self) -> None:
-        """Remove the identity, which says nothing any more once there is a mark. Raises StorageError."""
+        """Remove the identity, which nobody reads once there is a mark. Raises StorageError."""
         self._folder.delete(_IDENTITY)
 
     def _put(self, name: str, fields: dict[str, Any]) -> None:
@@ -68,8 +68,7 @@ class Marks:
 
     def _claimed(self) -> str | None:
         try:
-            found = json.loads(self._folder.read(_IDENTITY))
-            return str(found["identity"])
+            return str(json.loads(self._folder.read(_IDENTITY))["identity"])
         except BlobNotFound:
             return None
         except (ValueError, KeyError, TypeError) as error:

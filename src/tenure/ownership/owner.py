@@ -1,9 +1,9 @@
-"""Compares a store with a storage, and makes a storage that of the store whose term it is.
+"""Compares a store with a storage, and marks the storage as that of a term's store.
 
-Promise (I10): `check` reads only; `own` puts marks once nothing speaks against it, and returns when the mark of the
-term's epoch is durable and nobody else has marked the storage. Of two that mark it at once at least one is refused, and
-removes its own mark again, under which nothing was planned. Both refuse with OwnerMismatch, one line. Not promised:
-that a storage which is taken away later is noticed before the next time that somebody looks.
+Promise (I10): `check` only reads. `own` marks the storage if nothing speaks against that, and returns when the mark of
+the term's epoch is durable and no other store has marked the storage. Of two terms that mark a storage at once, at
+least the later is refused, and removes its mark, under which nothing was planned. Both raise OwnerMismatch. Not
+promised: that a storage which another store marks later is noticed before the next check.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from tenure.results.store import result_in
 
 
 class Owner:
-    """Whose a scope's part of the storage is. Thread-safe. No I/O in the constructor."""
+    """The owner of a scope's part of the storage. Thread-safe. No I/O in the constructor."""
 
     def __init__(self, store: CoordinationStore, scope: Scope, *, storage: str, clock: Clock) -> None:
-        """`storage`: URL of the scope's part of it."""
+        """`storage`: URL of the scope's part of the storage."""
         self._store = store
         self._scope = scope
         self._storage = storage
@@ -54,15 +54,15 @@ class Owner:
         self._marks = Marks(storage)
 
     def check(self) -> Mark | None:
-        """Look whether the storage is that of the store; return its newest mark, None: it has none.
+        """Check that the storage is that of the store; return its newest mark; None: it has none.
 
-        Raises OwnerMismatch: it is not; StoreUnavailable, StorageError, Corrupt.
+        Raises OwnerMismatch, StoreUnavailable, StorageError, Corrupt.
         """
         found, _ = self._compare(None)
         return found.newest
 
     def own(self, term: Term) -> None:
-        """The same, and leave the mark of the term's epoch, before anything is read or planned under it.
+        """Check, and put the mark of the term's epoch, before anything is read or planned under the term.
 
         Raises OwnerMismatch, TermLost, StoreUnavailable, StorageError, Corrupt.
         """
@@ -88,7 +88,7 @@ class Owner:
         self._marks.put(mark, holder=office.holder, since=office.since)
 
     def _look_again(self, term: Term) -> InStorage:
-        """Whoever has marked it at the same time is there by now, or sees the mark of this term."""
+        """A store that marked the storage at the same time has its mark there by now, or sees the mark of this term."""
         found = self._marks.look()
         records = self._read(term)
         if not holds_office(term, records):
@@ -97,8 +97,8 @@ class Owner:
         return found
 
     def _withdraw(self, mark: Mark, found: InStorage) -> None:
-        """Remove what this term has put, which would be in the way of whose it is. `found`: what was there before."""
-        with suppress(StorageError):  # it stays, and is told as what it is
+        """Remove the marks of this term, which would be in the way of the owner. `found`: the marks before."""
+        with suppress(StorageError):  # the mark stays, and a later check refuses it
             self._marks.drop(mark)
             if not found.marks:
                 self._marks.disclaim()
@@ -107,17 +107,17 @@ class Owner:
         before = in_store(self._read(term))
 
         def since(query: str) -> int:
-            """Whoever has planned or run a later batch did so in this epoch or a later one, in a directory of that."""
+            """Later batches were planned and run in this epoch or a later epoch, in its run directories."""
             newest = before.newest.get(query)
             return max(before.begins, 0 if newest is None or newest.epoch is None else newest.epoch)
 
-        earlier = self._marks.look().identities  # a cleanup removes run directories first, and marks then
+        earlier = self._marks.look().identities  # read first: a cleanup removes run directories before marks
         done = newest_done(self._storage, since=since)
         found = replace(self._marks.look(), done=done, earlier=earlier)
         records = self._read(term)
         after = in_store(records)
         if before.identity in after.former:
-            return self._compare(term)  # what was read before is of a life that was forgotten meanwhile
+            return self._compare(term)  # the life that `before` shows was forgotten meanwhile
         self._refuse(refusal(before, found, after))
         return found, records
 
@@ -133,7 +133,7 @@ class Owner:
 
 
 def check_noted(storage: str, noted: str) -> None:
-    """Look whether a scope's part of a storage is still the one of which `noted` was the newest mark.
+    """Check that a scope's part of a storage has gone on since `noted` was its newest mark.
 
     Raises OwnerMismatch, StorageError.
     """
@@ -144,8 +144,8 @@ def check_noted(storage: str, noted: str) -> None:
 
 
 def renew_identity(store: CoordinationStore, term: Term, *, clock: Clock) -> None:
-    """Begin another life of a scope that has no checkpoint, with the epoch after this term's: no mark and no run
-    directory of an earlier one is its own. Raises TermLost, GuardFailed, StoreUnavailable, CorruptRecord."""
+    """Begin the next life of a scope that has no checkpoint, with the epoch after this term's: no mark and no run
+    directory of an earlier epoch belongs to it. Raises TermLost, GuardFailed, StoreUnavailable, CorruptRecord."""
     record = read_under(term, lambda: store.read(term.scope, IDENTITY), clock=clock)
     name, epoch = new_uid(), term.epoch + 1
     birth = None if record is None else birth_in([record])
@@ -157,7 +157,7 @@ def renew_identity(store: CoordinationStore, term: Term, *, clock: Clock) -> Non
 
 
 def in_store(records: Sequence[Record]) -> InStore:
-    """What the records of a scope say of its life. Raises Corrupt."""
+    """The life of a scope, as its records show. Raises Corrupt."""
     office, birth, result = office_in(records), birth_in(records), result_in(records)
     newest: dict[str, Newest] = {}
     for record in records:
@@ -185,7 +185,7 @@ def _grants(office: Office) -> dict[int, str]:
 
 
 def _epoch_of(record: Record) -> int | None:
-    """The term that wrote a handle; None: who wants to take over from it says that it does not decode."""
+    """The term that wrote a handle; None: the handle does not decode, which a takeover reports."""
     try:
         return int(decode(record, fields={"epoch": int})["epoch"])
     except CorruptRecord:

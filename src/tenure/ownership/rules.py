@@ -1,12 +1,12 @@
-"""Pure: what a store says and what a storage shows -> whether they are those of one life of a pipeline (I10).
+"""Pure: the records of a store and the marks of a storage -> whether both belong to one life of a pipeline (I10).
 
-The storage is read between two readings of the store. What it shows was in the store before, so the later reading has
-it; what the earlier reading has, was in the storage before. Hence no leader that goes on meanwhile, no later one and no
-zombie is taken for a stranger.
+The storage is read between two readings of the store. Everything in the storage was in the store before, so the later
+reading has it; everything in the earlier reading was in the storage before. Hence a leader that goes on meanwhile, its
+successor and a zombie are never taken for strangers.
 
-Promise: a refusal says what was found, and what to do about it, which then works. Not promised: that an older copy is
-noticed here in every instant. A storage that was copied within the newest epoch lacks what the next run directory is
-filled from, which is CorruptRunDirectory; a store that was copied within it is noticed by a batch that is done.
+Promise: a refusal names the contradiction, and a fix that works. Not promised: that an older copy is noticed at once. A
+storage that was copied within the newest epoch lacks files of the next run directory, which is CorruptRunDirectory; a
+store that was copied within the newest epoch is noticed by a batch that is done.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 from tenure.coordination.identity import ANEW
 
 KEPT: Final = 5
-"""How many marks of the newest epochs stay, besides those that are needed."""
+"""How many marks of the newest epochs stay, besides the marks that are needed."""
 
 _MARK: Final = re.compile(r"e(?P<epoch>\d{8,})-(?P<identity>[0-9a-f]{32})-(?P<grant>[0-9a-f]{12})")
 
@@ -37,16 +37,16 @@ _ENDED: Final = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mark:
-    """That an epoch of an identity had its grant: a name in the storage."""
+    """A name in the storage: an epoch of an identity had its grant."""
 
     epoch: int
     identity: str
     grant: str
-    """Which grant it was: `grant_name`. An older copy of a store may give an epoch a second time."""
+    """The `grant_name`. An older copy of a store may give an epoch a second time."""
 
     @classmethod
     def parse(cls, name: str) -> Mark | None:
-        """The one of a name; None: it is none."""
+        """The mark of a name; None: the name is no mark."""
         found = _MARK.fullmatch(name)
         return None if found is None else cls(int(found["epoch"]), found["identity"], found["grant"])
 
@@ -55,7 +55,7 @@ class Mark:
 
 
 def grant_name(epoch: int, *, holder: str, since: str) -> str:
-    """A name for one grant, from what the store remembers of it."""
+    """A name for a grant, from the facts that the store remembers."""
     return hashlib.sha256(f"{epoch} {holder} {since}".encode()).hexdigest()[:12]
 
 
@@ -69,12 +69,12 @@ class Newest:
 
 @dataclass(frozen=True, slots=True)
 class InStore:
-    """What the records of a scope say."""
+    """The records of a scope."""
 
     identity: str | None = None
-    """None: there is none."""
+    """None: there is no identity."""
     epoch: int = 0
-    """The newest one; 0: nobody ever led."""
+    """The newest epoch; 0: nobody ever led."""
     grants: Mapping[int, str] = field(default_factory=dict)
     """Epoch -> the name of its grant, as far back as the store remembers."""
     newest: Mapping[str, Newest] = field(default_factory=dict)
@@ -82,11 +82,11 @@ class InStore:
     ended: bool = False
     """The pipeline has ended for good: its checkpoints go, and then its run directories."""
     clean: bool = False
-    """They are gone. What lies there, a leader put there that woke up later; nobody asks for it."""
+    """The cleanup is done. A leader that woke up later may have put files there, which nobody needs."""
     begins: int = 0
-    """The first epoch of this life: run directories of earlier ones are not its own."""
+    """The first epoch of this life: run directories of earlier epochs belong to other lives."""
     former: tuple[str, ...] = ()
-    """The identities of the lives before it."""
+    """The identities of the lives before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,49 +99,49 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class InStorage:
-    """What a scope's part of a storage shows."""
+    """The marks and batches in a scope's part of a storage."""
 
     claimed: str | None = None
-    """The identity that put itself there first; None: nobody did. It decides while there is no mark of an epoch."""
+    """The identity that claimed the storage; None: nobody did. It counts while there is no mark of an epoch."""
     marks: tuple[Mark, ...] = ()
     done: Mapping[str, Done] = field(default_factory=dict)
-    """The newest batch of each query that is done, as far as the store may not know it."""
+    """The newest done batch of each query, among the batches that the store may not know."""
     earlier: tuple[str, ...] = ()
-    """Whose it was, before it was asked what is done."""
+    """The `identities` before `done` was read."""
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """Whose it is; more than one: several have claimed it at once."""
+        """The owners; several: they have claimed the storage at once."""
         if self.marks:
             return tuple(sorted({mark.identity for mark in self.marks}))
         return () if self.claimed is None else (self.claimed,)
 
     @property
     def newest(self) -> Mark | None:
-        """The mark of the newest epoch; None: there is none."""
+        """The mark of the newest epoch; None: there is no mark."""
         return max(self.marks, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the two are not of one life, and what can be done."""
+    """Why store and storage do not belong to one life, and the fix."""
 
     found: str
     fix: str
 
 
 def refusal(before: InStore, storage: InStorage, after: InStore) -> Refusal | None:
-    """What speaks against taking the storage for that of the store; None: nothing. The storage was read after `before`
-    was, and before `after` was."""
+    """Why the storage is not that of the store; None: it is. The storage was read between `before` and `after`."""
     return (
         claimed_by_another(storage, after)
-        or _of_an_older_store(storage, after)
+        or _of_another_grant(storage, after)
+        or _done_elsewhere(storage, after)
         or _of_an_older_storage(before, storage, after)
     )
 
 
 def claimed_by_another(storage: InStorage, store: InStore) -> Refusal | None:
-    """Whether somebody else has marked the storage, whenever the store was read: it keeps its identity."""
+    """Whether another identity has marked the storage. The store may be read at any time: it keeps its identity."""
     whose = ", ".join(_owner(one) for one in storage.identities)
     if store.identity is None and store.newest:
         found = "the store has checkpoints and no owner"
@@ -157,16 +157,12 @@ def claimed_by_another(storage: InStorage, store: InStore) -> Refusal | None:
 
 
 def marked_by_another(storage: InStorage, store: InStore) -> Refusal | None:
-    """What a leader that has put its mark asks of the marks that are there now. The store was read after them."""
+    """The check of a leader that has put its mark. The store was read after the marks."""
     return claimed_by_another(storage, store) or _of_another_grant(storage, store)
 
 
-def _of_an_older_store(storage: InStorage, store: InStore) -> Refusal | None:
-    """The storage shows what the store would know if it had not been copied earlier."""
-    return _of_another_grant(storage, store) or _done_elsewhere(storage, store)
-
-
 def _of_another_grant(storage: InStorage, store: InStore) -> Refusal | None:
+    """Whether the storage has the mark of a grant that an older copy of the store does not know."""
     newest = storage.newest
     if newest is not None and newest.epoch > store.epoch:
         found = f"it is marked by epoch {newest.epoch}, and the store is in epoch {store.epoch}"
@@ -179,13 +175,14 @@ def _of_another_grant(storage: InStorage, store: InStore) -> Refusal | None:
 
 
 def _done_elsewhere(storage: InStorage, store: InStore) -> Refusal | None:
+    """Whether the storage has a batch done that an older copy of the store does not know."""
     for query, done in sorted(storage.done.items()):
         if store.ended:
             if not (store.clean or storage.identities or store.identity in storage.earlier):
                 run = done.path.partition("/commits/")[0]
                 fix = f"restore the storage, or name its own; if this is it, remove {run}; {ANEW}"
                 return Refusal(f"it has {done.path}, and no mark of an owner", fix)
-            continue  # its checkpoints go before its run directories do, and these before its marks
+            continue  # a cleanup removes checkpoints before run directories, and these before marks
         known = store.newest.get(query)
         if known is None:
             return Refusal(f"it has {done.path}, and the store has no checkpoint of query {query!r}", _STORE)
@@ -196,20 +193,20 @@ def _done_elsewhere(storage: InStorage, store: InStore) -> Refusal | None:
 
 
 def _of_an_older_storage(before: InStore, storage: InStorage, after: InStore) -> Refusal | None:
-    """The store names what the storage would show if it had not been copied earlier."""
+    """Whether the store has planned under an epoch whose mark an older copy of the storage does not have."""
     marked = {mark.epoch for mark in storage.marks}
     for query, newest in sorted(before.newest.items()):
         now = after.newest.get(query)
         if newest.epoch is None or newest.epoch in marked or now is None or now.epoch != newest.epoch:
-            continue  # the mark of what has passed meanwhile may have gone with it
+            continue  # the mark of a checkpoint that was replaced meanwhile may be gone
         found = f"it has no mark of epoch {newest.epoch}, in which batch {newest.batch} of query {query!r} was planned"
         return Refusal(f"{found}, so it is an older copy, or another one", _STORAGE)
     return None
 
 
 def changed_since(noted: Mark, storage: InStorage) -> Refusal | None:
-    """What speaks against removing what was planned when `noted` was the newest mark; None: nothing. A storage without
-    any mark has nothing in it."""
+    """Why a sweep's plan, made when `noted` was the newest mark, must not be applied; None: it may be. A storage
+    without marks is empty."""
     newest = storage.newest
     if newest is None or (newest >= noted and storage.identities == (noted.identity,)):
         return None
@@ -219,9 +216,8 @@ def changed_since(noted: Mark, storage: InStorage) -> Refusal | None:
 
 
 def not_needed(storage: InStorage, store: InStore) -> list[Mark]:
-    """The marks that no comparison asks for any more: neither one of the newest, nor of an epoch that wrote the newest
-    checkpoint of a query. A later checkpoint is of the newest epoch or a later one; of those nothing is said here,
-    since the store may have been read long before the storage."""
+    """The marks that no comparison needs any more: neither among the newest, nor of an epoch that wrote the newest
+    checkpoint of a query. Marks of epochs after `store` stay: the store may have been read long before the storage."""
     needed = {newest.epoch for newest in store.newest.values()}
     known = sorted(mark for mark in storage.marks if mark.epoch <= store.epoch)
     return [] if None in needed else [mark for mark in known[:-KEPT] if mark.epoch not in needed]
