@@ -135,7 +135,7 @@ class ZooKeeperStore:
         session that ends in the same transaction. When the connection goes, kazoo wakes both watches."""
         self._open()
         look = partial(self.revision, scope, watch=lambda event: changes.wake.set())
-        changes = PolledChanges(scope, after=after, look=look, every_s=_LOOK_S, clock=self._clock)
+        changes: PolledChanges = PolledChanges(scope, after=after, look=look, every_s=_LOOK_S, clock=self._clock)
         return changes
 
     # --- writing ------------------------------------------------------------------------------------------------
