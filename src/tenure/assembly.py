@@ -106,9 +106,8 @@ def assemble(
     clock = clock or SystemClock()
     identity = identify(settings)
     DriverFolder.make(identity.member).remove()  # raises first where the temporary folder cannot be used
-    settings = settings.model_copy(
-        update={"member": identity.member, "spark_log": settings.spark_log or default_spark_log(identity.member)}
-    )
+    spark_log = settings.spark_log or str(temporary_folder() / f"tenure-{identity.member}.spark.log")
+    settings = settings.model_copy(update={"member": identity.member, "spark_log": spark_log})
     for flag, log in (("--spark-log", settings.spark_log), ("--event-log", settings.event_log)):
         _check_log(log, flag=flag)
     settings.required("store")
@@ -176,11 +175,6 @@ def member_events(settings: Settings, *subscribers: Subscriber, clock: Clock) ->
     """The events of a member's process, which go to the subscribers and to the event log."""
     log = () if settings.event_log is None else (JsonLines(settings.event_log, clock=clock),)
     return Events(*log, *subscribers)
-
-
-def default_spark_log(member: str) -> str:
-    """The default file for the output of a member's JVM."""
-    return str(temporary_folder() / f"tenure-{member}.spark.log")
 
 
 def _check_log(path: str | None, *, flag: str) -> None:

@@ -71,7 +71,7 @@ OF_DECLARATIONS: Final = (
         (
             Change(
                 "pipelines/loading.py",
-                "        exec(code, vars(module))\n",
+                '        exec(compile(source, path, "exec", dont_inherit=True), vars(module))\n',
                 "        spec.loader.exec_module(module)\n",
             ),
         ),

@@ -13,7 +13,7 @@ import os
 import sys
 import traceback
 from dataclasses import dataclass
-from types import CodeType, ModuleType
+from types import ModuleType
 
 from tenure.errors import PipelineFileError, TenureError
 from tenure.pipelines.pipeline import Pipeline
@@ -61,27 +61,16 @@ def _execute(path: str, source: bytes) -> ModuleType:
     folder = os.path.dirname(os.path.abspath(path))
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    code = _compile(path, source)
     try:
-        exec(code, vars(module))
+        exec(compile(source, path, "exec", dont_inherit=True), vars(module))
     except TenureError as error:
         raise PipelineFileError(f"{path}: {error}") from error
-    except SyntaxError as error:  # in an imported file
-        place = f"{error.filename}:{error.lineno}" if error.filename else path
+    except SyntaxError as error:  # in the file, or in an imported file
+        place = f"{error.filename}:{error.lineno}" if error.filename and error.lineno else path
         raise PipelineFileError(f"{place}: {error.msg}", fix="mend the syntax") from error
     except (Exception, SystemExit) as error:  # user code may raise anything: reported in one line
         raise PipelineFileError(f"{where(error, path)}: {type(error).__name__}: {sentence(str(error))}") from error
     return module
-
-
-def _compile(path: str, source: bytes) -> CodeType:
-    try:
-        return compile(source, path, "exec", dont_inherit=True)
-    except SyntaxError as error:
-        place = f"{path}:{error.lineno}" if error.lineno else path
-        raise PipelineFileError(f"{place}: {error.msg}", fix="mend the syntax") from error
-    except ValueError as error:  # a null byte, in Python 3.11.3 and before
-        raise PipelineFileError(f"{path}: {error}", fix="mend the syntax") from error
 
 
 def where(error: BaseException, path: str) -> str:

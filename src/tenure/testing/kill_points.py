@@ -26,11 +26,12 @@ def strike(number: signal.Signals, part: str) -> None:
     The agent goes first: it must not notice the end of its driver. This thread goes last, by its own id: any thread may
     take a signal to the process, and this thread would run on into the transaction that it must not begin.
     """
-    agent, group = _agent_and_group()
-    here_is_agent = os.getpid() == agent
+    here_is_agent = not is_driver()
+    agent = os.getpid() if here_is_agent else os.getppid()
+    group = next(iter(drivers_of(agent)), None) if here_is_agent else os.getpgrp()  # of the driver; None: no driver
     if part in ("host", "agent") and not here_is_agent:
         os.kill(agent, number)
-        wait_until(lambda: _is_struck(agent, number))
+        wait_until(lambda: process(agent) is None or (number == signal.SIGSTOP and is_stopped(agent)))
     if part in ("host", "driver") and group is not None:
         for one in processes():
             if one.group == group and one.pid != os.getpid():
@@ -40,20 +41,9 @@ def strike(number: signal.Signals, part: str) -> None:
         signal.pthread_kill(threading.get_ident(), number)
 
 
-def _agent_and_group() -> tuple[int, int | None]:
-    """The agent's process id, and the group of its driver; None: there is no driver."""
-    if is_driver():
-        return os.getppid(), os.getpgrp()
-    return os.getpid(), next(iter(drivers_of(os.getpid())), None)
-
-
 def is_driver() -> bool:
     """Whether this process is the driver of a member that was launched with faults."""
     return sys.argv[1:2] == [DRIVER_WORD]
-
-
-def _is_struck(pid: int, number: signal.Signals) -> bool:
-    return process(pid) is None or (number == signal.SIGSTOP and is_stopped(pid))
 
 
 class Turn:

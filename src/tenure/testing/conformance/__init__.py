@@ -5,6 +5,9 @@ A backend's tests make a `StoreRig`, subclass `StoreConformance` with a fixture 
 promise.
 """
 
+import pytest
+
+from tenure.coordination.store import CoordinationStore
 from tenure.testing.conformance.agreement import MemoryRig, agreement_machine
 from tenure.testing.conformance.commits import CommitCases
 from tenure.testing.conformance.declared import DeclaredCases
@@ -16,7 +19,11 @@ from tenure.testing.conformance.watches import WatchCases
 
 
 class StoreConformance(CommitCases, ListingCases, SessionCases, WatchCases, DeclaredCases):
-    """Every named case. A subclass has a fixture `rig`."""
+    """Every named case. A subclass has a fixture `rig`; `store` is a client of the rig."""
+
+    @pytest.fixture
+    def store(self, rig: StoreRig) -> CoordinationStore:
+        return rig.client()
 
 
 __all__ = ["SCOPE", "MemoryRig", "StoreConformance", "StoreRig", "agreement_machine", "contract_machine", "put_new"]

@@ -28,8 +28,7 @@ def refused(store: CoordinationStore, guard: Guard, *, guards: list[Guard], writ
 class CommitCases:
     """Commits are all or nothing, and each write names the version that it replaces."""
 
-    def test_a_put_is_read_as_it_was_written(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_put_is_read_as_it_was_written(self, store: CoordinationStore) -> None:
         for number, value in enumerate([b"", b"x", bytes(range(256))]):
             version = put_new(store, f"k{number}", value)
             record = store.read(SCOPE, Key(f"k{number}"))
@@ -37,8 +36,7 @@ class CommitCases:
             assert (record.key, record.value, record.version, record.session) == (f"k{number}", value, version, None)
         assert store.read(SCOPE, Key("nothing")) is None
 
-    def test_a_commit_reports_the_version_of_each_put(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_commit_reports_the_version_of_each_put(self, store: CoordinationStore) -> None:
         old = put_new(store, "a")
         commit = store.commit(SCOPE, guards=[], writes=[Delete(A, old), Put(B, b"1", None), Put(C, b"2", None)])
         assert set(commit.versions) == {B, C}
@@ -47,8 +45,7 @@ class CommitCases:
             assert record is not None
             assert record.version == version
 
-    def test_all_or_nothing(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_all_or_nothing(self, store: CoordinationStore) -> None:
         version = put_new(store, "b")
         good: list[Write] = [Put(A, b"new", None), Delete(B, version), Put(Key("d"), b"new", None)]
         put_new(store, "taken")
@@ -58,8 +55,7 @@ class CommitCases:
         store.commit(SCOPE, guards=[], writes=good)
         assert values(store) == {"a": b"new", "d": b"new", "taken": b"x"}
 
-    def test_a_write_names_the_version_that_it_replaces(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_write_names_the_version_that_it_replaces(self, store: CoordinationStore) -> None:
         first = put_new(store, "a", b"1")
         second = store.commit(SCOPE, guards=[], writes=[Put(A, b"2", first)]).versions[A]
         refused(store, Exact(A, first), guards=[], writes=[Put(A, b"3", first)])
@@ -69,8 +65,7 @@ class CommitCases:
         refused(store, Exact(A, second), guards=[], writes=[Delete(A, second)])
         refused(store, Exact(A, second), guards=[], writes=[Put(A, b"3", second)])
 
-    def test_each_guard_holds_and_fails(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_each_guard_holds_and_fails(self, store: CoordinationStore) -> None:
         version = put_new(store, "a")
         new = store.commit(SCOPE, guards=[Exact(A, version), Absent(B)], writes=[Put(C, b"", None)]).versions[C]
         refused(store, Absent(A), guards=[Absent(A)], writes=[Delete(C, new)])
@@ -79,16 +74,14 @@ class CommitCases:
         refused(store, Exact(A, version), guards=[Exact(A, version)], writes=[Delete(C, new)])
         store.commit(SCOPE, guards=[Exact(A, later)], writes=[Delete(C, new)])
 
-    def test_a_guard_may_name_the_record_that_is_written(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_guard_may_name_the_record_that_is_written(self, store: CoordinationStore) -> None:
         version = put_new(store, "a")
         new = store.commit(SCOPE, guards=[Exact(A, version)], writes=[Put(A, b"y", version)]).versions[A]
         store.commit(SCOPE, guards=[Exact(A, new)], writes=[Delete(A, new)])
         store.commit(SCOPE, guards=[Absent(A)], writes=[Put(A, b"z", None)])
         assert values(store) == {"a": b"z"}
 
-    def test_the_first_guard_that_fails_is_named(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_the_first_guard_that_fails_is_named(self, store: CoordinationStore) -> None:
         version = put_new(store, "a")
         child = put_new(store, "a/child")
         gone = put_new(store, "b")
@@ -102,8 +95,7 @@ class CommitCases:
         refused(store, Absent(Key("a/child")), guards=[Exact(Key("a/child"), child)], writes=writes)
         refused(store, Absent(A), guards=[], writes=writes[::-1])
 
-    def test_none_under_keeps_a_record_with_others_below_it(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_none_under_keeps_a_record_with_others_below_it(self, store: CoordinationStore) -> None:
         version = put_new(store, "a")
         for similar in ("ab", "a.b", "a-b", "a0", "b/a"):
             put_new(store, similar)
@@ -113,8 +105,7 @@ class CommitCases:
         store.commit(SCOPE, guards=[NoneUnder(A)], writes=[Delete(A, version)])
         assert "a" not in values(store)
 
-    def test_a_plain_delete_leaves_what_lies_below(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_plain_delete_leaves_what_lies_below(self, store: CoordinationStore) -> None:
         version = put_new(store, "a")
         put_new(store, "a/child")
         store.commit(SCOPE, guards=[], writes=[Delete(A, version)])
@@ -122,8 +113,7 @@ class CommitCases:
         put_new(store, "a", b"again")
         assert values(store) == {"a": b"again", "a/child": b"x"}
 
-    def test_what_is_said_to_be_alone_has_nothing_below_it(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_what_is_said_to_be_alone_has_nothing_below_it(self, rig: StoreRig, store: CoordinationStore) -> None:
         session = store.open_session(ttl=rig.ttl)
         version = put_new(store, "a")
         put_new(store, "ab")
@@ -136,8 +126,7 @@ class CommitCases:
         commit = store.commit(SCOPE, guards=[], writes=[Put(A, b"x", version), Put(Key("a/new"), b"x", None)])
         assert A not in commit.alone
 
-    def test_a_malformed_commit_is_a_value_error(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_malformed_commit_is_a_value_error(self, store: CoordinationStore) -> None:
         version = put_new(store, "a")
         malformed: list[tuple[list[Guard], list[Write]]] = [
             ([NoneUnder(A)], []),
@@ -151,8 +140,7 @@ class CommitCases:
                 store.commit(SCOPE, guards=guards, writes=writes)
         assert values(store) == {"a": b"x"}
 
-    def test_a_commit_without_writes_judges_and_changes_nothing(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_commit_without_writes_judges_and_changes_nothing(self, store: CoordinationStore) -> None:
         version = put_new(store, "a")
         before = store.list(SCOPE)
         commit = store.commit(SCOPE, guards=[Exact(A, version), Absent(B)], writes=[])
@@ -160,15 +148,13 @@ class CommitCases:
         refused(store, Absent(A), guards=[Absent(A)], writes=[])
         assert store.list(SCOPE).records == before.records
 
-    def test_a_version_is_new_at_each_write_of_the_same_value(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_version_is_new_at_each_write_of_the_same_value(self, store: CoordinationStore) -> None:
         seen = [put_new(store, "a", b"same")]
         for _ in range(5):
             seen.append(store.commit(SCOPE, guards=[], writes=[Put(A, b"same", seen[-1])]).versions[A])
         assert len(set(seen)) == len(seen)
 
-    def test_the_revision_grows_with_every_commit(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_the_revision_grows_with_every_commit(self, store: CoordinationStore) -> None:
         revisions = [store.list(SCOPE).revision]
         version: Version | None = None
         for _ in range(4):
@@ -180,8 +166,7 @@ class CommitCases:
         assert revisions == sorted(set(revisions))
         assert store.list(SCOPE).revision >= revisions[-1]
 
-    def test_scopes_do_not_touch_each_other(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_scopes_do_not_touch_each_other(self, store: CoordinationStore) -> None:
         other = Scope("hourly-sales.eu")
         put_new(store, "a", b"here")
         put_new(store, "a", b"there", scope=other)

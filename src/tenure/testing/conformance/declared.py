@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, Put, Revision, Scope, Version, Write
+from tenure.coordination.store import CoordinationStore
 from tenure.errors import CommitRefused, GuardFailed, SessionEnded
 from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new, values
 from tenure.testing.waiting import NEVER, NEVER_S
@@ -19,8 +20,7 @@ A = Key("a")
 class DeclaredCases:
     """Each field of the guarantees, or the weaker promise where the store declares less."""
 
-    def test_a_record_may_have_the_declared_size_and_not_more(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_record_may_have_the_declared_size_and_not_more(self, store: CoordinationStore) -> None:
         limit = store.guarantees.max_record_bytes
         put_new(store, "a", b"x" * limit)
         record = store.read(SCOPE, A)
@@ -30,8 +30,7 @@ class DeclaredCases:
             store.commit(SCOPE, guards=[], writes=[Put(Key("b"), b"", None), Put(Key("c"), b"x" * (limit + 1), None)])
         assert set(values(store)) == {"a"}
 
-    def test_a_commit_may_have_the_declared_number_of_writes_and_not_more(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_commit_may_have_the_declared_number_of_writes_and_not_more(self, store: CoordinationStore) -> None:
         limit = store.guarantees.max_writes
         guards: list[Guard] = [Absent(Key("never"))]
         writes: list[Write] = [Put(Key(f"k{number:06}"), b"", None) for number in range(limit)]
@@ -69,8 +68,7 @@ class DeclaredCases:
         assert after >= before
         assert after == before or not store.guarantees.revision_is_the_scopes_own
 
-    def test_restart(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_restart(self, rig: StoreRig, store: CoordinationStore) -> None:
         version = put_new(store, "a", b"kept")
         revision = store.list(SCOPE).revision
         restarted = rig.restart()
@@ -137,9 +135,8 @@ class DeclaredCases:
             committed = bisect.bisect_right(revisions, revision) - 1
             assert committed <= min(found) <= max(found) <= rounds
 
-    def test_an_old_version_after_deletion(self, rig: StoreRig) -> None:
+    def test_an_old_version_after_deletion(self, store: CoordinationStore) -> None:
         """A version from before a deletion never names the record that is made anew; or at least no later state."""
-        store = rig.client()
         old: list[Version] = []
         for _ in range(4):
             old.append(put_new(store, "a", b"same"))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tenure.coordination.records import Absent, Delete, Key, Put
+from tenure.coordination.store import CoordinationStore
 from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new, values
 
 
 class ListingCases:
     """A listing holds the records strictly below a prefix, in the order of their keys."""
 
-    def test_records_come_in_the_order_of_their_keys(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_records_come_in_the_order_of_their_keys(self, store: CoordinationStore) -> None:
         keys = ["b", "a/b", "a.b", "a", "a/a", "a0", "Z", "a/a/z", "_x", "000000000010", "000000000009", "a-b"]
         for key in keys:
             put_new(store, key, key.encode())
@@ -18,8 +18,7 @@ class ListingCases:
         assert [record.key for record in records] == sorted(keys)
         assert [record.value.decode() for record in records] == sorted(keys)
 
-    def test_a_prefix_is_a_path_and_itself_not_listed(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_prefix_is_a_path_and_itself_not_listed(self, store: CoordinationStore) -> None:
         for key in ("a", "a/x", "a/x/deep", "a/xy", "ab", "ab/x", "a.b/x", "a0/x", "b"):
             put_new(store, key)
         assert [record.key for record in store.list(SCOPE, "a").records] == ["a/x", "a/x/deep", "a/xy"]
@@ -28,8 +27,7 @@ class ListingCases:
         assert store.list(SCOPE, "b").records == ()
         assert store.list(SCOPE, "none").records == ()
 
-    def test_a_record_makes_none_above_it(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_record_makes_none_above_it(self, store: CoordinationStore) -> None:
         deep = put_new(store, "a/b/c")
         for _ in range(2):
             assert store.read(SCOPE, Key("a")) is None
@@ -40,8 +38,7 @@ class ListingCases:
             assert store.list(SCOPE).records == ()
             deep = put_new(store, "a/b/c")
 
-    def test_a_listing_has_the_records_as_they_are_read(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_listing_has_the_records_as_they_are_read(self, rig: StoreRig, store: CoordinationStore) -> None:
         session = store.open_session(ttl=rig.ttl)
         put_new(store, "p/one", b"1")
         put_new(store, "p/two", b"2", session=session.id)

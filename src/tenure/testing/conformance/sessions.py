@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenure.coordination.records import Absent, Exact, Key, Put, Scope
+from tenure.coordination.store import CoordinationStore
 from tenure.errors import GuardFailed, SessionEnded
 from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new, values
 
@@ -47,8 +48,7 @@ class SessionCases:
         assert set(values(other)) == {"permanent"}
         assert set(values(store)) == {"permanent"}
 
-    def test_a_session_is_over_at_its_ttl_even_if_nobody_looked(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_session_is_over_at_its_ttl_even_if_nobody_looked(self, rig: StoreRig, store: CoordinationStore) -> None:
         session = store.open_session(ttl=rig.ttl)
         version = put_new(store, "leader", session=session.id)
         rig.outlive(rig.ttl)
@@ -58,8 +58,7 @@ class SessionCases:
             session.renew()
         assert values(store) == {}
 
-    def test_an_ended_session_never_comes_back(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_an_ended_session_never_comes_back(self, rig: StoreRig, store: CoordinationStore) -> None:
         for end in ("close", "expire"):
             session = store.open_session(ttl=rig.ttl)
             put_new(store, "leader", session=session.id)
@@ -76,8 +75,7 @@ class SessionCases:
             session.close()
             assert store.open_session(ttl=rig.ttl).id != session.id
 
-    def test_a_write_bound_to_an_ended_session_is_refused(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_write_bound_to_an_ended_session_is_refused(self, rig: StoreRig, store: CoordinationStore) -> None:
         for end in ("close", "expire"):
             session = store.open_session(ttl=rig.ttl)
             living = store.open_session(ttl=rig.ttl)
@@ -108,8 +106,7 @@ class SessionCases:
                 put_new(successor, "leader", b"me", session=successor.open_session(ttl=rig.ttl).id)
         assert set(values(successor)) == {"before", "leader"}
 
-    def test_a_put_binds_anew(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_put_binds_anew(self, rig: StoreRig, store: CoordinationStore) -> None:
         session, other = store.open_session(ttl=rig.ttl), store.open_session(ttl=rig.ttl)
         for key in ("freed", "moved", "kept"):
             put_new(store, key, session=session.id)

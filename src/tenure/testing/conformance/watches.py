@@ -47,8 +47,7 @@ class WatchCases:
             put = Put(key, b"changed", version)
             wakes(rig, watching, partial(store.commit, SCOPE, guards=[], writes=[put]))
 
-    def test_a_delete_wakes_a_waiter(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_a_delete_wakes_a_waiter(self, rig: StoreRig, store: CoordinationStore) -> None:
         version = put_new(store, "a")
         wakes(rig, store, lambda: store.commit(SCOPE, guards=[], writes=[Delete(Key("a"), version)]))
 
@@ -75,8 +74,7 @@ class WatchCases:
                 seen = changes.wait(timeout=NEVER)
             assert seen == later.revision
 
-    def test_without_a_change_the_wait_ends_at_its_timeout(self, rig: StoreRig) -> None:
-        store = rig.client()
+    def test_without_a_change_the_wait_ends_at_its_timeout(self, rig: StoreRig, store: CoordinationStore) -> None:
         put_new(store, "a")
         with store.watch(SCOPE, after=store.list(SCOPE).revision) as changes, ThreadPoolExecutor(1) as pool:
             assert changes.wait(timeout=timedelta(0)) is None
