@@ -49,8 +49,7 @@ class Child(Protocol):
         """After `wait`: kill the rest of the group, and release the process and the link."""
 
     def clean_up(self) -> None:
-        """After `reap`, by the same thread: wait for the end of the killed processes, and remove the temporary
-        folder."""
+        """After `reap`, by the same thread: wait for the killed processes to end; remove the temporary folder."""
 
 
 Start = Callable[[str], Child]
@@ -61,10 +60,8 @@ class ChildProcess:
     """A `Child` that is a process of this machine."""
 
     def __init__(self, command: Sequence[str], *, member: str) -> None:
-        """Start `command` with two more arguments: the descriptors of the link and of the warden's pipe.
-
-        Raises UsageError: the machine's temporary folder cannot be used.
-        """
+        """Start `command` with two more arguments: the descriptors of the link and of the warden's pipe. Raises
+        UsageError like `Start`."""
         self._folder = DriverFolder.make(member)
         ours, theirs = socket.socketpair()
         listen, self._hold = os.pipe()

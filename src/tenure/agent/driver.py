@@ -15,17 +15,15 @@ class Driver(Protocol):
     """Runs the queries of a pipeline. Used by one thread."""
 
     def prepare(self, *, scope: str, stop: threading.Event) -> bool:
-        """Make the driver able to lead in a session that has just begun. Nothing that it prepared for a takeover in an
-        earlier session is used any more. Return whether a process had to be started; False also when `stop` was set
-        meanwhile.
+        """Make the driver able to lead in a new session. Preparations of earlier sessions are not used any more. Return
+        whether a process was started; False also when `stop` was set meanwhile.
 
         Raises DriverDied; a TenureError for an error in the pipeline.
         """
 
     @property
     def gone(self) -> str | None:
-        """Why the driver must be prepared again before it can lead: how it ended, or that it no longer answers. None:
-        it can lead."""
+        """Why the driver must be prepared again: how it ended, or that it no longer answers. None: it can lead."""
 
     @property
     def warm(self) -> bool:

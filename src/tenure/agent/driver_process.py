@@ -249,7 +249,7 @@ class _Running:
             return None
 
     def silent(self, *, limit_s: float) -> str | None:
-        """A line that says that the driver gave no sign of life for so long; None: it did, or it still prepares."""
+        """A line about a driver without a sign of life for so long; None: it gave a sign, or still prepares."""
         now_s = self._forgive_sleep()
         if self._heard_s is None or now_s - self._heard_s <= limit_s:
             return None

@@ -37,8 +37,8 @@ class Restarts:
         return request
 
     def obeyed(self, request: Record) -> None:
-        """Note that a request was obeyed, and remove its record. A request that was made anew meanwhile stays. A
-        removal that fails is tried again by `asked`."""
+        """Note that a request was obeyed, and remove its record unless it was made anew. `asked` repeats a removal that
+        fails."""
         self._obeyed = request.value
         with suppress(GuardFailed, StoreUnavailable, OutcomeUnknown):
             self._store.commit(self._scope, guards=(), writes=(Delete(request.key, request.version),))

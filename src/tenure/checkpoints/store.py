@@ -130,10 +130,6 @@ class CheckpointStore:
         self._known, self._newest = [*self._known[:-1], handle], retaken
         return retaken
 
-    def check(self, term: Term) -> None:
-        """Ask the store whether the term stands now. Raises TermLost; StoreUnavailable while it cannot be known."""
-        self._handles.check(term)
-
     def _add(self, term: Term, checkpoint: Checkpoint) -> None:
         assert self._known is not None
         locked: set[int] = set()

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.checkpoints.batch_rules import asked_around
 from tenure.checkpoints.checkpoint import Checkpoint
-from tenure.coordination.term import Term
+from tenure.coordination.term import Term, check_term
 from tenure.driver.declare_streams import call_of, is_available_now, with_trigger
 from tenure.driver.source_folders import source_folders_of
 from tenure.errors import Fenced, GuardFailed, InputsGone, QueryFailed, SessionEnded, StorageError, TermLost
@@ -51,6 +51,7 @@ class FencedStream:
         """`missing`: input files -> those that do not exist. `mirrors`: of the standby; None: it had none."""
         self._declared = declared
         self._term = term
+        self._store = context.store
         self._checkpoints = context.checkpoints(declared.name)
         self._storage = context.storage
         self._missing = missing
@@ -250,7 +251,7 @@ class FencedStream:
         term, what = self._term, f"batch {batch.id} of {self.name} to the target of its function"
         self._events.emit(WriteRefused(scope=term.scope, epoch=term.epoch, by="sink", what=what))
         try:
-            self._checkpoints.check(term)
+            check_term(self._store, term, clock=self._clock)
         except TermLost as lost:
             return lost
         return QueryFailed(
@@ -262,7 +263,7 @@ class FencedStream:
     def _ask(self, what: str) -> None:
         """Ask the store whether the term stands. Raises TermLost, StoreUnavailable."""
         try:
-            self._checkpoints.check(self._term)
+            check_term(self._store, self._term, clock=self._clock)
         except TermLost as lost:
             self._tell_refused(lost, what)
             raise

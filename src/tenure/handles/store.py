@@ -22,7 +22,6 @@ from tenure.coordination.records import (
     Key,
     NoneUnder,
     Put,
-    Record,
     Scope,
     SessionId,
     Version,
@@ -30,7 +29,7 @@ from tenure.coordination.records import (
 )
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.term import Term, check_term
+from tenure.coordination.term import Term
 from tenure.errors import (
     BlobNotFound,
     CommitRefused,
@@ -110,15 +109,10 @@ class HandleStore:
 
         Raises HandleLocked: the handle stays. TermLost. A blob that cannot be deleted stays for the sweep (BlobLeft).
         """
-        while True:
-            record = self._record(name, term)
-            if record is None:
+        while (handle := self.find(name, term)) is not None:
+            with suppress(HandleNotFound):  # replaced since the read: look again
+                self.remove_all(term, [handle])
                 return
-            try:
-                self.remove_all(term, [decode_handle(record)])
-            except HandleNotFound:
-                continue  # replaced meanwhile: look again
-            return
 
     def remove_all(self, term: Term, handles: Sequence[Handle]) -> None:
         """Remove handles in as few commits as the store's guarantees allow, then their blobs.
@@ -139,10 +133,6 @@ class HandleStore:
         """A guard that holds until the next handle is removed from this area. Raises StoreUnavailable, TermLost."""
         return self._anchor.read(term)
 
-    def check(self, term: Term) -> None:
-        """Ask the store whether the term stands now. Raises TermLost; StoreUnavailable while it cannot be known."""
-        check_term(self._store, term, clock=self._clock)
-
     # --- reading: waits for an unavailable store until the deadline of `term`, else for some seconds (`read_under`) ---
 
     def get(self, name: str) -> bytes:
@@ -159,7 +149,8 @@ class HandleStore:
 
     def find(self, name: str, term: Term | None = None) -> Handle | None:
         """The handle; None: there is none. Raises CorruptHandle, StoreUnavailable, TermLost."""
-        record = self._record(name, term)
+        key = self._area.child(name)
+        record = read_under(term, lambda: self._store.read(self._scope, key), clock=self._clock)
         return None if record is None else decode_handle(record)
 
     def payload(self, handle: Handle) -> bytes:
@@ -271,9 +262,6 @@ class HandleStore:
         for handle in remove:
             self._discard(handle.blob)
         return done
-
-    def _record(self, name: str, term: Term | None) -> Record | None:
-        return read_under(term, lambda: self._store.read(self._scope, self._area.child(name)), clock=self._clock)
 
     def _payload_unless_gone(self, handle: Handle) -> bytes | None:
         try:

@@ -136,13 +136,9 @@ class Failed(Word):
     error: dict[str, str | None]
 
 
-_WORDS: Mapping[str, type[Word]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Begin, Prepare, StandBy, Lead, Renewed, Lost, Stop, Finish, Close),
-        *(Loaded, Prepared, Pulse, DriverEvent, Over, Failed),
-    )
-}
+_OF_AGENT = (Begin, Prepare, StandBy, Lead, Renewed, Lost, Stop, Finish, Close)
+_OF_DRIVER = (Loaded, Prepared, Pulse, DriverEvent, Over, Failed)
+_WORDS: Mapping[str, type[Word]] = {kind.__name__: kind for kind in (*_OF_AGENT, *_OF_DRIVER)}
 
 
 class Link:
