@@ -10,19 +10,22 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 from tenure.clock import Clock
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True)
 class Event:
-    """Root of all events. `scope` is the pipeline's scope."""
+    """Root of all events. `scope` is the pipeline's scope. Each kind of event is a frozen dataclass."""
 
     scope: str
 
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
 
-@dataclass(frozen=True, slots=True)
+
 class DriverStarted(Event):
     """The agent started a driver process: the leader `pid` of a process group that includes its JVM."""
 
@@ -30,7 +33,6 @@ class DriverStarted(Event):
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
 class DriverEnded(Event):
     """The driver ended without an order. The agent starts another driver `again_s` seconds later."""
 
@@ -39,7 +41,6 @@ class DriverEnded(Event):
     again_s: float
 
 
-@dataclass(frozen=True, slots=True)
 class StoreAway(Event):
     """The store refuses service to a member that is not leading. The member tries again `again_s` seconds later."""
 
@@ -48,7 +49,6 @@ class StoreAway(Event):
     again_s: float
 
 
-@dataclass(frozen=True, slots=True)
 class RecordSkipped(Event):
     """A record of a member or of a request does not decode and is skipped. Each member says so once. `why` names the
     record."""
@@ -57,14 +57,12 @@ class RecordSkipped(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class MemberReady(Event):
     """The member's driver is up and can lead."""
 
     member: str
 
 
-@dataclass(frozen=True, slots=True)
 class LocalFilesSlow(Event):
     """The driver's JVM starts a process for each file that it creates on a local disk. `why` this was not avoided."""
 
@@ -72,7 +70,6 @@ class LocalFilesSlow(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class StandbyWarm(Event):
     """The member has rehearsed every query: the code that its first batch as a leader needs is in memory."""
 
@@ -80,7 +77,6 @@ class StandbyWarm(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class RehearsalFailed(Event):
     """A standby could not rehearse the newest batch of a query. The leader is not affected."""
 
@@ -88,7 +84,6 @@ class RehearsalFailed(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class DeclarationChanged(Event):
     """A leader runs other streams or queries than the last leader, and has recorded that. `what`: the differences."""
 
@@ -96,14 +91,12 @@ class DeclarationChanged(Event):
     what: str
 
 
-@dataclass(frozen=True, slots=True)
 class FlagsNotNeeded(Event):
     """A member was started with flags that nothing needs (any more)."""
 
     flags: str
 
 
-@dataclass(frozen=True, slots=True)
 class TableShared(Event):
     """A query that has planned nothing yet writes to a table that other writers, `by`, have written to."""
 
@@ -111,7 +104,6 @@ class TableShared(Event):
     by: str
 
 
-@dataclass(frozen=True, slots=True)
 class MirrorFailed(Event):
     """A standby could not go on mirroring a query, and begins again. Emitted once for each reason."""
 
@@ -119,13 +111,11 @@ class MirrorFailed(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class TermWon(Event):
     member: str
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
 class TermLost(Event):
     """The term is over for the member. `why`: the reason of its resignation, or how the member learned of the end."""
 
@@ -134,7 +124,6 @@ class TermLost(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class RunDirectorySeeded(Event):
     """The run directory of a takeover is complete. `files`: how many files the takeover copied; `mirrored`: the standby
     had copied the others."""
@@ -147,7 +136,6 @@ class RunDirectorySeeded(Event):
     mirrored: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class BatchRetaken(Event):
     """This term has taken over the checkpoint of a batch that an earlier term planned. `done`: an overtaken leader had
     finished the batch, and the query goes on after it; else the batch runs again."""
@@ -158,21 +146,18 @@ class BatchRetaken(Event):
     done: bool
 
 
-@dataclass(frozen=True, slots=True)
 class QueryStarted(Event):
     epoch: int
     query: str
     run_directory: str
 
 
-@dataclass(frozen=True, slots=True)
 class BatchStarted(Event):
     epoch: int
     query: str
     batch: int
 
 
-@dataclass(frozen=True, slots=True)
 class CheckpointSaved(Event):
     """Batch `batch` is planned: its checkpoint is committed in the store."""
 
@@ -182,7 +167,6 @@ class CheckpointSaved(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class BatchCommitted(Event):
     """The sink has the batch. `repeated`: the sink had the batch already, and nothing was written."""
 
@@ -193,7 +177,6 @@ class BatchCommitted(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class WriteRefused(Event):
     """A write of a term that is over was refused. `by`: `store` or `sink`; `what` names the write."""
 
@@ -202,7 +185,6 @@ class WriteRefused(Event):
     what: str
 
 
-@dataclass(frozen=True, slots=True)
 class BlobLeft(Event):
     """A blob that is not needed could not be deleted, or must stay until the sweep decides."""
 
@@ -210,7 +192,6 @@ class BlobLeft(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class PipelineEnded(Event):
     """The pipeline has ended for good: its result is written, and nothing of it runs again. `clean`: the cleanup is
     done, and only the result remains."""
@@ -220,7 +201,6 @@ class PipelineEnded(Event):
     clean: bool
 
 
-@dataclass(frozen=True, slots=True)
 class OrphansFound(Event):
     """A leader found `count` orphans of one kind (`row` of the cleanup's plan), and removes them beside its batches."""
 
@@ -229,7 +209,6 @@ class OrphansFound(Event):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
 class Swept(Event):
     """A leader's sweep went through. `left`: how many things could not be removed, and are tried again; `first` of
     them, with its reason; empty: none."""
@@ -241,7 +220,6 @@ class Swept(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class CleanupDelayed(Event):
     """A cleanup could not remove `left` things, and tries again `again_s` seconds later. `first` of them, with its
     reason."""
@@ -251,7 +229,6 @@ class CleanupDelayed(Event):
     again_s: float
 
 
-@dataclass(frozen=True, slots=True)
 class CleanupEnded(Event):
     """A cleanup went through, or the policy gave up. `left`, `first`: as `Swept` has them."""
 

@@ -23,10 +23,7 @@ ORDERS = "tests/faults/test_orders.py::"
 LATE = "tests/regressions/test_late_requests_after_a_removal.py::"
 
 _SENT = """        return commit_settled(
-            store,
-            term.scope,
-            guards=(*fence, *guards),
-"""
+            store, term.scope, guards=(*fence, *guards), """
 
 OF_FENCE: Final = (
     Mutant(
@@ -47,10 +44,7 @@ OF_FENCE: Final = (
             if record is None or record.version != guard.version:
                 raise GuardFailed(guard, scope=term.scope)
         return commit_settled(
-            store,
-            term.scope,
-            guards=tuple(guards),
-""",
+            store, term.scope, guards=tuple(guards), """,
             ),
         ),
         on(PAUSED, *(f"{store}-successor" for store in ALL)),

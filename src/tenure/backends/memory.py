@@ -36,9 +36,7 @@ from tenure.coordination.records import (
 from tenure.coordination.store import check_commit
 from tenure.errors import GuardFailed, SessionEnded, StoreUnavailable
 
-GUARANTEES = Guarantees(
-    name="memory", max_record_bytes=1024 * 1024, max_writes=1000, many_hosts=False, survives_restart=False
-)
+GUARANTEES = Guarantees(name="memory", max_record_bytes=1024 * 1024, max_writes=1000, survives_restart=False)
 
 _LOOK_S = 0.05
 """How often a watch looks: a session ends at its deadline only when a call judges it."""

@@ -143,11 +143,7 @@ class Election:
         )
 
     def campaign(
-        self,
-        keeper: SessionKeeper,
-        *,
-        stop: Flag,
-        on_look: Callable[[Sequence[Record]], None] = lambda records: None,
+        self, keeper: SessionKeeper, *, stop: Flag, on_look: Callable[[Sequence[Record]], None] = lambda records: None
     ) -> Term | None:
         """Wait until the member is elected and return its term; None when `stop` was set first. `on_look` gets the
         records of the scope after each read: at every change, and every `WAKE_UP`.

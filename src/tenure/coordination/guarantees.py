@@ -15,8 +15,6 @@ class Guarantees:
     """The largest value of one record."""
     max_writes: int
     """The most guards and writes together of one commit."""
-    many_hosts: bool
-    """Whether members on several machines can share the store."""
     survives_restart: bool
     """Whether records outlive the process of the store."""
     list_is_one_instant: bool = True

@@ -32,7 +32,6 @@ class Liveness:
         self._why: str | None = None  # None: not ended
         self._cause: Exception | None = None
         self._children: list[Liveness] = []
-        self._ended = threading.Event()
         if parent is not None:
             parent._adopt(self)
 
@@ -43,12 +42,9 @@ class Liveness:
     @property
     def over(self) -> bool:
         """Whether it was ended, or its deadline has passed; once true it stays so."""
-        if self._ended.is_set():
-            return True
-        if self.remaining_s() > 0:
-            return False
-        self.end("the deadline passed without a renewal")
-        return True
+        if self._why is None and self.remaining_s() <= 0:
+            self.end("the deadline passed without a renewal")
+        return self._why is not None
 
     @property
     def why(self) -> str | None:
@@ -62,7 +58,7 @@ class Liveness:
 
     def remaining_s(self) -> float:
         """Seconds until the deadline; 0 or less: over."""
-        if self._ended.is_set():
+        if self._why is not None:
             return 0.0
         left = self.until_s - self._clock.monotonic_s()
         return left if self._parent is None else min(left, self._parent.remaining_s())
@@ -73,16 +69,6 @@ class Liveness:
         with self._lock:
             own = self._until_s
         return own if self._parent is None else min(own, self._parent.until_s)
-
-    def wait(self, *, timeout_s: float) -> bool:
-        """Wait until it is over, at most `timeout_s`; return whether it is."""
-        end_s = self._clock.monotonic_s() + timeout_s
-        while not self.over:
-            left = end_s - self._clock.monotonic_s()
-            if left <= 0:
-                return False
-            self._clock.wait(self._ended, timeout_s=min(left, self.remaining_s()))
-        return True
 
     def extend(self, until_s: float) -> None:
         """Move the deadline; ignored when it is over: an ended session never comes back."""
@@ -104,13 +90,12 @@ class Liveness:
             if self._why is None:
                 self._why = why
             children = list(self._children)
-        self._ended.set()
         for child in children:
             child.end(why)
 
     def _adopt(self, child: Liveness) -> None:
         with self._lock:
-            self._children = [known for known in self._children if not known._ended.is_set()]
+            self._children = [known for known in self._children if known._why is None]
             self._children.append(child)
         if self.over:
             child.end(self._why or "")

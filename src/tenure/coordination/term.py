@@ -85,12 +85,7 @@ def commit_under(
     fence = term.guards()
     try:
         return commit_settled(
-            store,
-            term.scope,
-            guards=(*fence, *guards),
-            writes=writes,
-            go_on=lambda: not term.lost,
-            clock=clock,
+            store, term.scope, guards=(*fence, *guards), writes=writes, go_on=lambda: not term.lost, clock=clock
         )
     except GuardFailed as refused:
         if refused.guard not in fence:

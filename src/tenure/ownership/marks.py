@@ -73,6 +73,5 @@ class Marks:
             return None
         except (ValueError, KeyError, TypeError) as error:
             raise OwnerMismatch(
-                f"{self._url}/{_IDENTITY} does not say whose storage it is in: {error!r}",
-                fix=f"restore it; {ANEW}",
+                f"{self._url}/{_IDENTITY} does not say whose storage it is in: {error!r}", fix=f"restore it; {ANEW}"
             ) from error

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import Commit, Guard, Key, Listing, Record, Revision, Scope, SessionId, Write
@@ -270,7 +270,7 @@ class FaultySession:
         self._store.make(Call("close_session", session=self.id), self._session.close)
 
 
-class FaultyChanges:
+class FaultyChanges(Changes):
     """A watch whose waits go through the faults."""
 
     def __init__(self, store: FaultyStore, scope: Scope, changes: Changes) -> None:
@@ -283,9 +283,3 @@ class FaultyChanges:
 
     def close(self) -> None:
         self._changes.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()

@@ -13,7 +13,7 @@ from tenure.coordination.session import Liveness, SessionKeeper
 from tenure.errors import SessionEnded, StoreUnavailable
 from tenure.testing.clock import ManualClock
 from tenure.testing.faulty import Call, Fault, FaultyStore, Proceed, operation
-from tenure.testing.waiting import NEVER_S, wait_until
+from tenure.testing.waiting import wait_until
 
 TTL = timedelta(seconds=9)  # renewed every 3 s, believed in for 8.1 s
 
@@ -271,40 +271,3 @@ def test_a_child_lives_on_when_its_parent_is_extended() -> None:
     clock.advance(seconds(4))
     assert not child.over
     assert child.remaining_s() == pytest.approx(12)
-
-
-def test_a_waiter_wakes_at_the_deadline_of_the_parent() -> None:
-    clock = ManualClock()
-    parent = Liveness(clock=clock, until_s=5)
-    child = parent.child()
-    answers: list[bool] = []
-    waiter = threading.Thread(target=lambda: answers.append(child.wait(timeout_s=NEVER_S)))
-    waiter.start()
-    clock.wait_until_blocked(1)
-    parent.extend(8)
-    clock.advance(seconds(6))
-    clock.wait_until_blocked(1)
-    assert answers == []
-    clock.advance(seconds(3))
-    waiter.join(NEVER_S)
-    assert answers == [True]
-
-
-def test_a_waiter_wakes_when_it_is_ended_and_gives_up_at_its_timeout() -> None:
-    clock = ManualClock()
-    parent = Liveness(clock=clock, until_s=50)
-    child = parent.child()
-    answers: list[bool] = []
-    waiter = threading.Thread(target=lambda: answers.append(child.wait(timeout_s=NEVER_S)))
-    waiter.start()
-    clock.wait_until_blocked(1)
-    parent.end("closed")
-    waiter.join(NEVER_S)
-    assert answers == [True]
-    other = Liveness(clock=clock, until_s=500)
-    waiter = threading.Thread(target=lambda: answers.append(other.wait(timeout_s=1)))
-    waiter.start()
-    clock.wait_until_blocked(1)
-    clock.advance(seconds(1))
-    waiter.join(NEVER_S)
-    assert answers == [True, False]

@@ -43,7 +43,6 @@ GUARANTEES: Final = Guarantees(
     name="etcd",
     max_record_bytes=1_000_000,
     max_writes=128,
-    many_hosts=True,
     survives_restart=True,
     revision_is_the_scopes_own=False,
 )

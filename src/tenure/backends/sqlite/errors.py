@@ -28,10 +28,7 @@ _UNAVAILABLE: dict[int, tuple[str, str | None]] = {
     sqlite3.SQLITE_INTERRUPT: ("was interrupted", "try again"),
     sqlite3.SQLITE_SCHEMA: ("was changed by another process", "try again"),
 }
-_CORRUPT: dict[int, str] = {
-    sqlite3.SQLITE_NOTADB: "is not a SQLite database",
-    sqlite3.SQLITE_CORRUPT: "is damaged",
-}
+_CORRUPT: dict[int, str] = {sqlite3.SQLITE_NOTADB: "is not a SQLite database", sqlite3.SQLITE_CORRUPT: "is damaged"}
 
 
 def nothing_written(error: sqlite3.Error, path: Path) -> TenureError | None:

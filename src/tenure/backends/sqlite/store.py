@@ -34,7 +34,6 @@ GUARANTEES: Final = Guarantees(
     name="sqlite",
     max_record_bytes=1024 * 1024,
     max_writes=1000,
-    many_hosts=False,
     survives_restart=True,
     death_noticed_at_once=True,
 )

@@ -145,10 +145,7 @@ class Connection:
             **dict(ensemble.tls),
         )
         self._handler = _Handler(
-            self.client,
-            self.client._conn_retry.copy(),
-            logger=_QUIET,
-            sasl_options=dict(ensemble.sasl) or None,
+            self.client, self.client._conn_retry.copy(), logger=_QUIET, sasl_options=dict(ensemble.sasl) or None
         )
         self._handler.pings = pings
         self.client._connection = self._handler

@@ -15,13 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    BadVersionError,
-    NoChildrenForEphemeralsError,
-    NodeExistsError,
-    NoNodeError,
-    NotEmptyError,
-)
+from kazoo.exceptions import BadVersionError, NoChildrenForEphemeralsError, NodeExistsError, NoNodeError, NotEmptyError
 
 from tenure.backends.zookeeper.connection import Connection, Ensemble, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, first_failure, unavailable, unknown
@@ -61,7 +55,6 @@ GUARANTEES: Final = Guarantees(
     name="zookeeper",
     max_record_bytes=1_000_000,
     max_writes=1000,
-    many_hosts=True,
     survives_restart=True,
     list_is_one_instant=False,
     versions_survive_deletion=False,
