@@ -175,8 +175,7 @@ class BlobNotFound(StorageError):
 
 
 class Corrupt(TenureError):
-    """Data does not decode, or its checksum is wrong. Never skipped, never replaced by older data. Nothing was
-    written."""
+    """Data does not decode, or its checksum is wrong. Never skipped or replaced by older data. Nothing was written."""
 
     exit_code = 5
 
@@ -208,8 +207,7 @@ class InputsGone(Corrupt):
 
 class BatchMayBeShort(InputsGone):
     """The input files went while a function was called for the batch: its target may hold a part of the batch. Raised
-    also where another query failed or the term is over; not where the driver ends or gets stuck, or the storage fails,
-    at that moment."""
+    also where another query failed or the term is over; not where the driver ends or hangs, or the storage fails."""
 
 
 # --- handles ------------------------------------------------------------------------------------------------

@@ -50,8 +50,7 @@ class StoreAway(Event):
 
 
 class RecordSkipped(Event):
-    """A record of a member or of a request does not decode and is skipped. Each member says so once. `why` names the
-    record."""
+    """A record of a member or of a request does not decode and is skipped. Each member emits this once for a record."""
 
     record: str
     why: str
@@ -125,8 +124,7 @@ class TermLost(Event):
 
 
 class RunDirectorySeeded(Event):
-    """The run directory of a takeover is complete. `files`: how many files the takeover copied; `mirrored`: the standby
-    had copied the others."""
+    """The run directory of a takeover is complete. `files`: how many it copied; `mirrored`: the mirror had the rest."""
 
     epoch: int
     query: str
@@ -193,8 +191,7 @@ class BlobLeft(Event):
 
 
 class PipelineEnded(Event):
-    """The pipeline has ended for good: its result is written, and nothing of it runs again. `clean`: the cleanup is
-    done, and only the result remains."""
+    """The pipeline has ended for good, and its result is written. `clean`: everything but the result is removed."""
 
     ending: str
     epoch: int
@@ -210,8 +207,7 @@ class OrphansFound(Event):
 
 
 class Swept(Event):
-    """A leader's sweep went through. `left`: how many things could not be removed, and are tried again; `first` of
-    them, with its reason; empty: none."""
+    """A leader's sweep went through. `left` things could not be removed; `first` of them, with its reason, or empty."""
 
     epoch: int
     removed: int
@@ -221,8 +217,7 @@ class Swept(Event):
 
 
 class CleanupDelayed(Event):
-    """A cleanup could not remove `left` things, and tries again `again_s` seconds later. `first` of them, with its
-    reason."""
+    """A cleanup could not remove `left` things (`first`, with its reason), and tries again `again_s` seconds later."""
 
     left: int
     first: str

@@ -63,8 +63,7 @@ def retry(
     go_on: Callable[[], bool] = lambda: True,
     clock: Clock,
 ) -> T:
-    """Call until `call` returns. Errors of the types `on`, but not `unless`, are retried by `policy` while `go_on()`;
-    the last error is raised."""
+    """Call, and again by `policy` while `go_on()` after an error `on`, but not `unless`. Raises the last error."""
     delays = policy.delays_s()
     while True:
         try:

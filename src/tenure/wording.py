@@ -43,8 +43,7 @@ def on_one_line(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """The sentence that matters in the message of an exception: the error of a Python worker, the JVM's innermost
-    cause, or the first line."""
+    """The sentence that matters in an error: a Python worker's error, the JVM's innermost cause, or the first line."""
     text = _TAIL.sub("", text.strip())
     if "Exception Group Traceback (" in text:
         text = _OF_GROUP.sub("", text)

@@ -1,9 +1,8 @@
 """Pure: which of the live members may take an empty office. No I/O, no clock.
 
 Only ready members may. Those with the highest priority go first, warm before cold, and those whose rehearsals fail go
-last of all; a member tagged `nofailover` never leads. A request for a switchover names its member, and counts for one
-epoch: that of the term that it ends. While the scope is paused, nobody may. All members read the same records, so they
-agree.
+last of all; a member tagged `nofailover` never leads. A request for a switchover names its member, and counts for the
+epoch that it ends. While the scope is paused, nobody may. All members read the same records, so they agree.
 
 A record of a member or of a request that does not decode is skipped: that member is not elected, that request is not
 obeyed, and no other member is kept from the office. `unread_in` names such records.

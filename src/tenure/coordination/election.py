@@ -112,8 +112,7 @@ class Election:
     def announce(
         self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None, file: str = "", trouble: str = ""
     ) -> None:
-        """Announce the member's state. `lag`, `file` and `trouble` are those of `Candidate`. Raises SessionEnded,
-        StoreUnavailable, OutcomeUnknown."""
+        """Announce the fields of the member's `Candidate`. Raises SessionEnded, StoreUnavailable, OutcomeUnknown."""
         assert self._announced is not None, "join first"
         who, version = self._announced
         now_s = self._clock.monotonic_s()

@@ -1,9 +1,9 @@
 """Pure: the records of a scope -> the next step of a contender. No I/O, no clock.
 
 The records: `leader` (session-bound: who holds office) and `epoch` (permanent: the newest epoch, and the terms before
-it). Taking office is one commit: `leader` and `paused` must be absent, and `epoch` must not have changed since it was
-read. The commit removes the request for a switchover, and the first grant begins a life of the scope (`identity`).
-`candidates` decides whose turn it is.
+it). Taking office is one commit: `leader` and `paused` must be absent, and `epoch` must be unchanged since the read.
+The commit removes the request for a switchover, and the first grant begins a life (`identity`). `candidates` decides
+whose turn it is.
 """
 
 from __future__ import annotations
@@ -94,8 +94,7 @@ Step = TakeOffice | Vacate | Wait
 
 
 def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str) -> Step:
-    """The contender's next step. `now`: wall clock for people. `uid`: random; becomes the identity of a new life.
-    Raises CorruptRecord."""
+    """The next step. `now`: wall clock for people. `uid`: random; the identity of a new life. Raises CorruptRecord."""
     if seen.leader is not None:
         if seen.leader.session == session:
             return Vacate(writes=(Delete(LEADER, seen.leader.version),))

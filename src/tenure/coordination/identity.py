@@ -5,8 +5,7 @@ permanent record `identity` also names the first epoch of the life, and the live
 again only where no checkpoint stands: nobody could tell whose the checkpoints are.
 
 Promise: `check_follows` refuses a store that was emptied, restored from an older copy, or replaced, and would give
-epochs a second time. Such a store has a smaller newest epoch than before, or an identity that does not name the
-identity before.
+epochs twice. Its newest epoch is smaller than before, or its identity does not name the identity before.
 """
 
 from __future__ import annotations

@@ -30,8 +30,7 @@ _LOOK = "look with tenure list before asking again"
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A request that was committed. `epoch`: the newest epoch then. `leader`: who led; None: nobody. `record`: the
-    value, which is unique."""
+    """A committed request. `epoch`: the newest epoch then. `leader` None: nobody led. `record`: the unique value."""
 
     epoch: int
     leader: str | None
@@ -60,8 +59,7 @@ class Orders:
         return Requested(found.office.epoch, found.leader_name, request.value)
 
     def failover(self, *, to: str | None) -> Requested:
-        """Take the office away from its holder now, for `to`; None: for the best standby. The pending writes of the
-        old leader are refused.
+        """Take the office away now, for `to`; None: for the best standby. Pending writes of the leader are refused.
 
         Raises UsageError: nobody could take over; StoreUnavailable, OutcomeUnknown.
         """

@@ -1,8 +1,7 @@
 """Keeps a session alive on one thread, and knows until when its holder may believe in it.
 
-Promise: `Liveness.over` is true from the local monotonic deadline on (the send time of the last renewal that succeeded
-+ ttl - margin), even while a renewal hangs. Not promised: that the session has not ended earlier; only a commit under
-guards is proof.
+Promise: `Liveness.over` is true from the local monotonic deadline on (send time of the last successful renewal + ttl -
+margin), even while a renewal hangs. Not promised: that the session lives until then; only a commit is proof.
 """
 
 from __future__ import annotations
@@ -102,8 +101,7 @@ class Liveness:
 
 
 class SessionKeeper:
-    """`with SessionKeeper(...) as keeper:` opens a session and renews it on one thread; leaving the block stops the
-    thread and closes the session."""
+    """`with SessionKeeper(...) as keeper:` opens a session, renews it on one thread, and closes it at the end."""
 
     def __init__(self, store: CoordinationStore, *, ttl: timedelta, clock: Clock) -> None:
         self._store = store

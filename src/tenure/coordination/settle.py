@@ -1,9 +1,8 @@
 """Settles OutcomeUnknown: commits again under the same guards.
 
 Promise: a commit that this module returns was applied exactly once. Each write names the version that it replaces, so
-of two requests for one commit at most one applies, in any order of arrival. When the second request is refused, the
-content of the record (each value carries a unique id) proves whether the first applied. Reading alone would be no
-proof: the lost request may still arrive.
+of two requests for one commit at most one applies. When the second request is refused, the record's content (each value
+carries a unique id) proves whether the first applied. Reading alone is no proof: the lost request may still arrive.
 
 `commit_once` is for writes that a member may obey and remove at once, such as requests of operators: sent again, the
 write would meet a free place, and apply a second time. So the write is sent once, and then only looked for.
@@ -95,8 +94,7 @@ def commit_once(
 ) -> None:
     """Commit one write; it is sent again only while nothing was sent. `before`: the record that the decision read.
 
-    Raises GuardFailed, StoreUnavailable: nothing was written. OutcomeUnknown: the write may have been applied and
-    obeyed, or is still on its way.
+    Raises GuardFailed, StoreUnavailable: nothing was written. OutcomeUnknown: the write was applied, or may still be.
     """
     try:
         retry(
@@ -112,8 +110,7 @@ def commit_once(
 
 
 def _shows(store: CoordinationStore, scope: Scope, write: Write, *, before: Record | None, clock: Clock) -> bool:
-    """Whether the write shows in the store within `LOOK_S`. The unique content decides: a record that is removed and
-    made anew may get the same version."""
+    """Whether the write shows within `LOOK_S`, by its unique content: a record made anew may have an old version."""
     end_s = clock.monotonic_s() + LOOK_S
     for delay in QUICK.delays_s():
         with suppress(StoreUnavailable):

@@ -102,8 +102,7 @@ class CoordinationStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Release connections and threads. Sessions that were opened here end by their ttl, or at once where death is
-        noticed at once."""
+        """Release connections and threads. Sessions end by their ttl, or at once where death is noticed at once."""
         ...
 
 

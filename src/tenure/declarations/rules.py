@@ -73,8 +73,7 @@ def judge(
     epoch: int,
 ) -> Judgement:
     """Judge the declaration of a file. `recorded` None: nothing is recorded. `checkpointed`: the queries that have a
-    checkpoint. `newest`: the epoch of the newest checkpoint of each query of `changed_queries` that has a checkpoint.
-    `epoch`: the epoch of the new record."""
+    checkpoint. `newest`: the epochs of the newest checkpoints of `changed_queries`. `epoch`: that of the new record."""
     before = recorded or replace(declared, streams={})
     known = {name for name in (*before.streams, *checkpointed) if name not in before.streams or before.declares(name)}
     gone = {name for name in known if name in checkpointed and name not in declared.streams}

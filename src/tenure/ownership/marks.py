@@ -4,8 +4,8 @@ A storage without put-if-absent may accept a second identity, and two copies of 
 name of an epoch's mark has the identity and the grant, and a leader lists the marks again after it has put its own. Of
 two leaders that mark a storage at once, at least the later sees the other mark, and removes its own.
 
-Promise: a mark is whole and durable when `claim` or `put` returns. Links are followed, as Spark does. Other names are
-ignored.
+Promise: a mark is whole and durable when `claim` or `put` returns. Links are followed, as in Spark. Other names are no
+marks.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ class Marks:
         return InStorage(claimed=claimed, marks=marks)
 
     def claim(self, identity: str) -> str | None:
-        """Put the identity if absent; return the identity that is there; None: it was removed meanwhile.
-        Raises StorageError, OwnerMismatch."""
+        """Put the identity if absent; return the identity there; None: it went. Raises StorageError, OwnerMismatch."""
         try:
             self._put(_IDENTITY, {"identity": identity})
         except BlobExists:

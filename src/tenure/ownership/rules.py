@@ -205,8 +205,7 @@ def _of_an_older_storage(before: InStore, storage: InStorage, after: InStore) ->
 
 
 def changed_since(noted: Mark, storage: InStorage) -> Refusal | None:
-    """Why a sweep's plan, made when `noted` was the newest mark, must not be applied; None: it may be. A storage
-    without marks is empty."""
+    """Why a sweep's plan, made at the newest mark `noted`, must not be applied; None: it may, as without any mark."""
     newest = storage.newest
     if newest is None or (newest >= noted and storage.identities == (noted.identity,)):
         return None

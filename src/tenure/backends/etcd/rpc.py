@@ -1,8 +1,7 @@
 """Requests to a cluster of etcd, over one endpoint at a time.
 
-Promise: `send` sends a request once, and again only with a new token, after etcd refused the old token and so the
-request. After a request without an answer the next request goes to the next endpoint. A request that cannot be sent is
-StoreUnavailable.
+Promise: `send` sends a request once, and again only with a new token, after etcd refused the old token. After a request
+without an answer the next request goes to the next endpoint. A request that cannot be sent is StoreUnavailable.
 """
 
 from __future__ import annotations
@@ -104,8 +103,7 @@ class Rpc:
         self.request_timeout_s: Final = cluster.request_timeout.total_seconds()
 
     def read(self, call: Call, request: Any, what: str) -> Any:
-        """The answer to a request that changes nothing; asks every endpoint until one answers. Raises
-        StoreUnavailable."""
+        """The answer to a read, from the first endpoint that answers. Raises StoreUnavailable."""
         failed: grpc.RpcError | None = None
         for _ in self._cluster.endpoints:
             endpoint = self.endpoint()
@@ -127,8 +125,7 @@ class Rpc:
         timeout_s: float | None = None,
         with_new_token: bool = False,
     ) -> Any:
-        """The answer to one request. `timeout_s` None: that of the cluster's URL. Raises grpc.RpcError,
-        StoreUnavailable (nothing was sent)."""
+        """The answer. `timeout_s` None: that of the URL. Raises grpc.RpcError, StoreUnavailable (nothing was sent)."""
         metadata = self.metadata(endpoint)
         limit_s = self.request_timeout_s if timeout_s is None else timeout_s
         try:
@@ -143,8 +140,7 @@ class Rpc:
             raise
 
     def term(self, endpoint: Endpoint, *, timeout_s: float) -> int:
-        """The term of etcd's leader, as a majority confirms now. Raises grpc.RpcError, StoreUnavailable (nothing was
-        sent)."""
+        """The term of etcd's leader, which a majority confirms now. Raises what `send` raises."""
         request = pb.RangeRequest(key=f"{self._cluster.prefix}/".encode(), count_only=True)
         return int(self.send(endpoint, lambda at: at.kv.Range, request, timeout_s=timeout_s).header.raft_term)
 

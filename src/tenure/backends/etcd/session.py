@@ -2,8 +2,7 @@
 
 Promise: a session lives for its ttl after its last renewal reached etcd; nothing else renews it. A server that does not
 answer costs a part of one renewal: the next endpoint is asked meanwhile, and the first answer counts. A stream whose
-token was refused is opened again with a new token. A lease that ended never comes back: etcd never gives its number
-again.
+token was refused is opened again with a new token. An ended lease never comes back: etcd never gives its number again.
 
 The leader of etcd answers a keep-alive without asking the other servers, and may have been replaced. So the answer
 counts only when a majority confirms afterwards that the cluster is still in the term of the answer.
@@ -115,8 +114,7 @@ class KeepAlive:
         return _Stream(endpoint, self._rpc)
 
     def _keep(self, stream: _Stream) -> None:
-        """Use the stream for the next renewals, and end the stream that was kept before, unless a renewal waits on it:
-        that renewal ends it."""
+        """Use the stream for the next renewals. End the stream before, unless a renewal that waits on it will do so."""
         with self._lock:
             ended = stream if self._closed else self._stream
             self._stream = None if self._closed else stream

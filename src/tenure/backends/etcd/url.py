@@ -13,8 +13,7 @@ from tenure.errors import UsageError
 
 
 def cluster_of(url: StoreUrl, *, tls: bool) -> Cluster:
-    """With `tls`: `ca`, the certificate to trust (default: the certificates of the system); `cert` and `key`, those of
-    this client. Raises UsageError."""
+    """With `tls`: `ca` is trusted (default: the system's); `cert` and `key` are the client's. Raises UsageError."""
     return Cluster(
         endpoints=url.hosts,
         prefix=url.path,

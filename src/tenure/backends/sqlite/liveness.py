@@ -76,8 +76,7 @@ def lock_path(directory: Path, session: SessionId) -> Path:
 
 
 def is_free(path: Path) -> bool:
-    """Whether the kernel says that no process holds the lock. False for a file that is missing or may not be opened:
-    the session's ttl decides then."""
+    """Whether no process holds the lock. False for a file that is missing or not readable: then the ttl decides."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):

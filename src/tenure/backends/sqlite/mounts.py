@@ -19,8 +19,7 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def file_system_of(path: Path, mountinfo: str) -> str | None:
-    """The type of the file system that holds the absolute `path`: of the longest mount point, of the last mount there.
-    None: no mount point matches."""
+    """The file system's type at the absolute `path`: of the last mount at the longest mount point; None: unknown."""
     found: tuple[int, str] | None = None
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")

@@ -33,8 +33,7 @@ from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.errors import StoreUnavailable
 
 _ROUNDS: Final = 8
-"""In how many rounds a silent server is passed over: for some three seconds, as kazoo waits up to half a second between
-rounds. Most elections are over then."""
+"""In how many rounds, up to half a second apart, a silent server is passed over: most elections take less time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +81,7 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._passed_over: dict[tuple[str, int], int] = {}
-        """Silent servers -> the rounds through all servers in which they are still passed over. Only kazoo's thread
-        uses this."""
+        """Silent servers -> the rounds in which they are still passed over. Only kazoo's thread uses this."""
 
     def _expand_client_hosts(self) -> Any:
         found = super()._expand_client_hosts()
@@ -101,8 +99,7 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
                 self._passed_over[ip, port] = _ROUNDS
 
     def _invoke(self, timeout: float, *args: Any, **kwargs: Any) -> Any:
-        """A request while the line is opened. kazoo alone would wait for the session's ttl, and a silent server would
-        hold up the others."""
+        """A request while the line is opened. kazoo alone would wait for a silent server until the session's ttl."""
         try:
             answer = super()._invoke(min(timeout, self.handler.share_s), *args, **kwargs)
         except KazooTimeoutError:
@@ -238,8 +235,7 @@ class Connection:
 
 def barrier(client: KazooClient) -> Any:
     """Ask a majority to agree on an empty multi: the next reads on this line are as new as this moment, and the session
-    lives. ZooKeeper's `sync` is not enough: a leader that was stopped and replaced answers a sync alone, with old data,
-    until it notices the new leader."""
+    lives. ZooKeeper's `sync` is not enough: a leader that was stopped and replaced answers it alone, with old data."""
     return client.transaction().commit_async()
 
 

@@ -60,8 +60,7 @@ def unknown(error: BaseException, what: str) -> OutcomeUnknown:
 
 
 def first_failure(results: Sequence[object]) -> tuple[int, BaseException] | None:
-    """The operation of a multi that failed by itself, and its error; None: all were applied. kazoo returns these errors
-    as results, and raises none."""
+    """The operation of a multi that failed by itself, and its error (kazoo returns errors); None: all were applied."""
     failed = [(number, result) for number, result in enumerate(results) if isinstance(result, BaseException)]
     own = [(number, error) for number, error in failed if not isinstance(error, ROLLED_BACK)]
     return next(iter(own or failed), None)

@@ -195,8 +195,7 @@ class ZooKeeperStore:
     def _send(
         self, connection: Connection, scope: Scope, plan: Plan, *, session: ZooKeeperSession | None, changes: bool
     ) -> Sequence[Any] | BaseException:
-        """Send the multi; return its results, the scope's node last if `changes`, or the error of the operation that
-        failed."""
+        """Send the multi; return its results, the scope's node last if `changes`, or the error of an operation."""
         operations: list[Operation] = list(plan.operations)
         if session is not None:
             marker = marker_of(session.id)

@@ -17,8 +17,7 @@ _PURE_SASL: Final = "pip install 'tenure[sasl]'"  # kazoo asks for it only once 
 
 def ensemble_of(url: StoreUrl) -> Ensemble:
     """`user:password@`: a digest, or with `sasl=DIGEST-MD5` the user of SASL; `sasl=GSSAPI` takes the process's ticket.
-    With a user, only that user may use the new nodes, unless `acl=open`. `tls=true`, or any of `ca`, `cert`, `key`:
-    over TLS. Raises UsageError."""
+    Only the user may use new nodes, unless `acl=open`. `tls=true`, `ca`, `cert`, `key`: over TLS. Raises UsageError."""
     sasl = url.choice("sasl", ("DIGEST-MD5", "GSSAPI"))
     known = url.user is not None or sasl is not None
     if sasl == "DIGEST-MD5" and url.user is None:
