@@ -25,7 +25,7 @@ def scope_cleaner(context: ScopeContext, *, more: Mapping[str, Cleanable]) -> Cl
 def scope_sweeper(
     context: ScopeContext, term: Term, *, more: Mapping[str, Cleanable], look_first: Callable[[], None]
 ) -> Sweeper:
-    """The sweeper that removes orphans beside a term's batches. `more`: as `scope_cleaner`; `look_first`: as `Sweeper`."""
+    """The sweeper that removes orphans in a term. `more`: as in `scope_cleaner`; `look_first`: as in `Sweeper`."""
     cleaner = _cleaner(context, {**orphans_of(context, Claims(term.epoch, term.holder)), **more})
     return Sweeper(cleaner, term, look_first=look_first, clock=context.clock, events=context.events)
 

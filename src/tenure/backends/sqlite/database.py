@@ -12,7 +12,6 @@ import os
 import secrets
 import sqlite3
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
@@ -53,7 +52,6 @@ class Database:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None  # used under _lock only
         self._inode = (0, 0)
-        _OPEN.add(self)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -207,14 +205,3 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-_OPEN: Final[weakref.WeakSet[Database]] = weakref.WeakSet()
-
-
-def _forget_all() -> None:
-    for database in list(_OPEN):
-        database.forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)

@@ -6,15 +6,13 @@ process that opened it: a forked child closes its copy of the lock, and the data
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import uuid
-import weakref
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tenure.backends.sqlite import liveness
 from tenure.backends.sqlite.liveness import LockFile, SessionRow, Sightings, lock_path
@@ -51,7 +49,6 @@ class Sessions:
         self._lock = threading.Lock()  # taken inside the database's lock, never around it
         self._sightings = Sightings()  # guarded by _lock
         self._held: dict[SessionId, LockFile] = {}  # guarded by _lock
-        _ALL.add(self)
 
     def create_lock(self) -> SessionId:
         """Make and hold the lock of a new session, before its row exists. Raises StoreUnavailable."""
@@ -122,14 +119,3 @@ class Sessions:
         """In a forked child: close the descriptors, which would keep the locks of a killed parent."""
         self._lock = threading.Lock()
         self.release_all()
-
-
-_ALL: Final[weakref.WeakSet[Sessions]] = weakref.WeakSet()
-
-
-def _forget_all() -> None:
-    for sessions in list(_ALL):
-        sessions.forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)

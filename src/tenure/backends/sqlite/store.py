@@ -57,6 +57,7 @@ class SqliteStore:
         self._sessions = Sessions(absolute.with_name(absolute.name + "-sessions"), clock=self._clock)
         self._watchers: WeakSet[threading.Event] = WeakSet()
         self._watchers_lock = threading.Lock()  # guards _watchers
+        _OPEN.add(self)
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -134,6 +135,11 @@ class SqliteStore:
         self._sessions.release_all()
         self._database.close()
 
+    def forget(self) -> None:
+        """In a forked child: let go of everything that is the parent's."""
+        self._database.forget()
+        self._sessions.forget()
+
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _look(self, ask: Callable[[Rows], T]) -> T:
@@ -160,3 +166,14 @@ class SqliteStore:
         with self._watchers_lock:
             for event in self._watchers:
                 event.set()
+
+
+_OPEN: Final[WeakSet[SqliteStore]] = WeakSet()
+
+
+def _forget_all() -> None:
+    for store in list(_OPEN):
+        store.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

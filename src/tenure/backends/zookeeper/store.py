@@ -239,9 +239,8 @@ class ZooKeeperStore:
         if session is not None:
             marked = there[markers[0]] is not None
             (session.marked.add if marked else session.marked.discard)(scope)
-        below = nodes_below(connection, scope, sorted(deep))
         nodes: dict[str, Found | None] = {path: there[f"/{scope}/{path}"] for path in paths}
-        nodes.update(below)
+        nodes.update(nodes_below(connection, scope, sorted(deep)))
         return {path: None if node is None else node_of(node) for path, node in nodes.items()}
 
     def _make_scope(self, connection: Connection, scope: Scope) -> None:
