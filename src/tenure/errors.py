@@ -133,7 +133,7 @@ class CleanupIncomplete(TenureError):
 
     exit_code = 10
 
-    def __init__(self, what: str, *, fix: str = "see tenure cleanup status; mend that, and start a member again"):
+    def __init__(self, what: str, *, fix: str = "remove the causes in tenure cleanup status, and start a member"):
         super().__init__(what, fix=fix)
 
 

@@ -79,8 +79,8 @@ def test_what_cannot_be_removed_is_told_with_a_code_of_its_own_and_the_next_run_
         told = place.run(file, "--final", spark=spark)
     assert told.code == 10
     assert told.error == (
-        "the pipeline of scope 'rows' has ended; not all that it left is gone; "
-        "see tenure cleanup status; mend that, and start a member again"
+        "the pipeline of scope 'rows' has ended, and its cleanup is incomplete; "
+        "remove the causes in tenure cleanup status, and start a member"
     )
     assert "it is a symbolic link, which is not followed" in told.err
     owner = [path for path in left(place) if path.startswith("rows/owner")]

@@ -24,7 +24,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from tenure.driver.source_folders import source_folders_of
+from tenure.driver.spark_plans import source_folders_of
 from tenure.testing.waiting import NEVER_S
 
 BATCHES = 14

@@ -227,7 +227,7 @@ class Member:
         if ended is Ended.FAILED:  # a driver raises a query's error; here it raised none
             raise QueryFailed("a query failed, and the driver does not say why", fix="see the log of Spark")
         if ended is Ended.LEFT:
-            raise CleanupIncomplete(f"the pipeline of scope {self._scope!r} has ended; not all that it left is gone")
+            raise CleanupIncomplete(f"the pipeline of scope {self._scope!r} has ended, and its cleanup is incomplete")
         return ended
 
     def _lead_or_clean(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:

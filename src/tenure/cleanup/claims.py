@@ -33,11 +33,10 @@ _WITHOUT_BLOBS: Final = {MEMBERS, RESTARTS, SWITCHOVER, PAUSED}
 def orphans_of(context: ScopeContext, term: Claims) -> dict[str, Cleanable]:
     """The rows of the plan that may be walked while the pipeline goes on, and need no sink. `term`: of the caller."""
     folders = context.folders()
-
-    def look() -> OrphanRule:
-        return OrphanRule(read_claims(context, term))
-
-    return {row: Leftovers(folders, folder, OrphanRule(term), look=look) for folder, row in SWEPT.items()}
+    return {
+        row: Leftovers(folders, folder, OrphanRule(term), look=lambda: OrphanRule(read_claims(context, term)))
+        for folder, row in SWEPT.items()
+    }
 
 
 def term_now(context: ScopeContext) -> Claims:

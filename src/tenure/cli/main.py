@@ -20,7 +20,7 @@ import typer
 
 from tenure.assembly import Run, assemble, scope_context
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope, pairs
-from tenure.cli.output import Narrator, Output, complain, print_json, show
+from tenure.cli.output import Narrator, Output, complain, print_json, show, show_record
 from tenure.cli.results import cleanup_app, result_app
 from tenure.cli.sweep import sweep_app
 from tenure.cli.verbs import failover, list_members, pause, restart, resume, show_members, switchover, warn_of_skipped
@@ -198,11 +198,7 @@ def checkpoints_show(
             raise UsageError(f"query {query!r} has no checkpoint {batch} in scope {name!r}", fix=known) from missing
     if checkpoint is None:
         raise UsageError(f"query {query!r} has no checkpoint in scope {name!r}", fix="see tenure checkpoints list")
-    if output is Output.JSON:
-        print_json(asdict(checkpoint))
-        return
-    rows = [{"field": field, "value": value} for field, value in asdict(checkpoint).items()]
-    show(rows, output=output, title=f"checkpoint {checkpoint.batch} of {query}", columns=("field", "value"))
+    show_record(asdict(checkpoint), output=output, title=f"checkpoint {checkpoint.batch} of {query}")
 
 
 @app.command()

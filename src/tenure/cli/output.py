@@ -60,6 +60,15 @@ def show(rows: Sequence[dict[str, Any]], *, output: Output, title: str, columns:
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
+def show_record(record: Mapping[str, Any], *, output: Output, title: str) -> None:
+    """Print the fields of a record as a table, or the record as JSON."""
+    if output is Output.JSON:
+        print_json(record)
+        return
+    rows = [{"field": field, "value": value} for field, value in record.items()]
+    show(rows, output=output, title=title, columns=("field", "value"))
+
+
 def print_json(document: object) -> None:
     """Print one JSON document."""
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
@@ -92,14 +101,9 @@ def _seeded_line(event: RunDirectorySeeded) -> str:
     return f"query {event.query} goes on at batch {event.batch} ({seed}, {event.seconds:.2f} s)"
 
 
-def _cleanup_line(event: CleanupEnded) -> str:
+def _removed(event: CleanupEnded | Swept) -> str:
     left = f"; {event.left} left, the first: {event.first}" if event.left else ""
-    return f"cleaned up in {event.seconds:.1f} s: {event.removed} removed{left}"
-
-
-def _swept_line(event: Swept) -> str:
-    left = f"; {event.left} left, the first: {event.first}" if event.left else ""
-    return f"swept orphans in {event.seconds:.1f} s: {event.removed} removed{left}"
+    return f"in {event.seconds:.1f} s: {event.removed} removed{left}"
 
 
 def _ended_line(event: PipelineEnded) -> str:
@@ -126,9 +130,9 @@ _LINES: Mapping[type[Event], Callable[[Any], str]] = {
     BatchCommitted: _batch_line,
     WriteRefused: lambda e: f"refused by the {e.by}: {e.what} (epoch {e.epoch} is over)",
     PipelineEnded: _ended_line,
-    Swept: _swept_line,
+    Swept: lambda e: f"swept orphans {_removed(e)}",
     CleanupDelayed: lambda e: f"cleanup: {e.left} left, tried again in {e.again_s:g} s; the first: {e.first}",
-    CleanupEnded: _cleanup_line,
+    CleanupEnded: lambda e: f"cleaned up {_removed(e)}",
     BlobLeft: lambda e: f"blob {e.address} stays for the sweep: {e.why}",
 }
 """Kind of event -> its line. Other kinds have none."""

@@ -16,7 +16,7 @@ from tenure.cleanup.cleaner import CANNOT
 from tenure.cleanup.ended_pipeline import cleanables_of
 from tenure.cleanup.plan import PLAN, Cleanable, Row
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
-from tenure.cli.output import Output, print_json, show
+from tenure.cli.output import Output, print_json, show, show_record
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.election import observe
@@ -43,14 +43,12 @@ def result_show(store: StoreOption = None, scope: ScopeOption = None, output: Ou
     settings = load_settings(store=store, scope=scope)
     with open_scope(settings) as (opened, name):
         result = result_in(opened.list(name, RESULTS).records)
-    if output is Output.JSON:
-        print_json(None if result is None else asdict(result))
-        return
-    if result is None:
+    if result is not None:
+        show_record(asdict(result), output=output, title=f"result of {name}")
+    elif output is Output.JSON:
+        print_json(None)
+    else:
         sys.stdout.write(f"{name} has not ended: the next run goes on where it was\n")
-        return
-    rows = [{"field": field, "value": value} for field, value in asdict(result).items()]
-    show(rows, output=output, title=f"result of {name}", columns=("field", "value"))
 
 
 @result_app.command("forget")

@@ -1,4 +1,4 @@
-"""Spark's plans, read node by node.
+"""Spark's plans, read node by node, and the sources of a running query.
 
 Promise: the same query, read in two processes, gives the same nodes, except for numbers that only one process knows. No
 data of a stream is read. The stateful operators of the optimized plan do not depend on the tables beside the streams:
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.driver.spark_expressions import Json, kind_of
 
@@ -45,6 +46,20 @@ def optimized(rows: DataFrame) -> Any:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
+
+
+def source_folders_of(query: StreamingQuery) -> tuple[str, ...]:
+    """The folder below `sources/` for each line of the query's offsets. Spark 4.3 numbers sources by their first place
+    in the plan; a source that is read twice has two lines and one folder."""
+    distinct: list[Any] = []
+    folders = []
+    for source in items(query._jsq.streamingQuery().sources()):
+        known = next((number for number, earlier in enumerate(distinct) if earlier.equals(source)), None)
+        if known is None:
+            known = len(distinct)
+            distinct.append(source)
+        folders.append(str(known))
+    return tuple(folders)
 
 
 def items(sequence: Any) -> list[Any]:

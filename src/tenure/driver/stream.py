@@ -19,7 +19,7 @@ from tenure.checkpoints.batch_rules import asked_around
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.coordination.term import Term, check_term
 from tenure.driver.declare_streams import call_of, is_available_now, with_trigger
-from tenure.driver.source_folders import source_folders_of
+from tenure.driver.spark_plans import source_folders_of
 from tenure.errors import Fenced, GuardFailed, InputsGone, QueryFailed, SessionEnded, StorageError, TermLost
 from tenure.events import BatchCommitted, BatchStarted, CheckpointSaved, QueryStarted, WriteRefused
 from tenure.pipelines.pipeline import Stream

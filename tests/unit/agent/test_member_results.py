@@ -112,7 +112,7 @@ def test_a_dirty_result_is_cleaned_up_and_nothing_is_run(scene: Scene, final: bo
 
 def test_what_cannot_be_removed_ends_with_an_error_and_stays_dirty(scene: Scene) -> None:
     driver = Scripted(idle, cleans=(lambda term: Ended.LEFT,))
-    with pytest.raises(CleanupIncomplete, match="not all that it left is gone; see tenure cleanup status"):
+    with pytest.raises(CleanupIncomplete, match="cleanup is incomplete; remove the causes in tenure cleanup status"):
         scene.member(driver, final=True).run(stop=threading.Event())
     assert stage(scene) is Stage.DIRTY
     assert scene.words() == ["cleanup gave up"]

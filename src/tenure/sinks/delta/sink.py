@@ -119,11 +119,7 @@ class Delta:
 
     def rehearse(self, rows: DataFrame, directory: str) -> None:
         """Read the table's log, and stage the rows below `directory` instead of the table."""
-        from tenure.sinks.delta import (
-            staged_files,  # noqa: F401 - `write` imports it
-            staging,
-            upsert,  # noqa: F401 - `write` imports it
-        )
+        from tenure.sinks.delta import staged_files, staging, upsert  # noqa: F401 - `write` imports them
         from tenure.sinks.delta.log import DeltaLog
 
         DeltaLog(self._location, app_id="", storage_options=self._options).refresh()
@@ -200,14 +196,13 @@ class Delta:
             nonlocal sent_at
             if not log.fresh:
                 log.refresh()
+            is_needed = bool(attempt.files) or self._mode == "complete"
+            if is_needed and not log.exists:
+                log.create(attempt.columns, partition_by=self._partition_by, name=self._name)
             if self._has(attempt, log):
                 return self._settled(attempt, log, events, sent_at=sent_at)
-            if not attempt.files and self._mode != "complete":
+            if not is_needed:
                 return Written(repeated=False)
-            if not log.exists:
-                log.create(attempt.columns, partition_by=self._partition_by, name=self._name)
-                if self._has(attempt, log):
-                    return self._settled(attempt, log, events, sent_at=sent_at)
             self._refuse(attempt.columns, log)
             sent_at = log.version if sent_at is None else sent_at
             self._send(attempt, log)
