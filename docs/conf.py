@@ -15,6 +15,7 @@ release = installed_version("tenure")
 extensions = ["myst_parser", "repository_links", "settings_page"]
 myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
+smartquotes_action = "q"  # dashes stay: `--packages` is a flag
 nitpicky = True  # a reference that leads nowhere is a warning, and `make docs` ends at a warning
 highlight_language = "none"
 
