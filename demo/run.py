@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -32,6 +33,10 @@ from tenure.testing.servers import STORES, NotInstalled, started
 
 HERE = Path(__file__).parent
 TTL = timedelta(seconds=4)
+PATIENCE_S = 300.0
+"""The demo gives up after waiting so long: on a busy machine Spark alone takes a minute to start."""
+QUIET_S = 60.0
+"""Without a new row for so long, the rows that are missing are lost."""
 LAUNCH = (sys.executable, "-m", "demo.launch")
 
 
@@ -122,17 +127,20 @@ class Demo:
             return 0
         return sum(int(row) for row in pa.table(actions)["num_records"].to_pylist())
 
-    def wait(self, condition: Callable[[], Any], *, seconds: float, what: str) -> Any:
+    def wait(self, condition: Callable[[], Any], *, what: str) -> Any:
         """Wait for a condition while the view goes on. Raises TimeoutError, ChildProcessError."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             found = condition()
             if found:
                 return found
+            for member in self.members:
+                if member.exit_code not in (None, -signal.SIGKILL):
+                    raise ChildProcessError(f"{what} did not happen: member {member.name} ended by itself")
             if self.view is not None:
                 self.view.draw()
             time.sleep(0.2)
-        raise TimeoutError(f"{what} did not happen in {seconds:.0f} s")
+        raise TimeoutError(f"{what} did not happen in {PATIENCE_S:.0f} s")
 
 
 def run(demo: Demo, console: Console) -> Figures:
@@ -148,12 +156,11 @@ def run(demo: Demo, console: Console) -> Figures:
         demo.view = view
         demo.wait(
             lambda: all(member.events("MemberReady") for member in demo.members) and demo.leader(),
-            seconds=90,
             what="two members ready",
         )
         feeder.start()
-        demo.wait(lambda: demo.first_batch_after(0), seconds=60, what="the first batch")
-        demo.wait(lambda: demo.count("flights") > flights.num_rows * 0.10, seconds=60, what="a tenth of the flights")
+        demo.wait(lambda: demo.first_batch_after(0), what="the first batch")
+        demo.wait(lambda: demo.count("flights") > flights.num_rows * 0.10, what="a tenth of the flights")
         killed_at = datetime.now().astimezone()
         victim = demo.leader()
         assert victim is not None
@@ -161,10 +168,10 @@ def run(demo: Demo, console: Console) -> Figures:
         view.tell(f"{victim.name} leads and is killed (SIGKILL)")
         _takeover(demo, figures, victim, since=killed_at)
         demo.member(f"{victim.name}-again")
-        demo.wait(lambda: demo.members[-1].events("MemberReady"), seconds=60, what="the third member ready")
+        demo.wait(lambda: demo.members[-1].events("MemberReady"), what="the third member ready")
 
         demo.pause_file.touch()
-        demo.wait(lambda: not demo.pause_file.exists(), seconds=60, what="a leader paused between deciding and sending")
+        demo.wait(lambda: not demo.pause_file.exists(), what="a leader paused between deciding and sending")
         paused_at = datetime.now().astimezone()
         paused = demo.leader()
         assert paused is not None
@@ -172,10 +179,10 @@ def run(demo: Demo, console: Console) -> Figures:
         _takeover(demo, figures, paused, since=paused_at)
         paused.wake()
         view.tell(f"{paused.name} is woken (SIGCONT), and sends its write")
-        demo.wait(lambda: paused.events("WriteRefused"), seconds=30, what="the refusal of the woken leader's write")
+        demo.wait(lambda: paused.events("WriteRefused"), what="the refusal of the woken leader's write")
         view.tell(f"{paused.name} is refused, and stands by again")
 
-        demo.wait(lambda: feeder.done, seconds=120, what="the end of the feed")
+        demo.wait(lambda: feeder.done, what="the end of the feed")
         _wait_for_all_rows(demo, flights.num_rows, len(hours))
         feeder.stop()
     for member in demo.members:
@@ -194,7 +201,7 @@ def run(demo: Demo, console: Console) -> Figures:
 
 def _takeover(demo: Demo, figures: Figures, former: MemberProcess, *, since: datetime) -> None:
     epoch = max(event["epoch"] for event in former.events("TermWon"))
-    batch = demo.wait(lambda: demo.first_batch_after(epoch), seconds=60, what="a takeover")
+    batch = demo.wait(lambda: demo.first_batch_after(epoch), what="a takeover")
     seconds = (datetime.fromisoformat(batch["at"]) - since).total_seconds()
     figures.takeovers += 1
     figures.takeover_seconds.append(round(seconds, 2))
@@ -212,9 +219,9 @@ def _wait_for_all_rows(demo: Demo, flights: int, hours: int) -> None:
         now = (demo.count("flights"), demo.count("hourly"))
         if now != last:
             quiet_since, last = time.monotonic(), now
-        return now == (flights, hours) or time.monotonic() - quiet_since > 20
+        return now == (flights, hours) or time.monotonic() - quiet_since > QUIET_S
 
-    demo.wait(settled, seconds=120, what="the last rows")
+    demo.wait(settled, what="the last rows")
 
 
 def report(figures: Figures, console: Console) -> None:

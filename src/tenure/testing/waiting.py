@@ -16,7 +16,7 @@ from tenure.clock import Clock, SystemClock
 
 Answer = TypeVar("Answer")
 
-NEVER_S: Final = float(os.environ.get("TENURE_TEST_NEVER_S", "120"))
+NEVER_S: Final = float(os.environ.get("TENURE_TEST_NEVER_S", "300"))
 """The deadline of every wait that has no time of its own. An event that is late by so much never comes, on any machine
 that runs tests. Speed is measured by benches, not by tests."""
 
