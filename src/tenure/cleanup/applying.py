@@ -24,7 +24,7 @@ from tenure.errors import UsageError
 from tenure.ownership.owner import check_noted
 from tenure.storage.names import above
 from tenure.storage.reach import reach
-from tenure.storage.storage import FAILED, GONE, REMOVED
+from tenure.storage.storage import FAILED, GONE, REMOVED, Outcome
 from tenure.storage.urls import normal_url
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def apply_part(url: str, name: str, rule: Rule, *, per_second: float | None, clo
     paths: list[str] = plan.read("files", name)["path"].to_pylist()
     storage = reach(normal_url(plan.about().storage))
     began_s = clock.monotonic_s()
-    outcomes: list[tuple[str, str]] = []
+    outcomes: list[Outcome] = []
     removable: list[str] = []
     step = AT_ONCE if per_second is not None else _TOGETHER
     for first in range(0, len(paths), step):
@@ -148,7 +148,7 @@ def apply_part(url: str, name: str, rule: Rule, *, per_second: float | None, clo
         ours = some if all(may) else [path for path, is_ours in zip(some, may, strict=True) if is_ours]
         removable += ours
         tried = storage.remove_files(ours, clock=clock)
-        outcomes += [next(tried) if is_ours else (FAILED, "Tenure does not name files so") for is_ours in may]
+        outcomes += [next(tried) if is_ours else (FAILED, "no file of Tenure has this name") for is_ours in may]
         if per_second is not None:
             ahead_s = len(outcomes) / per_second - (clock.monotonic_s() - began_s)
             if ahead_s > 0:

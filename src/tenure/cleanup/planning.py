@@ -16,7 +16,7 @@ from tenure.cleanup.engine import Rule
 from tenure.cleanup.judgement import orphans_among, table_of
 from tenure.cleanup.orphans import Claims, OrphanRule
 from tenure.cleanup.plan import SWEPT
-from tenure.cleanup.spark.listing import FOLDER, Listing, Progress, together, write_orphans
+from tenure.cleanup.spark.listing import FOLDER, Listing, together, write_orphans
 from tenure.cleanup.sweep_plan import About, Plan
 from tenure.errors import UsageError
 from tenure.storage.listed import Listed, Rest
@@ -66,7 +66,8 @@ class PlanOptions:
 
     sizes: bool = True
     """Ask the disk for the sizes of the files that go, where the listing lacks them."""
-    on_progress: Callable[[Progress], None] = lambda progress: None
+    on_progress: Callable[[int], None] = lambda files: None
+    """Called with the number of files that are listed so far."""
     small: int = SMALL
     budget: int = BUDGET
 
@@ -94,7 +95,7 @@ def make_plan(
     if whole:
         files = [one for one in found if isinstance(one, Listed)]
         listed = sum(len(one.names) for one in files)
-        how.on_progress(Progress(1, listed, 0))
+        how.on_progress(listed)
     else:
         listing = Listing(start_spark(), plan, target.root, budget=how.budget, part=PART, on_progress=how.on_progress)
         listed = listing.run(_handed_over(found, walk))

@@ -91,7 +91,7 @@ class Plan:
         except BlobNotFound:
             raise UsageError(f"there is no whole plan in {self.url}", fix="tenure sweep plan makes one") from None
         except (ValueError, TypeError, KeyError) as error:
-            raise UsageError(f"{self.url}/{_ABOUT} is no plan: {error}", fix="make a new one") from error
+            raise UsageError(f"{self.url}/{_ABOUT} is no plan: {error}", fix="make a new plan") from error
 
     def write(self, folder: str, name: str, rows: pa.Table) -> None:
         """Write a part of `files` or of `listing`, or the report of a part: whole, or not at all."""

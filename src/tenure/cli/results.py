@@ -60,7 +60,7 @@ def result_forget(store: StoreOption = None, storage: StorageOption = None, scop
         _refuse_unless_clean(results.read(), name)
         leader = observe(opened, name).leader
         if leader is not None:
-            raise UsageError(f"member {leader!r} leads scope {name!r}", fix="stop it first")
+            raise UsageError(f"member {leader!r} leads scope {name!r}", fix="stop that member first")
         identity = identify(settings)
         who = Identity(f"forget-{identity.member}", identity.host, identity.pid)
         try:

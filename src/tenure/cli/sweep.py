@@ -84,7 +84,7 @@ def plan_(
             _target(opened, name, table, settings=settings),
             now=_CLOCK.now,
             start_spark=start,
-            options=PlanOptions(sizes, lambda progress: bar.update(task, completed=progress.files)),
+            options=PlanOptions(sizes, lambda files: bar.update(task, completed=files)),
         )
     _show(new, output=output)
 

@@ -70,15 +70,11 @@ class FileBlobs:
         """The addresses below `prefix`, in order, without hidden files of unfinished writes. Raises StorageError."""
         folder = _checked(prefix) if prefix else ""
         listed = [some for some in self._storage.walk([folder], budget=sys.maxsize) if isinstance(some, Listed)]
-        paths = (path for some in listed for path, name in zip(some.paths, some.names, strict=True) if _is_blob(name))
-        return sorted(paths)
+        named = [(name, path) for some in listed for name, path in zip(some.names, some.paths, strict=True)]
+        return sorted(path for name, path in named if name and not is_unfinished(name))
 
 
 def _checked(address: str) -> str:
     if not is_relative(address) or any(map(is_unfinished, address.split("/"))):
         raise UsageError(f"blob address {address!r} is not a relative path of names")
     return address
-
-
-def _is_blob(name: str) -> bool:
-    return name != "" and not is_unfinished(name)

@@ -27,7 +27,7 @@ def normal_url(url: str) -> str:
     if scheme == "file":
         path = "/" + path.lstrip("/") if path.startswith("/") else path
         if not path.startswith("/"):
-            raise UsageError(f"{url!r} is a relative path", fix="give an absolute one")
+            raise UsageError(f"{url!r} is a relative path", fix="give an absolute path")
     if any(part in (".", "..") for part in path.split("/")):
         raise UsageError(f"{url!r} climbs in its own path", fix="give the path without . and ..")
     return path if scheme == "file" else f"{_SAME.get(scheme, scheme)}:{path}"

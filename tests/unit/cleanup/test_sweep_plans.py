@@ -274,7 +274,7 @@ def test_a_plan_that_somebody_wrote_cannot_remove_anything_else(place: Place, pa
     before = place.files()
     done = place.apply(plan)
     assert done.failed == 1
-    assert summary(plan, shown=1)["failures"] == [{"path": path, "why": "Tenure does not name files so"}]
+    assert summary(plan, shown=1)["failures"] == [{"path": path, "why": "no file of Tenure has this name"}]
     assert before - place.files() < set(ORPHANS)
 
 

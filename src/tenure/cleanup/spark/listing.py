@@ -33,15 +33,6 @@ _FIRST: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of a listing. Its first round is the driver's own walk."""
-
-    round: int
-    files: int
-    folders_left: int
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """A file in the plan's folder `listing`."""
 
@@ -69,9 +60,10 @@ class Listing:
         *,
         budget: int,
         part: int,
-        on_progress: Callable[[Progress], None],
+        on_progress: Callable[[int], None],
     ) -> None:
-        """`budget`: files that a task lists before it returns the remaining folders. `part`: rows of a file."""
+        """`budget`: files that a task lists before it returns the remaining folders. `part`: rows of a file.
+        `on_progress` is called with the number of listed files after each round."""
         self._spark = spark
         self._plan = plan
         self._storage = storage
@@ -82,29 +74,23 @@ class Listing:
 
     def run(self, found: Iterator[Listed | Rest]) -> int:
         """List everything below the folders in `found`; return the number of all files, with the files in `found`."""
-        parts, left = _write_all(self._plan, found, part=self._part)
-        tasks = 4 * self._spark.sparkContext.defaultParallelism
-        number = 1
         url, storage, part = self._plan.url, self._storage, self._part
-        self._keep(number, parts, left)
-        while left:
-            number += 1
-            budget = self._budget if number > 2 else max(1, self._budget // _FIRST)
+        self._parts, remaining = _write_all(self._plan, found, part=part)
+        tasks = 4 * self._spark.sparkContext.defaultParallelism
+        budget = max(1, self._budget // _FIRST)
+        while True:
+            files = sum(listed.rows for listed in self._parts)
+            self._on_progress(files)
+            if not remaining:
+                return files
 
             def work(slices: Sequence[_Slice], budget: int = budget) -> tuple[list[Part], list[Part]]:
                 return _list(url, storage, slices, budget=budget, part=part)
 
-            shares = _shares(left, tasks)
-            done = run_tasks(self._spark, work, shares, what="listing")
-            parts = list(chain.from_iterable(parts for parts, _ in done))
-            left = list(chain.from_iterable(rests for _, rests in done))
-            self._keep(number, parts, left)
-        return sum(one.rows for one in self._parts)
-
-    def _keep(self, number: int, parts: Sequence[Part], left: Sequence[Part]) -> None:
-        self._parts += parts
-        files = sum(one.rows for one in self._parts)
-        self._on_progress(Progress(number, files, sum(one.rows for one in left)))
+            done = run_tasks(self._spark, work, _shares(remaining, tasks), what="listing")
+            self._parts += chain.from_iterable(parts for parts, _ in done)
+            remaining = list(chain.from_iterable(rests for _, rests in done))
+            budget = self._budget
 
     def write_plan(self, rule: Rule, *, sizes: bool) -> tuple[int, int | None]:
         """Write the files that go; return their number and bytes. `sizes`: ask for sizes that the listing lacks."""
@@ -115,7 +101,7 @@ class Listing:
         def work(name: str) -> tuple[int, int | None]:
             return _judge(url, storage, name, rule, sizes=sizes)
 
-        names = [one.name for one in self._parts]
+        names = [listed.name for listed in self._parts]
         tasks = min(len(names), 4 * self._spark.sparkContext.defaultParallelism)
         return together(run_tasks(self._spark, work, names, what="planning", tasks=tasks))
 
@@ -135,20 +121,19 @@ def write_orphans(plan: Plan, name: str, rows: pa.Table) -> tuple[int, int | Non
     return rows.num_rows, pc.sum(rows["size"], skip_nulls=False).as_py()
 
 
-def _shares(left: Sequence[Part], tasks: int) -> list[list[_Slice]]:
+def _shares(remaining: Sequence[Part], tasks: int) -> list[list[_Slice]]:
     """The remaining folders, in about equal shares for the tasks."""
-    rows = sum(one.rows for one in left)
-    most = -(-rows // tasks)
+    most = -(-sum(part.rows for part in remaining) // tasks)
     shares: list[list[_Slice]] = [[]]
     room = most
-    for one in left:
+    for part in remaining:
         first = 0
-        while first < one.rows:
+        while first < part.rows:
             if not room:
                 shares.append([])
                 room = most
-            taken = min(room, one.rows - first)
-            shares[-1].append(_Slice(one.name, first, taken))
+            taken = min(room, part.rows - first)
+            shares[-1].append(_Slice(part.name, first, taken))
             first += taken
             room -= taken
     return shares
@@ -159,8 +144,8 @@ def _list(url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part
     plan = Plan(url)
     folders = [
         folder
-        for one in slices
-        for folder in plan.read(FOLDER, one.part)["folder"].slice(one.first, one.rows).to_pylist()
+        for rows in slices
+        for folder in plan.read(FOLDER, rows.part)["folder"].slice(rows.first, rows.rows).to_pylist()
     ]
     return _write_all(plan, reach(storage).walk(folders, budget=budget), part=part)
 
@@ -168,31 +153,31 @@ def _list(url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part
 def _write_all(plan: Plan, found: Iterator[Listed | Rest], *, part: int) -> tuple[list[Part], list[Part]]:
     """Write down the entries; return the parts with files, and those with remaining folders."""
     parts: list[Part] = []
-    left: list[Part] = []
-    some: list[Listed] = []
+    remaining: list[Part] = []
+    listed: list[Listed] = []
     rests: list[Rest] = []
     rows = 0
-    for one in found:
-        if isinstance(one, Rest):
-            rests.append(one)
+    for entry in found:
+        if isinstance(entry, Rest):
+            rests.append(entry)
         else:
-            some.append(one)
-            rows += len(one.names)
+            listed.append(entry)
+            rows += len(entry.names)
         if rows >= part:
-            parts.append(_write(plan, table_of(some)))
-            some, rows = [], 0
+            parts.append(_write(plan, table_of(listed)))
+            listed, rows = [], 0
         if len(rests) >= part:
-            left.append(_write_rests(plan, rests))
+            remaining.append(_write_rests(plan, rests))
             rests = []
-    if some:
-        parts.append(_write(plan, table_of(some)))
+    if listed:
+        parts.append(_write(plan, table_of(listed)))
     if rests:
-        left.append(_write_rests(plan, rests))
-    return parts, left
+        remaining.append(_write_rests(plan, rests))
+    return parts, remaining
 
 
 def _write_rests(plan: Plan, rests: Sequence[Rest]) -> Part:
-    return _write(plan, pa.Table.from_pylist([asdict(one) for one in rests], schema=_REST))
+    return _write(plan, pa.Table.from_pylist([asdict(rest) for rest in rests], schema=_REST))
 
 
 def _write(plan: Plan, rows: pa.Table) -> Part:

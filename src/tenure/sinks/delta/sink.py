@@ -96,7 +96,9 @@ class Delta:
                 fix="leave key out, or use update mode",
             )
         if self._mode not in (None, output_mode):
-            raise UsageError(f"one Delta sink for {self._mode} and {output_mode} mode", fix="make one a query")
+            raise UsageError(
+                f"one Delta sink for {self._mode} and {output_mode} mode", fix="give each query a Delta sink of its own"
+            )
         for option, value in {**os.environ, **self._options}.items():
             if option.lower() in ("aws_s3_allow_unsafe_rename", "allow_unsafe_rename") and value.lower() == "true":
                 # Two writers could then commit the same version of the table, and one batch twice.
