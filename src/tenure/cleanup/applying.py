@@ -1,9 +1,9 @@
 """Applies a plan: removes its files, part by part, and reports the outcome for each.
 
-Promise: only paths of the plan go, and of these only paths whose names allow it in the plan's epoch: the rule is asked
-again, at its least. A link is removed as a link. A folder goes with its last file. A part is reported when each of its
-files was tried, so the run after a killed run goes on with the other parts, and finds some files gone. The next run
-tries failed files again.
+Promise: only paths of the plan go, and of these only paths whose names allow it in the plan's epoch: the wide rule
+(`engine.py`) is asked again. A link is removed as a link. A folder goes with its last file. A part is reported when all
+its files were tried, so the run after a killed run goes on with the other parts, and finds some files gone. The next
+run tries failed files again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Applied:
 
 
 def orphan_rule(about: About) -> Rule:
-    """The rule of a plan of a scope's storage, at its least."""
+    """The wide rule of a plan of a scope's storage."""
     return OrphanRule(Claims(about.epoch, about.holder))
 
 
@@ -72,7 +72,7 @@ class ApplyOptions:
     here: int = HERE
     """Spark is started when more parts are to be applied."""
     rule_of: Callable[[About], Rule] = orphan_rule
-    """The plan's rule, at its least."""
+    """Makes the wide rule of the plan."""
 
 
 def apply_plan(

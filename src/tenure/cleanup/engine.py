@@ -7,10 +7,11 @@ table. There are three callers. The leader's sweep beside its batches (`sweeper.
 lists each file, asks the same rules, and removes by a plan (`planning.py`, `applying.py`); Spark distributes the three
 steps where there are many files (`spark/`).
 
-Promise: the storage is listed first, by the rule at its least, and then `look` reads the records, which decide. The
-walk does not list a folder that goes as a whole, nor a folder in which nothing goes, and follows no link. A removal
-includes the empty folders above, down to a depth that stays, and may be repeated. Not promised: that the caller may
-remove; `Cleaner` asks the store for the term after the listing.
+Promise: the storage is listed first, by a wide rule, which needs no records and names each path that can go at all.
+Then `look` reads the records, and its narrower rule decides. The walk does not list a folder that goes as a whole, nor
+a folder in which nothing goes, and follows no link. A removal includes the empty folders above, down to a depth that
+stays, and may be repeated. Not promised: that the caller may remove; `Cleaner` asks the store for the term after the
+listing.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Leftovers:
     """A row of the plan: the paths that go of one folder of a storage."""
 
     def __init__(self, storage: Listable, folder: str, rule: Rule, *, look: Callable[[], Rule] | None = None) -> None:
-        """`rule`: at its least. `look`: reads the rule that decides, after the listing; None: `rule` decides."""
+        """`look`: reads the rule that decides, after a listing by the wide `rule`; None: `rule` decides."""
         self._storage = storage
         self._folder = folder
         self._rule = rule

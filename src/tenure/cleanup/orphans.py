@@ -25,7 +25,7 @@ _REHEARSAL = re.compile(rf"{REHEARSALS_FOLDER}/(?P<member>[^/]+)/[^/]*")
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of a scope's records on the listed storage. Claims with a term only are claims at their least: a path
+    """The claims of a scope's records on the listed storage. Claims with a term only make a wide rule: a path
     that is no orphan by them is no orphan by any other claims of the term."""
 
     epoch: int

@@ -16,7 +16,7 @@ from tenure.cleanup.engine import Listable, remove, walk
 from tenure.coordination.term import Term
 from tenure.errors import StorageError
 from tenure.sinks.delta.location import Location
-from tenure.sinks.delta.staged_rule import StagedRule, least_rule, read_rule, staged_in
+from tenure.sinks.delta.staged_rule import StagedRule, read_rule, staged_in, wide_rule
 from tenure.sinks.delta.staging import StagingPath
 from tenure.sinks.sink import Attempts
 from tenure.storage.listed import Entry
@@ -40,7 +40,7 @@ class StagedAttempts:
         """The attempts that no log names, nor ever will, and empty folders. Raises StorageError, StoreError,
         Corrupt."""
         scope = self._attempts.scope
-        paths = list(walk(self._storage(), staged_in(scope), least_rule(self._attempts, settled=self._settled)))
+        paths = list(walk(self._storage(), staged_in(scope), wide_rule(self._attempts, settled=self._settled)))
         attempts = {path for path in map(StagingPath.parse, paths) if path is not None}
         self._committed &= attempts
         rule = StagedRule(scope, self._attempts.epoch)

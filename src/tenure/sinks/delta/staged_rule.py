@@ -32,8 +32,8 @@ _FOLDER = re.compile(rf"{PREFIX}[^/]+(?:/[^/]+(?:/[^/]+(?:/e(?P<epoch>\d{{8,}})(
 
 @dataclass(frozen=True, slots=True)
 class StagedRule:
-    """The attempts of a scope that go. Without `queries` and `history` the rule is at its least: each attempt goes that
-    can go at all."""
+    """The attempts of a scope that go. Without `queries` and `history` the rule is wide: each attempt goes that can go
+    at all."""
 
     scope: str
     epoch: int | None
@@ -124,12 +124,12 @@ def staged_in(scope: str) -> str:
 
 
 def rule_of(about: About) -> StagedRule:
-    """The rule of a plan of a table, at its least. It needs no records."""
+    """The wide rule of a plan of a table."""
     return StagedRule(about.scope, about.epoch)
 
 
-def least_rule(attempts: Attempts, *, settled: Mapping[str, int]) -> StagedRule:
-    """The rule of one query's attempts at its least, before the listing. Raises StorageError."""
+def wide_rule(attempts: Attempts, *, settled: Mapping[str, int]) -> StagedRule:
+    """The wide rule of one query's attempts, for the listing. Raises StorageError."""
     known = {(attempts.query, query_id): QueryProgress(None, -1) for query_id in attempts.query_ids()}
     return StagedRule(attempts.scope, attempts.epoch, known, settled=settled)
 
