@@ -186,11 +186,10 @@ OF_CHECKPOINTS: Final = (
         (
             Change(
                 CHECKPOINTS,
-                """                    guards=newest,
-                    remove=remove,
+                """guards=newest, remove=remove
                 )
 """,
-                """                    guards=newest,
+                """guards=newest
                 )
                 self._handles.remove_all(term, remove)
 """,
@@ -201,7 +200,7 @@ OF_CHECKPOINTS: Final = (
     Mutant(
         "plan-without-the-one-before",
         "a batch is planned without a check that the one before it is the newest",
-        (Change(CHECKPOINTS, "                    guards=newest,\n", ""),),
+        (Change(CHECKPOINTS, ", guards=newest, remove=remove\n", ", remove=remove\n"),),
         (
             LATE + "test_the_first_batch_is_not_planned_again_from_what_was_known_before",
             *on(

@@ -39,11 +39,7 @@ class Asked:
 
 
 def take_over(
-    at: D,
-    *,
-    has_commit: Callable[[D], bool],
-    inputs_gone: Callable[[], bool],
-    finished: Callable[[], Iterable[D]],
+    at: D, *, has_commit: Callable[[D], bool], inputs_gone: Callable[[], bool], finished: Callable[[], Iterable[D]]
 ) -> Takeover[D] | None:
     """How to go on at a checkpoint N whose run directory is `at`; None: inputs of N are gone, and no leader finished N.
 

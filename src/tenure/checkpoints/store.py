@@ -144,11 +144,7 @@ class CheckpointStore:
                 newest = [self._since]  # no checkpoint, and no removal since: the first batch is planned once, too
             try:
                 added = self._handles.add(
-                    term,
-                    checkpoint_name(checkpoint.batch),
-                    encode_checkpoint(checkpoint),
-                    guards=newest,
-                    remove=remove,
+                    term, checkpoint_name(checkpoint.batch), encode_checkpoint(checkpoint), guards=newest, remove=remove
                 )
             except HandleLocked as held:
                 locked.update(batch for batch in out if held.key == by_batch[batch].key)

@@ -202,11 +202,9 @@ class HandleStore:
             uid = new_uid()
             key = handle.key.child(f"lock-{uid}")
             value = encode({"uid": uid, "session": session, "blob": handle.blob.address if handle.blob else ""})
+            put = Put(key, value, replaces=None, session=session)
             try:
-                commit = self._commit_lock(
-                    guards=(Exact(handle.key, handle.version),),
-                    write=Put(key, value, replaces=None, session=session),
-                )
+                commit = self._commit_lock(guards=(Exact(handle.key, handle.version),), write=put)
             except GuardFailed:
                 continue  # the handle was removed or replaced since the read: look again
             return Lock(key, commit[key], handle)
