@@ -1,4 +1,4 @@
-"""What interrupts a member that contends or leads: operators, its driver's end, the store's loss; and its delays."""
+"""The interruptions of a member (operators, its driver's end, the store's loss), and its delays."""
 
 from __future__ import annotations
 

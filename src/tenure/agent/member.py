@@ -49,7 +49,7 @@ STORE_RETRY = exponential_delay(initial=timedelta(milliseconds=200), maximum=tim
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a member is doing, as far as it knows. `epoch`: of its term; None: it holds none."""
+    """A member's state, as far as the member knows. `epoch`: of its term; None: it holds no term."""
 
     member: str
     state: State
@@ -94,7 +94,7 @@ class Member:
 
     @property
     def condition(self) -> Condition:
-        """What the member is doing now. Any thread may ask."""
+        """The present condition. Any thread may ask."""
         name, term = self._identity.member, self._term
         if term is not None and not term.lost:
             return Condition(name, State.LEADING, term.epoch, ready=True)
@@ -117,7 +117,7 @@ class Member:
 
         Raises the driver's own errors; DriverDied: the driver died before it was ready for the first time;
         StoreUnavailable: no session can be opened at the start; UsageError: another live member has this name;
-        CleanupIncomplete; OwnerMismatch: the store lost what this member has read in it.
+        CleanupIncomplete; OwnerMismatch: the store lost records that this member has read.
         """
         restarts, retries = Delays(DRIVER_RESTART), Delays(STORE_RETRY)
         result = self._results.read()
@@ -217,7 +217,7 @@ class Member:
             if not term.lost or isinstance(error, BatchMayBeShort):
                 self._give_up(term, Ended.LOST if term.lost else Ended.FAILED)
                 raise
-            ended = Ended.LOST  # a successor may have removed what the driver still needed
+            ended = Ended.LOST  # a successor may have removed files that the driver still needed
         if ended is Ended.STOPPED and not stop.is_set() and requests.finish_as is not None:
             ended = requests.finish_as
         self._give_up(term, ended)

@@ -54,7 +54,7 @@ def decode_checkpoint(payload: bytes, *, query: str, name: str) -> Checkpoint:
     try:
         found = json.loads(payload)
         if found.pop("format") != _FORMAT:
-            raise ValueError("it has a format that this version does not read")
+            raise ValueError("this version does not read its format")
         checkpoint = Checkpoint(**{**found, "folders": _texts(found.get("folders", []))})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptCheckpoint(f"{where} does not decode: {error}") from error

@@ -97,7 +97,7 @@ class CheckpointStore:
         expected = 0 if newest is None else newest.batch + 1
         if checkpoint.batch != expected:
             raise OutOfOrder(
-                f"query {self._query!r} plans batch {checkpoint.batch}, the next one is {expected}",
+                f"query {self._query!r} plans batch {checkpoint.batch}, the next batch is {expected}",
                 fix="nothing was planned; another run may be writing this scope",
             )
         try:

@@ -67,7 +67,7 @@ def decode_handle(record: Record) -> Handle:
             raise ValueError(f"it needs exactly one of {', '.join(_BYTES_OF)} and blob")
         inline = None if forms == ["blob"] else _BYTES_OF[forms[0]](found[forms[0]])
         if inline is not None and found["sha256"] != _checksum(inline):
-            raise ValueError(f"its payload of {len(inline)} bytes has a checksum that it does not name")
+            raise ValueError(f"its payload of {len(inline)} bytes has a checksum other than the recorded checksum")
         return Handle(
             key=record.key,
             version=record.version,

@@ -16,6 +16,6 @@ def answer_to(refused: GuardFailed, *, guards: Sequence[Guard]) -> Exception:
     if isinstance(guard, NoneUnder):
         return HandleLocked(guard.key)
     if isinstance(guard, Exact):
-        return HandleNotFound(f"handle {guard.key!r} is gone, or is not the one that was read")
+        return HandleNotFound(f"handle {guard.key!r} is gone, or was replaced since it was read")
     assert isinstance(guard, Absent)
     return HandleExists(f"handle {guard.key!r} exists already")

@@ -54,7 +54,7 @@ def decode_result(payload: bytes) -> Result:
     try:
         found = json.loads(payload)
         if found.pop("format") != _FORMAT:
-            raise ValueError("it has a format that this version does not read")
+            raise ValueError("this version does not read its format")
         for name, kind in (("epoch", int), ("member", str), ("ended_at", str)):
             if type(found[name]) is not kind:
                 raise ValueError(f"{name} is not {kind.__name__}")

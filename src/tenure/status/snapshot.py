@@ -73,5 +73,4 @@ def terms(store: CoordinationStore, scope: Scope) -> list[TermPast]:
     office = observe(store, scope).office
     if office is None:
         return []
-    newest = TermPast(office.epoch, office.holder, office.since, office.until or "", office.why or "")
-    return [*office.past, newest]
+    return [*office.past, TermPast(office.epoch, office.holder, office.since, office.until or "", office.why or "")]

@@ -88,7 +88,7 @@ def test_a_batch_out_of_order_is_refused(wrong: int, lab: Lab) -> None:
     if wrong == 2:
         checkpoints.plan(term, checkpoint(2))  # the newest, the same offsets: a takeover runs it again
     else:
-        with pytest.raises(OutOfOrder, match=f"plans batch {wrong}, the next one is 3"):
+        with pytest.raises(OutOfOrder, match=f"plans batch {wrong}, the next batch is 3"):
             checkpoints.plan(term, checkpoint(wrong))
     assert lab.truth.list(SCOPE).records == before
     checkpoints.plan(term, checkpoint(3))
