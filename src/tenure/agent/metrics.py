@@ -25,14 +25,12 @@ from tenure.events import (
 
 
 class Metrics:
-    """A subscriber that counts. `scope` and `member` label every figure."""
+    """A subscriber that counts. `member` labels every figure, `scope` the figures that follow the events."""
 
     def __init__(self, *, member: str) -> None:
         self._member = member
         self._registry = CollectorRegistry()
-        self._state = Gauge(
-            "tenure_state", "1 for the state that the member is in", ("member", "state"), registry=self._registry
-        )
+        self._state = self._member_gauge("state", "1 for the state that the member is in", "state")
         self._epoch = self._gauge("epoch", "Epoch of the term that the member won last")
         self._terms = self._counter("terms_won", "Terms won")
         self._ended = self._counter("terms_ended", "Terms that ended", "why")
@@ -41,12 +39,8 @@ class Metrics:
         self._seconds = self._gauge("last_batch_seconds", "How long the newest batch took", "query")
         self._seed = self._gauge("last_seed_seconds", "How long the last run directory took to fill", "query")
         self._refused = self._counter("writes_refused", "Late writes that were refused", "by")
-        self._lag_batches = Gauge(
-            "tenure_mirror_lag_batches", "Batches that the mirrors are behind", ("member",), registry=self._registry
-        )
-        self._lag_bytes = Gauge(
-            "tenure_mirror_lag_bytes", "Bytes that the mirrors miss", ("member",), registry=self._registry
-        )
+        self._lag_batches = self._member_gauge("mirror_lag_batches", "Batches that the mirrors are behind")
+        self._lag_bytes = self._member_gauge("mirror_lag_bytes", "Bytes that the mirrors miss")
         self._orphans = self._gauge("orphans", "Orphans of dead leaders and members that are not removed yet")
         self._removed = self._counter("orphans_removed", "Orphans of dead leaders and members that were removed")
         self._drivers = self._counter("drivers_replaced", "Drivers that ended by themselves")
@@ -57,6 +51,9 @@ class Metrics:
 
     def _gauge(self, name: str, what: str, *labels: str) -> Gauge:
         return Gauge(f"tenure_{name}", what, ("scope", "member", *labels), registry=self._registry)
+
+    def _member_gauge(self, name: str, what: str, *labels: str) -> Gauge:
+        return Gauge(f"tenure_{name}", what, ("member", *labels), registry=self._registry)
 
     def __call__(self, event: Event) -> None:
         """Count one event."""

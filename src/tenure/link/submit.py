@@ -99,11 +99,11 @@ def read_submit(
     for name, _ in settings:
         if name in _REFUSED_SETTINGS:
             raise UsageError(f"--conf {name} in --submit is refused", fix=_REFUSED_SETTINGS[name])
-    for name, value in [*settings, *conf.items()]:
+    settings += conf.items()
+    for name, value in settings:
         check_setting(name, value)
     lists = [value for flag, value in flags if flag == "--py-files" and value]
     lists += [value for name, value in settings if name == "spark.submit.pyFiles"]
-    lists += [conf["spark.submit.pyFiles"]] if "spark.submit.pyFiles" in conf else []
     files = tuple(file.strip() for each in lists for file in each.split(",") if file.strip())
     for file in files:
         if not _URL_OR_GLOB.search(file) and not os.path.exists(file):

@@ -21,8 +21,7 @@ _LOOK_AGAIN_S = 0.002
 class ManualClock:
     """A thread-safe `tenure.clock.Clock`. `sleeping_advances`: a sleep moves the clock, for tests of one thread."""
 
-    def __init__(self, *, start: datetime = datetime(2030, 1, 1, tzinfo=UTC), sleeping_advances: bool = False) -> None:
-        self._start = start
+    def __init__(self, *, sleeping_advances: bool = False) -> None:
         self._sleeping_advances = sleeping_advances
         self._moved = threading.Condition()
         self._elapsed = timedelta(0)  # guarded by _moved
@@ -34,7 +33,7 @@ class ManualClock:
 
     def now(self) -> datetime:
         with self._moved:
-            return self._start + self._elapsed
+            return datetime(2030, 1, 1, tzinfo=UTC) + self._elapsed
 
     def advance(self, by: timedelta) -> None:
         """Move the clock forward, and wake the threads whose deadlines it reaches."""

@@ -15,8 +15,7 @@ from tenure.testing.process import GroupProcess
 from tenure.testing.servers.process import Servers, free_ports
 from tenure.testing.servers.programs import jvm, need
 
-_NAME_NODE: Final = "org.apache.hadoop.hdfs.server.namenode.NameNode"
-_DATA_NODE: Final = "org.apache.hadoop.hdfs.server.datanode.DataNode"
+_SERVERS: Final = ("namenode.NameNode", "datanode.DataNode")
 
 
 class Hdfs(Servers):
@@ -43,7 +42,8 @@ class Hdfs(Servers):
         (folder / "tmp").mkdir()
         options = [part for name, value in settings.items() for part in ("-D", f"{name}={value}")]
         flags = (f"-Djava.io.tmpdir={folder / 'tmp'}",)
-        commands = [jvm(main, *options, jars=_jar(), flags=flags) for main in (_NAME_NODE, _DATA_NODE)]
+        mains = [f"org.apache.hadoop.hdfs.server.{server}" for server in _SERVERS]
+        commands = [jvm(main, *options, jars=_jar(), flags=flags) for main in mains]
         made = subprocess.run([*commands[0], "-format", "-force"], check=False, capture_output=True, text=True)
         assert made.returncode == 0, made.stderr[-2000:]
         self.nodes = tuple(
