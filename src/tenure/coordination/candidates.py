@@ -148,13 +148,8 @@ def unread_in(records: Iterable[Record]) -> list[Unread]:
 
 def decode_candidate(record: Record) -> Candidate:
     """The member of a record. Raises CorruptRecord."""
-    found = decode(record, fields={"host": str, "pid": int, "since": str})
+    found = decode(record, fields={"host": str, "pid": int, "since": str}, optional=_OPTIONAL)
     known: dict[str, Any] = {name: found[name] for name in _OPTIONAL if name in found}
-    for name, value in known.items():
-        if type(value) is not _OPTIONAL[name]:
-            raise CorruptRecord(
-                f"record {record.key!r} does not decode: field {name!r} is not {_OPTIONAL[name].__name__}"
-            )
     lag = found.get("lag")
     if isinstance(lag, dict) and all(isinstance(lag.get(name), int) for name in ("batches", "bytes")):
         known["lag"] = Lag(lag["batches"], lag["bytes"])

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from tenure.coordination.records import Record
 from tenure.errors import CorruptRecord
 
 FORMAT = 1
+_NONE: Final[Mapping[str, type]] = {}
 
 
 def new_uid() -> str:
@@ -26,8 +27,9 @@ def encode(fields: Mapping[str, Any]) -> bytes:
     return json.dumps({"v": FORMAT, **fields}, separators=(",", ":"), sort_keys=True).encode()
 
 
-def decode(record: Record, *, fields: Mapping[str, type]) -> dict[str, Any]:
-    """The fields of a record; each of `fields` must be there with that type. Raises CorruptRecord."""
+def decode(record: Record, *, fields: Mapping[str, type], optional: Mapping[str, type] = _NONE) -> dict[str, Any]:
+    """The fields of a record. Each of `fields` must be there, and they and `optional` must have these types. Raises
+    CorruptRecord."""
     try:
         found = json.loads(record.value)
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits, and thousands of brackets, too
@@ -39,7 +41,7 @@ def decode(record: Record, *, fields: Mapping[str, type]) -> dict[str, Any]:
             f"record {record.key!r} has format {found['v']!r}, this version reads {FORMAT}",
             fix="run the version of tenure that wrote it, or a newer one",
         )
-    for name, kind in fields.items():
+    for name, kind in {**fields, **{name: kind for name, kind in optional.items() if name in found}}.items():
         if not isinstance(found.get(name), kind) or (kind is int and isinstance(found[name], bool)):
             raise CorruptRecord(f"record {record.key!r} does not decode: field {name!r} is not {kind.__name__}")
     return found

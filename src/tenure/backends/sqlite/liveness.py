@@ -50,8 +50,7 @@ class Sightings:
 class LockFile:
     """The kernel's lock on the file of one session: free as soon as its process is gone."""
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self._path = path
+    def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
 
     @classmethod
@@ -59,7 +58,7 @@ class LockFile:
         """Make and lock the file; None: a pruner took the file in between, so try another name."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         if _take(descriptor, fcntl.LOCK_EX) and _is_at(path, descriptor):
-            return cls(path, descriptor)
+            return cls(descriptor)
         os.close(descriptor)
         return None
 
