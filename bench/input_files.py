@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from bench.harness import RESULTS, describe_machine
-from tenure.takeover.input_files import InputFiles
+from tenure.takeover.input_files import missing_files
 
 
 def seconds(what: Callable[[], object]) -> float:
@@ -49,15 +49,14 @@ def make_files(folder: Path, count: int) -> list[str]:
 def measure(spark: SparkSession, folder: Path, *, files: int, rounds: int) -> dict[str, Any]:
     """Seconds of each round."""
     urls = make_files(folder, files)
-    asked = InputFiles(spark)
-    asked.missing(urls[:1000])  # classes are loaded
+    missing_files(spark, urls[:1000])  # classes are loaded
     raw: dict[str, list[float]] = {"asked": [], "os.stat": [], "one gone": []}
     gone = Path(urls[files // 3].removeprefix("file://"))
     for _ in range(rounds):
-        raw["asked"].append(seconds(lambda: asked.missing(urls)))
+        raw["asked"].append(seconds(lambda: missing_files(spark, urls)))
         raw["os.stat"].append(seconds(lambda: [os.stat(url.removeprefix("file://")) for url in urls]))
         gone.unlink()
-        raw["one gone"].append(seconds(lambda: asked.missing(urls)))
+        raw["one gone"].append(seconds(lambda: missing_files(spark, urls)))
         gone.write_text("{}\n")
     medians = {name: statistics.median(values) for name, values in raw.items()}
     ratios = {name: round(medians[name] / medians["asked"], 3) for name in raw}

@@ -39,7 +39,7 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Stages
 from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.takeover.attempted_batches import attempts_at
-from tenure.takeover.input_files import InputFiles
+from tenure.takeover.input_files import missing_files
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.rehearsal import Rehearsals
 
@@ -120,9 +120,9 @@ class SparkDriver:
             mirrors.stop()
         job = self._declare()
         self._declarations.record(term, job.streams)
-        clock = self._context.clock
+        clock, missing = self._context.clock, functools.partial(missing_files, self._spark)
         streams = [
-            FencedStream(declared, self._context, term=term, missing=InputFiles(self._spark).missing, mirrors=mirrors)
+            FencedStream(declared, self._context, term=term, missing=missing, mirrors=mirrors)
             for declared in job.streams
         ]
         running = RunningQueries(clock)

@@ -1,7 +1,7 @@
 """The planned input files of a batch, and whether they exist.
 
 Spark reads a removed planned file as nothing, without an error. Promise: `planned_inputs` names the files that the logs
-of the file sources name for the batch. `InputFiles.missing` asks Hadoop's file system for each, as Spark's readers do,
+of the file sources name for the batch. `missing_files` asks Hadoop's file system for each, as Spark's readers do,
 forty at a time. Not promised: that an existing file still has its planned content.
 """
 
@@ -59,54 +59,48 @@ def _logged(directory: RunDirectory, folder: str, *, after: int, last: int) -> I
             yield unquote(url)
 
 
-class InputFiles:
-    """Asks the file systems of a Spark session for input files."""
+def missing_files(spark: SparkSession, paths: Sequence[str]) -> Sequence[str]:
+    """The paths that do not exist, up to about `MOST_NAMED`. Raises StorageError: the storage does not answer; the
+    gateway's own error when the JVM is gone."""
+    missing: list[str] = []
+    for first in range(0, len(paths), _CHUNK):
+        missing += _missing_of(spark, paths[first : first + _CHUNK], MOST_NAMED - len(missing))
+    return missing
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
 
-    def missing(self, paths: Sequence[str]) -> Sequence[str]:
-        """The paths that do not exist, up to about `MOST_NAMED`. Raises StorageError: the storage does not answer; the
-        gateway's own error when the JVM is gone."""
-        missing: list[str] = []
-        for first in range(0, len(paths), _CHUNK):
-            missing += self._missing_of(paths[first : first + _CHUNK], MOST_NAMED - len(missing))
-            if len(missing) >= MOST_NAMED:
-                break
-        return missing
+def _missing_of(spark: SparkSession, paths: Sequence[str], most: int) -> list[str]:
+    """Search by halves: in nearly every case all files exist, and a single question shows that."""
+    if most <= 0 or _all_there(spark, paths):
+        return []
+    if len(paths) == 1:
+        return list(paths)
+    half = len(paths) // 2
+    missing = _missing_of(spark, paths[:half], most)
+    return missing + _missing_of(spark, paths[half:], most - len(missing))
 
-    def _missing_of(self, paths: Sequence[str], most: int) -> list[str]:
-        """Search by halves: in nearly every case all files exist, and a single question shows that."""
-        if most <= 0 or self._all_there(paths):
-            return []
-        if len(paths) == 1:
-            return list(paths)
-        half = len(paths) // 2
-        missing = self._missing_of(paths[:half], most)
-        return missing + self._missing_of(paths[half:], most - len(missing))
 
-    def _all_there(self, paths: Sequence[str]) -> bool:
-        jvm: Any = self._spark._jvm
-        try:
-            # The first step of `spark.read.load(paths)`, without the listing that follows there.
-            source = getattr(getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSource$"), "MODULE$")
-            array = jvm.org.apache.commons.lang3.StringUtils.split("\0".join(paths), "\0")
-            source.checkAndGlobPathIfNecessary(
-                jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(array),
-                self._spark._jsparkSession.sessionState().newHadoopConf(),
-                True,  # an empty folder counts as missing
-                True,  # every path must exist
-                _AT_ONCE,
-                False,  # names are no patterns
-                getattr(source, "checkAndGlobPathIfNecessary$default$7")(),
-            )
-        except AnalysisException as error:
-            if error.getCondition() == "PATH_NOT_FOUND":
-                return False
-            raise _unknown(error) from error
-        except (PySparkException, Py4JJavaError) as error:
-            raise _unknown(error) from error
-        return True
+def _all_there(spark: SparkSession, paths: Sequence[str]) -> bool:
+    jvm: Any = spark._jvm
+    try:
+        # The first step of `spark.read.load(paths)`, without the listing that follows there.
+        source = getattr(getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSource$"), "MODULE$")
+        array = jvm.org.apache.commons.lang3.StringUtils.split("\0".join(paths), "\0")
+        source.checkAndGlobPathIfNecessary(
+            jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(array),
+            spark._jsparkSession.sessionState().newHadoopConf(),
+            True,  # an empty folder counts as missing
+            True,  # every path must exist
+            _AT_ONCE,
+            False,  # names are no patterns
+            getattr(source, "checkAndGlobPathIfNecessary$default$7")(),
+        )
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return False
+        raise _unknown(error) from error
+    except (PySparkException, Py4JJavaError) as error:
+        raise _unknown(error) from error
+    return True
 
 
 def _unknown(error: Exception) -> StorageError:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from tenure.takeover.input_files import InputFiles
+from tenure.takeover.input_files import missing_files
 
 
 class GoneJvm:
@@ -29,5 +29,5 @@ def test_a_jvm_that_is_gone_is_no_failure_of_the_storage(error: Exception) -> No
 
     spark: Any = Session()
     with pytest.raises(type(error)) as raised:
-        InputFiles(spark).missing(["file:/in/a.json"])
+        missing_files(spark, ["file:/in/a.json"])
     assert raised.value is error, "the driver takes it for the end of its JVM, and is replaced"
