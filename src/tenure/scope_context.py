@@ -50,7 +50,7 @@ class ScopeContext:
 
     def results(self) -> ResultStore:
         """The results of the pipeline. They are inline, so they have no blobs."""
-        return ResultStore(self._handles(RESULTS, inline_limit=MOST_INLINE), self.scope)
+        return ResultStore(self._handles(RESULTS, inline_limit=MOST_INLINE))
 
     def declarations(self) -> DeclarationStore:
         """The declarations of the last leader."""

@@ -45,7 +45,7 @@ class Scene:
             clock=self.lab.clock,
             inline_limit=MOST_INLINE,
         )
-        return ResultStore(handles, SCOPE)
+        return ResultStore(handles)
 
     def away(self, *, times: int | None = 1) -> Script:
         return self.leader.store.be_unavailable(when=READS, times=times)

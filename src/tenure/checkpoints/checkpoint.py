@@ -55,7 +55,10 @@ def decode_checkpoint(payload: bytes, *, query: str, name: str) -> Checkpoint:
         found = json.loads(payload)
         if found.pop("format") != _FORMAT:
             raise ValueError("this version does not read its format")
-        checkpoint = Checkpoint(**{**found, "folders": _texts(found.get("folders", []))})
+        folders = found.get("folders", [])
+        if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
+            raise ValueError("folders is not a list of texts")
+        checkpoint = Checkpoint(**{**found, "folders": tuple(folders)})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptCheckpoint(f"{where} does not decode: {error}") from error
     for field in fields(Checkpoint):
@@ -65,9 +68,3 @@ def decode_checkpoint(payload: bytes, *, query: str, name: str) -> Checkpoint:
     if checkpoint.query != query or checkpoint_name(checkpoint.batch) != name:
         raise CorruptCheckpoint(f"{where} says that it is batch {checkpoint.batch} of query {checkpoint.query!r}")
     return checkpoint
-
-
-def _texts(found: object) -> tuple[str, ...]:
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise ValueError("folders is not a list of texts")
-    return tuple(found)

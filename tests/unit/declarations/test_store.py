@@ -85,7 +85,7 @@ def test_which_queries_have_checkpoints_and_whether_the_pipeline_has_ended(lab: 
     found = declarations(lab, leader).read()
     assert found.checkpointed == {"copy"}, "an area that is empty has none"
     assert not found.ended
-    results = ResultStore(handles(lab, leader, "results"), SCOPE)
+    results = ResultStore(handles(lab, leader, "results"))
     results.write_dirty(term, Result(Ending.FINISHED, Stage.DIRTY, 1, "a", "now"))
     assert declarations(lab, leader).read().ended
     results.forget(term)

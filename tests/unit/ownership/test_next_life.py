@@ -28,7 +28,7 @@ __all__ = ["pipeline"]
 def results(pipeline: Pipeline) -> ResultStore:
     member, _ = pipeline.leaders[-1]
     handles = HandleStore(member.store, SCOPE, area=RESULTS, blobs=pipeline.lab.files, clock=pipeline.lab.clock)
-    return ResultStore(handles, SCOPE)
+    return ResultStore(handles)
 
 
 def end(pipeline: Pipeline) -> None:

@@ -20,7 +20,7 @@ def results_of(lab: Lab, member: Member) -> ResultStore:
     handles = HandleStore(
         member.store, SCOPE, area=RESULTS, blobs=member.blobs, clock=lab.clock, inline_limit=MOST_INLINE
     )
-    return ResultStore(handles, SCOPE)
+    return ResultStore(handles)
 
 
 def test_dirty_then_clean_then_forgotten(lab: Lab) -> None:

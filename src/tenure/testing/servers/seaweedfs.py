@@ -48,10 +48,8 @@ class SeaweedFs(Servers):
             *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.localSocket={folder / 's3.sock'}"),
         ]
         self.nodes = (GroupProcess(command, log=folder / "log"),)
-        self._shell = (
-            *(command[0], "shell", f"-master=127.0.0.1:{master}.{master_grpc}"),
-            f"-filer=127.0.0.1:{filer}.{filer_grpc}",
-        )
+        servers = (f"-master=127.0.0.1:{master}.{master_grpc}", f"-filer=127.0.0.1:{filer}.{filer_grpc}")
+        self._shell = (command[0], "shell", *servers)
 
     def answers(self, number: int) -> bool:
         """Whether an object can be written: S3 answers some time before the first volume can be written to."""

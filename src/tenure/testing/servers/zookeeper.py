@@ -15,7 +15,7 @@ from tenure.testing.process import GroupProcess
 from tenure.testing.servers.process import ElectingServers, TlsFiles, free_ports
 from tenure.testing.servers.programs import jvm
 
-TICK: Final = timedelta(milliseconds=250)
+_TICK_MS: Final = 250
 """ZooKeeper ends a session up to one tick after its time."""
 
 
@@ -89,9 +89,8 @@ class ZooKeeperEnsemble(ElectingServers):
         folder = self._folder / f"zookeeper{number}"
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "myid").write_text(str(number + 1))
-        tick_ms = TICK // timedelta(milliseconds=1)
         content = [
-            f"tickTime={tick_ms}",
+            f"tickTime={_TICK_MS}",
             "initLimit=40",
             "syncLimit=12",
             f"dataDir={folder}/data",
@@ -100,7 +99,7 @@ class ZooKeeperEnsemble(ElectingServers):
             "admin.enableServer=false",
             "4lw.commands.whitelist=*",
             "maxClientCnxns=0",
-            f"minSessionTimeout={2 * tick_ms}",
+            f"minSessionTimeout={2 * _TICK_MS}",
             "maxSessionTimeout=120000",
             *lines,
             *self._tls_settings(number, folder),
