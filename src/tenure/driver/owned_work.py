@@ -19,7 +19,7 @@ from tenure.ownership.owner import Owner
 
 
 class OwnedWork:
-    """A `Work` around another `Work`."""
+    """A `Work` that checks the owner, and leaves all else to an inner `Work`."""
 
     def __init__(self, owner: Owner, *, around: Callable[[Callable[[], None]], Work]) -> None:
         """`around` makes the inner work, which calls its argument before each of its sweeps."""
@@ -30,15 +30,13 @@ class OwnedWork:
         self._refused: OwnerMismatch | None = None  # None: the owners agree
 
     def prepare(self) -> Mapping[str, float]:
-        """As `Work`."""
         return self._work.prepare()
 
     def stand_by(self) -> None:
-        """As `Work`."""
         self._work.stand_by()
 
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
-        """As `Work`. Raises OwnerMismatch, too."""
+        """As `Work.lead`. Raises OwnerMismatch, too."""
         self._owner.own(term)
         with self._lock:
             self._stop, self._refused = stop, None
@@ -50,16 +48,14 @@ class OwnedWork:
         return ended
 
     def clean(self, term: Term, *, stop: threading.Event) -> Ended:
-        """As `Work`. Raises OwnerMismatch, too."""
+        """As `Work.clean`. Raises OwnerMismatch, too."""
         self._owner.check()
         return self._work.clean(term, stop=stop)
 
     def pulse(self) -> Pulse:
-        """As `Work`."""
         return self._work.pulse()
 
     def close(self) -> None:
-        """As `Work`."""
         self._work.close()
 
     def look(self) -> None:
