@@ -78,20 +78,16 @@ class SqliteStore:
 
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         check_commit(GUARANTEES, guards, writes)
-        done: Commit | None = None
         with self._database.writing() as connection:
             rows = self._rows(connection)
             ended = self._sessions.end_dead(connection, rows)  # written even if the commit itself is refused
-            refused = rows.refusal(scope, guards, writes)
-            if refused is None:
-                done = rows.apply(scope, writes)
+            outcome = rows.refusal(scope, guards, writes) or rows.apply(scope, writes)
         self._sessions.discard(ended)
-        if ended or (done is not None and writes):
+        if ended or (isinstance(outcome, Commit) and writes):
             self._wake()
-        if refused is not None:
-            raise refused
-        assert done is not None
-        return done
+        if not isinstance(outcome, Commit):
+            raise outcome
+        return outcome
 
     def open_session(self, *, ttl: timedelta) -> SqliteSession:
         with self._database.reading():
