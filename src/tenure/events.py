@@ -63,7 +63,7 @@ class MemberReady(Event):
 
 
 class LocalFilesSlow(Event):
-    """The driver's JVM starts a process for each file that it creates on a local disk. `why` this was not avoided."""
+    """The driver's JVM starts a process for each file that it creates on a local disk. `why` nothing avoids that."""
 
     member: str
     why: str

@@ -63,7 +63,7 @@ def retry(
     go_on: Callable[[], bool] = lambda: True,
     clock: Clock,
 ) -> T:
-    """Call, and again by `policy` while `go_on()` after an error `on`, but not `unless`. Raises the last error."""
+    """Call, and retry errors `on`, but not `unless`, by `policy` while `go_on()`. Raises the last error."""
     delays = policy.delays_s()
     while True:
         try:

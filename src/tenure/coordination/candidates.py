@@ -67,9 +67,9 @@ class Lag:
     """How far a standby's mirrors are behind."""
 
     batches: int
-    """Of the query that is most behind."""
+    """How many batches the query that is most behind lacks."""
     bytes: int
-    """That are known to be missing, of all queries."""
+    """How many bytes of all queries are known to be missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Candidate:
         return (self.state is not State.FAILING, self.priority, self.state is State.WARM)
 
     def encode(self, *, uid: str) -> bytes:
-        """The bytes of its record, which the member's name is the key of."""
+        """The bytes of its record; the member's name is in the key."""
         return encode({**{name: value for name, value in asdict(self).items() if name != "member"}, "uid": uid})
 
 

@@ -1,6 +1,6 @@
 """A watch that looks up the revision of a scope, for stores that do not send changes.
 
-Promise: the first look after a change returns it. The waiter looks at once, when `wake` is set, and every `every_s`.
+Promise: the first look after a change returns the change. The waiter looks at once, after `wake`, and every `every_s`.
 """
 
 from __future__ import annotations

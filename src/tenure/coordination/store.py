@@ -107,7 +107,8 @@ class CoordinationStore(Protocol):
 
 
 def check_commit(guarantees: Guarantees, guards: Sequence[Guard], writes: Sequence[Write]) -> None:
-    """Every backend calls this before it sends a commit. Raises ValueError (malformed), CommitRefused (too large)."""
+    """Refuse what the contract forbids. Every backend calls this before it sends a commit. Raises ValueError
+    (malformed), CommitRefused (too large)."""
     keys = [write.key for write in writes]
     if len(set(keys)) != len(keys):
         raise ValueError(f"a commit writes each key once, got {keys}")
