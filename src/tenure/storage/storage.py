@@ -10,7 +10,6 @@ Not promised: that a removal that failed has kept everything; it can be repeated
 from __future__ import annotations
 
 import errno
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from tenure.clock import Clock
 from tenure.errors import BlobExists, BlobNotFound, StorageError
 from tenure.retry import exponential_delay, retry
 from tenure.storage.listed import Entry, Listed, Rest
-from tenure.storage.names import checked, deepest_first
+from tenure.storage.names import checked, deepest_first, unfinished
 
 REMOVED, GONE, FAILED = "removed", "gone", "failed"
 
@@ -77,8 +76,9 @@ class Storage(ABC):
                 raise BlobExists(f"{self.where(path)} exists already") from None
 
     def check_writable(self) -> None:
-        """Create a small file and remove it. Raises StorageError, which names the root."""
-        probe = f".probe-{os.urandom(8).hex()}"
+        """Create a small file and remove it. Its name is that of an unfinished write, in case the process is killed
+        between. Raises StorageError, which names the root."""
+        probe = unfinished("probe").lstrip("/")
         with self._naming("write", ""):
             self._create(self._full(probe), b"tenure")
         self.delete(probe)
