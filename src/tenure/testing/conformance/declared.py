@@ -95,7 +95,7 @@ class DeclaredCases:
         else:
             rig.pass_time(rig.ttl * 0.3)
             assert set(values(store)) == {"leader"}
-            rig.outlive(rig.ttl)
+            rig.outlive(lambda: not values(store))
         assert values(store) == {}
 
     def test_one_instant(self, rig: StoreRig) -> None:

@@ -46,9 +46,12 @@ class StoreRig(ABC):
     def close(self) -> None:
         """Release everything."""
 
-    def outlive(self, ttl: timedelta) -> None:
-        """Let time pass until a session without a renewal is over."""
-        self.pass_time(ttl + self.grace)
+    def outlive(self, ended: Callable[[], bool]) -> None:
+        """Let time pass until a session without a renewal is over. `ended`: whether an observer sees that. A server
+        ends a session when its own threads come to it, which a busy machine delays beyond `grace`."""
+        self.pass_time(self.ttl + self.grace)
+        if not self.time_is_free:
+            wait_until(ended, what="the end of a session that nobody renews")
 
     def until(self, happened: Callable[[], bool]) -> None:
         """Let time pass in small steps until `happened` is true. Raises TimeoutError."""

@@ -58,7 +58,7 @@ class WatchCases:
         wakes(rig, other, session.close)
         session = store.open_session(ttl=rig.ttl)
         put_new(store, "leader", session=session.id)
-        wakes(rig, other, lambda: rig.outlive(rig.ttl))
+        wakes(rig, other, lambda: rig.outlive(lambda: not values(other)))
         assert values(other) == {}
 
     def test_nothing_is_lost_between_a_listing_and_the_watch(self, rig: StoreRig) -> None:
