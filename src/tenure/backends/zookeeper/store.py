@@ -49,7 +49,7 @@ from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.polling import PolledChanges
 from tenure.coordination.records import Commit, Guard, Key, Listing, Put, Record, Revision, Scope, SessionId, Write
 from tenure.coordination.store import check_commit
-from tenure.errors import CommitRefused, GuardFailed, SessionEnded, StoreUnavailable, UsageError
+from tenure.errors import CommitRefused, GuardFailed, SessionEnded, StoreError, StoreUnavailable, UsageError
 
 GUARANTEES: Final = Guarantees(
     name="zookeeper",
@@ -271,7 +271,11 @@ class ZooKeeperStore:
             if self._connection is None or self._connection.over:
                 connection = Connection(self._ensemble, ttl=_OWN_TTL, pings=True)
                 connection.open()
-                (root,) = ask(connection, lambda client: [client.exists_async("/")], "look for the chroot")
+                try:
+                    (root,) = ask(connection, lambda client: [client.exists_async("/")], "look for the chroot")
+                except StoreError:
+                    connection.abandon()
+                    raise
                 if self._ensemble.chroot and root is None:
                     connection.close()
                     raise StoreUnavailable(
