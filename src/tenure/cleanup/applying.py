@@ -9,7 +9,7 @@ run tries failed files again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -96,13 +96,16 @@ def apply_plan(
     if about.owner:
         check_noted(about.marked, about.owner)  # an older copy of the storage may need files of the plan
     rule = how.rule_of(about)
-    todo = sorted(set(plan.parts()) - _whole(plan))
-    how.on_progress(progress(plan))
+    reports = _Reports(plan)
+    reports.read(plan.reported())
+    todo = sorted(set(plan.parts()) - reports.whole())
+    how.on_progress(reports.sum())
     if len(todo) <= how.here:
         for name in todo:
             apply_part(plan.url, name, rule, per_second=how.per_second, clock=clock)
-            how.on_progress(progress(plan))
-        return progress(plan)
+            reports.read([name])
+            how.on_progress(reports.sum())
+        return reports.sum()
     spark = start_spark()
     tasks = min(len(todo), spark.sparkContext.defaultParallelism)
     share = None if how.per_second is None else how.per_second / tasks
@@ -113,24 +116,36 @@ def apply_plan(
 
     for first in range(0, len(todo), _WAVE * tasks):
         # Each part is a task of its own, and the next run need not repeat a reported part.
-        run_tasks(spark, work, todo[first : first + _WAVE * tasks], what="deleting")
-        how.on_progress(progress(plan))
-    return progress(plan)
+        wave = todo[first : first + _WAVE * tasks]
+        run_tasks(spark, work, wave, what="deleting")
+        reports.read(wave)
+        how.on_progress(reports.sum())
+    return reports.sum()
 
 
-def progress(plan: Plan) -> Applied:
-    """The sum of the reports."""
-    counts: dict[str, int] = {REMOVED: 0, GONE: 0, FAILED: 0}
-    reported = plan.reported()
-    for name in reported:
-        for row in plan.read("report", name).group_by("outcome").aggregate([([], "count_all")]).to_pylist():
-            counts[row["outcome"]] += row["count_all"]
-    return Applied(len(reported), len(plan.parts()), counts[REMOVED], counts[GONE], counts[FAILED])
+class _Reports:
+    """The reports of a plan: part -> outcome -> files. Each report is read once, after its part was applied."""
 
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._of = len(plan.parts())
+        self._counts: dict[str, dict[str, int]] = {}
 
-def _whole(plan: Plan) -> set[str]:
-    """The reported parts without a failure."""
-    return {name for name in plan.reported() if FAILED not in plan.read("report", name)["outcome"].unique().to_pylist()}
+    def read(self, names: Iterable[str]) -> None:
+        """Read the reports of these parts. Raises StorageError."""
+        for name in names:
+            outcomes = self._plan.read("report", name).group_by("outcome").aggregate([([], "count_all")]).to_pylist()
+            self._counts[name] = {row["outcome"]: row["count_all"] for row in outcomes}
+
+    def whole(self) -> set[str]:
+        """The parts without a failure."""
+        return {name for name, counts in self._counts.items() if FAILED not in counts}
+
+    def sum(self) -> Applied:
+        removed, gone, failed = (
+            sum(counts.get(outcome, 0) for counts in self._counts.values()) for outcome in (REMOVED, GONE, FAILED)
+        )
+        return Applied(len(self._counts), self._of, removed, gone, failed)
 
 
 def apply_part(url: str, name: str, rule: Rule, *, per_second: float | None, clock: Clock) -> None:

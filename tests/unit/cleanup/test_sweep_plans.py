@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tenure.cleanup import applying, planning
-from tenure.cleanup.applying import Applied, ApplyOptions, apply_plan, orphan_rule, progress
+from tenure.cleanup.applying import Applied, ApplyOptions, apply_plan, orphan_rule
 from tenure.cleanup.orphans import Claims
 from tenure.cleanup.report import summary
 from tenure.cleanup.sweep_plan import About, Plan
@@ -102,18 +102,15 @@ def test_what_nobody_needs_is_planned_looked_at_and_removed(place: Place) -> Non
         files=len(ORPHANS),
         bytes=3 * len(ORPHANS),
     )
-    assert progress(plan) == Applied(0, 1, 0, 0, 0)
-    assert place.apply(plan) == Applied(1, 1, len(ORPHANS), 0, 0)
+    progress: list[Applied] = []
+    assert place.apply(plan, on_progress=progress.append) == Applied(1, 1, len(ORPHANS), 0, 0)
+    assert progress == [Applied(0, 1, 0, 0, 0), Applied(1, 1, len(ORPHANS), 0, 0)]
     assert place.files() == set(NEEDED)
     assert not (place.root / LOST).exists(), "with its folders"
     assert not (place.root / "rehearsals/gone").exists()
     assert (place.root / "runs/q").exists()
-    found = summary(plan, shown=5)
-    assert [(row["kind"], row["files"], row["removed"]) for row in found["kinds"]] == [
-        ("blobs", 1, 1),
-        ("rehearsals", 1, 1),
-        ("run directories", 3, 3),
-    ]
+    kinds = [(row["kind"], row["files"], row["removed"]) for row in summary(plan, shown=5)["kinds"]]
+    assert kinds == [("blobs", 1, 1), ("rehearsals", 1, 1), ("run directories", 3, 3)]
 
 
 def test_a_plan_without_sizes_asks_for_none(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
