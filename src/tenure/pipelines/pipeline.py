@@ -7,7 +7,7 @@ plans late, or its sink does not support the output mode.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, overload
@@ -27,26 +27,12 @@ _LATE_PLANS = ("continuous", "real")
 _MODES = ("append", "complete", "update")
 
 
-class Params(Mapping[str, str]):
-    """The `--param NAME=VALUE` of the run. Reading a parameter that was not given raises UsageError."""
+class Params(dict[str, str]):
+    """The `--param NAME=VALUE` of the run. `params[NAME]` of a parameter that was not given raises UsageError;
+    `params.get(NAME, default)` gives the default."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = dict(values)
-
-    def __getitem__(self, name: str) -> str:
-        try:
-            return self._values[name]
-        except KeyError:
-            raise UsageError(f"the pipeline asks for parameter {name!r}", fix=f"give --param {name}=...") from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._values
+    def __missing__(self, name: str) -> str:
+        raise UsageError(f"the pipeline asks for parameter {name!r}", fix=f"give --param {name}=...")
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,7 @@ def test_parameters_are_those_that_were_given(given_: dict[str, str], asked: str
     params = Params(given_)
     assert dict(params) == given_
     assert (asked in params) == (asked in given_)
+    assert params.get(asked, "else") == given_.get(asked, "else")
     if asked not in given_:
         with pytest.raises(UsageError) as refused:
             params[asked]
