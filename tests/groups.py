@@ -1,8 +1,9 @@
 """Which tests `make check`, `make test`, `make test-rest` and `make test-long` run: each test is in exactly one group.
 
 Promise, closest rule first: what is marked `long` is long; what is named in `GATE` is in the gate, as are all tests in
-`tests/regressions`; what needs no JVM and no server, in the folders of `PURE_FOLDERS`, is pure; all else is rest. So a
-new test needs no entry here: `GATE` names what shows that the product works, within ten minutes in all.
+`tests/regressions` that `BESIDE_THE_GATE` does not name; what needs no JVM and no server, in the folders of
+`PURE_FOLDERS`, is pure; all else is rest. So a new test needs no entry here: `GATE` names what shows that the product
+works, within ten minutes in all.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def group_of(node: str, *, is_long: bool, starts: bool) -> str:
     if is_long:
         return LONG
     folder = node.split("/")[1]
+    if any(is_named(node, entry) for entry in BESIDE_THE_GATE):
+        return REST
     if any(is_named(node, entry) for entry in GATE) or folder == "regressions":
         return GATE_GROUP
     return PURE if folder in PURE_FOLDERS and not starts else REST
@@ -100,10 +103,22 @@ GATE: Final = (
     "tests/spark/sinks/test_delta_append.py",
     "tests/spark/sinks/test_delta_fencing.py",
     "tests/spark/sinks/test_foreach_batch.py",
-    "tests/crash/test_sweep.py::test_what_a_dead_leader_left_goes_while_batches_flow",
     "tests/cli/test_sweep.py",
     "tests/cli/test_results.py",
     "tests/cli/test_verbs.py",
     "tests/cli/test_bad_input.py",
 )
 """What `make test` runs beside the pure tests: files, classes, tests, or single cases of them."""
+
+_STRUCK = "tests/regressions/test_struck_leaders.py::"
+BESIDE_THE_GATE: Final = (
+    "tests/regressions/test_swept_between_leaders.py"
+    "::test_a_plan_that_was_made_while_nobody_led_spares_who_is_elected_later",
+    "tests/regressions/test_what_killed_drivers_leave.py::test_nothing_of_a_killed_driver_stays_in_the_temporary_folder",
+    _STRUCK + "test_a_function_is_called_by_nobody_who_was_stopped_before_the_call_and_wakes_too_late",
+    _STRUCK + "test_a_leader_that_dies_before_its_plan_loses_nothing_that_spark_has_cleaned",
+    _STRUCK + "test_a_function_is_not_called_again_for_what_an_idle_leader_that_was_killed_had_done",
+    "tests/regressions/test_one_owner.py::test_a_running_member_whose_store_is_taken_away_ends_with_one_line",
+    "tests/regressions/test_one_owner_later.py::test_a_standby_that_outlives_what_is_forgotten_stands_by_in_the_next_life",
+)
+"""Regressions that start whole members and take from 20 s to two minutes each: `make test-rest` runs them."""

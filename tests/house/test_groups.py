@@ -8,7 +8,19 @@ from collections import Counter
 import pytest
 
 from tests import groups
-from tests.groups import GATE, GATE_GROUP, GROUPS, LONG, PURE, REST, group_of, is_named, sessions, stale
+from tests.groups import (
+    BESIDE_THE_GATE,
+    GATE,
+    GATE_GROUP,
+    GROUPS,
+    LONG,
+    PURE,
+    REST,
+    group_of,
+    is_named,
+    sessions,
+    stale,
+)
 from tests.house import tree
 from tests.run import TARGETS
 
@@ -23,6 +35,8 @@ from tests.run import TARGETS
         ("tests/new/test_new.py::test_it", False, False, REST),
         ("tests/regressions/test_new.py::test_it", False, True, GATE_GROUP),
         ("tests/regressions/test_new.py::test_it", True, True, LONG),
+        ("tests/regressions/test_slow.py::test_it", False, True, REST),
+        ("tests/regressions/test_slow.py::test_it", True, True, LONG),
         ("tests/contract/test_named.py::test_it[etcd]", False, True, GATE_GROUP),
         ("tests/contract/test_named.py::test_it_not", False, True, REST),
         ("tests/contract/test_named.py::test_it[etcd]", True, True, LONG),
@@ -32,6 +46,7 @@ def test_the_closest_rule_decides(
     monkeypatch: pytest.MonkeyPatch, node: str, is_long: bool, starts: bool, group: str
 ) -> None:
     monkeypatch.setattr(groups, "GATE", ("tests/contract/test_named.py::test_it",))
+    monkeypatch.setattr(groups, "BESIDE_THE_GATE", ("tests/regressions/test_slow.py::test_it",))
     assert group_of(node, is_long=is_long, starts=starts) == group
 
 
@@ -47,7 +62,7 @@ def test_every_folder_with_tests_is_in_one_session() -> None:
     assert Counter(folder for session in sessions() for folder in session.folders) == dict.fromkeys(found, 1)
 
 
-@pytest.mark.parametrize("entry", GATE)
+@pytest.mark.parametrize("entry", [*GATE, *BESIDE_THE_GATE])
 def test_what_the_gate_names_is_there(entry: str) -> None:
     """Its file and its function; whether its parameters are there too is seen when the gate is run."""
     file, *words = re.sub(r"\[.*\]$", "", entry).split("::")
