@@ -53,7 +53,7 @@ def read_by_a_process(folder: Path, order: str) -> Found:
         cwd=ROOT,
         stdout=subprocess.PIPE,
         check=True,
-        timeout=NEVER_S,
+        timeout=3 * NEVER_S,  # all the queries of a process take half a minute, and a mutant waits for that long
     )
     found = json.loads(told.stdout)
     return {name: (_read(first), _read(second)) for name, (first, second) in found.items()}
