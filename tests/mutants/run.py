@@ -28,9 +28,9 @@ from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import PACKAGE, DoesNotApply, Mutant, apply
 
 KILLED, SURVIVED, ERROR = "killed", "SURVIVED", "ERROR"
-PATIENCE_S = 600
+PATIENCE_S = 900
 """For the tests of one mutant, their servers included."""
-A_TEST_S = 100
+A_TEST_S = 240
 """For one test: a mutant that hangs is noticed, too."""
 WAITS_S = 30
 """After so long what a test waits for counts as never: with a mutant that is the rule."""
