@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
@@ -165,6 +166,10 @@ def load_settings(**flags: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "?"
+        if first["type"] == "extra_forbidden":
+            near = get_close_matches(name, Settings.model_fields, n=1)
+            fix = f"did you mean {near[0]!r}?" if near else "see the page Settings of the documentation"
+            raise UsageError(f"there is no setting {name!r}", fix=fix) from error
         message = first["msg"].removeprefix("Value error, ")
         raise UsageError(f"setting {name!r} cannot be {first.get('input')!r}", fix=message) from error
     except (SettingsError, OSError, ValueError) as error:

@@ -91,7 +91,8 @@ def test_tables_of_the_file_are_read(tmp_path: Path) -> None:
         ({"cleanup_delay": "0s"}, r"setting 'cleanup_delay' cannot be '0s'; it is more than 0s"),
         ({"cleanup_attempts": 0}, r"setting 'cleanup_attempts' cannot be 0; "),
         ({"checkpoints_kept": 0}, r"setting 'checkpoints_kept' cannot be 0; "),
-        ({"colour": "red"}, r"setting 'colour' cannot be 'red'; "),
+        ({"colour": "red"}, r"there is no setting 'colour'; see the page Settings"),
+        ({"tll": "4s"}, r"there is no setting 'tll'; did you mean 'ttl'\?"),
     ],
 )
 def test_a_flag_that_cannot_be_used_is_one_line(flags: dict[str, object], line: str) -> None:
@@ -104,7 +105,8 @@ def test_a_flag_that_cannot_be_used_is_one_line(flags: dict[str, object], line: 
     ("text", "line"),
     [
         ('ttl = "soon"\n', "'ttl' cannot be 'soon'"),
-        ('colour = "red"\n', "'colour' cannot be 'red'"),
+        ('colour = "red"\n', "there is no setting 'colour'"),
+        ('tll = "4s"\n', r"there is no setting 'tll'; did you mean 'ttl'\?"),
         ("[params]\ninput = 5\n", r"'params\.input' cannot be 5"),
         ("ttl = \n", r"tenure\.toml"),
         ("ttl = '5s'\nttl = '6s'\n", r"tenure\.toml"),
