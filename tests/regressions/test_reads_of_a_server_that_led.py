@@ -9,16 +9,16 @@ answered by the server that leads, alone.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from datetime import timedelta
 
 import pytest
 
 from tenure.backends.etcd import session as etcd_session
 from tenure.backends.zookeeper import store as zookeeper_store
-from tenure.coordination.records import Key, Put, Scope
+from tenure.coordination.records import Key, Put, Scope, SessionId
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import OutcomeUnknown, StoreUnavailable
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
@@ -56,10 +56,16 @@ def listed(store: CoordinationStore) -> bytes | None:
     return next((record.value for record in store.list(SCOPE).records), None)
 
 
-def told_by_a_server_that_led(servers: Servers, prepare: Callable[[CoordinationStore], Callable[[], object]]) -> object:
+def told_by_a_server_that_led(
+    servers: Servers,
+    prepare: Callable[[CoordinationStore], Callable[[], object]],
+    *,
+    elected: Callable[[], object] = lambda: None,
+) -> object:
     """What is answered to a request that reaches the server while it is stopped; the error, if it is not.
 
-    `prepare` gets a client of that server, while it leads, and returns the request."""
+    `prepare` gets a client of that server, while it leads, and returns the request. `elected` is called when another
+    server leads, before the request is sent."""
     led = servers.leader()
     client = clients_of_one_server(servers)
     with ExitStack() as stack:
@@ -79,6 +85,7 @@ def told_by_a_server_that_led(servers: Servers, prepare: Callable[[CoordinationS
             return True
 
         wait_until(changed, what="a change under another leader")
+        elected()
         sent = threading.Event()
 
         def note(request: bytes) -> bool:
@@ -107,11 +114,35 @@ def test_a_server_that_led_answers_no_read_with_what_was(
 
 
 def test_a_server_that_led_renews_no_session(servers: Servers) -> None:
-    """It knows nothing of sessions any more. The holder would believe in one for longer than the others keep it."""
+    """It knows nothing of sessions any more. The holder would believe in one for longer than the others keep it.
+
+    A server of etcd that notices first that it leads no more asks the one that leads. Then the session is renewed."""
+    opened: list[SessionId] = []
 
     def prepare(store: CoordinationStore) -> Callable[[], object]:
         session = store.open_session(ttl=timedelta(seconds=40))
+        opened.append(session.id)
         session.renew()  # its line is open
         return session.renew
 
-    assert isinstance(told_by_a_server_that_led(servers, prepare), StoreUnavailable)
+    def elected() -> None:
+        """The server that leads by now gives each lease its whole ttl. Let some of it pass."""
+        if isinstance(servers, EtcdCluster):
+            wait_until(lambda: 0 < left_at(servers, others, opened[0]) < 35, what="some time of the lease to pass")
+
+    led = servers.leader()
+    others = [number for number in range(len(servers.nodes)) if number != led]
+    told = told_by_a_server_that_led(servers, prepare, elected=elected)
+    if told is None and isinstance(servers, EtcdCluster):
+        left_s = wait_until(lambda: left_at(servers, others, opened[0]), what="a word about the lease")
+        assert left_s >= 35, "it was renewed nowhere"
+    else:
+        assert isinstance(told, StoreUnavailable)
+
+
+def left_at(servers: EtcdCluster, numbers: Sequence[int], session: SessionId) -> int:
+    """The seconds that the lease lives. A server that follows asks the leader. 0: no server answered."""
+    for number in numbers:
+        with suppress(OSError):  # it looks for its leader
+            return int(servers.ask(number, "lease/timetolive", {"ID": int(session, 16)}, timeout_s=2)["TTL"])
+    return 0

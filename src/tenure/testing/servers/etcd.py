@@ -52,7 +52,9 @@ class EtcdCluster(ElectingServers):
         revision = self.ask(0, "maintenance/status", {})["header"]["revision"]
         self.ask(0, "kv/compaction", {"revision": revision, "physical": True})
 
-    def ask(self, number: int, what: str, body: Mapping[str, Any], *, token: str = "") -> Mapping[str, Any]:
+    def ask(
+        self, number: int, what: str, body: Mapping[str, Any], *, token: str = "", timeout_s: float = NEVER_S
+    ) -> Mapping[str, Any]:
         """A member's answer over HTTP. `token`: of the user that asks; empty: no user. Raises OSError."""
         request = urllib.request.Request(
             f"{self._url(number)}/v3/{what}",
@@ -60,7 +62,7 @@ class EtcdCluster(ElectingServers):
             headers={"Authorization": token} if token else {},
             method="POST",
         )
-        with urllib.request.urlopen(request, timeout=NEVER_S, context=self._context()) as answer:
+        with urllib.request.urlopen(request, timeout=timeout_s, context=self._context()) as answer:
             return dict(json.load(answer))
 
     def answers(self, number: int) -> bool:
