@@ -29,7 +29,7 @@ demo: setup $(if $(filter etcd,$(STORE)),servers) ## a pipeline, a killed and a 
 check: setup ## lint, and the tests that need no JVM and no server; seconds after the first time
 	@$(RUN_TESTS) check
 
-test: servers ## lint, and what shows that it works: every store, every kind of death; 11 to 15 minutes on 2 cores
+test: servers ## lint, and what shows that it works: every store, every kind of death; about 10 minutes on 2 cores
 	@$(RUN_TESTS) test
 
 test-rest: servers ## all other tests, but the long ones

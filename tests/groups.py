@@ -85,10 +85,9 @@ GATE: Final = (
     # The storage that is not a disk.
     "tests/contract/test_s3.py::test_a_blob_is_written_once_and_read_and_deleted",
     "tests/contract/test_s3_sweeps.py::test_what_a_dead_leader_left_goes_and_nothing_else",
-    # Each kind of death, of members as users start them: driver, agent, both; killed, stopped and woken; no store.
+    # Each kind of death, of members as users start them: driver, agent, both; killed, stopped and woken.
     "tests/crash/test_parts.py::test_somebody_goes_on_after_each_blow",
     "tests/crash/test_parts.py::test_the_output_is_right",
-    "tests/crash/test_parts.py::test_two_members_that_lose_the_store_come_back",
     "tests/crash/test_paused.py::test_a_leader_that_wakes_too_late_disturbs_nobody",
     "tests/cli/test_signals.py::test_a_member_that_is_asked_to_stop_resigns_first[15-False-0]",
     "tests/agents/test_driver_process.py",
@@ -96,7 +95,6 @@ GATE: Final = (
     # What a user does with it: sinks, seeds and rehearsals of a takeover, sweeps, results, verbs, mistakes.
     "tests/spark/test_driver.py",
     "tests/spark/test_stream.py",
-    "tests/spark/test_seeding.py::test_goes_on_in_a_seed[stateless 1-planned]",
     "tests/spark/test_seeding.py::test_goes_on_in_a_seed[aggregation 2-planned]",
     "tests/spark/test_seeding.py::test_goes_on_in_a_mirror_that_followed_the_leader[aggregation 2]",
     "tests/spark/test_rehearsal.py::test_a_rehearsal_changes_nothing",
