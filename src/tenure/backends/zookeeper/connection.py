@@ -22,7 +22,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, KazooException, ZookeeperError
+from kazoo.exceptions import AuthFailedError, ConnectionDropped, KazooException, ZookeeperError
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
 from kazoo.protocol.serialization import Connect
@@ -99,7 +99,10 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
                 self._passed_over[ip, port] = _ROUNDS
 
     def _invoke(self, timeout: float, *args: Any, **kwargs: Any) -> Any:
-        """A request while the line is opened. kazoo alone would wait for a silent server until the session's ttl."""
+        """A request while the line is opened. kazoo alone would wait for a silent server until the session's ttl, and
+        keep a line for good that it began to open before it was stopped."""
+        if self.client._stopped.is_set():  # `drop` may have looked for the line before there was a line
+            raise ConnectionDropped("the connection was abandoned")
         try:
             answer = super()._invoke(min(timeout, self.handler.share_s), *args, **kwargs)
         except KazooTimeoutError:
