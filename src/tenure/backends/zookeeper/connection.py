@@ -77,6 +77,8 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
     """Whether an idle connection keeps its session alive."""
     silent = False
     """Whether the current server has left a request without an answer; set by any thread."""
+    abandoned = False
+    """Whether no line is wanted any more; set by any thread, before it breaks the line."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -101,7 +103,7 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
     def _invoke(self, timeout: float, *args: Any, **kwargs: Any) -> Any:
         """A request while the line is opened. kazoo alone would wait for a silent server until the session's ttl, and
         keep a line for good that it began to open before it was stopped."""
-        if self.client._stopped.is_set():  # `drop` may have looked for the line before there was a line
+        if self.abandoned:  # `drop` may have looked for the line before there was a line
             raise ConnectionDropped("the connection was abandoned")
         try:
             answer = super()._invoke(min(timeout, self.handler.share_s), *args, **kwargs)
@@ -219,6 +221,7 @@ class Connection:
                 self.client.stop()
             else:
                 self.client._stopped.set()
+                self._handler.abandoned = True
                 self._handler.drop(silent=False)
                 self.client._safe_close()
         if self._handler.connection_stopped.is_set():  # else kazoo's thread still uses the client
