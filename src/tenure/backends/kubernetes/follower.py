@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from tenure.backends.kubernetes.api import Api, Line, Object
 from tenure.backends.kubernetes.errors import GONE, NoAnswer, Refused, unavailable
+from tenure.backends.kubernetes.known import version_of
 from tenure.clock import Clock
 from tenure.errors import StoreUnavailable, UsageError
 
@@ -27,8 +28,8 @@ _AGAIN_S: Final = 0.2
 class Owner(Protocol):
     """Who is told. Called on the follower's thread."""
 
-    def listed(self, objects: Sequence[Object]) -> None:
-        """All objects there are."""
+    def listed(self, objects: Sequence[Object], *, at: int) -> None:
+        """All objects there are, at this resourceVersion."""
         ...
 
     def changed(self, kind: str, found: Object) -> None:
@@ -102,7 +103,7 @@ class Follower:
         path = self._path()
         if not self._from:
             found = self._api.ask("GET", path, query=[self._selector])
-            self._owner.listed(found.get("items") or [])
+            self._owner.listed(found.get("items") or [], at=version_of(found))
             self._from = str(found["metadata"]["resourceVersion"])
         query = [
             self._selector,
@@ -133,5 +134,3 @@ class Follower:
         self._from = str(found["metadata"]["resourceVersion"])
         if kind != "BOOKMARK":
             self._owner.changed(kind, found)
-
-

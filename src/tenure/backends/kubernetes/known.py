@@ -22,11 +22,6 @@ class Seen:
     found: Object | None
     state: ScopeState
 
-    @property
-    def resource_version(self) -> int:
-        """Of the object; 0: there is none. Of one object in one etcd they grow, also when it is made anew."""
-        return 0 if self.found is None else int(self.found["metadata"]["resourceVersion"])
-
 
 class Known:
     """What is known of one scope. Thread-safe."""
@@ -41,13 +36,23 @@ class Known:
         """The newest; None: nothing is known."""
         return self._seen
 
-    def take(self, seen: Seen, *, at: int | None = None) -> bool:
-        """Take a state; whether it is news. `at`: the resourceVersion at which there was no ConfigMap; None: now, as
-        the answer to a read says."""
-        version = seen.resource_version if seen.found is not None else (self._newest if at is None else at)
+    @property
+    def newest(self) -> int:
+        """The newest resourceVersion that was seen. Asked before a read, it is the place of the answer "there is none"."""
+        return self._newest
+
+    def take(self, seen: Seen, *, at: int) -> bool:
+        """Take a state; whether it is news. `at`: the resourceVersion of the object; where there is none, one at which
+        there was none."""
         with self._lock:
-            if version < self._newest or (seen == self._seen):
+            is_late = at < self._newest or (at == self._newest and self._seen is not None and seen.found is not None)
+            if is_late or seen == self._seen:
                 return False
-            self._newest = version
+            self._newest = at
             self._seen = seen
             return True
+
+
+def version_of(found: Object) -> int:
+    """The resourceVersion of an object or a list. In one store of the API server they grow, so they can be compared."""
+    return int(found["metadata"]["resourceVersion"])

@@ -17,6 +17,7 @@ from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
 from tenure.backends.kubernetes.errors import CONFLICT, NOT_FOUND, NoAnswer, Refused
 from tenure.backends.kubernetes.follower import Follower
+from tenure.backends.kubernetes.known import version_of
 from tenure.backends.kubernetes.silence import Silence
 from tenure.clock import Clock
 from tenure.coordination.records import Record, Scope, SessionId
@@ -109,7 +110,7 @@ class Observer:
 
     # --- what the follower tells ----------------------------------------------------------------------------------
 
-    def listed(self, objects: Sequence[Object]) -> None:
+    def listed(self, objects: Sequence[Object], *, at: int) -> None:
         """See `Owner.listed`."""
         for lease in objects:
             self.sees(lease)
@@ -270,7 +271,7 @@ class Observer:
 
     def _note(self, session: SessionId, lease: Object, version: str, now_s: float) -> None:
         known = self._leases.get(session)
-        if known is not None and int(known["metadata"]["resourceVersion"]) > int(version):
+        if known is not None and version_of(known) > int(version):
             return  # an answer that came late
         self._leases[session] = lease
         if leases.has_ended(lease):

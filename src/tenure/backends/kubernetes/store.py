@@ -17,7 +17,7 @@ from typing import Any, Final
 from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
 from tenure.backends.kubernetes.errors import CONFLICT, INVALID, NOT_FOUND, NoAnswer, Refused, outcome, unavailable
-from tenure.backends.kubernetes.known import Known, Seen
+from tenure.backends.kubernetes.known import Known, Seen, version_of
 from tenure.backends.kubernetes.names import object_name
 from tenure.backends.kubernetes.objects import ScopeState
 from tenure.backends.kubernetes.observer import Observer
@@ -139,9 +139,7 @@ class KubernetesStore:
             made = self._api.ask("POST", self._observer.path(), body=lease)
         except (Refused, NoAnswer) as error:
             raise outcome(error, "open a session") from error
-        opened = KubernetesSession(
-            self, self._api, self._observer, made, session=session, ttl=ttl, clock=self._clock
-        )
+        opened = KubernetesSession(self, self._api, self._observer, made, session=session, ttl=ttl, clock=self._clock)
         with self._lock:
             self._own[session] = opened
         return opened
@@ -185,6 +183,7 @@ class KubernetesStore:
 
     def _look(self, scope: Scope) -> Seen:
         """The ConfigMap now. Raises StoreUnavailable, CorruptRecord."""
+        at = self._known_of(scope).newest
         try:
             seen = self._seen(scope, self._api.ask("GET", self._path(scope)))
         except Refused as refused:
@@ -193,14 +192,14 @@ class KubernetesStore:
             seen = Seen(None, ScopeState())
         except NoAnswer as silent:
             raise unavailable(silent, f"read scope {scope!r}") from silent
-        self._take(scope, seen)
+        self._take(scope, seen, at=at)
         return seen
 
     def _seen(self, scope: Scope, found: Object) -> Seen:
         return Seen(found, ScopeState.of(found.get("data") or {}, scope=scope, where=self._where(scope)))
 
-    def _take(self, scope: Scope, seen: Seen) -> None:
-        if self._known_of(scope).take(seen):
+    def _take(self, scope: Scope, seen: Seen, *, at: int) -> None:
+        if self._known_of(scope).take(seen, at=at if seen.found is None else version_of(seen.found)):
             self._told(scope, seen)
 
     def _told(self, scope: Scope, seen: Seen) -> None:
@@ -238,7 +237,7 @@ class KubernetesStore:
             raise outcome(refused, f"commit to scope {scope!r}") from refused
         except NoAnswer as silent:
             raise outcome(silent, f"commit to scope {scope!r}") from silent
-        self._take(scope, Seen(found, state))
+        self._take(scope, Seen(found, state), at=version_of(found))
         return True
 
     def _new(self, scope: Scope, entries: dict[str, str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from tenure.backends.kubernetes.api import Api, Object
 from tenure.backends.kubernetes.follower import Follower
-from tenure.backends.kubernetes.known import Known, Seen
+from tenure.backends.kubernetes.known import Known, Seen, version_of
 from tenure.backends.kubernetes.objects import ScopeState
 from tenure.clock import Clock
 from tenure.coordination.records import Revision, Scope
@@ -87,21 +87,20 @@ class Followed:
 
     # --- what the follower tells ----------------------------------------------------------------------------------
 
-    def listed(self, objects: Sequence[Object]) -> None:
+    def listed(self, objects: Sequence[Object], *, at: int) -> None:
         """See `Owner.listed`."""
         found = next((one for one in objects if one["metadata"]["name"] == self._name), None)
-        self._take(found, None)
+        self._take(found, at if found is None else version_of(found))
 
     def changed(self, kind: str, found: Object) -> None:
         """See `Owner.changed`."""
-        gone = kind == "DELETED"
-        self._take(None if gone else found, int(found["metadata"]["resourceVersion"]) if gone else None)
+        self._take(None if kind == "DELETED" else found, version_of(found))
 
     def spoke(self) -> None:
         """See `Owner.spoke`."""
         self.wake()
 
-    def _take(self, found: Object | None, at: int | None) -> None:
+    def _take(self, found: Object | None, at: int) -> None:
         try:
             seen = Seen(None, ScopeState()) if found is None else self._read(found)
         except CorruptRecord as damage:
