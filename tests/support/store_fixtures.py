@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from abc import abstractmethod
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from tenure.testing.servers.etcd import EtcdCluster
 from tenure.testing.servers.kubernetes import KubernetesServer
 from tenure.testing.servers.process import Servers
 from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
+from tests.support.api_gate import ApiGate
+from tests.support.kubernetes import member_account
 
 
 class SqliteRig(StoreRig):
@@ -113,15 +116,48 @@ class ZooKeeperRig(ServerRig):
 
 
 class KubernetesRig(ServerRig):
-    """A namespace of its own behind an API server."""
+    """A namespace of its own behind an API server; its clients have the rights of members, and no others."""
 
     def __init__(self, server: KubernetesServer) -> None:
         super().__init__(server)
         self.server = server
-        self.place = Place(server.new_namespace(), "tenure", kubeconfig=str(server.kubeconfig()))
+        self._namespace = server.new_namespace()
+        self._user = member_account(server, self._namespace)
+        self.place = Place(self._namespace, "tenure", kubeconfig=str(server.kubeconfig(self._user)))
 
     def open(self) -> CoordinationStore:
-        return KubernetesStore(self.place)
+        return self._store(self.place)
+
+    def store(self) -> KubernetesStore:
+        """One more client, with its own type."""
+        made = self._store(self.place)
+        self._clients.append(made)
+        return made
+
+    def through(self, gate: ApiGate) -> KubernetesStore:
+        """A client whose requests go through the gate."""
+        made = self._store(replace(self.place, kubeconfig=str(gate.kubeconfig(self._user))))
+        self._clients.append(made)
+        return made
+
+    def as_user(self, user: str) -> KubernetesStore:
+        """A client of another user, which the caller closes."""
+        return self._store(replace(self.place, kubeconfig=str(self.server.kubeconfig(user))))
+
+    def in_namespace(self, name: str) -> KubernetesStore:
+        """A client of the administrator in another namespace, which the caller closes."""
+        return self._store(replace(self.place, namespace=name, kubeconfig=str(self.server.kubeconfig())))
+
+    def account(self) -> str:
+        """A user of its own with the rights of members."""
+        return member_account(self.server, self._namespace)
+
+    def rotate(self, user: str) -> None:
+        """The user has a new token; the token before it is refused, by a server that was told so."""
+        raise NotImplementedError
+
+    def _store(self, place: Place) -> KubernetesStore:
+        return KubernetesStore(place)
 
 
 class EtcdRig(ServerRig):

@@ -1,0 +1,40 @@
+"""The rights of members on an API server, as users grant them, for tests in namespaces of their own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tenure.coordination.encoding import new_uid
+from tenure.testing.servers import KubernetesServer
+
+RULES: Final = (
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "update", "create", "list", "watch"]},
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "create", "update", "delete", "list", "watch"],
+    },
+)
+"""As deploy/kubernetes/members/rights.yaml has them, for the ConfigMaps of all scopes."""
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+def member_account(server: KubernetesServer, namespace: str, *, rules: tuple[object, ...] = RULES) -> str:
+    """A user with the rights of members in the namespace; `kubeconfig` knows its token."""
+    user = f"member-{new_uid()[:12]}"
+    token = server.account(namespace, user)
+    metadata = {"name": user, "namespace": namespace}
+    subject = {"kind": "ServiceAccount", "name": user, "namespace": namespace}
+    server.apply(
+        {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": list(rules)},
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": user},
+            "subjects": [subject],
+        },
+    )
+    server.kubeconfig(user, token=token)
+    return user
