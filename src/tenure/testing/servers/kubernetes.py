@@ -1,9 +1,9 @@
 """A real API server of Kubernetes on loopback, with an etcd of its own behind it (`scripts/setup.sh kubernetes`).
 
-Promise: `start` returns when the server answers, with the roles of its own in place. Every request needs a token; RBAC
-decides. Not promised: a cluster. No controller runs: no garbage collector deletes the objects of a deleted owner, no
-namespace has a default service account, and a deleted namespace never ends. No scheduler and no kubelet run: a pod is
-a record only.
+Promise: `start` returns when the server answers, with the roles of its own in place. RBAC decides each request; without
+a token a request reads the version and the health only. Not promised: a cluster. No controller runs: no garbage
+collector deletes the objects of a deleted owner, no namespace has a default service account, and a deleted namespace
+never ends. No scheduler and no kubelet run: a pod is a record only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class KubernetesServer(Servers):
         self._folder = folder / "kubernetes"
         self._secrets = self._folder / "tokens"
         self._secrets.mkdir(parents=True)
-        apiserver = _apiserver()
+        apiserver = api_server()
         self.etcd: Final = EtcdCluster(folder, nodes=1)
         (self.port,) = free_ports(1)
         self.url: Final = f"https://127.0.0.1:{self.port}"
@@ -197,7 +197,7 @@ class KubernetesServer(Servers):
         return ssl.PEM_cert_to_DER_cert(shown)
 
 
-def _apiserver() -> str:
+def api_server() -> str:
     """The server to run: the newest that `scripts/setup.sh kubernetes` has built. Raises NotInstalled."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tenure"
     built = sorted(cache.glob("kube-apiserver-*"), key=lambda path: path.stat().st_mtime)
