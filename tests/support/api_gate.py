@@ -1,7 +1,7 @@
 """A gate before the API server, which counts requests, refuses them, and loses answers, at will.
 
-Promise: what it lets through reaches the server once, with its token, and watches are passed on event by event. It speaks
-HTTP without TLS to its clients, so that a kubeconfig with its address is enough.
+Promise: a request that it lets through reaches the server once, with its token, and watches are passed on event by
+event. It speaks HTTP without TLS to its clients, so that a kubeconfig with its address is enough.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class ApiGate:
         """`METHOD configmaps` and the like -> how many were passed on or refused; a watch is `WATCH leases`."""
         self.statuses: Counter[int] = Counter()
         self._lines: set[Any] = set()
+        self.token: str | None = None
+        """The only token that is accepted; None: the server judges."""
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
         self.url: Final = f"http://127.0.0.1:{self._http.server_port}"
@@ -142,7 +144,7 @@ class ApiGate:
                 with suppress(OSError):
                     super().finish()
 
-            def log_message(self, format: str, *args: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 # the library's name
                 """Say nothing."""
 
             def handle(self) -> None:
@@ -152,6 +154,10 @@ class ApiGate:
             def answer(self) -> None:
                 """Pass a request on, unless a rule says otherwise."""
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                told = self.headers.get("Authorization", "").partition(" ")[2]
+                if gate.token is not None and told != gate.token:
+                    self.say(401, {}, b'{"message":"the gate does not know this token"}')
+                    return
                 rule = gate._rule_for(f"{self.command} {self.path}")
                 if rule is not None and rule.status is not None:
                     gate._count(self.command, self.path, rule.status)

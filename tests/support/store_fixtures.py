@@ -148,13 +148,11 @@ class KubernetesRig(ServerRig):
         """A client of the administrator in another namespace, which the caller closes."""
         return self._store(replace(self.place, namespace=name, kubeconfig=str(self.server.kubeconfig())))
 
-    def account(self) -> str:
-        """A user of its own with the rights of members."""
-        return member_account(self.server, self._namespace)
-
-    def rotate(self, user: str) -> None:
-        """The user has a new token; the token before it is refused, by a server that was told so."""
-        raise NotImplementedError
+    def new_token(self) -> str:
+        """A new token of the clients' user, which their kubeconfig has from now on."""
+        token = self.server.account(self._namespace, self._user)
+        self.server.kubeconfig(self._user, token=token)
+        return token
 
     def _store(self, place: Place) -> KubernetesStore:
         return KubernetesStore(place)

@@ -11,6 +11,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -84,6 +85,17 @@ class Line:
                 return  # the line is over already
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request. `silent_s`: how long the server may say nothing."""
+
+    method: str
+    path: str
+    query: Sequence[tuple[str, str]]
+    body: Mapping[str, Any] | None
+    silent_s: float
+
+
 class Api:
     """The API server, and who we are to it. Thread-safe. Nothing is read or sent before the first request."""
 
@@ -119,7 +131,8 @@ class Api:
 
         Raises Refused, NoAnswer; StoreUnavailable: nothing was sent; UsageError: there is no cluster to be found.
         """
-        response = self._answered(method, path, query, body, self.request_s if timeout_s is None else timeout_s)
+        silent_s = self.request_s if timeout_s is None else timeout_s
+        response = self._answered(_Request(method, path, query, body, silent_s))
         try:
             answer = json.loads(response.read() or b"{}")
         except (HTTPError, OSError, ValueError) as error:
@@ -128,7 +141,7 @@ class Api:
 
     def line(self, path: str, *, query: Sequence[tuple[str, str]], silent_s: float) -> Line:
         """A watch. `silent_s`: a line that says nothing for so long is broken. Raises what `ask` raises."""
-        return Line(self._answered("GET", path, query, None, silent_s).response)
+        return Line(self._answered(_Request("GET", path, query, None, silent_s)).response)
 
     def close(self) -> None:
         """Let go of all connections. A later request is StoreUnavailable."""
@@ -140,15 +153,13 @@ class Api:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    def _answered(
-        self, method: str, path: str, query: Sequence[tuple[str, str]], body: Mapping[str, Any] | None, silent_s: float
-    ) -> Any:
-        again = {"credentials": True, "line": method == "GET"}  # each reason to send it again counts once
+    def _answered(self, request: _Request) -> Any:
+        again = {"credentials": True, "line": request.method == "GET"}  # each reason to send it again counts once
         until_s = self._clock.monotonic_s() + min(self.request_s, _PAUSE_MOST_S)
         while True:
             used = self._loaded()
             try:
-                return self._once(used, method, path, query, body, silent_s)
+                return self._once(used, request)
             except Refused as refused:
                 if refused.status == UNAUTHORIZED and again["credentials"]:
                     again["credentials"] = False
@@ -167,22 +178,16 @@ class Api:
                 again["credentials"] = False
                 self._load_anew(used)
 
-    def _once(
-        self,
-        used: Any,
-        method: str,
-        path: str,
-        query: Sequence[tuple[str, str]],
-        body: Mapping[str, Any] | None,
-        silent_s: float,
-    ) -> Any:
+    def _once(self, used: Any, request: _Request) -> Any:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         try:
-            request = used.param_serialize(method, path, header_params=headers, auth_settings=["BearerToken"])
-            method, url, headers = request[:3]
-            url += f"?{urlencode(query)}" if query else ""
+            method, url, headers, *_ = used.param_serialize(
+                request.method, request.path, header_params=headers, auth_settings=["BearerToken"]
+            )
+            url += f"?{urlencode(request.query)}" if request.query else ""
+            timeouts = (self._connect_s, request.silent_s)
             response = used.rest_client.request(
-                method, url, headers=headers, body=body, _request_timeout=(self._connect_s, silent_s)
+                method, url, headers=headers, body=request.body, _request_timeout=timeouts
             )
         except (NewConnectionError, ConnectTimeoutError, MaxRetryError) as error:
             raise StoreUnavailable(
@@ -193,7 +198,7 @@ class Api:
             raise _NotTrusted(f"the API server {used.configuration.host} is not trusted: {error.reason}") from error
         except (ProtocolError, ReadTimeoutError, HTTPError, OSError) as error:
             raise NoAnswer(f"{used.configuration.host}: {error}") from error
-        right = (method, path.rpartition("/namespaces/")[2].split("/")[1])
+        right = (request.method, request.path.rpartition("/namespaces/")[2].split("/")[1])
         if response.status < 300:
             self._granted[right] = 0.0
             return response

@@ -38,7 +38,7 @@ class Known:
 
     @property
     def newest(self) -> int:
-        """The newest resourceVersion that was seen. Asked before a read, it is the place of the answer "there is none"."""
+        """The newest resourceVersion that was seen. Asked before a read, it dates the answer that there is none."""
         return self._newest
 
     def take(self, seen: Seen, *, at: int) -> bool:

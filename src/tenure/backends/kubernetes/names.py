@@ -1,6 +1,6 @@
 """Names of objects and of their entries: reversible, and readable in kubectl.
 
-Promise: pure. Two scopes never share a ConfigMap, and two keys never share an entry. An entry's name decodes to its key.
+Promise: pure. Two scopes never share a ConfigMap, and two keys never share an entry.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def place_of(url: SplitResult) -> Place:
         if (value or what == "name") and not (_LABEL.match(value) and len(value) <= NAME_MOST):
             named = f"{what} {value!r}" if value else f"no {what}"
             raise UsageError(
-                f"store URL {shown!r} has {named}: lower-case letters, digits and '-' are permitted, at most {NAME_MOST}",
+                f"store URL {shown!r} has {named}: not up to {NAME_MOST} of a-z, 0-9 and '-'",
                 fix=form,
             )
     if url.fragment:

@@ -1,8 +1,8 @@
 """Watches of the Kubernetes store: one line a scope, which all waiters of a client share.
 
 Promise: no change after the revision that a reader knows is missed, also when the line breaks: the watch goes on after
-its last event, and after `410 Gone` the ConfigMap is listed again. While there is no line, a waiter gets StoreUnavailable;
-once there is one again, it waits. A ConfigMap that does not decode is loud in the next read.
+its last event, and after `410 Gone` the ConfigMap is listed again. While there is no line, a waiter gets
+StoreUnavailable; once there is a line again, it waits. A ConfigMap that does not decode is loud in the next read.
 """
 
 from __future__ import annotations
