@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 import pytest
 
 from tenure.coordination.encoding import new_uid
 from tenure.errors import StoreUnavailable
 from tenure.testing.waiting import wait_until
+from tests.support.kubernetes import member_account
 
 Answer = TypeVar("Answer")
-STORES = ("sqlite", "zookeeper", "etcd")
+_LONG = "kubernetes"
+"""Its server is built from source, and its tests are long for now."""
 
-long_on_servers = ("sqlite", *(pytest.param(kind, marks=pytest.mark.long) for kind in STORES[1:]))
+STORES = ("sqlite", "zookeeper", "etcd", pytest.param(_LONG, marks=pytest.mark.long))
+
+long_on_servers = ("sqlite", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("zookeeper", "etcd", _LONG)))
 """Parameters for scenes of minutes: each run tries them on SQLite, the long tests on all."""
 
 
@@ -24,6 +29,10 @@ def new_store(request: pytest.FixtureRequest, kind: str, folder: Path) -> str:
     if kind == "sqlite":
         return f"sqlite://{folder}/store.db"
     servers = request.getfixturevalue(kind)
+    if kind == "kubernetes":
+        namespace = servers.new_namespace()
+        user = member_account(servers, namespace)
+        return f"kubernetes://{namespace}/tenure?kubeconfig={quote(str(servers.kubeconfig(user)))}"
     place = f"/test-{new_uid()[:12]}"
     if kind == "etcd":
         return f"etcd://{','.join(servers.endpoints)}{place}"

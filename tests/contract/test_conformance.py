@@ -43,6 +43,7 @@ class TestEtcd(StoreConformance):
         rig.close()
 
 
+@pytest.mark.long
 class TestKubernetes(StoreConformance):
     @pytest.fixture
     def rig(self, kubernetes: KubernetesServer) -> Iterator[StoreRig]:

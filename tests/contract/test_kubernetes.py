@@ -249,9 +249,10 @@ def test_a_write_of_an_earlier_term_of_the_same_member_is_refused(rig: Kubernete
 
 def test_a_removal_that_comes_late_spares_a_record_that_was_made_anew(rig: KubernetesRig, gate: ApiGate) -> None:
     """The observer's second step is on its way, while the same member opens a session and joins again."""
-    observer, store = rig.through(gate), rig.store()
-    session = store.open_session(ttl=timedelta(seconds=1))
-    store.commit(SCOPE, guards=[], writes=[Put(A, b"old", None, session.id)])
+    observer, store, doomed = rig.through(gate), rig.store(), rig.store()
+    session = doomed.open_session(ttl=timedelta(seconds=1))
+    doomed.commit(SCOPE, guards=[], writes=[Put(A, b"old", None, session.id)])
+    rig.kill(doomed)
     anew: list[str] = []
 
     def remade() -> None:

@@ -11,7 +11,7 @@ from hypothesis import settings
 from tenure.testing.conformance import MemoryRig, agreement_machine, contract_machine
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
 from tests.properties import examples
-from tests.support.store_fixtures import EtcdRig, SqliteRig, ZooKeeperRig
+from tests.support.store_fixtures import EtcdRig, KubernetesRig, SqliteRig, ZooKeeperRig
 
 _BOUNDED = settings(max_examples=examples(60), stateful_step_count=30)
 
@@ -30,11 +30,22 @@ def servers(zookeeper: ZooKeeperEnsemble, etcd: EtcdCluster) -> None:
     _servers.update(zookeeper=zookeeper, etcd=etcd)
 
 
+@pytest.fixture(autouse=True)
+def api_server(request: pytest.FixtureRequest) -> None:
+    """Hypothesis makes the rigs by itself; this server is started for its own tests only."""
+    if request.node.get_closest_marker("long") is not None:
+        _servers["kubernetes"] = request.getfixturevalue("kubernetes")
+
+
 class PatientZooKeeperRig(ZooKeeperRig):
     ttl = _LONG_TTL
 
 
 class PatientEtcdRig(EtcdRig):
+    ttl = _LONG_TTL
+
+
+class PatientKubernetesRig(KubernetesRig):
     ttl = _LONG_TTL
 
 
@@ -44,6 +55,10 @@ def zookeeper_rig() -> ZooKeeperRig:
 
 def etcd_rig() -> EtcdRig:
     return PatientEtcdRig(_servers["etcd"])
+
+
+def kubernetes_rig() -> KubernetesRig:
+    return PatientKubernetesRig(_servers["kubernetes"])
 
 
 TestMemoryKeepsTheContract = contract_machine(MemoryRig).TestCase
@@ -60,6 +75,17 @@ TestZooKeeperKeepsTheContract.settings = _SERVED
 
 TestZooKeeperAgreesWithMemory = agreement_machine(zookeeper_rig).TestCase
 TestZooKeeperAgreesWithMemory.settings = _SERVED
+
+
+@pytest.mark.long
+class TestKubernetesKeepsTheContract(contract_machine(kubernetes_rig).TestCase):  # type: ignore[misc] # made at run time
+    settings = _SERVED
+
+
+@pytest.mark.long
+class TestKubernetesAgreesWithMemory(agreement_machine(kubernetes_rig).TestCase):  # type: ignore[misc] # made at run time
+    settings = _SERVED
+
 
 TestEtcdKeepsTheContract = contract_machine(etcd_rig).TestCase
 TestEtcdKeepsTheContract.settings = _SERVED

@@ -10,9 +10,9 @@ import pytest
 
 from tenure.testing.conformance import StoreRig
 from tests.faults.lab import Lab
-from tests.support.store_fixtures import EtcdRig, SqliteRig, ZooKeeperRig
+from tests.support.store_fixtures import EtcdRig, KubernetesRig, SqliteRig, ZooKeeperRig
 
-STORES = ("memory", "sqlite", "zookeeper", "etcd")
+STORES = ("memory", "sqlite", "zookeeper", "etcd", pytest.param("kubernetes", marks=pytest.mark.long))
 
 
 @pytest.fixture(params=STORES)
@@ -29,7 +29,9 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
         return
     if request.param == "zookeeper":
         rig = ZooKeeperRig(request.getfixturevalue("zookeeper"))
-    else:
+    elif request.param == "etcd":
         rig = EtcdRig(request.getfixturevalue("etcd"))
+    else:
+        rig = KubernetesRig(request.getfixturevalue("kubernetes"))
     yield Lab(tmp_path, client=rig.client, in_the_store=timedelta(minutes=2))
     rig.close()
