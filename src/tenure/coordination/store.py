@@ -103,8 +103,9 @@ class CoordinationStore(Protocol):
         ...
 
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
-        """The records as this client last heard of them; never older than a commit or a listing that this client has
-        already seen. A store that follows the scope answers without a request. Raises StoreUnavailable."""
+        """The records as this client last heard of them; never older than a commit, a listing, a glance or the
+        change of a watch that this client has already seen. A store that follows the scope answers without a request,
+        while it knows that it still hears of changes. Raises StoreUnavailable."""
         ...
 
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
