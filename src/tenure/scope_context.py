@@ -65,7 +65,7 @@ class ScopeContext:
         return reach(self.storage)
 
     def epoch(self) -> int:
-        """The newest epoch; 0: there is none. Raises StoreUnavailable, CorruptRecord."""
+        """The newest epoch, at a glance; 0: there is none. Raises StoreUnavailable, CorruptRecord."""
         return newest_epoch(self.store, self.scope, clock=self.clock)
 
     def _handles(self, area: Key, *, inline_limit: int) -> HandleStore:

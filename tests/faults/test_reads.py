@@ -18,7 +18,7 @@ from tenure.results.store import RESULTS, ResultStore
 from tenure.testing.faulty import Call, Proceed, Script, operation
 from tests.faults.lab import SCOPE, Lab, Member
 
-READS = operation("read", "list")
+READS = operation("read", "list", "glance")
 PLANNED = Checkpoint("q", "id", 0, "offsets", "run", 1, "now")
 RESULT = Result(Ending.FINISHED, Stage.DIRTY, 1, "a", "then")
 
@@ -74,6 +74,7 @@ UNDER_A_TERM: dict[str, Callable[[Scene], object]] = {
 }
 WITHOUT: dict[str, Callable[[Scene], object]] = {
     "newest": lambda scene: scene.checkpoints().newest(),
+    "glance": lambda scene: scene.checkpoints().glance(),
     "checkpoints": lambda scene: scene.checkpoints().list(),
     "get": lambda scene: scene.leader.handles.get("000000000000"),
     "result before": lambda scene: scene.results().read(),
@@ -137,7 +138,7 @@ def test_what_is_not_allowed_is_said_at_once(scene: Scene, word: str) -> None:
 # --- the election ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["list", "wait"])
+@pytest.mark.parametrize("what", ["glance", "wait"])
 def test_a_campaign_outlasts_a_store_that_is_away_for_a_moment(scene: Scene, what: str) -> None:
     standby = scene.lab.member("b")
     script = standby.store.be_unavailable(when=operation(what), times=3)  # type: ignore[arg-type] # one of the words
@@ -148,7 +149,7 @@ def test_a_campaign_outlasts_a_store_that_is_away_for_a_moment(scene: Scene, wha
                 scene.leader.election.resign(scene.term)
             return proceed()
 
-        standby.store.script(end, when=operation("list"), times=None)
+        standby.store.script(end, when=operation("glance"), times=None)
     else:
         scene.leader.election.resign(scene.term)
     term = standby.lead()
@@ -162,7 +163,7 @@ def test_a_campaign_that_may_not_look_says_so_at_once(scene: Scene) -> None:
     def denied(call: Call, proceed: Proceed) -> object:
         raise AccessDenied("no right to look")
 
-    script = standby.store.script(denied, when=operation("list"), times=None)
+    script = standby.store.script(denied, when=operation("glance"), times=None)
     with pytest.raises(AccessDenied):
         standby.lead()
     assert script.fired == 1
@@ -170,7 +171,7 @@ def test_a_campaign_that_may_not_look_says_so_at_once(scene: Scene) -> None:
 
 def test_a_campaign_that_is_stopped_while_the_store_is_away_is_over(scene: Scene) -> None:
     standby = scene.lab.member("b")
-    script = standby.store.be_unavailable(when=operation("list"), times=None)
+    script = standby.store.be_unavailable(when=operation("glance"), times=None)
 
     class AfterThree:
         def is_set(self) -> bool:

@@ -61,6 +61,15 @@ class CheckpointStore:
             self._since, self._known, self._newest = since, known, newest
             return newest
 
+    def glance(self) -> Checkpoint | None:
+        """The newest checkpoint as this client last heard of it, for a reader that follows the leader and decides
+        nothing; None: it has heard of none. Raises like `newest`, without a term."""
+        known = self._handles.glance()
+        try:
+            return self._decode(known[-1]) if known else None
+        except CorruptBlob:
+            return self.newest()  # the glance may be old, and the checkpoint dropped since
+
     def list(self) -> list[Checkpoint]:
         """All kept checkpoints, oldest first. Raises like `newest`."""
         payloads = self._handles.get_all()

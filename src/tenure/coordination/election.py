@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Protocol
 
 from tenure.clock import Clock, timestamp
@@ -32,7 +33,6 @@ from tenure.coordination.election_rules import (
     Seen,
     TakeOffice,
     Vacate,
-    decode_office,
     next_step,
     office_in,
     resignation,
@@ -40,12 +40,21 @@ from tenure.coordination.election_rules import (
 from tenure.coordination.encoding import decode, new_uid
 from tenure.coordination.identity import IDENTITY, Life, birth_in, check_follows, has_checkpoints
 from tenure.coordination.reading import LONG, SHORT, read_again, wait_for_change
-from tenure.coordination.records import Commit, Delete, Guard, Put, Record, Revision, Scope, Version, Write
+from tenure.coordination.records import Commit, Delete, Guard, Put, Record, Revision, Scope, Write
 from tenure.coordination.session import SessionKeeper
-from tenure.coordination.settle import commit_settled
+from tenure.coordination.settle import QUICK, UNAVAILABLE_ATTEMPTS, commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER, Term, commit_under
-from tenure.errors import CorruptRecord, GuardFailed, SessionEnded, StoreError, StoreUnavailable
+from tenure.errors import (
+    AccessDenied,
+    CorruptRecord,
+    GuardFailed,
+    OutcomeUnknown,
+    SessionEnded,
+    StoreError,
+    StoreUnavailable,
+)
+from tenure.retry import retry
 
 WAKE_UP = timedelta(seconds=1)
 """How often a waiting contender checks whether it was asked to stop."""
@@ -88,7 +97,7 @@ class Election:
         self._scope = scope
         self._member = member
         self._clock = clock
-        self._announced: tuple[Candidate, Version] | None = None  # None: not joined
+        self._announced: Candidate | None = None  # None: not joined
         self._announced_s = float("-inf")
         self._known: Life | None = None  # None: nothing was read yet
 
@@ -107,28 +116,31 @@ class Election:
         Raises SessionEnded, StoreUnavailable, OutcomeUnknown; GuardFailed when a live member has this name.
         """
         who = Candidate(self._member, host, pid, timestamp(self._clock), state, priority, nofailover)
-        self._announced = (who, self._put_member(keeper, who, replaces=None))
+        put = Put(MEMBERS.child(self._member), who.encode(uid=new_uid()), replaces=None, session=keeper.session_id)
+        self._commit(keeper, writes=(put,))
+        self._announced = who
+        keeper.describe(f"member {self._member} of scope {self._scope}")
 
     def announce(
         self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None, file: str = "", trouble: str = ""
     ) -> None:
         """Announce the fields of the member's `Candidate`. Raises SessionEnded, StoreUnavailable, OutcomeUnknown."""
-        assert self._announced is not None, "join first"
-        who, version = self._announced
+        who = self._announced
+        assert who is not None, "join first"
         now_s = self._clock.monotonic_s()
         said = replace(who, state=state, file=file, trouble=trouble[:_TROUBLE_MOST])
         if said == who and (who.lag == lag or now_s - self._announced_s < _LAG_S):
             return
         who, self._announced_s = replace(said, lag=lag), now_s
-        try:
-            self._announced = (who, self._put_member(keeper, who, replaces=version))
-        except GuardFailed as gone:
-            raise SessionEnded(keeper.session_id, why="its member record is gone") from gone
-
-    def _put_member(self, keeper: SessionKeeper, who: Candidate, *, replaces: Version | None) -> Version:
-        key = MEMBERS.child(self._member)
-        put = Put(key, who.encode(uid=new_uid()), replaces=replaces, session=keeper.session_id)
-        return self._commit(keeper, writes=(put,)).versions[key]
+        retry(
+            partial(keeper.amend, self._scope, MEMBERS.child(self._member), who.encode(uid=new_uid())),
+            policy=replace(QUICK, attempts=UNAVAILABLE_ATTEMPTS),
+            on=(StoreUnavailable, OutcomeUnknown),  # to repeat an amendment does no harm
+            unless=AccessDenied,
+            go_on=lambda: not keeper.liveness.over,
+            clock=self._clock,
+        )
+        self._announced = who
 
     def _commit(self, keeper: SessionKeeper, *, writes: Sequence[Write], guards: Sequence[Guard] = ()) -> Commit:
         """Commit, and settle an unknown outcome while the session lives."""
@@ -152,12 +164,15 @@ class Election:
         """
         uid = new_uid()
         revision = Revision(0)
+        # A glance may be old. That is safe: the guards of the commit name the leadership that the step rests on.
+        glance, fresh = partial(self._store.glance, self._scope), partial(self._store.list, self._scope)
+        look = glance
         while not stop.is_set():
             if keeper.liveness.over:
                 raise SessionEnded(keeper.session_id, why=keeper.liveness.why or "it ended") from keeper.liveness.cause
             try:
                 listing = read_again(
-                    lambda: self._store.list(self._scope, ""),
+                    look,
                     over=lambda: keeper.liveness.over or stop.is_set(),
                     at_most=LONG,
                     clock=self._clock,
@@ -176,10 +191,13 @@ class Election:
                     term = self._take_office(step, keeper)
                     if term is not None:
                         return term
+                    look = fresh  # a glance may show the same again, and again
                 case Vacate():
                     with suppress(GuardFailed):  # the record went by itself; the campaign looks again
                         self._commit(keeper, writes=step.writes)
+                    look = fresh
                 case _:
+                    look = glance
                     revision = max(revision, listing.revision)
                     wait_for_change(self._store, self._scope, after=revision, timeout=WAKE_UP, clock=self._clock)
         return None
@@ -210,7 +228,8 @@ class Election:
         revision = Revision(0)
         while not stop.is_set() and not term.lost:
             try:
-                listing = self._store.list(self._scope, "")
+                # Never older than the grant, so if the glance shows another leadership, the term is over.
+                listing = self._store.glance(self._scope)
                 if not holds_office(term, listing.records):
                     term.liveness.end("the office was taken away")
                     return
@@ -242,7 +261,7 @@ class Election:
         """If the member's own record does not decode, its announcement counts: `nofailover` stays in force."""
         if self._announced is None or any(one.member == self._member for one in seen.members):
             return seen
-        return replace(seen, members=(*seen.members, self._announced[0]))
+        return replace(seen, members=(*seen.members, self._announced))
 
     def _take_office(self, step: TakeOffice, keeper: SessionKeeper) -> Term | None:
         """The term; None: another member was faster."""
@@ -275,9 +294,10 @@ def observe(store: CoordinationStore, scope: Scope) -> View:
 
 
 def newest_epoch(store: CoordinationStore, scope: Scope, *, clock: Clock) -> int:
-    """The epoch of the newest term, held or over; 0: nobody ever led. Raises StoreUnavailable, CorruptRecord."""
-    record = read_again(lambda: store.read(scope, EPOCH), clock=clock)
-    return 0 if record is None else decode_office(record).epoch
+    """The epoch of the newest term, held or over, at a glance; 0: nobody ever led. For a reader that follows the
+    leader and decides nothing. Raises StoreUnavailable, CorruptRecord."""
+    office = office_in(read_again(partial(store.glance, scope), clock=clock).records)
+    return 0 if office is None else office.epoch
 
 
 def life_in(records: Sequence[Record]) -> Life:

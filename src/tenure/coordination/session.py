@@ -10,7 +10,7 @@ import threading
 from datetime import timedelta
 
 from tenure.clock import Clock
-from tenure.coordination.records import SessionId
+from tenure.coordination.records import Key, Scope, SessionId
 from tenure.coordination.store import CoordinationStore, Session
 from tenure.errors import OutcomeUnknown, SessionEnded, StoreError, StoreUnavailable
 
@@ -123,6 +123,16 @@ class SessionKeeper:
         """Until when the holder may believe in the session."""
         assert self._liveness is not None, "the keeper is not open"
         return self._liveness
+
+    def amend(self, scope: Scope, key: Key, value: bytes) -> None:
+        """See `Session.amend`."""
+        assert self._session is not None, "the keeper is not open"
+        self._session.amend(scope, key, value)
+
+    def describe(self, text: str) -> None:
+        """See `Session.describe`."""
+        assert self._session is not None, "the keeper is not open"
+        self._session.describe(text)
 
     def __enter__(self) -> SessionKeeper:
         """Open the session and start renewing. Raises StoreUnavailable or OutcomeUnknown."""

@@ -1,7 +1,8 @@
 """The contract that every coordination store keeps, and that everything else is built on.
 
-Promise of a store: a commit is all or nothing, and returns or raises one error that states the outcome. There is no
-unguarded write. A store knows nothing of leaders, checkpoints or pipelines.
+Promise of a store: a commit is all or nothing, and returns or raises one error that states the outcome. No
+write is unguarded, but that of a session to its own record (`Session.amend`). A store knows nothing of leaders,
+checkpoints or pipelines.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class Session(Protocol):
         ...
 
     def describe(self, text: str) -> None:
-        """Say what the session is for, to people who look at the store with its own tools. This makes no request of its
-        own: the text goes along with the next renewal, or nowhere."""
+        """Say what the session is for, to people who look at the store with its own tools. This makes no request: the
+        text goes along with the next renewal, or nowhere."""
         ...
 
     def close(self) -> None:
@@ -103,8 +104,9 @@ class CoordinationStore(Protocol):
         ...
 
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
-        """The records as this client last heard of them; never older than a commit or a listing that this client has
-        already seen. A store that follows the scope answers without a request. Raises StoreUnavailable."""
+        """The records as this client last heard of them; never older than a commit, a listing, a glance or the
+        change of a watch that this client has already seen. A store that follows the scope answers without a request,
+        while it knows that it still hears of changes. Raises StoreUnavailable."""
         ...
 
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:

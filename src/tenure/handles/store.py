@@ -14,12 +14,13 @@ from contextlib import contextmanager, suppress
 
 from tenure.clock import Clock
 from tenure.coordination.encoding import decode, encode, new_uid
-from tenure.coordination.reading import read_under
+from tenure.coordination.reading import read_again, read_under
 from tenure.coordination.records import (
     Delete,
     Exact,
     Guard,
     Key,
+    Listing,
     NoneUnder,
     Put,
     Scope,
@@ -59,6 +60,9 @@ _LOCK_S = 2.0
 
 _FENCE = 2
 """The guards of a term."""
+
+Handles = list[Handle]
+"""As a name of its own: the store has a method `list`."""
 
 
 class HandleStore:
@@ -165,9 +169,11 @@ class HandleStore:
 
     def list(self, term: Term | None = None) -> list[Handle]:
         """All handles in the order of their names. Raises CorruptHandle, StoreUnavailable, TermLost."""
-        depth = self._area.count("/") + 1
-        records = read_under(term, lambda: self._store.list(self._scope, self._area), clock=self._clock).records
-        return [decode_handle(record) for record in records if record.key.count("/") == depth]
+        return self._handles_in(read_under(term, lambda: self._store.list(self._scope, self._area), clock=self._clock))
+
+    def glance(self) -> Handles:
+        """As `list`, as this client last heard of the handles (`CoordinationStore.glance`)."""
+        return self._handles_in(read_again(lambda: self._store.glance(self._scope, self._area), clock=self._clock))
 
     def get_all(self) -> Mapping[str, bytes]:
         """All payloads by name, but those of handles that are removed meanwhile.
@@ -260,6 +266,10 @@ class HandleStore:
         for handle in remove:
             self._discard(handle.blob)
         return done
+
+    def _handles_in(self, found: Listing) -> Handles:
+        depth = self._area.count("/") + 1
+        return [decode_handle(record) for record in found.records if record.key.count("/") == depth]
 
     def _payload_unless_gone(self, handle: Handle) -> bytes | None:
         try:

@@ -142,7 +142,7 @@ class Mirrors:
                     continue
                 try:
                     # Without the lock: the store may be away, and a takeover waits for the lock.
-                    newest = self._checkpoints[mirror.query].newest()
+                    newest = self._checkpoints[mirror.query].glance()
                 except TenureError as error:  # the mirror stays as good as before
                     self._report(mirror, error)
                     continue

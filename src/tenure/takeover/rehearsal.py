@@ -168,7 +168,7 @@ class Rehearsals:
         if self._abandoned.is_set():
             return False
         try:
-            newest = self._checkpoints(stream.name).newest()
+            newest = self._checkpoints(stream.name).glance()
             if newest is None or newest.closed:  # closed: the state before the batch is gone
                 return False
             self._once(stream, newest)

@@ -237,7 +237,7 @@ def test_one_read_that_fails_costs_no_term(scene: Scene) -> None:
     assert scene.words() == ["finished"]
 
 
-@pytest.mark.parametrize("what", ["list", "wait"])
+@pytest.mark.parametrize("what", ["glance", "wait"])
 def test_one_look_that_fails_costs_a_standby_neither_its_session_nor_its_mirrors(scene: Scene, what: str) -> None:
     """It opened another session, and its driver began its mirrors anew."""
     faulty = FaultyStore(scene.store)

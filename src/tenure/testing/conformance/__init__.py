@@ -9,6 +9,7 @@ import pytest
 
 from tenure.coordination.store import CoordinationStore
 from tenure.testing.conformance.agreement import MemoryRig, agreement_machine
+from tenure.testing.conformance.amending import AmendCases
 from tenure.testing.conformance.commits import CommitCases
 from tenure.testing.conformance.declared import DeclaredCases
 from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new
@@ -18,7 +19,7 @@ from tenure.testing.conformance.sessions import SessionCases
 from tenure.testing.conformance.watches import WatchCases
 
 
-class StoreConformance(CommitCases, ListingCases, SessionCases, WatchCases, DeclaredCases):
+class StoreConformance(CommitCases, ListingCases, SessionCases, AmendCases, WatchCases, DeclaredCases):
     """Every named case. A subclass has a fixture `rig`; `store` is a client of the rig."""
 
     @pytest.fixture
