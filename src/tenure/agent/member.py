@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from tenure.agent import words
 from tenure.agent.driver import Driver
 from tenure.agent.interruptions import Delays, Requests, Restarts, SkippedRecords, StopOrStoreLost
 from tenure.checkpoints.store import CHECKPOINTS
@@ -162,6 +163,7 @@ class Member:
 
             def look(records: Sequence[Record]) -> None:
                 self._announce(keeper, self._standing, lag=self._driver.lag)
+                keeper.describe(words.standing_by(self._identity.member, self._scope, self._standing))
                 requests.look(records, epoch=None)
                 self._skipped.look(records)
                 self._nothing_to_rehearse = not any(record.key.is_under(CHECKPOINTS) for record in records)
@@ -192,6 +194,7 @@ class Member:
 
         def look(records: Sequence[Record]) -> None:
             self._announce(keeper, State.LEADING)
+            keeper.describe(words.leading(self._identity.member, self._scope, epoch=term.epoch, records=records))
             requests.look(records, epoch=term.epoch)
             self._skipped.look(records)
 

@@ -24,7 +24,9 @@ def leading(member: str, scope: str, *, epoch: int, records: Iterable[Record]) -
             query, _, batch = record.key.removeprefix(f"{CHECKPOINTS}/").partition("/")
             if batch.isdecimal():  # below a checkpoint lie the locks of its readers
                 batches[query] = max(int(batch), batches.get(query, 0))
-    return ", ".join([f"{member} leads {scope}, epoch {epoch}", *(f"{q} batch {n}" for q, n in sorted(batches.items()))])
+    return ", ".join(
+        [f"{member} leads {scope}, epoch {epoch}", *(f"{q} batch {n}" for q, n in sorted(batches.items()))]
+    )
 
 
 def standing_by(member: str, scope: str, state: State) -> str:
