@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from tenure.agent.child import ChildProcess, Start
 from tenure.agent.driver_process import DriverProcess, Patience
+from tenure.agent.handover import patience_for
 from tenure.agent.member import Conduct, Member
 from tenure.backends.registry import open_store
 from tenure.clock import Clock, SystemClock
@@ -147,7 +148,8 @@ def assemble(
         context = scope_context(settings, store, scope, clock=clock, events=events)
         context.owner().check()  # raises for an unusable store before Spark takes its seconds to start
         hold, cold = settings.on_store_loss == "hold", settings.standby == "cold"
-        conduct = Conduct(ttl=settings.ttl, hold=hold, cold=cold, final=run.final)
+        handover = patience_for(settings.stop_patience)
+        conduct = Conduct(ttl=settings.ttl, hold=hold, cold=cold, final=run.final, handover=handover)
         member = Member(context, identity=identity, driver=driver, conduct=conduct)
         if settings.http is not None and metrics is not None:
             from tenure.agent.probes import ProbeServer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 import psutil
@@ -9,7 +10,7 @@ import pytest
 
 from tenure.testing.members import MemberProcess
 from tenure.testing.waiting import wait_until
-from tests.cli.support import COPY, Place
+from tests.cli.support import COPY, COUNTS, Place
 
 pytestmark = pytest.mark.spark
 
@@ -69,7 +70,9 @@ def test_a_member_that_is_asked_to_stop_resigns_first(place: Place, number: int,
             running.terminate()
         assert running.wait() == code, running.output()
         wait_until(lambda: gone(processes), what="the end of its processes")
-    assert running.output().splitlines()[-1].endswith("rows: term 1 is over: stopped")
+    over, last = running.output().splitlines()[-2:]
+    assert over.endswith("rows: term 1 is over: stopped")
+    assert last.endswith("rows: nobody took over: there is no other member")
     assert [term["why"] for term in place.look("history")] == ["stopped"]
     assert list((place.folder / "tmp").iterdir()) == []
     assert place.look("status")["members"] == []
@@ -133,3 +136,62 @@ def test_a_standby_goes_on_when_the_leader_is_killed(place: Place) -> None:
             assert ben.wait() == 0, ben.output()
     assert place.ids() == [1, 2]
     assert [term["why"] for term in place.look("history")] == ["session ended", "stopped"]
+
+
+def end(leader: MemberProcess) -> str:
+    """End a leader as a pod is ended, and return its last line without the time of day."""
+    leader.terminate()
+    assert leader.wait() == 0, leader.output()
+    return leader.output().splitlines()[-1].split(" rows: ")[1]
+
+
+def handed_over(to: str, *, epoch: int, line: str) -> bool:
+    return re.fullmatch(rf"handed over to {to}, epoch {epoch}, \d+\.\d s after resigning", line) is not None
+
+
+def test_a_leader_that_gets_sigterm_names_the_warm_standby_that_leads(place: Place) -> None:
+    place.feed(1)
+    file = place.pipeline(COPY)
+    with member(place, file, "anna", "--ttl", "10s") as anna:
+        anna.wait_for("BatchCommitted")
+        with member(place, file, "ben", "--ttl", "10s") as ben:
+            ben.wait_for("StandbyWarm")
+            place.feed(2)
+            anna.wait_for("BatchCommitted", such_that=lambda event: event["batch"] == 1)
+            line = end(anna)
+            assert handed_over("ben", epoch=2, line=line), anna.output()
+            place.feed(3)
+            ben.wait_for("BatchCommitted", such_that=lambda event: event["batch"] == 2)
+            assert end(ben) == "nobody took over: there is no other member", ben.output()
+    assert place.ids() == [1, 2, 3]
+    assert [(term["holder"], term["why"]) for term in place.look("history")] == [
+        ("anna", "stopped"),
+        ("ben", "stopped"),
+    ]
+
+
+@pytest.mark.long
+def test_a_drain_of_both_members_one_after_the_other_ends_nothing(place: Place) -> None:
+    """The first member that is drained is replaced before the second is drained, as a disruption budget asks."""
+    place.feed(1)
+    file = place.pipeline(COUNTS)
+    with member(place, file, "anna", "--ttl", "10s") as anna, member(place, file, "ben", "--ttl", "10s") as ben:
+        (leader,) = wait_until(lambda: [one for one in (anna, ben) if one.events("BatchCommitted")])
+        standby = ben if leader is anna else anna
+        standby.wait_for("StandbyWarm")
+        place.feed(2, 3)
+        leader.wait_for("BatchCommitted", such_that=lambda event: event["batch"] == 1)
+        line = end(leader)
+        assert handed_over(standby.name, epoch=2, line=line), leader.output()
+        with member(place, file, "carl", "--ttl", "10s") as carl:
+            place.feed(4)
+            standby.wait_for("BatchCommitted", such_that=lambda event: event["batch"] == 2)
+            carl.wait_for("StandbyWarm")
+            place.feed(5, 6, 7)
+            line = end(standby)
+            assert handed_over("carl", epoch=3, line=line), standby.output()
+            place.feed(8)
+            carl.wait_for("BatchCommitted", such_that=lambda event: event["batch"] == 4)
+            assert end(carl) == "nobody took over: there is no other member", carl.output()
+    assert {row["k"]: row["count"] for row in place.rows()} == {"a": 4, "b": 4}
+    assert [term["why"] for term in place.look("history")] == ["stopped"] * 3

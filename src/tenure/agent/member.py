@@ -3,7 +3,8 @@
 Promise: the driver gets a term only after the store granted it. A term is resigned only after the driver has stopped
 or is dead. A member that lost its term, its driver or the store stands by again under a new session. (I7): the result
 of a pipeline is durable before anything of the pipeline is removed, and before the term is given up. A pipeline that
-has ended for good never runs again. Not promised: that a first start succeeds; its error is raised.
+has ended for good never runs again. A leader that was asked to stop contends no more, and says who took over
+(`handover`). Not promised: that a first start succeeds; its error is raised.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from datetime import timedelta
 
 from tenure.agent import words
 from tenure.agent.driver import Driver
+from tenure.agent.handover import AT_MOST, Handover
 from tenure.agent.interruptions import Delays, Requests, Restarts, SkippedRecords, StopOrStoreLost
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import Identity, Lag, State
@@ -72,6 +74,8 @@ class Conduct:
     """The driver does not rehearse."""
     final: bool = False
     """The pipeline ends for good once all input is in the sinks."""
+    handover: timedelta = AT_MOST
+    """How long a leader that has resigned on a signal looks for its successor."""
 
 
 class Member:
@@ -90,6 +94,9 @@ class Member:
         self._election = Election(self._store, self._scope, member=identity.member, clock=self._clock)
         self._restarts = Restarts(self._store, self._scope, member=identity.member)
         self._skipped = SkippedRecords(self._scope, self._events)
+        self._handover = Handover(
+            self._store, self._scope, member=identity.member, at_most=conduct.handover, clock=self._clock
+        )
         self._had_session = False
         self._was_ready = False
 
@@ -113,13 +120,21 @@ class Member:
             return State.WARM
         return State.FAILING if self._driver.trouble else State.READY
 
-    def run(self, *, stop: threading.Event) -> Ended:
-        """Stand by and lead until the pipeline is done (IDLE; CLEANED or DONE: for good) or `stop` is set (STOPPED).
+    def run(self, *, stop: threading.Event, hurry: Flag | None = None) -> Ended:
+        """Stand by and lead until the pipeline is done (IDLE; CLEANED or DONE: for good) or `stop` is set (STOPPED). A
+        leader that `stop` ended then looks for its successor, until `hurry` is set.
 
         Raises the driver's own errors; DriverDied: the driver died before it was ready for the first time;
         StoreUnavailable: no session can be opened at the start; UsageError: another live member has this name;
         CleanupIncomplete; OwnerMismatch: the store lost records that this member has read.
         """
+        ended = self._run(stop)
+        outcome = self._handover.outcome(hurry=hurry or threading.Event()) if stop.is_set() else None
+        if outcome is not None:
+            self._events.emit(outcome)
+        return ended
+
+    def _run(self, stop: threading.Event) -> Ended:
         restarts, retries = Delays(DRIVER_RESTART), Delays(STORE_RETRY)
         result = self._results.read()
         if result is not None and result.stage is Stage.CLEAN:
@@ -263,6 +278,8 @@ class Member:
             try:
                 self._election.resign(term, why=word)
                 why = word
+                if ended is Ended.STOPPED:
+                    self._handover.resigned(term.epoch)
             except TermLost:
                 why = "refused"
             except StoreError as failed:

@@ -109,8 +109,8 @@ def run(
         event_log=event_log,
     )
     clock = SystemClock()
-    stop = threading.Event()
-    with _stop_on_signals(stop) as signalled:
+    stop, hurry = threading.Event(), threading.Event()
+    with _stop_on_signals(stop, hurry) as signalled:
         assembled = assemble(
             settings,
             Run(pipeline_file, until_idle=until_idle, final=final),
@@ -118,7 +118,7 @@ def run(
             clock=clock,
         )
         try:
-            assembled.member.run(stop=stop)
+            assembled.member.run(stop=stop, hurry=hurry)
         except KeyboardInterrupt:
             assembled.kill()  # does not wait for a batch that hangs
             raise
@@ -208,8 +208,9 @@ def version() -> None:
 
 
 @contextmanager
-def _stop_on_signals(stop: threading.Event) -> Iterator[set[int]]:
-    """Let SIGINT, SIGTERM and SIGHUP stop the member, and a second SIGINT interrupt. Yields the received signals."""
+def _stop_on_signals(stop: threading.Event, hurry: threading.Event) -> Iterator[set[int]]:
+    """Let SIGINT, SIGTERM and SIGHUP stop the member, any second signal set `hurry`, and a second SIGINT interrupt.
+    Yields the received signals."""
     came: set[int] = set()
 
     def asked(number: int, frame: object) -> None:
@@ -217,6 +218,8 @@ def _stop_on_signals(stop: threading.Event) -> Iterator[set[int]]:
             if number in came:
                 raise KeyboardInterrupt
             os.write(2, b"tenure: stopping; interrupt again to end at once\n")  # no buffer: this is a signal handler
+        if came:
+            hurry.set()
         came.add(number)
         stop.set()
 

@@ -22,9 +22,11 @@ from tenure.events import (
     DriverEnded,
     Event,
     FlagsNotNeeded,
+    HandedOver,
     LocalFilesSlow,
     MemberReady,
     MirrorFailed,
+    NobodyTookOver,
     PipelineEnded,
     QueryStarted,
     RecordSkipped,
@@ -32,6 +34,7 @@ from tenure.events import (
     RunDirectorySeeded,
     StandbyWarm,
     StoreAway,
+    SuccessorUnknown,
     Swept,
     TableShared,
     TermLost,
@@ -111,6 +114,12 @@ def _ended_line(event: PipelineEnded) -> str:
     return f"the pipeline has {event.ending} for good, epoch {event.epoch}: {how_far}"
 
 
+def _nobody_line(event: NobodyTookOver) -> str:
+    within = f" within {event.waited_s:.2g} s" if event.waited_s else ""
+    standbys = f"; standing by: {event.standbys}" if event.standbys else ""
+    return f"nobody took over{within}: {event.why}{standbys}"
+
+
 _LINES: Mapping[type[Event], Callable[[Any], str]] = {
     DriverEnded: lambda e: f"driver of member {e.member} is replaced in {e.again_s:g} s: {e.why}",
     StoreAway: lambda e: f"member {e.member} tries the store again in {e.again_s:g} s: {e.why}",
@@ -125,6 +134,9 @@ _LINES: Mapping[type[Event], Callable[[Any], str]] = {
     DeclarationChanged: lambda e: f"the pipeline differs from its last leader's: {e.what}",
     TermWon: lambda e: f"member {e.member} leads, epoch {e.epoch}",
     TermLost: lambda e: f"term {e.epoch} is over: {e.why}",
+    HandedOver: lambda e: f"handed over to {e.to}, epoch {e.epoch}, {e.seconds:.1f} s after resigning",
+    NobodyTookOver: _nobody_line,
+    SuccessorUnknown: lambda e: f"it is not known whether another member took over: {e.why}",
     RunDirectorySeeded: _seeded_line,
     QueryStarted: lambda e: f"query {e.query} started in {e.run_directory}",
     BatchCommitted: _batch_line,
