@@ -1,0 +1,16 @@
+"""The example's pipeline: orders from Spark's own generator, and a total for each customer."""
+
+import tenure
+from pyspark.sql import functions as F
+from tenure.sinks import Delta
+
+
+@tenure.pipeline(name="shop")
+def shop(job: tenure.Job) -> None:
+    """A thousand orders a second of ten customers. The generator gives the same rows for the same batch again."""
+    generator = job.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1000)
+    orders = generator.load().withColumn("customer", F.col("value") % 10)
+    totals = orders.groupBy("customer").agg(F.count("*").alias("orders"))
+    job.stream(
+        "totals", totals, sink=Delta(job.params["output"], key=["customer"]), trigger="1 second", output_mode="update"
+    )
