@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.servers import EtcdCluster, TlsFiles, ZooKeeperEnsemble, free_ports, installed
+from tenure.testing.servers import Authority, EtcdCluster, TlsFiles, ZooKeeperEnsemble, free_ports, installed
 from tests.contract.bad_input import NOBODY, ask, nowhere, refused
-from tests.contract.certificates import Authority
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.servers import TlsFiles, ZooKeeperEnsemble, installed
+from tenure.testing.servers import Authority, TlsFiles, ZooKeeperEnsemble, installed
 from tests.contract.bad_input import ask, refused
-from tests.contract.certificates import Authority
 
 CHECK = "cannot be reached; check the hosts, ports and certificates"
 

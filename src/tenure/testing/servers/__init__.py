@@ -7,8 +7,10 @@ and on its port. Not promised: any speed; the servers share the machine with the
 
 from __future__ import annotations
 
+from tenure.testing.servers.authority import Authority
 from tenure.testing.servers.etcd import EtcdCluster
 from tenure.testing.servers.hdfs import Hdfs
+from tenure.testing.servers.kubernetes import KubernetesServer
 from tenure.testing.servers.process import TlsFiles, free_ports
 from tenure.testing.servers.programs import NotInstalled, installed, need
 from tenure.testing.servers.seaweedfs import BUCKET, SeaweedFs
@@ -19,8 +21,10 @@ from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
 __all__ = [
     "BUCKET",
     "STORES",
+    "Authority",
     "EtcdCluster",
     "Hdfs",
+    "KubernetesServer",
     "NotInstalled",
     "SeaweedFs",
     "SparkStandalone",

@@ -36,10 +36,11 @@ def need(value: T | None, what: str, *, fix: str) -> T:
     return value
 
 
-def program(name: str, what: str, *, fix: str) -> str:
-    """The path of a program: from `TENURE_TEST_NAME`, else from the PATH. Raises NotInstalled."""
-    variable = f"TENURE_TEST_{name.upper()}"
-    return need(os.environ.get(variable) or shutil.which(name), what, fix=f"{fix}, or set {variable}")
+def program(name: str, what: str, *, fix: str, built: str | None = None) -> str:
+    """The path of a program: from `TENURE_TEST_NAME`, else the program that was built here, else from the PATH. Raises
+    NotInstalled."""
+    variable = f"TENURE_TEST_{name.upper().replace('-', '_')}"
+    return need(os.environ.get(variable) or built or shutil.which(name), what, fix=f"{fix}, or set {variable}")
 
 
 def jvm(main: str, *arguments: str, jars: str = "", flags: tuple[str, ...] = ()) -> list[str]:
