@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenure.testing.servers import EtcdCluster, SeaweedFs, ZooKeeperEnsemble, installed
+from tenure.testing.servers import EtcdCluster, KubernetesServer, SeaweedFs, ZooKeeperEnsemble, installed
 from tests import groups, leftovers, properties
 
 # The contract's cases are rewritten by pytest, so that a failure says what differs.
@@ -98,6 +98,13 @@ def etcd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     _not_for_pure_tests(request)
     with installed(), EtcdCluster(tmp_path_factory.mktemp("etcd")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def kubernetes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesServer]:
+    _not_for_pure_tests(request)
+    with installed(), KubernetesServer(tmp_path_factory.mktemp("kubernetes")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

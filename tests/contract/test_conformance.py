@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tenure.testing.conformance import MemoryRig, StoreConformance, StoreRig
-from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
-from tests.support.store_fixtures import EtcdRig, SqliteRig, ZooKeeperRig
+from tenure.testing.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
+from tests.support.store_fixtures import EtcdRig, KubernetesRig, SqliteRig, ZooKeeperRig
 
 
 class TestMemory(StoreConformance):
@@ -39,5 +39,13 @@ class TestEtcd(StoreConformance):
     @pytest.fixture
     def rig(self, etcd: EtcdCluster) -> Iterator[StoreRig]:
         rig = EtcdRig(etcd)
+        yield rig
+        rig.close()
+
+
+class TestKubernetes(StoreConformance):
+    @pytest.fixture
+    def rig(self, kubernetes: KubernetesServer) -> Iterator[StoreRig]:
+        rig = KubernetesRig(kubernetes)
         yield rig
         rig.close()

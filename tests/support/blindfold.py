@@ -6,6 +6,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 from tenure.clock import SystemClock
+from tenure.coordination.records import Key, Scope
 from tenure.coordination.store import Session
 from tenure.errors import SessionEnded
 from tenure.testing.faulty import FaultyStore
@@ -29,6 +30,12 @@ class _NeverTold:
             self._session.renew()
         except SessionEnded:
             return
+
+    def amend(self, scope: Scope, key: Key, value: bytes) -> None:
+        self._session.amend(scope, key, value)
+
+    def describe(self, text: str) -> None:
+        self._session.describe(text)
 
     def close(self) -> None:
         self._session.close()

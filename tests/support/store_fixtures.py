@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tenure.backends.etcd import Cluster, EtcdStore
+from tenure.backends.kubernetes import KubernetesStore, Place
 from tenure.backends.sqlite import SqliteStore
 from tenure.backends.zookeeper import Ensemble, ZooKeeperStore
 from tenure.clock import SystemClock
@@ -17,6 +18,7 @@ from tenure.coordination.store import CoordinationStore
 from tenure.testing.clock import ManualClock
 from tenure.testing.conformance.fixture import StoreRig
 from tenure.testing.servers.etcd import EtcdCluster
+from tenure.testing.servers.kubernetes import KubernetesServer
 from tenure.testing.servers.process import Servers
 from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
 
@@ -108,6 +110,18 @@ class ZooKeeperRig(ServerRig):
 
     def open(self) -> CoordinationStore:
         return ZooKeeperStore(self.ensemble)
+
+
+class KubernetesRig(ServerRig):
+    """A namespace of its own behind an API server."""
+
+    def __init__(self, server: KubernetesServer) -> None:
+        super().__init__(server)
+        self.server = server
+        self.place = Place(server.new_namespace(), "tenure", kubeconfig=str(server.kubeconfig()))
+
+    def open(self) -> CoordinationStore:
+        return KubernetesStore(self.place)
 
 
 class EtcdRig(ServerRig):

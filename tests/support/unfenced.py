@@ -52,6 +52,9 @@ class UnfencedStore:
     def list(self, scope: Scope, prefix: str = "") -> Listing:
         return self._store.list(scope, prefix)
 
+    def glance(self, scope: Scope, prefix: str = "") -> Listing:
+        return self._store.glance(scope, prefix)
+
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         kept = () if self._drop_guards else tuple(guards)
         if not self._blind:

@@ -15,6 +15,7 @@ from datetime import timedelta
 from weakref import WeakSet
 
 from tenure.clock import Clock, SystemClock
+from tenure.coordination.amending import amend_by_commit
 from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.polling import PolledChanges
 from tenure.coordination.records import (
@@ -186,6 +187,9 @@ class MemoryStore:
     def list(self, scope: Scope, prefix: str = "") -> Listing:
         return self.server.list(scope, prefix)
 
+    def glance(self, scope: Scope, prefix: str = "") -> Listing:
+        return self.list(scope, prefix)
+
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         check_commit(GUARANTEES, guards, writes)
         return self.server.commit(scope, guards, writes)
@@ -212,6 +216,12 @@ class MemorySession:
 
     def renew(self) -> None:
         self._store.server.renew(self.id, self.ttl)
+
+    def amend(self, scope: Scope, key: Key, value: bytes) -> None:
+        amend_by_commit(self._store, scope, key, value, session=self.id)
+
+    def describe(self, text: str) -> None:
+        """Nobody looks into the memory of a process."""
 
     def close(self) -> None:
         self._store.server.end(self.id)

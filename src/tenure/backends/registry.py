@@ -63,6 +63,12 @@ def _open_etcd(url: SplitResult, clock: Clock, existing: bool) -> CoordinationSt
     return EtcdStore(cluster_of(StoreUrl(url, port=2379, options=options), tls=url.scheme == "etcds"), clock=clock)
 
 
+def _open_kubernetes(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
+    from tenure.backends.kubernetes import KubernetesStore, place_of
+
+    return KubernetesStore(place_of(url), clock=clock)
+
+
 _COMMON: Final = {"connect_timeout", "request_timeout"}
 _TLS: Final = {"ca", "cert", "key"}
 _ZOOKEEPER: Final = _TLS | {"tls", "sasl", "acl"}
@@ -75,6 +81,9 @@ BACKENDS: Final[dict[str, Backend]] = {
     ),
     "etcd": Backend(form="etcd://host:2379,host:2379/prefix", open=_open_etcd, extra="etcd", package="grpc"),
     "etcds": Backend(form="etcds://host:2379/prefix?ca=FILE", open=_open_etcd, extra="etcd", package="grpc"),
+    "kubernetes": Backend(
+        form="kubernetes://namespace/name", open=_open_kubernetes, extra="kubernetes", package="kubernetes"
+    ),
 }
 
 

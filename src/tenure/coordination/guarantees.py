@@ -25,5 +25,8 @@ class Guarantees:
     """Whether a scope's revision grows only when the scope changes; if not, it may grow by what others do."""
     one_session_a_commit: bool = False
     """Whether all session-bound records of a commit must be bound to one session, which this very client opened."""
+    amended_at_one_instant: bool = True
+    """Whether a listing shows an amended value as of the instant of its other records, and a commit after the amendment
+    finds it; if not, the amended value may show a little later."""
     death_noticed_at_once: bool = False
     """Whether the death of a session's process ends the session without waiting for its ttl."""

@@ -41,6 +41,22 @@ class Session(Protocol):
         """
         ...
 
+    def amend(self, scope: Scope, key: Key, value: bytes) -> None:
+        """Replace the value of a record that is bound to this session, outside of guards. Only the session's owner
+        amends, so the last call wins. Other clients see the new value (`Guarantees.amended_at_one_instant`), and
+        watches wake. The version of the record may change or stay: from then on the record is guarded by `Absent`
+        alone, no commit replaces it, and it goes with its session.
+
+        Raises SessionEnded: the record is gone, or is not bound to this session; nothing was written. CommitRefused
+        (larger than the guarantees), StoreUnavailable: nothing was written. OutcomeUnknown: safe to repeat.
+        """
+        ...
+
+    def describe(self, text: str) -> None:
+        """Say what the session is for, to people who look at the store with its own tools. This makes no request of its
+        own: the text goes along with the next renewal, or nowhere."""
+        ...
+
     def close(self) -> None:
         """End the session; its records are gone when this returns. Closing an ended session is fine.
 
@@ -86,6 +102,11 @@ class CoordinationStore(Protocol):
         """All records strictly below `prefix` (empty: all of the scope), ordered by key. Raises StoreUnavailable."""
         ...
 
+    def glance(self, scope: Scope, prefix: str = "") -> Listing:
+        """The records as this client last heard of them; never older than a commit or a listing that this client has
+        already seen. A store that follows the scope answers without a request. Raises StoreUnavailable."""
+        ...
+
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         """Apply all writes if all guards hold and each write replaces the version that it names; else nothing.
 
@@ -98,7 +119,7 @@ class CoordinationStore(Protocol):
         ...
 
     def watch(self, scope: Scope, *, after: Revision) -> Changes:
-        """Watch the scope for commits and ended sessions after revision `after`."""
+        """Watch the scope for commits, amendments and ended sessions after revision `after`."""
         ...
 
     def close(self) -> None:

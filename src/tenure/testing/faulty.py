@@ -20,13 +20,13 @@ from tenure.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from tenure.testing.waiting import NEVER, NEVER_S
 
 T = TypeVar("T")
-Operation = Literal["open_session", "renew", "close_session", "read", "list", "commit", "wait"]
-_CHANGING = ("open_session", "renew", "close_session", "commit")
+Operation = Literal["open_session", "renew", "close_session", "amend", "read", "list", "glance", "commit", "wait"]
+_CHANGING = ("open_session", "renew", "close_session", "amend", "commit")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call to the store. `path`: the key of a read, the prefix of a list."""
+    """One call to the store. `path`: the key of a read or an amendment, the prefix of a list or a glance."""
 
     operation: Operation
     scope: Scope | None = None
@@ -243,6 +243,9 @@ class FaultyStore:
     def list(self, scope: Scope, prefix: str = "") -> Listing:
         return self.make(Call("list", scope, path=prefix), lambda: self._store.list(scope, prefix))
 
+    def glance(self, scope: Scope, prefix: str = "") -> Listing:
+        return self.make(Call("glance", scope, path=prefix), lambda: self._store.glance(scope, prefix))
+
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         call = Call("commit", scope, guards=tuple(guards), writes=tuple(writes))
         return self.make(call, lambda: self._store.commit(scope, guards=call.guards, writes=call.writes))
@@ -265,6 +268,13 @@ class FaultySession:
 
     def renew(self) -> None:
         self._store.make(Call("renew", session=self.id), self._session.renew)
+
+    def amend(self, scope: Scope, key: Key, value: bytes) -> None:
+        call = Call("amend", scope, path=key, session=self.id)
+        self._store.make(call, lambda: self._session.amend(scope, key, value))
+
+    def describe(self, text: str) -> None:
+        self._session.describe(text)
 
     def close(self) -> None:
         self._store.make(Call("close_session", session=self.id), self._session.close)

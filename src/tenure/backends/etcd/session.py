@@ -24,7 +24,9 @@ from tenure.backends.etcd.errors import LEASE_GONE, is_token_over, outcome, word
 from tenure.backends.etcd.messages import pb
 from tenure.backends.etcd.rpc import Endpoint, Rpc
 from tenure.clock import SystemClock
-from tenure.coordination.records import SessionId
+from tenure.coordination.amending import amend_by_commit
+from tenure.coordination.records import Key, Scope, SessionId
+from tenure.coordination.store import CoordinationStore
 from tenure.errors import SessionEnded, StoreUnavailable
 
 _SHARE = 3
@@ -195,7 +197,8 @@ class _Stream:
 class EtcdSession:
     """A session of an `EtcdStore`."""
 
-    def __init__(self, rpc: Rpc, keep_alive: KeepAlive, lease: int, ttl: timedelta) -> None:
+    def __init__(self, store: CoordinationStore, rpc: Rpc, keep_alive: KeepAlive, lease: int, ttl: timedelta) -> None:
+        self._store = store
         self._rpc = rpc
         self._keep_alive = keep_alive
         self._lease = lease
@@ -209,6 +212,12 @@ class EtcdSession:
         if self._keep_alive.renew(self._lease, timeout_s=self.ttl.total_seconds() / _SHARE) <= 0:
             self._ended = True
             raise SessionEnded(self.id)
+
+    def amend(self, scope: Scope, key: Key, value: bytes) -> None:
+        amend_by_commit(self._store, scope, key, value, session=self.id)
+
+    def describe(self, text: str) -> None:
+        """A lease of etcd has no place for a text."""
 
     def close(self) -> None:
         if self._ended:

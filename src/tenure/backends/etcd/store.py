@@ -75,6 +75,9 @@ class EtcdStore:
         records = sorted((self._record(scope, kv) for kv in ours), key=lambda record: record.key)
         return Listing(tuple(records), Revision(found.header.revision))
 
+    def glance(self, scope: Scope, prefix: str = "") -> Listing:
+        return self.list(scope, prefix)
+
     def watch(self, scope: Scope, *, after: Revision) -> EtcdChanges:
         return EtcdChanges(self._rpc, scope, self._path(scope, ""), after=after, clock=self._clock)
 
@@ -118,7 +121,7 @@ class EtcdStore:
             granted = self._rpc.send(endpoint, lambda at: at.lease.LeaseGrant, pb.LeaseGrantRequest(TTL=seconds))
         except grpc.RpcError as error:
             raise outcome(error, "open a session") from error
-        session = EtcdSession(self._rpc, self._keep_alive, int(granted.ID), ttl)
+        session = EtcdSession(self, self._rpc, self._keep_alive, int(granted.ID), ttl)
         if seconds != granted.TTL:
             session.close()
             raise UsageError(

@@ -18,7 +18,8 @@ from tenure.backends.sqlite import liveness
 from tenure.backends.sqlite.liveness import LockFile, SessionRow, Sightings, lock_path
 from tenure.backends.sqlite.rows import Rows
 from tenure.clock import Clock
-from tenure.coordination.records import SessionId
+from tenure.coordination.amending import amend_by_commit
+from tenure.coordination.records import Key, Scope, SessionId
 from tenure.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ class SqliteSession:
 
     def renew(self) -> None:
         self._store.renew_session(self.id)
+
+    def amend(self, scope: Scope, key: Key, value: bytes) -> None:
+        amend_by_commit(self._store, scope, key, value, session=self.id)
+
+    def describe(self, text: str) -> None:
+        """A row of a session has no place for a text."""
 
     def close(self) -> None:
         self._store.end_session(self.id)

@@ -67,6 +67,9 @@ class SqliteStore:
     def list(self, scope: Scope, prefix: str = "") -> Listing:
         return self._look(lambda rows: Listing(tuple(rows.list(scope, prefix)), rows.revision(scope)))
 
+    def glance(self, scope: Scope, prefix: str = "") -> Listing:
+        return self.list(scope, prefix)
+
     def watch(self, scope: Scope, *, after: Revision) -> PolledChanges:
         look = partial(self._look, lambda rows: rows.revision(scope))
         changes = PolledChanges(scope, after=after, look=look, every_s=_POLL_S, clock=self._clock)

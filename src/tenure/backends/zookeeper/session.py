@@ -14,7 +14,9 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from tenure.backends.zookeeper.connection import Connection, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
-from tenure.coordination.records import Scope, SessionId
+from tenure.coordination.amending import amend_by_commit
+from tenure.coordination.records import Key, Scope, SessionId
+from tenure.coordination.store import CoordinationStore
 from tenure.errors import SessionEnded, StoreUnavailable
 
 _SHARE = 6
@@ -30,7 +32,10 @@ def session_name(number: int) -> SessionId:
 class ZooKeeperSession:
     """A session of a `ZooKeeperStore`."""
 
-    def __init__(self, connection: Connection, ttl: timedelta, *, forget: Callable[[SessionId], None]) -> None:
+    def __init__(
+        self, store: CoordinationStore, connection: Connection, ttl: timedelta, *, forget: Callable[[SessionId], None]
+    ) -> None:
+        self._store = store
         self.connection = connection
         self.id = session_name(connection.session_id)
         self.ttl = ttl
@@ -52,6 +57,12 @@ class ZooKeeperSession:
             raise StoreUnavailable(f"session {self.id} was not renewed: {error or type(error).__name__}") from error
         if isinstance(answer, BaseException):
             raise unavailable(answer, "renew a session")
+
+    def amend(self, scope: Scope, key: Key, value: bytes) -> None:
+        amend_by_commit(self._store, scope, key, value, session=self.id)
+
+    def describe(self, text: str) -> None:
+        """A session of ZooKeeper has no place for a text."""
 
     def close(self) -> None:
         if self.connection.over:

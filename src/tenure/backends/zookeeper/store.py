@@ -108,6 +108,9 @@ class ZooKeeperStore:
         records = [record for path, node in nodes.items() if (record := record_of(path, node)) is not None]
         return Listing(tuple(sorted(records, key=lambda record: record.key)), Revision(revision))
 
+    def glance(self, scope: Scope, prefix: str = "") -> Listing:
+        return self.list(scope, prefix)
+
     def revision(self, scope: Scope, *, watch: Callable[[Any], None] | None = None) -> Revision:
         """The scope's revision, as the connected server knows it. `watch` is called once, when the revision changes."""
 
@@ -175,7 +178,7 @@ class ZooKeeperStore:
                 f"{connection.ttl.total_seconds():g} s",
                 fix="choose that one, or set the servers' tickTime and session timeouts",
             )
-        session = ZooKeeperSession(connection, ttl, forget=self._forget)
+        session = ZooKeeperSession(self, connection, ttl, forget=self._forget)
         with self._lock:
             self._sessions[session.id] = session
         return session

@@ -1,0 +1,136 @@
+"""One list of objects, and a watch from there on, kept up by one thread.
+
+Promise: every state of the objects after the list reaches the owner in order, or a new list does. A watch goes on from
+the resourceVersion of its last event or bookmark; after 410 Gone, or an event that is an error, the objects are listed
+again. The server ends each watch after a while, so a line on which nothing comes is found to be dead soon after.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from tenure.backends.kubernetes.api import Api, Line, Object
+from tenure.backends.kubernetes.errors import GONE, NoAnswer, Refused, unavailable
+from tenure.backends.kubernetes.known import version_of
+from tenure.clock import Clock
+from tenure.errors import StoreUnavailable, UsageError
+
+WATCH_S: Final = 40
+"""How long a watch lasts by the server."""
+_LATE_S: Final = 5.0
+"""A line that is silent for so much longer is dead."""
+_AGAIN_S: Final = 0.2
+"""The pause after a line broke."""
+
+
+class Owner(Protocol):
+    """Who is told. Called on the follower's thread."""
+
+    def listed(self, objects: Sequence[Object], *, at: int) -> None:
+        """All objects there are, at this resourceVersion."""
+        ...
+
+    def changed(self, kind: str, found: Object) -> None:
+        """An event: ADDED, MODIFIED or DELETED."""
+        ...
+
+    def spoke(self) -> None:
+        """The line was opened, or has broken: look at `Follower.error`."""
+        ...
+
+
+class Follower:
+    """Follows the objects at `path` that the selector names."""
+
+    def __init__(
+        self, api: Api, path: Callable[[], str], *, selector: tuple[str, str], owner: Owner, clock: Clock, name: str
+    ) -> None:
+        """`selector`: `fieldSelector` or `labelSelector`, and its value. `name`: of the thread."""
+        self._api = api
+        self._path = path
+        self._selector = selector
+        self._owner = owner
+        self._clock = clock
+        self._stop = threading.Event()
+        self._lock = threading.Lock()  # guards _line
+        self._line: Line | None = None  # None: there is no line
+        self._from = ""  # empty: list first
+        self.synced = threading.Event()
+        """Set once the objects were listed."""
+        self.error: StoreUnavailable | None = None
+        """Why there is no line; None: there is one, or none was tried yet."""
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def follows(self) -> bool:
+        """Whether the objects were listed, and a line is open."""
+        return self._line is not None and self.error is None
+
+    def close(self) -> None:
+        """Stop, without waiting for a server that hangs."""
+        self._stop.set()
+        with self._lock:
+            line = self._line
+        if line is not None:
+            line.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._follow()
+            except (Refused, NoAnswer) as error:
+                if isinstance(error, Refused) and error.status == GONE:
+                    self._from = ""
+                    continue
+                self._broke(unavailable(error, f"watch {self._selector[1]}"))
+            except StoreUnavailable as error:
+                self._broke(error)
+            except UsageError as error:
+                self._broke(StoreUnavailable(str(error)))
+
+    def _broke(self, error: StoreUnavailable) -> None:
+        if self._stop.is_set():
+            return
+        self.error = error
+        self._owner.spoke()
+        self._clock.wait(self._stop, timeout_s=_AGAIN_S)
+
+    def _follow(self) -> None:
+        """List where that is needed, then follow one watch to its end. Raises Refused, NoAnswer, StoreUnavailable."""
+        path = self._path()
+        if not self._from:
+            found = self._api.ask("GET", path, query=[self._selector])
+            self._owner.listed(found.get("items") or [], at=version_of(found))
+            self._from = str(found["metadata"]["resourceVersion"])
+        query = [
+            self._selector,
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("resourceVersion", self._from),
+            ("timeoutSeconds", str(WATCH_S)),
+        ]
+        line = self._api.line(path, query=query, silent_s=WATCH_S + _LATE_S)
+        with self._lock:
+            self._line = line
+        if self._stop.is_set():  # by another thread, before it could close this line
+            line.close()
+        self.error = None
+        self.synced.set()
+        self._owner.spoke()
+        try:
+            for event in line:
+                self._take(event)
+        finally:
+            with self._lock:
+                self._line = None
+
+    def _take(self, event: Object) -> None:
+        kind, found = str(event["type"]), event["object"]
+        if kind == "ERROR":
+            raise Refused(int(found.get("code") or GONE), str(found.get("message")))
+        self._from = str(found["metadata"]["resourceVersion"])
+        if kind != "BOOKMARK":
+            self._owner.changed(kind, found)

@@ -1,0 +1,155 @@
+"""A session as a Lease has it (`coordination.k8s.io/v1`).
+
+Promise: pure. A Lease without a holder has ended, as in the field; an ended Lease never gets a holder again. The time
+in it is for people to read, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from tenure.coordination.records import Record, Scope, SessionId
+
+MANAGED: Final = "app.kubernetes.io/managed-by"
+INSTANCE: Final = "app.kubernetes.io/instance"
+PROGRAM: Final = "tenure"
+_SCOPES: Final = "tenure.scopes"
+_TTL: Final = "tenure.ttl-ms"
+_AMENDED: Final = "tenure.amended"
+_HOLDER_MOST: Final = 250
+_BASE64: Final = "base64:"
+
+Object = dict[str, Any]
+
+
+def labels(store: str) -> dict[str, str]:
+    """The labels of every object of a store."""
+    return {MANAGED: PROGRAM, INSTANCE: store}
+
+
+def selector(store: str) -> str:
+    """The label selector of the objects of a store."""
+    return ",".join(f"{label}={value}" for label, value in labels(store).items())
+
+
+def new_lease(store: str, session: SessionId, *, ttl: timedelta, now: datetime) -> Object:
+    """The Lease of a new session."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": f"{store}.{session}",
+            "labels": labels(store),
+            "annotations": {_TTL: str(ttl // timedelta(milliseconds=1))},
+        },
+        "spec": {
+            "holderIdentity": f"session {session}",
+            "leaseDurationSeconds": max(1, math.ceil(ttl.total_seconds())),
+            "acquireTime": _micro_time(now),
+            "renewTime": _micro_time(now),
+        },
+    }
+
+
+def session_of(lease: Object, store: str) -> SessionId | None:
+    """The session of a Lease; None: the Lease is not one of this store."""
+    metadata = lease["metadata"]
+    name, _, session = str(metadata["name"]).partition(".")
+    mine = (metadata.get("labels") or {}).items() >= labels(store).items() and name == store
+    return SessionId(session) if mine and session else None
+
+
+def renewed(lease: Object, *, now: datetime, holder: str | None = None) -> Object:
+    """The Lease after a renewal. `holder`: what the session is for; None: as before."""
+    spec = {**lease["spec"], "renewTime": _micro_time(now)}
+    if holder is not None:
+        spec["holderIdentity"] = holder[:_HOLDER_MOST]
+    return _with(lease, spec=spec)
+
+
+def with_scope(lease: Object, scope: Scope) -> Object:
+    """The Lease of a session that may own records in one more scope."""
+    return _annotated(lease, _SCOPES, json.dumps(sorted({*scopes_of(lease), scope})))
+
+
+def with_amended(lease: Object, scope: Scope, record: Record, value: bytes) -> Object:
+    """The Lease with the new value of a record of the session. It is of this version of the record: should the record
+    be made anew, the amended value does not count."""
+    amended = {name: dict(values) for name, values in _amended(lease).items()}
+    amended.setdefault(str(scope), {})[str(record.key)] = [record.version, _packed(value)]
+    return _annotated(lease, _AMENDED, json.dumps(amended, sort_keys=True))
+
+
+def as_amended(lease: Object, scope: Scope, record: Record) -> Record:
+    """The record of the session, with its new value if it was amended."""
+    match _amended(lease).get(str(scope), {}).get(str(record.key)):
+        case [str(version), str(text)] if version == record.version:
+            return replace(record, value=_unpacked(text))
+    return record
+
+
+def ended(lease: Object) -> Object:
+    """The Lease of an ended session."""
+    return _with(lease, spec={**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1})
+
+
+def has_ended(lease: Object) -> bool:
+    """Whether the session has ended."""
+    return not (lease.get("spec") or {}).get("holderIdentity")
+
+
+def ttl_s(lease: Object) -> float:
+    """The time to live of the session, in seconds."""
+    told = str((lease["metadata"].get("annotations") or {}).get(_TTL, ""))
+    if told.isdecimal():
+        return int(told) / 1000
+    return float((lease.get("spec") or {}).get("leaseDurationSeconds") or 60)
+
+
+def scopes_of(lease: Object) -> list[Scope]:
+    """The scopes in which the session may own records."""
+    try:
+        return [Scope(name) for name in json.loads((lease["metadata"].get("annotations") or {}).get(_SCOPES, "[]"))]
+    except (ValueError, TypeError):
+        return []  # edited by hand; the records are found by their session where their scope is followed
+
+
+def _packed(value: bytes) -> str:
+    """A value as text, readable where it is text."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = _BASE64
+    return _BASE64 + base64.b64encode(value).decode() if text.startswith(_BASE64) else text
+
+
+def _unpacked(text: str) -> bytes:
+    return base64.b64decode(text[len(_BASE64) :]) if text.startswith(_BASE64) else text.encode()
+
+
+def _amended(lease: Object) -> Mapping[str, Mapping[str, Any]]:
+    try:
+        found = json.loads((lease["metadata"].get("annotations") or {}).get(_AMENDED, "{}"))
+    except (ValueError, TypeError):
+        return {}
+    ours = isinstance(found, dict) and all(isinstance(values, dict) for values in found.values())
+    return found if ours else {}
+
+
+def _annotated(lease: Object, name: str, value: str) -> Object:
+    metadata = lease["metadata"]
+    return {**lease, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), name: value}}}
+
+
+def _with(lease: Object, *, spec: Mapping[str, Any]) -> Object:
+    return {**lease, "spec": dict(spec)}
+
+
+def _micro_time(now: datetime) -> str:
+    return now.isoformat(timespec="microseconds").replace("+00:00", "Z")

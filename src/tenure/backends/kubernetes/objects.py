@@ -1,0 +1,186 @@
+"""A scope as a ConfigMap has it: one entry a record, in JSON that people can read, and one entry about the scope.
+
+Promise: pure. `ScopeState.of` reads what `entries` wrote, byte for byte; anything else is CorruptRecord, which names
+the object and its entry. Versions are never used twice: they hold the revision, which only grows, and the origin, which
+differs when the ConfigMap is made anew. The entry about the scope names the sessions that may own records here.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from tenure.backends.kubernetes.names import ABOUT, entry_name, is_long, key_of
+from tenure.coordination.records import (
+    Absent,
+    Commit,
+    Exact,
+    Guard,
+    Key,
+    Put,
+    Record,
+    Revision,
+    Scope,
+    SessionId,
+    Version,
+    Write,
+)
+from tenure.errors import CorruptRecord
+
+FORMAT: Final = 1
+_DAMAGED: Final = "restore its entries, or remove the ConfigMap and begin a new life of the pipeline"
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeState:
+    """A scope at one instant. `origin` empty: there is no ConfigMap."""
+
+    origin: str = ""
+    revision: int = 0
+    sessions: frozenset[SessionId] = frozenset()
+    """The sessions that may own records here: they lived when they came, and have not been removed since."""
+    records: Mapping[Key, Record] = field(default_factory=dict)
+
+    def holds(self, guard: Guard) -> bool:
+        """Whether the guard holds now."""
+        if isinstance(guard, Exact):
+            record = self.records.get(guard.key)
+            return record is not None and record.version == guard.version
+        if isinstance(guard, Absent):
+            return guard.key not in self.records
+        return not any(key.is_under(guard.key) for key in self.records)
+
+    def applied(self, writes: Sequence[Write], *, joined: frozenset[SessionId] = frozenset()) -> ScopeState:
+        """The state after these writes. `joined`: sessions that come with them."""
+        origin, revision = self.origin or secrets.token_hex(4), self.revision + 1
+        records = dict(self.records)
+        for write in writes:
+            if isinstance(write, Put):
+                version = Version(f"{origin}-{revision}")
+                records[write.key] = Record(write.key, bytes(write.value), version, write.session)
+            else:
+                del records[write.key]
+        return ScopeState(origin, revision, self.sessions | joined, records)
+
+    def without(self, session: SessionId) -> ScopeState:
+        """The state after the end of a session."""
+        records = {key: record for key, record in self.records.items() if record.session != session}
+        origin = self.origin or secrets.token_hex(4)
+        return ScopeState(origin, self.revision + 1, self.sessions - {session}, records)
+
+    def outcome(self, writes: Sequence[Write]) -> Commit:
+        """The outcome of writes that led to this state."""
+        put = [write.key for write in writes if isinstance(write, Put)]
+        alone = frozenset(key for key in put if not any(other.is_under(key) for other in self.records))
+        return Commit({key: self.records[key].version for key in put}, Revision(self.revision), alone)
+
+    def is_after(self, other: ScopeState) -> bool:
+        """Whether this state of the same ConfigMap is later."""
+        return self.origin == other.origin and self.revision > other.revision
+
+    def entries(self, scope: Scope) -> dict[str, str]:
+        """The data of the ConfigMap."""
+        about = {
+            "v": FORMAT,
+            "scope": scope,
+            "origin": self.origin,
+            "revision": self.revision,
+            "sessions": sorted(self.sessions),
+        }
+        return {ABOUT: _json(about), **{entry_name(key): _entry(record) for key, record in self.records.items()}}
+
+    @classmethod
+    def of(cls, data: Mapping[str, str], *, scope: Scope, where: str) -> ScopeState:
+        """The state that a ConfigMap's data shows. `where`: its name, for messages. Raises CorruptRecord."""
+        about = _about(data, scope=scope, where=where)
+        state = cls(about["origin"], about["revision"], frozenset(map(SessionId, about["sessions"])))
+        found = [_record(name, text, where=where) for name, text in data.items() if name != ABOUT]
+        for record in found:
+            if record.session is not None and record.session not in state.sessions:
+                raise _corrupt(where, entry_name(record.key), f"its session {record.session} is not in {ABOUT!r}")
+        return replace(state, records={record.key: record for record in found})
+
+
+def _about(data: Mapping[str, str], *, scope: Scope, where: str) -> dict[str, Any]:
+    found = _parsed(where, ABOUT, data.get(ABOUT, ""))
+    kinds = {"v": int, "scope": str, "origin": str, "revision": int, "sessions": list}
+    if "v" in found and found["v"] != FORMAT:
+        raise CorruptRecord(
+            f"{where} has format {found['v']!r}, this version reads {FORMAT}",
+            fix="run the version of tenure that wrote it, or a newer one",
+        )
+    wrong = [name for name, kind in kinds.items() if not isinstance(found.get(name), kind)]
+    if wrong:
+        raise _corrupt(where, ABOUT, f"field {wrong[0]!r} is not {kinds[wrong[0]].__name__}")
+    if found["scope"] != scope:
+        raise _corrupt(where, ABOUT, f"it is of scope {found['scope']!r}, not {scope!r}")
+    return found
+
+
+def _entry(record: Record) -> str:
+    """A record's entry. Its value is readable: as JSON if it is JSON in the form that records have, else as text."""
+    fields: dict[str, Any] = {"version": record.version}
+    if is_long(entry_name(record.key)):
+        fields["key"] = record.key
+    if record.session is not None:
+        fields["session"] = record.session
+    return _json({**fields, **_value(record.value)})
+
+
+def _value(value: bytes) -> dict[str, Any]:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+    try:
+        parsed = json.loads(text)
+        if isinstance(parsed, dict) and _json(parsed) == text:
+            return {"value": parsed}
+    except (ValueError, RecursionError):
+        pass  # it is no JSON
+    return {"text": text}
+
+
+def _record(name: str, text: str, *, where: str) -> Record:
+    found = _parsed(where, name, text)
+    key = Key.found(found.get("key")) if is_long(name) else key_of(name)
+    if key is None or entry_name(key) != name:
+        raise _corrupt(where, name, "no key has this name")
+    version, session = found.get("version"), found.get("session")
+    if not isinstance(version, str) or not isinstance(session, str | None):
+        raise _corrupt(where, name, "it has no version, or no right session")
+    match found:
+        case {"value": dict(parsed)}:
+            value = _json(parsed).encode()
+        case {"text": str(plain)}:
+            value = plain.encode()
+        case {"base64": str(encoded)}:
+            try:
+                value = base64.b64decode(encoded, validate=True)
+            except ValueError as error:
+                raise _corrupt(where, name, str(error)) from error
+        case _:
+            raise _corrupt(where, name, "it has no value")
+    return Record(key, value, Version(version), None if session is None else SessionId(session))
+
+
+def _parsed(where: str, name: str, text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _corrupt(where, name, str(error)) from error
+    if not isinstance(found, dict):
+        raise _corrupt(where, name, "it is no JSON object")
+    return found
+
+
+def _corrupt(where: str, name: str, why: str) -> CorruptRecord:
+    return CorruptRecord(f"{where} does not decode: entry {name!r}: {why}", fix=_DAMAGED)
+
+
+def _json(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, separators=(",", ":"), sort_keys=True)

@@ -1,0 +1,287 @@
+"""The sessions of a store as one client sees them; it ends those that are silent for their ttl.
+
+Promise: a dead session is ended in two steps. First its Lease is replaced by an ended Lease, under the resourceVersion
+that was seen: an owner that renews in between wins, and an owner that renews later learns that it has ended. Only then
+are its records removed, scope by scope, and then the Lease. Every step can be done twice, and by several observers. In
+each scope that the Lease names, the removal writes, even where it finds nothing: so a commit of the session that was
+evaluated before is refused by the object's resourceVersion.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from tenure.backends.kubernetes import leases
+from tenure.backends.kubernetes.api import Api, Object
+from tenure.backends.kubernetes.errors import CONFLICT, NOT_FOUND, NoAnswer, Refused
+from tenure.backends.kubernetes.follower import Follower
+from tenure.backends.kubernetes.known import version_of
+from tenure.backends.kubernetes.silence import Silence
+from tenure.clock import Clock
+from tenure.coordination.records import Record, Scope, SessionId
+from tenure.errors import TenureError
+
+_IDLE_S: Final = 60.0
+_OTHERS_S: Final = 1.0
+"""Who ends a session removes what is its own; another observer does so after this pause."""
+
+Remove = Callable[[Scope, SessionId, bool], None]
+"""Removes a session and its records from a scope; with True it writes in any case. Raises StoreError."""
+
+
+class Observer:
+    """Follows the Leases of a store. Nothing is sent before `start`."""
+
+    def __init__(self, api: Api, store: str, *, remove: Remove, woken: Callable[[], None], clock: Clock) -> None:
+        """`woken`: called when an amended value has come."""
+        self._api = api
+        self._store = store
+        self._remove = remove
+        self._woken = woken
+        self._clock = clock
+        self._lock = threading.Lock()  # guards the six below
+        self._leases: dict[SessionId, Object] = {}
+        self._silences: dict[SessionId, Silence] = {}
+        self._to_end: dict[SessionId, float] = {}  # ended sessions -> when their records are to be removed
+        self._missing: dict[tuple[SessionId, Scope], float] = {}  # named without a Lease -> when to look for it
+        self._follower: Follower | None = None  # None: not started
+        self._thread: threading.Thread | None = None  # None: not started
+        self._wake = threading.Event()
+        self._closed = False
+
+    def path(self, session: SessionId | None = None) -> str:
+        """The path of all Leases, or of that of a session."""
+        all_of_them = f"/apis/coordination.k8s.io/v1/namespaces/{self._api.namespace}/leases"
+        return all_of_them if session is None else f"{all_of_them}/{self._store}.{session}"
+
+    def start(self) -> Follower:
+        """Follow the Leases from now on, and end who is silent."""
+        with self._lock:
+            if self._follower is None:
+                self._follower = Follower(
+                    self._api,
+                    self.path,
+                    selector=("labelSelector", leases.selector(self._store)),
+                    owner=self,
+                    clock=self._clock,
+                    name="tenure-kubernetes-leases",
+                )
+                self._thread = threading.Thread(target=self._run, name="tenure-kubernetes-sessions", daemon=True)
+                self._thread.start()
+            return self._follower
+
+    def close(self) -> None:
+        """Stop."""
+        self._closed = True
+        self._wake.set()
+        with self._lock:
+            follower = self._follower
+        if follower is not None:
+            follower.close()
+
+    def sees(self, lease: Object) -> None:
+        """Note a Lease as an answer shows it."""
+        session = leases.session_of(lease, self._store)
+        if session is None:
+            return
+        version, now_s = str(lease["metadata"]["resourceVersion"]), self._clock.monotonic_s()
+        with self._lock:
+            self._note(session, lease, version, now_s)
+        self._wake.set()
+
+    def misses(self, scope: Scope, sessions: Iterable[SessionId]) -> None:
+        """Note the sessions of a scope, as its ConfigMap names them. Who removes a Lease by hand leaves such a name."""
+        with self._lock:
+            synced = self._follower is not None and self._follower.synced.is_set()
+            for session in sessions:
+                if synced and session not in self._leases and (session, scope) not in self._missing:
+                    self._missing[session, scope] = self._clock.monotonic_s() + _OTHERS_S
+                    self._wake.set()
+
+    def amended(self, scope: Scope, record: Record) -> Record:
+        """The record as its session last amended it, as far as is known here."""
+        if record.session is None:
+            return record
+        with self._lock:
+            lease = self._leases.get(record.session)
+        return record if lease is None else leases.as_amended(lease, scope, record)
+
+    # --- what the follower tells ----------------------------------------------------------------------------------
+
+    def listed(self, objects: Sequence[Object], *, at: int) -> None:
+        """See `Owner.listed`."""
+        for lease in objects:
+            self.sees(lease)
+        there = {leases.session_of(lease, self._store) for lease in objects}
+        with self._lock:
+            for session in self._leases.keys() - there:
+                self._forget(session)
+        self._woken()
+
+    def changed(self, kind: str, found: Object) -> None:
+        """See `Owner.changed`."""
+        session = leases.session_of(found, self._store)
+        if kind != "DELETED":
+            before = self._leases.get(session) if session is not None else None
+            self.sees(found)
+            if before is None or before["metadata"].get("annotations") != found["metadata"].get("annotations"):
+                self._woken()
+        elif session is not None:
+            with self._lock:
+                self._forget(session)
+                for scope in leases.scopes_of(found):
+                    self._missing[session, scope] = self._clock.monotonic_s() + _OTHERS_S
+            self._wake.set()
+
+    def spoke(self) -> None:
+        """See `Owner.spoke`."""
+
+    # --- judging; on a thread of its own ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._wake.clear()  # before the look: a later change is not lost
+            now_s = self._clock.monotonic_s()
+            with self._lock:
+                looks = [session for session, silence in self._silences.items() if silence.next_look_s <= now_s]
+                ended = [session for session, at_s in self._to_end.items() if at_s <= now_s]
+                missing = [named for named, at_s in self._missing.items() if at_s <= now_s]
+            for session in looks:
+                self._look(session)
+            for session in ended:
+                self._finish(session)
+            for session, scope in missing:
+                self._look_for(session, scope)
+            self._clock.wait(self._wake, timeout_s=self._until_next_s())
+
+    def _until_next_s(self) -> float:
+        with self._lock:
+            due = [silence.next_look_s for silence in self._silences.values()]
+            due += [*self._to_end.values(), *self._missing.values()]
+        return max(0.0, min(due, default=self._clock.monotonic_s() + _IDLE_S) - self._clock.monotonic_s())
+
+    def _look(self, session: SessionId) -> None:
+        """Ask for the Lease of a silent session, and end the session if it is dead."""
+        asked_s = self._clock.monotonic_s()
+        try:
+            lease = self._api.ask("GET", self.path(session))
+        except Refused as refused:
+            if refused.status == NOT_FOUND:
+                self._is_gone(session)
+            else:
+                self._interrupted(session)
+            return
+        except (NoAnswer, TenureError):
+            self._interrupted(session)
+            return
+        answered_s = self._clock.monotonic_s()
+        with self._lock:
+            silence = self._silences.get(session)
+            if silence is None or silence.version != lease["metadata"]["resourceVersion"]:
+                self._note(session, lease, str(lease["metadata"]["resourceVersion"]), answered_s)
+                return
+            silence.confirmed(asked_s=asked_s, answered_s=answered_s)
+            dead = silence.is_death
+        if dead:
+            self._end(session, lease)
+
+    def _end(self, session: SessionId, lease: Object) -> None:
+        """The first step. A conflict says that the owner, or another observer, was faster."""
+        try:
+            ended = self._api.ask("PUT", self.path(session), body=leases.ended(lease))
+        except Refused as refused:
+            if refused.status == NOT_FOUND:
+                self._is_gone(session)
+            elif refused.status != CONFLICT:
+                self._interrupted(session)
+            return
+        except (NoAnswer, TenureError):
+            self._interrupted(session)
+            return
+        with self._lock:
+            self._note(session, ended, str(ended["metadata"]["resourceVersion"]), self._clock.monotonic_s())
+            self._to_end[session] = self._clock.monotonic_s()
+
+    def _finish(self, session: SessionId) -> None:
+        """The second step: the records, scope by scope, then the Lease."""
+        with self._lock:
+            lease = self._leases.get(session)
+        try:
+            if lease is not None:
+                for scope in leases.scopes_of(lease):
+                    self._remove(scope, session, True)
+                self.delete(session)
+        except (Refused, NoAnswer, TenureError):
+            with self._lock:
+                if session in self._to_end:
+                    self._to_end[session] = self._clock.monotonic_s() + _OTHERS_S
+            return
+        with self._lock:
+            self._forget(session)
+
+    def delete(self, session: SessionId) -> None:
+        """Delete the Lease of an ended session. Raises Refused, NoAnswer, StoreUnavailable."""
+        try:
+            self._api.ask("DELETE", self.path(session))
+        except Refused as refused:
+            if refused.status != NOT_FOUND:
+                raise
+
+    def _look_for(self, session: SessionId, scope: Scope) -> None:
+        """A scope names a session without a Lease: where there is none indeed, remove the session's records."""
+        lease: Object | None = None
+        try:
+            lease = self._api.ask("GET", self.path(session))
+        except Refused as refused:
+            done = refused.status == NOT_FOUND and self._removed(session, scope)
+        except (NoAnswer, TenureError):
+            done = False
+        else:
+            done = True
+            self.sees(lease)
+        with self._lock:
+            if done:
+                self._missing.pop((session, scope), None)
+            else:
+                self._missing[session, scope] = self._clock.monotonic_s() + _OTHERS_S
+
+    def _removed(self, session: SessionId, scope: Scope) -> bool:
+        try:
+            self._remove(scope, session, False)
+        except TenureError:
+            return False
+        return True
+
+    def _is_gone(self, session: SessionId) -> None:
+        with self._lock:
+            lease = self._leases.get(session)
+            self._forget(session)
+            for scope in leases.scopes_of(lease) if lease is not None else ():
+                self._missing[session, scope] = self._clock.monotonic_s()
+
+    def _interrupted(self, session: SessionId) -> None:
+        with self._lock:
+            silence = self._silences.get(session)
+            if silence is not None:
+                silence.interrupted(at_s=self._clock.monotonic_s())
+
+    # --- under the lock ---------------------------------------------------------------------------------------------
+
+    def _note(self, session: SessionId, lease: Object, version: str, now_s: float) -> None:
+        known = self._leases.get(session)
+        if known is not None and version_of(known) > int(version):
+            return  # an answer that came late
+        self._leases[session] = lease
+        if leases.has_ended(lease):
+            self._silences.pop(session, None)
+            self._to_end.setdefault(session, now_s + _OTHERS_S)
+            return
+        silence = self._silences.get(session)
+        if silence is None or silence.version != version:
+            self._silences[session] = Silence(version, leases.ttl_s(lease), now_s)
+
+    def _forget(self, session: SessionId) -> None:
+        for known in (self._leases, self._silences, self._to_end):
+            known.pop(session, None)

@@ -1,0 +1,291 @@
+"""The coordination store on a Kubernetes API server: one ConfigMap a scope, one Lease a session.
+
+Promise: the contract of `coordination.store`. A commit evaluates its guards on one state of the ConfigMap, and replaces
+that very state by its resourceVersion: so leadership and data change in one compare-and-swap. A refusal is judged on a
+state that was read after the call began. Not promised: that a session's records vanish by themselves. An observer
+removes them, any client that watches, and none does while all are away; the guarantees declare that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+from tenure.backends.kubernetes import leases
+from tenure.backends.kubernetes.api import Api, Object
+from tenure.backends.kubernetes.errors import CONFLICT, INVALID, NOT_FOUND, NoAnswer, Refused, outcome, unavailable
+from tenure.backends.kubernetes.known import Known, Seen, version_of
+from tenure.backends.kubernetes.names import object_name
+from tenure.backends.kubernetes.objects import ScopeState
+from tenure.backends.kubernetes.observer import Observer
+from tenure.backends.kubernetes.session import KubernetesSession, own
+from tenure.backends.kubernetes.url import Place
+from tenure.backends.kubernetes.watch import Followed, KubernetesChanges
+from tenure.clock import Clock, SystemClock
+from tenure.coordination.encoding import new_uid
+from tenure.coordination.guarantees import Guarantees
+from tenure.coordination.records import (
+    Commit,
+    Guard,
+    Key,
+    Listing,
+    Put,
+    Record,
+    Revision,
+    Scope,
+    SessionId,
+    Write,
+    implied_guard,
+)
+from tenure.coordination.store import check_commit
+from tenure.errors import CommitRefused, GuardFailed, SessionEnded, StoreUnavailable, UsageError
+from tenure.retry import RetryPolicy
+
+GUARANTEES: Final = Guarantees(
+    name="kubernetes",
+    max_record_bytes=256 * 1024,
+    max_writes=128,
+    survives_restart=True,
+    one_session_a_commit=True,
+    amended_at_one_instant=False,
+)
+MAX_SCOPE_BYTES: Final = 900_000
+"""The API server refuses a ConfigMap of more than 1 MiB of data."""
+
+_CONFLICTS: Final = RetryPolicy(
+    initial=timedelta(milliseconds=10), maximum=timedelta(milliseconds=500), attempts=30, jitter=1.0
+)
+"""Between the attempts at a commit that others are faster than: at most about 5 s in all."""
+
+
+class KubernetesStore:
+    """A client of the store at `place`."""
+
+    guarantees = GUARANTEES
+
+    def __init__(self, place: Place, *, clock: Clock | None = None) -> None:
+        self._place = place
+        self._clock: Clock = clock or SystemClock()
+        self._api = Api(place, clock=self._clock)
+        self._observer = Observer(
+            self._api, place.name, remove=self.remove_session, woken=self._wake_all, clock=self._clock
+        )
+        self._lock = threading.Lock()  # guards the three below
+        self._known: dict[Scope, Known] = {}
+        self._followed: dict[Scope, Followed] = {}
+        self._own: dict[SessionId, KubernetesSession] = {}
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def read(self, scope: Scope, key: Key) -> Record | None:
+        state = self._look(scope).state
+        record = state.records.get(key)
+        return None if record is None else self._amended(scope, record)
+
+    def list(self, scope: Scope, prefix: str = "") -> Listing:
+        return self._listing(scope, self._look(scope).state, prefix)
+
+    def glance(self, scope: Scope, prefix: str = "") -> Listing:
+        followed = self._follow(scope)
+        seen = self._known_of(scope).seen
+        if followed.follows and seen is not None:
+            return self._listing(scope, seen.state, prefix)
+        return self.list(scope, prefix)
+
+    def watch(self, scope: Scope, *, after: Revision) -> KubernetesChanges:
+        return KubernetesChanges(self._follow(scope), after=after, clock=self._clock)
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
+        check_commit(GUARANTEES, guards, writes)
+        judged = [*guards, *map(implied_guard, writes)]
+        bound = next((put.session for put in writes if isinstance(put, Put) and put.session is not None), None)
+        seen = self._known_of(scope).seen
+        fresh = seen is None or not writes
+        delays = _CONFLICTS.delays_s()
+        while True:
+            if fresh or seen is None:
+                seen, fresh = self._look(scope), True
+            failing = next((guard for guard in judged if not seen.state.holds(guard)), None)
+            joins = bound is not None and bound not in seen.state.sessions
+            if (failing is not None or joins) and not fresh:
+                fresh = True
+                continue
+            if failing is not None:
+                raise GuardFailed(failing, scope=scope)
+            if not writes:
+                return Commit({}, Revision(seen.state.revision))
+            if joins:
+                assert bound is not None
+                self._join(scope, bound)  # after the read: whoever ends the session from now on writes after it
+            joined = frozenset(() if bound is None else (bound,))
+            state = seen.state.applied(writes, joined=joined)
+            if self._replaced(scope, seen, state):
+                return state.outcome(writes)
+            fresh = True
+            self._pause(next(delays, None), scope)
+
+    def open_session(self, *, ttl: timedelta) -> KubernetesSession:
+        if ttl < timedelta(seconds=1):
+            raise UsageError(f"a ttl of {ttl.total_seconds():g} s is too short for Kubernetes", fix="give 1 s or more")
+        self._observer.start()
+        session = SessionId(new_uid()[:16])
+        lease = leases.new_lease(self._place.name, session, ttl=ttl, now=self._clock.now())
+        try:
+            made = self._api.ask("POST", self._observer.path(), body=lease)
+        except (Refused, NoAnswer) as error:
+            raise outcome(error, "open a session") from error
+        opened = KubernetesSession(self, self._api, self._observer, made, session=session, ttl=ttl, clock=self._clock)
+        with self._lock:
+            self._own[session] = opened
+        return opened
+
+    def close(self) -> None:
+        with self._lock:
+            followed, self._followed = list(self._followed.values()), {}
+        self._observer.close()
+        for one in followed:
+            one.close()
+        self._api.close()
+
+    # --- for sessions and observers -------------------------------------------------------------------------------
+
+    def own_record(self, scope: Scope, key: Key, value: bytes, *, session: SessionId) -> Record:
+        """The record that a session amends. Raises SessionEnded, CommitRefused, StoreUnavailable."""
+        record = own(self._look(scope).state.records.get(key), key, session)
+        check_commit(GUARANTEES, (), (Put(key, value, record.version, session),))
+        return record
+
+    def remove_session(self, scope: Scope, session: SessionId, in_any_case: bool) -> None:
+        """Remove a session that has ended, and its records, from a scope. `in_any_case`: write, even where the scope
+        does not name it. Raises StoreUnavailable, OutcomeUnknown, CorruptRecord."""
+        delays = _CONFLICTS.delays_s()
+        while True:
+            seen = self._look(scope)
+            if seen.found is None or not (in_any_case or session in seen.state.sessions):
+                return
+            if self._replaced(scope, seen, seen.state.without(session)):
+                return
+            self._pause(next(delays, None), scope)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _path(self, scope: Scope | None) -> str:
+        all_of_them = f"/api/v1/namespaces/{self._api.namespace}/configmaps"
+        return all_of_them if scope is None else f"{all_of_them}/{object_name(self._place.name, scope)}"
+
+    def _where(self, scope: Scope) -> str:
+        return f"ConfigMap {self._api.namespace}/{object_name(self._place.name, scope)}"
+
+    def _look(self, scope: Scope) -> Seen:
+        """The ConfigMap now. Raises StoreUnavailable, CorruptRecord."""
+        at = self._known_of(scope).newest
+        try:
+            seen = self._seen(scope, self._api.ask("GET", self._path(scope)))
+        except Refused as refused:
+            if refused.status != NOT_FOUND:
+                raise unavailable(refused, f"read scope {scope!r}") from refused
+            seen = Seen(None, ScopeState())
+        except NoAnswer as silent:
+            raise unavailable(silent, f"read scope {scope!r}") from silent
+        self._take(scope, seen, at=at)
+        return seen
+
+    def _seen(self, scope: Scope, found: Object) -> Seen:
+        return Seen(found, ScopeState.of(found.get("data") or {}, scope=scope, where=self._where(scope)))
+
+    def _take(self, scope: Scope, seen: Seen, *, at: int) -> None:
+        if self._known_of(scope).take(seen, at=at if seen.found is None else version_of(seen.found)):
+            self._told(scope, seen)
+
+    def _told(self, scope: Scope, seen: Seen) -> None:
+        """News of a scope: look after its sessions, wake who waits."""
+        if seen.state.sessions:
+            self._observer.start()
+            self._observer.misses(scope, seen.state.sessions)
+        with self._lock:
+            followed = self._followed.get(scope)
+        if followed is not None:
+            followed.wake()
+
+    def _replaced(self, scope: Scope, seen: Seen, state: ScopeState) -> bool:
+        """Whether the state has taken the place of the one that was seen; no: another writer was faster, look again.
+        Raises StoreUnavailable, OutcomeUnknown, CommitRefused."""
+        entries = state.entries(scope)
+        size = sum(len(name) + len(text.encode()) for name, text in entries.items())
+        if size > MAX_SCOPE_BYTES:
+            raise CommitRefused(
+                f"scope {scope!r} would have {size} bytes, over the {MAX_SCOPE_BYTES} of one ConfigMap",
+                fix="keep larger values in blobs, or fewer records",
+            )
+        try:
+            if seen.found is None:
+                found = self._api.ask("POST", self._path(None), body=self._new(scope, entries))
+            else:
+                metadata = {name: value for name, value in seen.found["metadata"].items() if name != "managedFields"}
+                body = {**seen.found, "metadata": metadata, "data": entries}
+                found = self._api.ask("PUT", self._path(scope), body=body)
+        except Refused as refused:
+            if refused.status == CONFLICT or (refused.status == NOT_FOUND and seen.found is not None):
+                return False
+            if refused.status == INVALID:
+                raise StoreUnavailable(f"the API server refused {self._where(scope)}: {refused}") from refused
+            raise outcome(refused, f"commit to scope {scope!r}") from refused
+        except NoAnswer as silent:
+            raise outcome(silent, f"commit to scope {scope!r}") from silent
+        self._take(scope, Seen(found, state), at=version_of(found))
+        return True
+
+    def _new(self, scope: Scope, entries: dict[str, str]) -> dict[str, Any]:
+        metadata = {"name": object_name(self._place.name, scope), "labels": leases.labels(self._place.name)}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": entries}
+
+    def _join(self, scope: Scope, session: SessionId) -> None:
+        with self._lock:
+            own_session = self._own.get(session)
+        if own_session is None:
+            raise SessionEnded(session, why="this client has not opened it")
+        own_session.joins(scope)
+
+    def _pause(self, delay_s: float | None, scope: Scope) -> None:
+        if delay_s is None:
+            raise StoreUnavailable(f"scope {scope!r} changes faster than it can be written", fix="try again")
+        self._clock.sleep(delay_s)
+
+    def _listing(self, scope: Scope, state: ScopeState, prefix: str) -> Listing:
+        found = sorted(key for key in state.records if key.is_under(prefix))
+        if any(state.records[key].session is not None for key in found):
+            self._observer.start().synced.wait(self._api.request_s)
+        return Listing(tuple(self._amended(scope, state.records[key]) for key in found), Revision(state.revision))
+
+    def _amended(self, scope: Scope, record: Record) -> Record:
+        return self._observer.amended(scope, record)
+
+    def _known_of(self, scope: Scope) -> Known:
+        with self._lock:
+            return self._known.setdefault(scope, Known())
+
+    def _follow(self, scope: Scope) -> Followed:
+        with self._lock:
+            if scope not in self._followed:
+                self._followed[scope] = Followed(
+                    self._api,
+                    scope,
+                    partial(self._path, None),
+                    name=object_name(self._place.name, scope),
+                    known=self._known.setdefault(scope, Known()),
+                    read=partial(self._seen, scope),
+                    told=partial(self._told, scope),
+                    clock=self._clock,
+                )
+            return self._followed[scope]
+
+    def _wake_all(self) -> None:
+        with self._lock:
+            followed = list(self._followed.values())
+        for one in followed:
+            one.wake(amended=True)
