@@ -12,7 +12,7 @@ RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDI
 RUN_TESTS = $(RUN) $(BIN)/python -m tests.run $(if $(COUNTS),--counts-later)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo check test test-rest test-long mutants soak lint format bench docs dist clean
+.PHONY: help setup servers kubernetes demo check test test-rest test-long mutants soak lint format bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
@@ -23,7 +23,10 @@ setup: ## install Java 17+, .venv and the packages, where missing
 servers: setup ## fetch the servers that the tests start (etcd; ZooKeeper comes with PySpark)
 	@sh scripts/setup.sh etcd
 
-demo: setup $(if $(filter etcd,$(STORE)),servers) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper or etcd)
+kubernetes: servers ## build Kubernetes' API server for the tests, with Go 1.24 or newer; minutes the first time
+	@sh scripts/setup.sh kubernetes
+
+demo: setup $(if $(filter etcd,$(STORE)),servers) $(filter kubernetes,$(STORE)) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd or kubernetes)
 	@$(RUN) $(BIN)/python -m demo.run --store $(STORE)
 
 check: setup ## lint, and the tests that need no JVM and no server; seconds after the first time
@@ -35,7 +38,7 @@ test: servers ## lint, and what shows that it works: every store, every kind of 
 test-rest: servers ## all other tests, but the long ones
 	@$(RUN_TESTS) rest
 
-test-long: servers ## the long tests, and many more examples of each property, at random
+test-long: kubernetes ## the long tests, and many more examples of each property, at random
 	@sh scripts/setup.sh hdfs
 	@$(RUN_TESTS) long
 
@@ -52,7 +55,7 @@ format: setup ## rewrite the sources as `make lint` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup $(if $(filter handles,$(NAME))$(findstring etcd,$(ARGS)),servers) ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
+bench: setup $(if $(filter handles,$(NAME))$(findstring etcd,$(ARGS)),servers) $(findstring kubernetes,$(ARGS)) ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
 	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vE '^(harness|handles_.*|takeover_.*|sweep_.*)$$' | tr '\n' ' ')"; exit 2; }
 	@$(RUN) $(BIN)/python -m bench.$(NAME) $(ARGS)
 

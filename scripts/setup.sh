@@ -5,12 +5,13 @@
 #   scripts/setup.sh             the whole set-up; a second run with nothing changed asks no network and takes a moment
 #   scripts/setup.sh etcd        an etcd for the tests
 #   scripts/setup.sh hdfs        Hadoop's servers for the long tests
+#   scripts/setup.sh kubernetes  Kubernetes' API server for the tests, built with Go
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
 #
-# Promise: it writes below .venv only (and etcd_pb2*.py, which git ignores), and installs what is missing with apt-get
-# when it may (root, or `sudo -n`). Where it may not, it ends with one line that says what to install. The Java that it
-# chose is in .venv/java-home. It does not choose package indexes or mirrors: pip and apt-get use what this machine is
-# configured for.
+# Promise: it writes below .venv only (beside it: etcd_pb2*.py, which git ignores, and the API server in the user's
+# cache, with Go's own caches), and installs what is missing with apt-get when it may (root, or `sudo -n`). Where it may
+# not, it ends with one line that says what to install. The Java that it chose is in .venv/java-home. It does not choose
+# package indexes or mirrors: pip, apt-get and Go use what this machine is configured for.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -18,6 +19,8 @@ VENV=.venv
 STAMP=$VENV/setup-stamp
 JAVA_NOTE=$VENV/java-home
 MIN_JAVA=17
+MIN_GO_MINOR=24 # as go.mod of the API server asks
+APISERVER=tests/servers/kube_apiserver
 JVM_DIR=/usr/lib/jvm # where the distribution puts runtimes
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -189,6 +192,63 @@ set_up_hdfs() {
             "org.apache.hadoop:hadoop-client-minicluster:$version into $VENV/hdfs/jars"
 }
 
+# The tests of TLS make their own certificates.
+set_up_openssl() {
+    command -v openssl >/dev/null 2>&1 || apt_install openssl || say "no openssl: the tests of TLS are skipped; install it"
+}
+
+# --- Kubernetes' API server, for the tests -----------------------------------------------------------------------
+
+# Print the first Go that is new enough for the server, which fetches no newer Go by itself.
+find_go() {
+    for go in "$(command -v go || true)" /usr/local/go/bin/go /usr/lib/go-*/bin/go; do
+        { [ -n "$go" ] && [ -x "$go" ]; } || continue
+        minor=$(GOTOOLCHAIN=local "$go" env GOVERSION 2>/dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
+        if [ -n "$minor" ] && [ "$minor" -ge "$MIN_GO_MINOR" ]; then
+            echo "$go"
+            return 0
+        fi
+    done
+    return 1
+}
+
+# The tests take the newest build, so a build that is wanted again is made the newest.
+set_up_kubernetes() {
+    [ -z "${TENURE_TEST_KUBE_APISERVER:-}" ] || return 0
+    version=$(sed -n 's/^\tk8s\.io\/kubernetes v\(.*\)$/\1/p' "$APISERVER/go.mod")
+    sum=$(cat "$APISERVER/main.go" "$APISERVER/go.mod" "$APISERVER/go.sum" | sha256sum | cut -c 1-12)
+    cache=${XDG_CACHE_HOME:-$HOME/.cache}/tenure
+    built=$cache/kube-apiserver-$version-$sum
+    if [ -x "$built" ]; then
+        touch "$built"
+        return 0
+    fi
+    go=$(find_go) || {
+        say "no Go 1.$MIN_GO_MINOR or newer: the tests of Kubernetes are skipped; install it, or set TENURE_TEST_KUBE_APISERVER"
+        return 0
+    }
+    say "building the API server of Kubernetes: about 5 minutes of processor the first time"
+    mkdir -p "$cache"
+    made=$cache/.building-$$
+    about=k8s.io/component-base/version
+    numbers=$(echo "$version" | sed "s,\([0-9]*\)\.\([0-9]*\).*,-X $about.gitMajor=\1 -X $about.gitMinor=\2,")
+    if (cd "$APISERVER" && CGO_ENABLED=0 GOTOOLCHAIN=local "$go" build -trimpath -o "$made" \
+        -ldflags "-s -w -X $about.gitVersion=v$version $numbers" .) >"$cache/build.log" 2>&1; then
+        mv "$made" "$built"
+    else
+        rm -f "$made"
+        say "no API server of Kubernetes ($cache/build.log says why): its tests are skipped"
+    fi
+}
+
+# For the pages' commands; asked for once, so that a distribution without it is not asked again.
+set_up_kubectl() {
+    command -v kubectl >/dev/null 2>&1 && return 0
+    [ ! -f "$VENV/kubectl-asked" ] || return 0
+    mkdir -p "$VENV" && : >"$VENV/kubectl-asked"
+    apt_install kubernetes-client >/dev/null 2>&1 || true
+}
+
 case "${1:-all}" in
 all)
     set_up_packages
@@ -196,10 +256,14 @@ all)
     ;;
 etcd)
     set_up_etcd
-    # The tests of TLS make their own certificates.
-    command -v openssl >/dev/null 2>&1 || apt_install openssl || say "no openssl: the tests of TLS are skipped; install it"
+    set_up_openssl
     ;;
 hdfs) set_up_hdfs ;;
+kubernetes)
+    set_up_openssl
+    set_up_kubectl
+    set_up_kubernetes
+    ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: etcd, hdfs, or: tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: etcd, hdfs, kubernetes, or: tool NAME" ;;
 esac

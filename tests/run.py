@@ -41,7 +41,8 @@ NO_TESTS: Final = 5
 BRIEFLY: Final = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """No JVM of a test lives for longer than minutes: compiled lightly it costs a third less of the processor. The long
 tests leave it as users have it."""
-NOTHING_STARTS: Final = {"JAVA_HOME": "/none", "TENURE_TEST_ETCD": "/none", "TENURE_TEST_WEED": "/none", "CI": "true"}
+_PROGRAMS: Final = ("TENURE_TEST_ETCD", "TENURE_TEST_KUBE_APISERVER", "TENURE_TEST_WEED")
+NOTHING_STARTS: Final = {**dict.fromkeys(("JAVA_HOME", *_PROGRAMS), "/none"), "CI": "true"}
 """So that a test which starts a server after all is found: what cannot be started is an error then."""
 
 
