@@ -20,6 +20,8 @@ from tenure.coordination.encoding import new_uid
 from tenure.testing.process import GroupProcess
 from tenure.testing.servers import KubernetesServer, installed, need
 from tenure.testing.waiting import wait_until
+from tests.docs import blocks
+from tests.house import tree
 from tests.house.test_deploy import DEPLOY, FOLDERS, KUBERNETES, RIGHTS, executor
 
 pytestmark = pytest.mark.long
@@ -65,7 +67,12 @@ def kubectl(server: KubernetesServer, *arguments: str, given: str | None = None)
 
 def rendered(folder: str, namespace: str, at: Path) -> str:
     """The objects of a folder in another namespace, by an overlay as users write it."""
-    overlay = {"namespace": namespace, "resources": [os.path.relpath(KUBERNETES / folder, at)]}
+    return overlaid({"namespace": namespace}, folder, at)
+
+
+def overlaid(given: Mapping[str, Any], folder: str, at: Path) -> str:
+    """The objects of an overlay over a folder."""
+    overlay = {**given, "resources": [os.path.relpath(KUBERNETES / folder, at)]}
     (at / "kustomization.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
     made = subprocess.run(["kubectl", "kustomize", str(at)], capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
@@ -93,6 +100,20 @@ def test_the_server_takes_every_object(server: KubernetesServer, namespace: str,
     assert not warnings  # `warn` speaks of pods that `restricted` would refuse
     assert f"namespace: {namespace}" in text
     assert "namespace: pipelines" not in text
+
+
+def test_the_page_has_an_overlay_that_the_server_takes(
+    server: KubernetesServer, namespace: str, tmp_path: Path
+) -> None:
+    (block,) = [block for block in blocks.all_blocks("yaml") if block.kind == "yaml kustomization"]
+    given = yaml.safe_load(block.text)
+    assert [*map(Path, given["resources"])] == [Path("tenure") / (KUBERNETES / "members").relative_to(tree.ROOT)]
+    text = overlaid({**given, "namespace": namespace}, "members", tmp_path)
+    applied = kubectl(server, "apply", "--dry-run=server", "--validate=strict", "-f", "-", given=text)
+    assert applied.returncode == 0, applied.stderr
+    (image,) = given["images"]
+    assert f"image: {image['newName']}:{image['newTag']}\n" in text
+    assert "storageClassName: shared\n" in text
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
