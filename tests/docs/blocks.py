@@ -19,13 +19,16 @@ FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | 
 INLINE = re.compile(r"(?<!`)`(tenure [^`]+)`(?!`)")
 
 START: Final = "docs/start.md"
+KUBERNETES: Final = "docs/kubernetes.md"
 
 HOUSE, SPARK, START_TEST = "tests/house/test_snippets.py", "tests/docs/test_pipelines.py", "tests/docs/test_start.py"
+DEPLOY_TEST: Final = "tests/contract/test_kubernetes_deploy.py"
 
 KINDS: Final[Mapping[str, str]] = {
     "sh": HOUSE,  # its programs are known, its tenure commands are parsed, its make targets and pip extras are there
     "toml": HOUSE,  # the settings load it
     "ini tenure.service": HOUSE,  # its ExecStart is a command, its exit codes are codes
+    "yaml kustomization": DEPLOY_TEST,  # rendered, with the folder of the tree in the place of the clone's
     "python lead": HOUSE,  # run, with stand-ins for what it publishes
     "python pipeline": SPARK,  # loaded as a pipeline file, and its streams declared
     "python spark-job": SPARK,  # run until its input is read
@@ -37,6 +40,10 @@ KINDS: Final[Mapping[str, str]] = {
 
 KINDS_OF_START: Final = ("install", "setup", "terminal-1", "terminal-2", "feed", "look", "kill", "result")
 """Roles of `sh` in the page that a test runs from its beginning to its end."""
+
+KINDS_OF_KUBERNETES: Final = ("setup", "terminal-1", "terminal-2", "look", "kill", "pods")
+"""Roles of `sh` in the page about Kubernetes. All but `pods` need KUBECONFIG and an API server, and run in the order of
+the page; `pods` needs nodes that run pods, so it is parsed, and never run."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,8 @@ def is_known(block: Block) -> bool:
         if block.language == "text":
             return block.role.startswith("output-")
         return block.language == "python" and Path(block.role).suffix == ".py"
+    if block.page == KUBERNETES and block.language == "sh":
+        return block.role in KINDS_OF_KUBERNETES
     return block.kind in KINDS
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import io
+import itertools
 import re
 import textwrap
 import tomllib
@@ -26,7 +27,22 @@ from tests.docs.blocks import Block
 from tests.house import tree
 from tests.house.test_documents import NOT_OF_ERRORS, all_errors
 
-PROGRAMS = {".", "cat", "cd", "git", "kill", "make", "mkdir", "pip", "python", "python3", "sudo", "tenure"}
+PROGRAMS = {
+    ".",
+    "cat",
+    "cd",
+    "docker",
+    "git",
+    "kill",
+    "kubectl",
+    "make",
+    "mkdir",
+    "pip",
+    "python",
+    "python3",
+    "sudo",
+    "tenure",
+}
 """What a block of commands may call."""
 
 WIDEST = 50
@@ -80,6 +96,8 @@ def test_its_commands_are_commands(block: Block) -> None:
             check_make(words[1:])
         elif words[0] == "pip":
             check_pip(words[1:])
+        elif words[0] in ("docker", "kubectl"):
+            check_files(words)
 
 
 def parse(words: list[str]) -> None:
@@ -117,6 +135,13 @@ def check_pip(words: list[str]) -> None:
     assert words[0] == "install"
     for listed in re.findall(r"\[([\w,-]+)\]", " ".join(words[1:])):
         assert set(listed.split(",")) <= set(extras)
+
+
+def check_files(words: list[str]) -> None:
+    """The folders and files of the tree that a command names are there."""
+    named = [file for flag, file in itertools.pairwise(words) if flag in ("-k", "-f")]
+    assert named or words[1] not in ("apply", "build"), words
+    assert not [file for file in named if not (tree.ROOT / file).exists()], words
 
 
 @pytest.mark.parametrize("page", blocks.pages())
