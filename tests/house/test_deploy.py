@@ -8,7 +8,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -17,6 +16,7 @@ from tenure.agent.probes import QUESTIONS, parse_address
 from tenure.backends.kubernetes.names import object_name
 from tenure.backends.kubernetes.url import place_of
 from tenure.coordination.records import Scope
+from tenure.coordination.store_url import StoreUrl, split_url
 from tenure.settings import Settings, load_settings
 from tests.house import tree
 
@@ -77,7 +77,7 @@ def records_of(given: Settings) -> str:
     """The ConfigMap of the scope of these settings."""
     assert given.store is not None
     assert given.scope is not None
-    return object_name(place_of(urlsplit(given.store)).name, Scope(given.scope))
+    return object_name(place_of(StoreUrl(split_url(given.store), port=None, options=())).name, Scope(given.scope))
 
 
 def test_the_driver_of_executors_may_do_more_with_pods_alone() -> None:

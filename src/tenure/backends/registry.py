@@ -66,7 +66,7 @@ def _open_etcd(url: SplitResult, clock: Clock, existing: bool) -> CoordinationSt
 def _open_kubernetes(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
     from tenure.backends.kubernetes import KubernetesStore, place_of
 
-    return KubernetesStore(place_of(url), clock=clock)
+    return KubernetesStore(place_of(StoreUrl(url, port=None, options=_COMMON | {"context", "kubeconfig"})), clock=clock)
 
 
 _COMMON: Final = {"connect_timeout", "request_timeout"}

@@ -40,8 +40,9 @@ def split_url(url: str) -> SplitResult:
 class StoreUrl:
     """The parts of the URL of a store on servers."""
 
-    def __init__(self, url: SplitResult, *, port: int, options: Collection[str]) -> None:
-        """`port`: the default. `options`: the names of the permitted options. Raises UsageError."""
+    def __init__(self, url: SplitResult, *, port: int | None, options: Collection[str]) -> None:
+        """`port`: the default; None: the URL names no hosts, but a place. `options`: the names of the permitted
+        options. Raises UsageError."""
         self._url = url
         self.scheme = url.scheme
         user, at, hosts = url.netloc.rpartition("@")
@@ -51,8 +52,10 @@ class StoreUrl:
         self.password = unquote(password)
         if at and not (name and colon):
             raise UsageError(f"store URL {self.shown!r} names no user and password", fix="write user:password@")
-        self.hosts = tuple(self._host(one, port) for one in hosts.split(","))
+        self.hosts = () if port is None else tuple(self._host(one, port) for one in hosts.split(","))
         """`host:port` each."""
+        self.name = unquote(hosts)
+        """The text between the slashes, where the URL names no hosts."""
         self.path = "/" + unquote(url.path).strip("/") if url.path.strip("/") else ""
         """Begins with a slash, and does not end with a slash; empty: there is no path."""
         self.options = dict(parse_qsl(url.query, keep_blank_values=True))

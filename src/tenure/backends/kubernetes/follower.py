@@ -26,7 +26,7 @@ _AGAIN_S: Final = 0.2
 
 
 class Owner(Protocol):
-    """Who is told. Called on the follower's thread."""
+    """Hears of the objects, on the follower's thread."""
 
     def listed(self, objects: Sequence[Object], *, at: int) -> None:
         """All objects there are, at this resourceVersion."""

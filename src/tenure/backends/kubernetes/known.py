@@ -24,7 +24,7 @@ class Seen:
 
 
 class Known:
-    """What is known of one scope. Thread-safe."""
+    """The knowledge of one scope. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -21,11 +21,13 @@ from tenure.backends.kubernetes.known import version_of
 from tenure.backends.kubernetes.silence import Silence
 from tenure.clock import Clock
 from tenure.coordination.records import Record, Scope, SessionId
-from tenure.errors import TenureError
+from tenure.errors import AccessDenied, TenureError
 
 _IDLE_S: Final = 60.0
 _OTHERS_S: Final = 1.0
-"""Who ends a session removes what is its own; another observer does so after this pause."""
+"""The owner, or the observer that ends a session, removes its records; other observers do so after this pause."""
+_DENIED_S: Final = 60.0
+"""The pause where this account may not write the scope: members of that scope may."""
 
 Remove = Callable[[Scope, SessionId, bool], None]
 """Removes a session and its records from a scope; with True it writes in any case. Raises StoreError."""
@@ -213,10 +215,11 @@ class Observer:
                 for scope in leases.scopes_of(lease):
                     self._remove(scope, session, True)
                 self.delete(session)
-        except (Refused, NoAnswer, TenureError):
+        except (Refused, NoAnswer, TenureError) as error:
+            pause_s = _DENIED_S if isinstance(error, AccessDenied) else _OTHERS_S
             with self._lock:
                 if session in self._to_end:
-                    self._to_end[session] = self._clock.monotonic_s() + _OTHERS_S
+                    self._to_end[session] = self._clock.monotonic_s() + pause_s
             return
         with self._lock:
             self._forget(session)

@@ -91,7 +91,7 @@ class KubernetesSession:
                 self._replace(leases.ended, "end a session")
             self._ended = True
             if not leases.has_ended(self._lease):
-                return  # the Lease is gone: whoever removed it, observers remove the records
+                return  # the Lease is gone: observers remove the records
             try:
                 for scope in leases.scopes_of(self._lease):
                     self._store.remove_session(scope, self.id, True)

@@ -121,7 +121,7 @@ class KubernetesStore:
                 return Commit({}, Revision(seen.state.revision))
             if joins:
                 assert bound is not None
-                self._join(scope, bound)  # after the read: whoever ends the session from now on writes after it
+                self._join(scope, bound)  # after the read: an observer that ends it later writes later
             joined = frozenset(() if bound is None else (bound,))
             state = seen.state.applied(writes, joined=joined)
             if self._replaced(scope, seen, state):
@@ -202,6 +202,10 @@ class KubernetesStore:
         if self._known_of(scope).take(seen, at=at if seen.found is None else version_of(seen.found)):
             self._told(scope, seen)
 
+    def _hears(self, scope: Scope, found: Object | None, at: int) -> None:
+        """Take what a watch says."""
+        self._take(scope, Seen(None, ScopeState()) if found is None else self._seen(scope, found), at=at)
+
     def _told(self, scope: Scope, seen: Seen) -> None:
         """News of a scope: look after its sessions, wake who waits."""
         if seen.state.sessions:
@@ -213,7 +217,7 @@ class KubernetesStore:
             followed.wake()
 
     def _replaced(self, scope: Scope, seen: Seen, state: ScopeState) -> bool:
-        """Whether the state has taken the place of the one that was seen; no: another writer was faster, look again.
+        """Whether the state has taken the place of the state that was seen; no: another writer was faster, look again.
         Raises StoreUnavailable, OutcomeUnknown, CommitRefused."""
         entries = state.entries(scope)
         size = sum(len(name) + len(text.encode()) for name, text in entries.items())
@@ -278,8 +282,7 @@ class KubernetesStore:
                     partial(self._path, None),
                     name=object_name(self._place.name, scope),
                     known=self._known.setdefault(scope, Known()),
-                    read=partial(self._seen, scope),
-                    told=partial(self._told, scope),
+                    take=partial(self._hears, scope),
                     clock=self._clock,
                 )
             return self._followed[scope]

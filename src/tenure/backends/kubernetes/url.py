@@ -6,16 +6,13 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
-from urllib.parse import SplitResult, parse_qsl, unquote
 
-from tenure.durations import parse_duration
+from tenure.coordination.store_url import StoreUrl
 from tenure.errors import UsageError
 
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?\Z")
 NAME_MOST: Final = 63
 """Characters of a namespace, and of a label's value, by the rules of Kubernetes (RFC 1123)."""
-
-_OPTIONS: Final = ("connect_timeout", "context", "kubeconfig", "request_timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,42 +31,21 @@ class Place:
     request_timeout: timedelta = timedelta(seconds=5)
 
 
-def place_of(url: SplitResult) -> Place:
+def place_of(url: StoreUrl) -> Place:
     """The place of `kubernetes://NAMESPACE/NAME?context=C`. Raises UsageError."""
-    shown = url.geturl()
-    form = "write kubernetes://NAMESPACE/NAME, or kubernetes:///NAME for the namespace that is in use"
-    namespace, name = unquote(url.netloc), unquote(url.path).strip("/")
-    for what, value in (("namespace", namespace), ("name", name)):
+    name = url.path.removeprefix("/")
+    for what, value in (("namespace", url.name), ("name", name)):
         if (value or what == "name") and not (_LABEL.match(value) and len(value) <= NAME_MOST):
-            named = f"{what} {value!r}" if value else f"no {what}"
+            named = f"{what} {value!r}, which is not up to {NAME_MOST} of a-z, 0-9 and '-'" if value else f"no {what}"
             raise UsageError(
-                f"store URL {shown!r} has {named}: not up to {NAME_MOST} of a-z, 0-9 and '-'",
-                fix=form,
+                f"store URL {url.shown!r} has {named}",
+                fix="write kubernetes://NAMESPACE/NAME, or kubernetes:///NAME for the namespace that is in use",
             )
-    if url.fragment:
-        raise UsageError(f"store URL {shown!r} has a '#'", fix="write %23 where it is meant")
-    options = dict(parse_qsl(url.query, keep_blank_values=True))
-    unknown = sorted(options.keys() - set(_OPTIONS))
-    if unknown:
-        raise UsageError(
-            f"store URL {shown!r} has option {unknown[0]!r}, which kubernetes has not",
-            fix=f"use one of: {', '.join(_OPTIONS)}",
-        )
     return Place(
-        namespace=namespace or None,
+        namespace=url.name or None,
         name=name,
-        context=options.get("context"),
-        kubeconfig=options.get("kubeconfig"),
-        connect_timeout=_duration(options, "connect_timeout"),
-        request_timeout=_duration(options, "request_timeout"),
+        context=url.options.get("context"),
+        kubeconfig=url.file("kubeconfig"),
+        connect_timeout=url.duration("connect_timeout", timedelta(seconds=5)),
+        request_timeout=url.duration("request_timeout", timedelta(seconds=5)),
     )
-
-
-def _duration(options: dict[str, str], option: str) -> timedelta:
-    value = options.get(option)
-    if value is None:
-        return timedelta(seconds=5)
-    try:
-        return parse_duration(value)
-    except ValueError as error:
-        raise UsageError(f"option {option}={value!r} of the store URL is no time: {error}") from error

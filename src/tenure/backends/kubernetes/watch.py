@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from tenure.backends.kubernetes.api import Api, Object
 from tenure.backends.kubernetes.follower import Follower
-from tenure.backends.kubernetes.known import Known, Seen, version_of
+from tenure.backends.kubernetes.known import Known, version_of
 from tenure.backends.kubernetes.objects import ScopeState
 from tenure.clock import Clock
 from tenure.coordination.records import Revision, Scope
@@ -33,16 +33,15 @@ class Followed:
         *,
         name: str,
         known: Known,
-        read: Callable[[Object], Seen],
-        told: Callable[[Seen], None],
+        take: Callable[[Object | None, int], None],
         clock: Clock,
     ) -> None:
-        """`name`: of the ConfigMap. `read` raises CorruptRecord. `told` is called with each state that is news."""
+        """`name`: of the ConfigMap. `take` notes in `known` a ConfigMap, or that there is none at a resourceVersion; it
+        raises CorruptRecord."""
         self.scope = scope
         self._name = name
         self.known = known
-        self._read = read
-        self._told = told
+        self._note = take
         self._lock = threading.Lock()  # guards the three below
         self._waiters: WeakSet[threading.Event] = WeakSet()
         self.amendments = 0
@@ -102,14 +101,11 @@ class Followed:
 
     def _take(self, found: Object | None, at: int) -> None:
         try:
-            seen = Seen(None, ScopeState()) if found is None else self._read(found)
+            self._note(found, at)
         except CorruptRecord as damage:
             self.damage = damage
-            self.wake()
-            return
-        self.damage = None
-        if self.known.take(seen, at=at):
-            self._told(seen)
+        else:
+            self.damage = None
         self.wake()
 
 
