@@ -71,7 +71,8 @@ def runs_of(target: str) -> Iterator[Run]:
     extra = environment(target)
     for session in sessions()[: 1 if target == "check" else None]:
         workers = 1 if target == "long" else 2 if target == "check" else session.workers
-        flags = [*(f"--group={group}" for group in groups), "--durations=20", *at_a_time(workers)]
+        flags = [*(f"--group={group}" for group in groups), "--durations=20"]
+        flags += at_a_time(workers, by_folder=session.by_folder)
         if target == "check":
             flags += ["-p", unchanged.__name__]
         yield Run(session.name, (*flags, *folders(session)), extra)
@@ -96,8 +97,11 @@ def folders(session: Session) -> list[str]:
     return [f"tests/{name}" for name in session.folders]
 
 
-def at_a_time(workers: int) -> list[str]:
-    return ["-n", str(workers), "--dist", "loadfile"] if workers > 1 else []
+def at_a_time(workers: int, *, by_folder: bool) -> list[str]:
+    if workers == 1:
+        return []
+    order = ["--no-loadscope-reorder"] if by_folder else []
+    return ["-n", str(workers), "--dist", "loadfile", *order]
 
 
 def run(target: str) -> Outcome:
