@@ -25,11 +25,14 @@ STARTERS: Final = frozenset({"zookeeper", "etcd", "kubernetes", "seaweedfs", "sp
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One run of pytest. `workers`: how many tests at a time."""
+    """One run of pytest. `workers`: how many tests at a time. `by_folder`: the files of a folder come one after the
+    other, so that a worker ends its JVM and starts another (`tests/jvm.py`) once a folder; else the files
+    with the most tests come first."""
 
     name: str
     folders: tuple[str, ...]
     workers: int
+    by_folder: bool = False
 
 
 def sessions() -> tuple[Session, ...]:
@@ -38,7 +41,7 @@ def sessions() -> tuple[Session, ...]:
     found = sorted(path.name for path in TESTS.iterdir() if any(path.rglob("test_*.py")))
     return (
         Session("waiting", waiting, 3),
-        Session("Spark", tuple(name for name in found if name not in waiting), 2),
+        Session("Spark", tuple(name for name in found if name not in waiting), 2, by_folder=True),
     )
 
 

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests import tally, unchanged
+from tests import jvm_start, tally, unchanged
 from tests.groups import GATE_GROUP, LONG, PURE, REST, Session, sessions
 from tests.properties import HUNT
 
@@ -38,9 +38,6 @@ LINT_FAILED: Final = "lint failed: "
 OUTCOME: Final = "outcome.json"
 NO_TESTS: Final = 5
 """pytest's exit status when none was selected, which is no failure."""
-BRIEFLY: Final = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""No JVM of a test lives for longer than minutes: compiled lightly it costs a third less of the processor. The long
-tests leave it as users have it."""
 _PROGRAMS: Final = ("TENURE_TEST_ETCD", "TENURE_TEST_KUBE_APISERVER", "TENURE_TEST_WEED")
 NOTHING_STARTS: Final = {**dict.fromkeys(("JAVA_HOME", *_PROGRAMS), "/none"), "CI": "true"}
 """So that a test which starts a server after all is found: what cannot be started is an error then."""
@@ -72,24 +69,40 @@ class Outcome:
 def runs_of(target: str) -> Iterator[Run]:
     """The runs of pytest of a target, in order."""
     groups = TARGETS[target]
+    extra = environment(target)
     for session in sessions()[: 1 if target == "check" else None]:
         workers = 1 if target == "long" else 2 if target == "check" else session.workers
-        flags = [*(f"--group={group}" for group in groups), "--durations=20", *at_a_time(workers)]
+        flags = [*(f"--group={group}" for group in groups), "--durations=20"]
+        flags += at_a_time(workers, by_folder=session.by_folder)
         if target == "check":
             flags += ["-p", unchanged.__name__]
-        extra = {"check": NOTHING_STARTS, "long": {}}.get(target, BRIEFLY)
         yield Run(session.name, (*flags, *folders(session)), extra)
     if target == "long":
         hunt = ("-m", "hypothesis", "--hypothesis-profile=hunt", f"--timeout={HUNT * 600}")
         yield Run("properties", (*hunt, *folders(sessions()[0])))
 
 
+def environment(target: str) -> Mapping[str, str]:
+    """The variables that the runs of a target have beside this process's own. The long tests have JVMs as users do."""
+    if target == "check":
+        return NOTHING_STARTS
+    if target == "long":
+        return {}
+    archive = jvm_start.class_archive()
+    if archive is None:
+        say("no archive of Spark's classes can be made: each JVM reads and verifies them, and starts slowly")
+    return {jvm_start.OPTIONS: jvm_start.with_archive(jvm_start.LIGHTLY, archive)}
+
+
 def folders(session: Session) -> list[str]:
     return [f"tests/{name}" for name in session.folders]
 
 
-def at_a_time(workers: int) -> list[str]:
-    return ["-n", str(workers), "--dist", "loadfile"] if workers > 1 else []
+def at_a_time(workers: int, *, by_folder: bool) -> list[str]:
+    if workers == 1:
+        return []
+    order = ["--no-loadscope-reorder"] if by_folder else []
+    return ["-n", str(workers), "--dist", "loadfile", *order]
 
 
 def run(target: str) -> Outcome:

@@ -103,11 +103,11 @@ def test_labels_and_owners_that_others_add_are_kept(kube_rig: KubernetesRig, han
 def test_a_scope_that_grows_too_large_is_refused_before_the_server_does(kube_rig: KubernetesRig) -> None:
     store = kube_rig.store()
     large = b"x" * store.guarantees.max_record_bytes
-    for number in range(3):
+    for number in range(6):
         put(store, Key(f"large/{number}"), large)
     with pytest.raises(CommitRefused, match="900000"):
         put(store, Key("large/last"), large)
-    assert len(store.list(SCOPE).records) == 3
+    assert len(store.list(SCOPE).records) == 6
 
 
 def test_records_are_readable(kube_rig: KubernetesRig, hands: Hands) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import run, tally
+from tests import jvm_start, run, tally
 from tests.house import tree
 from tests.run import NO_TESTS, Outcome, add, kept, main, told
 from tests.tally import Tally
@@ -99,3 +99,11 @@ def test_what_passes_and_fails_at_its_end_has_failed(tmp_path: Path) -> None:
     found = tally.read(file)
     assert found is not None
     assert (found.passed, len(found.failed)) == (1, 1)
+
+
+def test_tests_with_jvms_run_folder_by_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By count, which is pytest-xdist's way, folders alternate, and each change of folder starts a JVM."""
+    monkeypatch.setattr(jvm_start, "class_archive", lambda: None)
+    waiting, spark = run.runs_of("rest")
+    assert "--no-loadscope-reorder" not in waiting.arguments
+    assert "--no-loadscope-reorder" in spark.arguments

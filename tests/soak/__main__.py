@@ -20,13 +20,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from tests import jvm_start
 from tests.house.tree import ROOT
 from tests.mutants.mutant import DoesNotApply
 from tests.soak.kinds import KINDS
 from tests.soak.placed import PLACED, carry_out_placed
 from tests.soak.plan import END_KINDS, HABITS, SINKS, STATES, Filter, Plan, make_plan
 from tests.soak.run import Result, carry_out
-from tests.soak.variants import VariantError, class_archive, environment, package_of
+from tests.soak.variants import VariantError, environment, jvm_options, package_of
 
 ENDS_A_RUN = 25
 BUILD = ROOT / "build" / "soak"
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     try:
         with package_of(without=given.without, package=given.package) as holder:
-            members = environment(holder, archive=class_archive(BUILD))
+            members = environment(holder, archive=jvm_start.class_archive(options=jvm_options()))
             return _placed(given, members) if given.placed else _random(given, members)
     except (VariantError, DoesNotApply) as error:
         say(f"soak: {error}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.error import HTTPError
 
 from tenure.coordination.encoding import new_uid
 from tenure.testing.servers import KubernetesServer
+from tenure.testing.waiting import wait_until
 
 RULES: Final = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "update", "create", "list", "watch"]},
@@ -17,6 +19,7 @@ RULES: Final = (
 )
 """As deploy/kubernetes/members/rights.yaml has them, for the ConfigMaps of all scopes."""
 
+_NOT_FOUND: Final = 404
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
@@ -37,4 +40,14 @@ def member_account(server: KubernetesServer, namespace: str, *, rules: tuple[obj
         },
     )
     server.kubeconfig(user, token=token)
+    wait_until(lambda: _may(server, namespace, user), what="the effect of a new role")
     return user
+
+
+def _may(server: KubernetesServer, namespace: str, user: str) -> bool:
+    """Whether the server knows the rights of the user already."""
+    try:
+        server.ask("GET", f"/api/v1/namespaces/{namespace}/configmaps/none", user=user)
+    except HTTPError as refused:
+        return refused.code == _NOT_FOUND
+    return True

@@ -121,12 +121,13 @@ def scopes_of(lease: Object) -> list[Scope]:
 
 
 def _packed(value: bytes) -> str:
-    """A value as text, readable where it is text."""
+    """A value as text, readable where it is text that JSON does not make longer than base64 does."""
+    packed = _BASE64 + base64.b64encode(value).decode()
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        text = _BASE64
-    return _BASE64 + base64.b64encode(value).decode() if text.startswith(_BASE64) else text
+        return packed
+    return packed if text.startswith(_BASE64) or len(json.dumps(text)) > len(packed) else text
 
 
 def _unpacked(text: str) -> bytes:

@@ -32,6 +32,8 @@ from tenure.coordination.records import (
 from tenure.errors import CorruptRecord
 
 FORMAT: Final = 1
+_READABLE: Final = 40
+"""Characters by which a text may be longer than its base64."""
 _DAMAGED: Final = "restore its entries, or remove the ConfigMap and begin a new life of the pipeline"
 
 
@@ -122,7 +124,8 @@ def _about(data: Mapping[str, str], *, scope: Scope, where: str) -> dict[str, An
 
 
 def _entry(record: Record) -> str:
-    """A record's entry. Its value is readable: as JSON if it is JSON in the form that records have, else as text."""
+    """A record's entry. Its value is readable: as JSON if it is JSON in the form that records have, else as text, unless
+    JSON makes the text longer than base64 does."""
     fields: dict[str, Any] = {"version": record.version}
     if is_long(entry_name(record.key)):
         fields["key"] = record.key
@@ -132,17 +135,18 @@ def _entry(record: Record) -> str:
 
 
 def _value(value: bytes) -> dict[str, Any]:
+    packed = {"base64": base64.b64encode(value).decode()}
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        return {"base64": base64.b64encode(value).decode()}
+        return packed
     try:
         parsed = json.loads(text)
         if isinstance(parsed, dict) and _json(parsed) == text:
             return {"value": parsed}
     except (ValueError, RecursionError):
         pass  # it is no JSON
-    return {"text": text}
+    return packed if len(json.dumps(text)) > len(packed["base64"]) + _READABLE else {"text": text}
 
 
 def _record(name: str, text: str, *, where: str) -> Record:

@@ -46,7 +46,7 @@ from tenure.retry import RetryPolicy
 
 GUARANTEES: Final = Guarantees(
     name="kubernetes",
-    max_record_bytes=256 * 1024,
+    max_record_bytes=128 * 1024,
     max_writes=128,
     survives_restart=True,
     one_session_a_commit=True,
