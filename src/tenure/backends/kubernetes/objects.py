@@ -124,7 +124,7 @@ def _about(data: Mapping[str, str], *, scope: Scope, where: str) -> dict[str, An
 
 
 def _entry(record: Record) -> str:
-    """A record's entry. Its value is readable: as JSON if it is JSON in the form that records have, else as text, unless
+    """An entry. Its value is readable: as JSON if it is JSON in the form that records have, else as text, unless
     JSON makes the text longer than base64 does."""
     fields: dict[str, Any] = {"version": record.version}
     if is_long(entry_name(record.key)):
