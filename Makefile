@@ -32,10 +32,10 @@ demo: setup $(if $(filter etcd,$(STORE)),servers) $(filter kubernetes,$(STORE)) 
 check: setup ## lint, and the tests that need no JVM and no server; seconds after the first time
 	@$(RUN_TESTS) check
 
-test: servers ## lint, and what shows that it works: every store, every kind of death; about 10 minutes on 2 cores
+test: kubernetes ## lint, and what shows that it works: every store, every kind of death; about 10 minutes on 2 cores
 	@$(RUN_TESTS) test
 
-test-rest: servers ## all other tests, but the long ones
+test-rest: kubernetes ## all other tests, but the long ones
 	@$(RUN_TESTS) rest
 
 test-long: kubernetes ## the long tests, and many more examples of each property, at random

@@ -80,6 +80,7 @@ GATE: Final = (
     "tests/contract/test_ensembles.py::test_each_server_is_cut_off_in_turn",
     "tests/contract/test_lines.py::test_a_store_that_is_cut_off_says_so_and_comes_back",
     "tests/contract/test_zombies.py",
+    "tests/contract/test_kubernetes.py",
     "tests/contract/test_sqlite_processes.py",
     "tests/contract/test_faulty_store.py",
     "tests/faults/test_fencing.py",

@@ -16,7 +16,7 @@ from tests.support.kubernetes import member_account
 
 Answer = TypeVar("Answer")
 _LONG = "kubernetes"
-"""Its server is built from source, and its tests are long for now."""
+"""Every commit replaces the whole scope there, so the suites of all stores take longer than on the others."""
 
 STORES = ("sqlite", "zookeeper", "etcd", pytest.param(_LONG, marks=pytest.mark.long))
 

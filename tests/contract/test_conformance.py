@@ -43,7 +43,6 @@ class TestEtcd(StoreConformance):
         rig.close()
 
 
-@pytest.mark.long
 class TestKubernetes(StoreConformance):
     @pytest.fixture
     def rig(self, kubernetes: KubernetesServer) -> Iterator[StoreRig]:

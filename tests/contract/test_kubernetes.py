@@ -28,8 +28,6 @@ from tests.support.api_gate import ApiGate
 from tests.support.kubernetes_scene import CLOCK, SCOPE, TTL, A, B, Hands, lead, put, record
 from tests.support.store_fixtures import KubernetesRig
 
-pytestmark = pytest.mark.long
-
 COMMIT = r"PUT .*/configmaps/"
 
 

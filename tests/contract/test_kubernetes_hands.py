@@ -21,9 +21,6 @@ from tenure.testing.waiting import wait_until
 from tests.support.kubernetes_scene import CLOCK, SCOPE, TTL, A, B, Hands, lead, put
 from tests.support.store_fixtures import KubernetesRig
 
-pytestmark = pytest.mark.long
-
-
 # --- hands that edit --------------------------------------------------------------------------------------------------
 
 

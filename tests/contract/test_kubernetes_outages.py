@@ -22,9 +22,6 @@ from tests.support.api_gate import ApiGate
 from tests.support.kubernetes_scene import CLOCK, SCOPE, TTL, A, lead, put, record
 from tests.support.store_fixtures import KubernetesRig
 
-pytestmark = pytest.mark.long
-
-
 # --- servers that go and come back ------------------------------------------------------------------------------------
 
 

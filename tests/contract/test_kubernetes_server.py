@@ -16,8 +16,6 @@ import pytest
 from tenure.testing.servers import KubernetesServer, installed, need
 from tenure.testing.waiting import wait_until
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesServer]:
