@@ -145,6 +145,25 @@ def test_a_commit_that_others_overtake_is_evaluated_again(
     assert record(gated).value == b"theirs"
 
 
+def test_a_refusal_is_judged_on_the_state_of_now(kube_rig: KubernetesRig) -> None:
+    store, other = kube_rig.store(), kube_rig.store()
+    version = put(other, value=b"second", replaces=put(store))
+    put(store, value=b"third", replaces=version)  # it has never read this version
+    assert record(other).value == b"third"
+
+
+def test_an_owner_that_renews_while_it_is_ended_wins(kube_rig: KubernetesRig, api_gate: ApiGate) -> None:
+    owner, observer = kube_rig.through(api_gate), kube_rig.through(api_gate)
+    session = owner.open_session(ttl=timedelta(seconds=2))
+    owner.commit(SCOPE, guards=[], writes=[Put(A, b"", None, session.id)])
+    ends = api_gate.before(rf"PUT .*/leases/tenure.{session.id}", session.renew)
+    observer.list(SCOPE)  # from now on it looks, as the owner's own client does
+    wait_until(ends.used.is_set, what="the end of the session")
+    wait_until(lambda: api_gate.statuses[409], what="the conflict")
+    assert record(observer).session == session.id
+    session.renew()
+
+
 def test_a_write_of_an_earlier_term_of_the_same_member_is_refused(kube_rig: KubernetesRig) -> None:
     store, other = kube_rig.store(), kube_rig.store()
     with SessionKeeper(store, ttl=TTL, clock=CLOCK) as keeper, SessionKeeper(other, ttl=TTL, clock=CLOCK) as theirs:

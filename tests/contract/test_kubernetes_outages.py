@@ -66,9 +66,7 @@ def test_a_term_outlives_a_new_certificate(held: Callable[[], None], kubernetes:
         held()
 
 
-def test_a_token_that_is_rotated_is_read_again(
-    kube_rig: KubernetesRig, gated: KubernetesStore, api_gate: ApiGate
-) -> None:
+def test_a_rotated_token_is_read_again(kube_rig: KubernetesRig, gated: KubernetesStore, api_gate: ApiGate) -> None:
     version = put(gated)
     api_gate.token = kube_rig.new_token()  # the file has it, and the token before it is refused
     put(gated, value=b"second", replaces=version)

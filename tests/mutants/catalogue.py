@@ -9,6 +9,7 @@ from tests.mutants.of_edges import OF_EDGES
 from tests.mutants.of_embedded import OF_EMBEDDED
 from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
+from tests.mutants.of_kubernetes import OF_KUBERNETES
 from tests.mutants.of_owners import OF_OWNERS
 from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
@@ -27,4 +28,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_STORAGE,
     *OF_EMBEDDED,
     *OF_STORES,
+    *OF_KUBERNETES,
 )

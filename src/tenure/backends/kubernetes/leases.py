@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tenure.coordination.records import Record, Scope, SessionId
+from tenure.errors import UsageError
 
 MANAGED: Final = "app.kubernetes.io/managed-by"
 INSTANCE: Final = "app.kubernetes.io/instance"
@@ -116,7 +117,7 @@ def scopes_of(lease: Object) -> list[Scope]:
     """The scopes in which the session may own records."""
     try:
         return [Scope(name) for name in json.loads((lease["metadata"].get("annotations") or {}).get(_SCOPES, "[]"))]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UsageError):
         return []  # edited by hand; the records are found by their session where their scope is followed
 
 

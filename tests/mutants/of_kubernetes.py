@@ -1,0 +1,143 @@
+"""What is weak in the store on Kubernetes: compare-and-swaps that compare nothing, deaths that are judged too early,
+sessions that come back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Change, Mutant
+
+STORE = "backends/kubernetes/store.py"
+API = "backends/kubernetes/api.py"
+SILENCE = "backends/kubernetes/silence.py"
+LEASES = "backends/kubernetes/leases.py"
+SESSION = "backends/kubernetes/session.py"
+FOLLOWER = "backends/kubernetes/follower.py"
+
+REAL = "tests/contract/test_kubernetes.py::"
+HANDS = "tests/contract/test_kubernetes_hands.py::"
+OUTAGES = "tests/contract/test_kubernetes_outages.py::"
+SILENT = "tests/unit/backends/test_kubernetes_silence.py::"
+OBJECTS = "tests/unit/backends/test_kubernetes_objects.py::"
+
+OF_KUBERNETES: Final = (
+    Mutant(
+        "kubernetes-replace-whatever-is-there",
+        "a replace names no resourceVersion, so the server compares nothing",
+        (
+            Change(
+                STORE,
+                'seen.found["metadata"].items() if name != "managedFields"}',
+                'seen.found["metadata"].items() if name not in ("managedFields", "resourceVersion")}',
+            ),
+        ),
+        (REAL + "test_a_commit_that_others_overtake_is_evaluated_again",),
+    ),
+    Mutant(
+        "kubernetes-refuses-by-memory",
+        "a commit is refused by a state that the client remembers",
+        (Change(STORE, "if (failing is not None or joins) and not fresh:", "if joins and not fresh:"),),
+        (REAL + "test_a_refusal_is_judged_on_the_state_of_now",),
+    ),
+    Mutant(
+        "kubernetes-sends-again",
+        "the official client sends a replace again whose answer was lost",
+        (Change(API, "        settings.retries = False\n", ""),),
+        (REAL + "test_a_replace_whose_answer_is_lost_is_settled",),
+    ),
+    Mutant(
+        "kubernetes-ends-who-renews",
+        "an observer ends the Lease that is there, and not the Lease that it saw",
+        (
+            Change(
+                LEASES,
+                'return _with(lease, spec={**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1})',
+                'found = {k: v for k, v in lease["metadata"].items() if k != "resourceVersion"}\n'
+                '    return {**lease, "metadata": found, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}',
+            ),
+        ),
+        (REAL + "test_an_owner_that_renews_while_it_is_ended_wins",),
+    ),
+    Mutant(
+        "kubernetes-no-write-at-the-end",
+        "the removal of a session writes only where the session has records",
+        (Change(STORE, "not (in_any_case or session in seen.state.sessions)", "session not in seen.state.sessions"),),
+        (REAL + "test_a_session_that_an_observer_ends_before_its_first_record_writes_none",),
+    ),
+    Mutant(
+        "kubernetes-joins-unproved",
+        "a session brings its first record into a scope without proof that it lives",
+        (Change(STORE, "        own_session.joins(scope)\n", ""),),
+        (REAL + "test_a_session_that_an_observer_ends_before_its_first_record_writes_none",),
+    ),
+    Mutant(
+        "kubernetes-comes-back",
+        "an owner whose Lease was ended goes on with it",
+        (
+            Change(
+                SESSION,
+                "        if leases.has_ended(self._lease):\n            self._is_over",
+                "        if False:\n            self._is_over",
+            ),
+        ),
+        ("tests/contract/test_conformance.py::TestKubernetes::test_an_ended_session_never_comes_back",),
+    ),
+    Mutant(
+        "kubernetes-counts-its-own-pause",
+        "the time in which the observer did not look counts as silence of the session",
+        (Change(SILENCE, "min(asked_s - self.seen_s, _FIRST * self.ttl_s)", "asked_s - self.seen_s"),),
+        (SILENT + "test_a_pause_of_the_observer_does_not_count",),
+    ),
+    Mutant(
+        "kubernetes-counts-outages",
+        "the time in which the observer got no answer counts as silence of the session",
+        (
+            Change(
+                SILENCE,
+                "        self.seen_s = at_s\n        self.next_look_s = at_s + min",
+                "        self.next_look_s = at_s + min",
+            ),
+        ),
+        (SILENT + "test_time_without_an_answer_does_not_count",),
+    ),
+    Mutant(
+        "kubernetes-takes-others-leases",
+        "a Lease counts as ours by its name",
+        (
+            Change(
+                LEASES, ".items() >= labels(store).items() and name == store", ".items() is not None and name == store"
+            ),
+        ),
+        (OBJECTS + "test_a_lease_without_our_labels_is_not_ours",),
+    ),
+    Mutant(
+        "kubernetes-amends-a-record-made-anew",
+        "an amended value counts also for a later record of the same key",
+        (
+            Change(
+                LEASES,
+                "        case [str(version), str(text)] if version == record.version:",
+                "        case [str(), str(text)]:",
+            ),
+        ),
+        (OBJECTS + "test_an_amended_value_is_read_as_it_was_written",),
+    ),
+    Mutant(
+        "kubernetes-deaf-after-410",
+        "a watch that was told that its place is gone asks for the same place again",
+        (Change(FOLLOWER, '                    self._from = ""\n', ""),),
+        (OUTAGES + "test_a_watch_goes_on_after_what_it_knew_is_compacted",),
+    ),
+    Mutant(
+        "kubernetes-keeps-the-old-token",
+        "a token that is refused is not read again",
+        (
+            Change(
+                API,
+                "            if self._client is used:\n                self._client = None",
+                "            if self._client is used:\n                pass",
+            ),
+        ),
+        (OUTAGES + "test_a_rotated_token_is_read_again",),
+    ),
+)

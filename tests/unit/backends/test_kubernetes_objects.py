@@ -1,0 +1,179 @@
+"""A scope in a ConfigMap and a session in a Lease: written and read again, byte for byte, or named as damaged."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenure.backends.kubernetes import leases
+from tenure.backends.kubernetes.known import Known, Seen
+from tenure.backends.kubernetes.names import ABOUT, entry_name, key_of, object_name
+from tenure.backends.kubernetes.objects import ScopeState
+from tenure.coordination.encoding import encode
+from tenure.coordination.records import Delete, Key, Put, Record, Scope, SessionId, Version
+from tenure.errors import CorruptRecord
+
+SCOPE = Scope("shop")
+NOW = datetime(2026, 11, 25, tzinfo=UTC)
+segments = st.from_regex(r"[A-Za-z0-9_=][A-Za-z0-9._=-]{0,20}\Z", fullmatch=True)
+keys = st.lists(segments, min_size=1, max_size=5).map("/".join).map(Key)
+values = st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode), st.just(encode({"epoch": 3})))
+ENTRY = re.compile(r"[-._a-zA-Z0-9]{1,253}\Z")
+OBJECT = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+
+
+@given(keys)
+def test_an_entry_names_its_key(key: Key) -> None:
+    name = entry_name(key)
+    assert ENTRY.match(name)
+    assert name != ABOUT
+    assert key_of(name) == key
+
+
+@given(keys, keys)
+def test_two_keys_have_two_entries(one: Key, other: Key) -> None:
+    assert (entry_name(one) == entry_name(other)) == (one == other)
+
+
+@given(segments.map(Scope), segments.map(Scope))
+def test_two_scopes_have_two_objects(one: Scope, other: Scope) -> None:
+    assert OBJECT.match(object_name("store", one))
+    assert (object_name("store", one) == object_name("store", other)) == (one == other)
+
+
+@given(st.dictionaries(keys, st.tuples(values, st.sampled_from([None, "s1", "s2"])), max_size=8))
+def test_a_scope_is_read_as_it_was_written(records: dict[Key, tuple[bytes, str | None]]) -> None:
+    state = ScopeState(sessions=frozenset({SessionId("s1"), SessionId("s2")}))
+    writes = [
+        Put(key, value, None, None if session is None else SessionId(session))
+        for key, (value, session) in records.items()
+    ]
+    state = state.applied(writes)
+    assert ScopeState.of(state.entries(SCOPE), scope=SCOPE, where="it") == state
+
+
+def test_a_long_key_is_read_as_it_was_written() -> None:
+    state = ScopeState().applied([Put(Key("/".join(["x" * 100] * 4)), b"{}", None)])
+    entries = state.entries(SCOPE)
+    assert all(ENTRY.match(name) for name in entries)
+    assert ScopeState.of(entries, scope=SCOPE, where="it") == state
+
+
+def test_a_version_is_never_given_twice() -> None:
+    state = ScopeState().applied([Put(Key("a"), b"", None)])
+    first = state.records[Key("a")].version
+    state = state.applied([Delete(Key("a"), first)]).applied([Put(Key("a"), b"", None)])
+    again = ScopeState().applied([Put(Key("a"), b"", None)])  # the ConfigMap was made anew
+    assert len({first, state.records[Key("a")].version, again.records[Key("a")].version}) == 3
+
+
+def test_the_end_of_a_session_takes_its_records_and_no_others() -> None:
+    state = ScopeState(sessions=frozenset({SessionId("s1"), SessionId("s2")}))
+    state = state.applied([Put(Key("a"), b"", None, SessionId("s1")), Put(Key("b"), b"", None, SessionId("s2"))])
+    ended = state.without(SessionId("s1"))
+    assert list(ended.records) == ["b"]
+    assert (list(ended.sessions), ended.revision) == (["s2"], state.revision + 1)
+
+
+@pytest.mark.parametrize(
+    ("entry", "text", "words"),
+    [
+        (ABOUT, None, "'_tenure'"),
+        (ABOUT, "[]", "no JSON object"),
+        (ABOUT, '{"v":2}', "format 2"),
+        (ABOUT, '{"v":1,"scope":"other","origin":"a","revision":1,"sessions":[]}', "of scope 'other'"),
+        (ABOUT, '{"v":1,"scope":"shop","origin":"a","revision":"1","sessions":[]}', "'revision' is not int"),
+        ("a", "x", "entry 'a'"),
+        ("a", '{"version":"1"}', "no value"),
+        ("a", '{"version":1,"text":""}', "no version"),
+        ("a", '{"version":"1","base64":"?"}', "entry 'a'"),
+        ("a", '{"version":"1","text":"","session":"gone"}', "'gone'|session gone"),
+        ("_x", '{"version":"1","text":""}', "no key"),
+        ("_0abc", '{"version":"1","text":"","key":"a"}', "no key"),
+    ],
+)
+def test_damage_is_named(entry: str, text: str | None, words: str) -> None:
+    data: dict[str, str] = {**ScopeState().applied([Put(Key("a"), b"", None)]).entries(SCOPE)}
+    if text is None:
+        del data[entry]
+    else:
+        data[entry] = text
+    with pytest.raises(CorruptRecord, match=words):
+        ScopeState.of(data, scope=SCOPE, where="ConfigMap x/tenure.shop")
+
+
+def lease() -> leases.Object:
+    made = leases.new_lease("tenure", SessionId("s1"), ttl=timedelta(seconds=2.5), now=NOW)
+    return {**made, "metadata": {**made["metadata"], "resourceVersion": "1"}}
+
+
+def test_a_lease_has_the_facts_of_its_session() -> None:
+    assert leases.session_of(lease(), "tenure") == "s1"
+    assert leases.ttl_s(lease()) == 2.5
+    assert lease()["spec"]["leaseDurationSeconds"] == 3
+    assert lease()["spec"]["renewTime"] == "2026-11-25T00:00:00.000000Z"
+    assert leases.scopes_of(leases.with_scope(leases.with_scope(lease(), SCOPE), Scope("b"))) == ["b", "shop"]
+
+
+@pytest.mark.parametrize("store", ["other", "tenur", "tenure.s1"])
+def test_a_lease_of_another_store_is_not_ours(store: str) -> None:
+    assert leases.session_of(lease(), store) is None
+
+
+def test_a_lease_without_our_labels_is_not_ours() -> None:
+    bare = lease()
+    assert leases.session_of({**bare, "metadata": {**bare["metadata"], "labels": None}}, "tenure") is None
+
+
+def test_an_ended_lease_has_no_holder() -> None:
+    assert not leases.has_ended(leases.renewed(lease(), now=NOW, holder="anna leads"))
+    assert leases.has_ended(leases.ended(lease()))
+
+
+@given(values)
+def test_an_amended_value_is_read_as_it_was_written(value: bytes) -> None:
+    record = Record(Key("members/anna"), b"old", Version("v"), SessionId("s1"))
+    amended = leases.with_amended(lease(), SCOPE, record, value)
+    assert leases.as_amended(amended, SCOPE, record).value == value
+    anew = Record(record.key, b"new", Version("w"), record.session)
+    assert leases.as_amended(amended, SCOPE, anew) == anew
+    assert leases.as_amended(amended, Scope("other"), record) == record
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[]", '["no name"]', '{"shop": 3}', '{"shop": {"members/anna": ["v"]}}'])
+def test_an_annotation_that_was_edited_amends_nothing(text: str) -> None:
+    record = Record(Key("members/anna"), b"old", Version("v"), SessionId("s1"))
+    bare = lease()
+    edited = {**bare, "metadata": {**bare["metadata"], "annotations": {"tenure.amended": text, "tenure.scopes": text}}}
+    assert leases.as_amended(edited, SCOPE, record) == record
+    assert all(isinstance(scope, Scope) for scope in leases.scopes_of(edited))
+
+
+def seen(revision: int) -> Seen:
+    return Seen({"metadata": {"resourceVersion": str(revision)}}, ScopeState("o", revision))
+
+
+NONE = Seen(None, ScopeState())
+
+
+def test_knowledge_never_goes_back() -> None:
+    known = Known()
+    assert known.take(seen(5), at=5)
+    assert not known.take(seen(4), at=4)
+    assert not known.take(seen(5), at=5)
+    assert known.take(NONE, at=7)
+    assert not known.take(seen(7), at=7)
+    assert not known.take(seen(5), at=5)
+    assert known.take(seen(9), at=9)
+    assert not known.take(NONE, at=8)  # the read began before the ConfigMap was made anew
+    assert known.seen == seen(9)
+
+
+def test_an_entry_is_readable() -> None:
+    state = ScopeState().applied([Put(Key("epoch"), encode({"epoch": 3}), None)])
+    assert json.loads(state.entries(SCOPE)["epoch"])["value"]["epoch"] == 3
