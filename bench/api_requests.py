@@ -121,7 +121,7 @@ class Bench:
     def is_warm(self) -> bool:
         with closing(open_store(self.store, clock=SystemClock())) as store:
             picture = take_snapshot(store, Scope("requests"))
-            return any(member.state is State.WARM for member in picture.view.members)
+            return any(member.state is State.WARM for member in picture.members)
 
     def size(self, scope: str) -> int:
         """Bytes of the data of a scope's ConfigMap."""

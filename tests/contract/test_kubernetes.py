@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from urllib.error import HTTPError
@@ -11,7 +12,7 @@ import pytest
 
 from tenure.backends.kubernetes import KubernetesStore
 from tenure.coordination.election import Election
-from tenure.coordination.records import Delete, Exact, Put
+from tenure.coordination.records import Delete, Exact, Key, Put
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.term import commit_under
@@ -236,6 +237,17 @@ def test_a_commit_is_one_request(gated: KubernetesStore, api_gate: ApiGate) -> N
     for number in range(10):
         version = put(gated, value=str(number).encode(), replaces=version)
     assert api_gate.requests - before == {"PUT configmaps": 10}
+
+
+def test_threads_of_one_client_do_not_overtake_each_other(gated: KubernetesStore, api_gate: ApiGate) -> None:
+    def write(key: Key) -> None:
+        version = put(gated, key)
+        for number in range(20):
+            version = put(gated, key, str(number).encode(), version)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write, (A, B, Key("c"))))
+    assert api_gate.statuses[409] == 0
 
 
 def test_a_glance_is_no_request(kube_rig: KubernetesRig, gated: KubernetesStore, api_gate: ApiGate) -> None:

@@ -68,6 +68,17 @@ def test_a_lease_that_is_deleted_ends_its_session(kube_rig: KubernetesRig, hands
     wait_until(lambda: other.read(SCOPE, A) is None, what="the removal of its records")
 
 
+def test_a_lease_that_was_deleted_while_nobody_looked_is_missed(kube_rig: KubernetesRig, hands: Hands) -> None:
+    store = kube_rig.store()
+    session = store.open_session(ttl=TTL)
+    store.commit(SCOPE, guards=[], writes=[Put(A, b"", None, session.id)])
+    kube_rig.kill(store)
+    hands.delete_lease(f"tenure.{session.id}")
+    other = kube_rig.store()
+    other.glance(SCOPE)
+    wait_until(lambda: other.glance(SCOPE).records == (), what="the removal of its records")
+
+
 def test_objects_of_others_are_left_alone(kube_rig: KubernetesRig, hands: Hands) -> None:
     """They have similar names and even our labels, and nobody renews them."""
     labels = {"app.kubernetes.io/managed-by": "tenure", "app.kubernetes.io/instance": "tenure2"}

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Final, Protocol
 
 from tenure.backends.kubernetes.api import Api, Line, Object
 from tenure.backends.kubernetes.errors import GONE, NoAnswer, Refused, unavailable
 from tenure.backends.kubernetes.known import version_of
 from tenure.clock import Clock
-from tenure.errors import StoreUnavailable, UsageError
+from tenure.errors import AccessDenied, StoreUnavailable, UsageError
+from tenure.retry import RetryPolicy
 
 WATCH_S: Final = 40
 """How long a watch lasts by the server."""
 _LATE_S: Final = 5.0
 """A line that is silent for so much longer is dead."""
-_AGAIN_S: Final = 0.2
-"""The pause after a line broke."""
+_AGAIN: Final = RetryPolicy(initial=timedelta(milliseconds=200), maximum=timedelta(seconds=2))
+"""The pauses after a line broke."""
+_DENIED_S: Final = 10.0
+"""The pause after the server refused this account."""
 
 
 class Owner(Protocol):
@@ -57,8 +61,9 @@ class Follower:
         self._lock = threading.Lock()  # guards _line
         self._line: Line | None = None  # None: there is no line
         self._from = ""  # empty: list first
-        self.synced = threading.Event()
-        """Set once the objects were listed."""
+        self._pauses = _AGAIN.delays_s()
+        self.tried = threading.Event()
+        """Set once the objects were listed, or could not be listed."""
         self.error: StoreUnavailable | None = None
         """Why there is no line; None: there is one, or none was tried yet."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -95,8 +100,10 @@ class Follower:
         if self._stop.is_set():
             return
         self.error = error
+        self.tried.set()
         self._owner.spoke()
-        self._clock.wait(self._stop, timeout_s=_AGAIN_S)
+        pause_s = _DENIED_S if isinstance(error, AccessDenied) else next(self._pauses)
+        self._clock.wait(self._stop, timeout_s=pause_s)
 
     def _follow(self) -> None:
         """List where that is needed, then follow one watch to its end. Raises Refused, NoAnswer, StoreUnavailable."""
@@ -118,7 +125,8 @@ class Follower:
         if self._stop.is_set():  # by another thread, before it could close this line
             line.close()
         self.error = None
-        self.synced.set()
+        self._pauses = _AGAIN.delays_s()
+        self.tried.set()
         self._owner.spoke()
         try:
             for event in line:

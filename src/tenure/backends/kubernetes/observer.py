@@ -37,13 +37,13 @@ class Observer:
     """Follows the Leases of a store. Nothing is sent before `start`."""
 
     def __init__(self, api: Api, store: str, *, remove: Remove, woken: Callable[[], None], clock: Clock) -> None:
-        """`woken`: called when an amended value has come."""
+        """`woken`: called when a value was amended, or the Leases were listed."""
         self._api = api
         self._store = store
         self._remove = remove
         self._woken = woken
         self._clock = clock
-        self._lock = threading.Lock()  # guards the six below
+        self._lock = threading.Lock()  # guards the seven below
         self._leases: dict[SessionId, Object] = {}
         self._silences: dict[SessionId, Silence] = {}
         self._to_end: dict[SessionId, float] = {}  # ended sessions -> when their records are to be removed
@@ -51,6 +51,7 @@ class Observer:
         self._follower: Follower | None = None  # None: not started
         self._thread: threading.Thread | None = None  # None: not started
         self._wake = threading.Event()
+        self._listed = False
         self._closed = False
 
     def path(self, session: SessionId | None = None) -> str:
@@ -96,9 +97,8 @@ class Observer:
     def misses(self, scope: Scope, sessions: Iterable[SessionId]) -> None:
         """Note the sessions of a scope, as its ConfigMap names them. Who removes a Lease by hand leaves such a name."""
         with self._lock:
-            synced = self._follower is not None and self._follower.synced.is_set()
             for session in sessions:
-                if synced and session not in self._leases and (session, scope) not in self._missing:
+                if self._listed and session not in self._leases and (session, scope) not in self._missing:
                     self._missing[session, scope] = self._clock.monotonic_s() + _OTHERS_S
                     self._wake.set()
 
@@ -120,6 +120,7 @@ class Observer:
         with self._lock:
             for session in self._leases.keys() - there:
                 self._forget(session)
+            self._listed = True
         self._woken()
 
     def changed(self, kind: str, found: Object) -> None:

@@ -73,7 +73,8 @@ class KubernetesStore:
         self._observer = Observer(
             self._api, place.name, remove=self.remove_session, woken=self._wake_all, clock=self._clock
         )
-        self._lock = threading.Lock()  # guards the three below
+        self._lock = threading.Lock()  # guards the four below
+        self._turns: dict[Scope, threading.Lock] = {}
         self._known: dict[Scope, Known] = {}
         self._followed: dict[Scope, Followed] = {}
         self._own: dict[SessionId, KubernetesSession] = {}
@@ -103,6 +104,10 @@ class KubernetesStore:
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         check_commit(GUARANTEES, guards, writes)
         judged = [*guards, *map(implied_guard, writes)]
+        with self._turn_of(scope):  # so threads of one client do not overtake each other
+            return self._commit(scope, judged, writes)
+
+    def _commit(self, scope: Scope, judged: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         bound = next((put.session for put in writes if isinstance(put, Put) and put.session is not None), None)
         seen = self._known_of(scope).seen
         fresh = seen is None or not writes
@@ -263,7 +268,7 @@ class KubernetesStore:
     def _listing(self, scope: Scope, state: ScopeState, prefix: str) -> Listing:
         found = sorted(key for key in state.records if key.is_under(prefix))
         if any(state.records[key].session is not None for key in found):
-            self._observer.start().synced.wait(self._api.request_s)
+            self._observer.start().tried.wait(self._api.request_s)
         return Listing(tuple(self._amended(scope, state.records[key]) for key in found), Revision(state.revision))
 
     def _amended(self, scope: Scope, record: Record) -> Record:
@@ -272,6 +277,10 @@ class KubernetesStore:
     def _known_of(self, scope: Scope) -> Known:
         with self._lock:
             return self._known.setdefault(scope, Known())
+
+    def _turn_of(self, scope: Scope) -> threading.Lock:
+        with self._lock:
+            return self._turns.setdefault(scope, threading.Lock())
 
     def _follow(self, scope: Scope) -> Followed:
         with self._lock:
@@ -289,6 +298,9 @@ class KubernetesStore:
 
     def _wake_all(self) -> None:
         with self._lock:
-            followed = list(self._followed.values())
+            followed, known = list(self._followed.values()), dict(self._known)
         for one in followed:
             one.wake(amended=True)
+        for scope, its in known.items():
+            if its.seen is not None:
+                self._observer.misses(scope, its.seen.state.sessions)
