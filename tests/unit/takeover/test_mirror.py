@@ -42,7 +42,7 @@ class Scene:
         self.directory(OLD, done=9)
         context = SimpleNamespace(
             scope="rows",
-            checkpoints=lambda query: SimpleNamespace(newest=self._newest),
+            checkpoints=lambda query: SimpleNamespace(glance=self._newest),
             epoch=lambda: self.epoch,
             storage=str(folder),
             clock=SystemClock(),
