@@ -24,7 +24,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -131,8 +131,10 @@ class Bench:
 
     def run(self, batches: int, idle_s: int, planned: int) -> dict[str, Any]:
         """All parts; the figures."""
-        with self.member("anna") as leader, self.member("bert"):
+        with ExitStack() as members:
+            leader = members.enter_context(self.member("anna"))
             self.wait(lambda: leader.events("TermWon"), "the first term")
+            members.enter_context(self.member("bert"))
             self.feed(5, leader)
             self.wait(self.is_warm, "a warm standby")
             before = len(self._audit.requests())
