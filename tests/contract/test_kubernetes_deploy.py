@@ -38,7 +38,9 @@ RESOURCES: Final = {
     "services": ("", "services", ""),
     "secrets": ("", "secrets", ""),
     "events": ("", "events", ""),
+    "endpointslices of the Service": ("discovery.k8s.io", "endpointslices", "shop-tenure"),
     "endpointslices": ("discovery.k8s.io", "endpointslices", ""),
+    "another endpointslice": ("discovery.k8s.io", "endpointslices", "another"),
     "persistentvolumeclaims": ("", "persistentvolumeclaims", ""),
 }
 
@@ -117,6 +119,14 @@ def test_the_page_has_an_overlay_that_the_server_takes(
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
+def test_the_service_of_the_leader_has_no_selector(folder: str, namespace: str, tmp_path: Path) -> None:
+    text = rendered(folder, namespace, tmp_path)
+    services = {one["metadata"]["name"]: one for one in yaml.safe_load_all(text) if one["kind"] == "Service"}
+    assert "selector" not in services["shop"]["spec"]
+    assert services["shop-members"]["spec"]["selector"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_the_members_may_run_where_restricted_is_enforced(
     server: KubernetesServer, namespace: str, folder: str, tmp_path: Path
 ) -> None:
@@ -173,9 +183,9 @@ def granted(server: KubernetesServer, namespace: str, user: str) -> dict[str, se
             answer = server.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", asked, user=user)
             if answer["status"]["allowed"]:
                 found.setdefault(called, set()).add(verb)
-    for called in ("configmaps of the scope", "another configmap"):
-        if called in found:
-            found[called] -= found["configmaps"]
+    for called, (_, resource, name) in RESOURCES.items():
+        if name and called in found:
+            found[called] -= found[resource]
     return {called: verbs for called, verbs in found.items() if verbs}
 
 
