@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tenure.agent.probes import QUESTIONS, parse_address
+from tenure.backends.kubernetes.endpoint_slices import PORT, slice_name
 from tenure.backends.kubernetes.names import object_name
 from tenure.backends.kubernetes.url import place_of
 from tenure.coordination.records import Scope
@@ -29,8 +30,10 @@ RIGHTS: Final = {
     "configmaps of the scope": {"get", "update", "list", "watch"},
     "configmaps": {"create"},
     "leases": {"get", "create", "update", "delete", "list", "watch"},
+    "endpointslices of the Service": {"get", "update"},
+    "endpointslices": {"create"},
 }
-"""Requests of the store. Another right needs its reason here and in `rights.yaml`."""
+"""Requests of the store, and of a leader for its Service. Another right needs its reason here and in `rights.yaml`."""
 
 
 def objects(folder: str) -> list[Mapping[str, Any]]:
@@ -62,15 +65,18 @@ def settings(folder: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 def test_the_account_may_do_what_the_store_asks_for_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     granted = {}
+    groups = {"configmaps": "", "leases": "coordination.k8s.io", "endpointslices": "discovery.k8s.io"}
+    whose = {"configmaps": "scope", "endpointslices": "Service"}
     for rule in the("members", "Role")["rules"]:
-        assert rule["apiGroups"] == (["coordination.k8s.io"] if rule["resources"] == ["leases"] else [""])
         (resource,) = rule["resources"]
-        granted[resource + (" of the scope" if "resourceNames" in rule else "")] = {*rule["verbs"]}
+        assert rule["apiGroups"] == [groups[resource]]
+        granted[resource + (f" of the {whose[resource]}" if "resourceNames" in rule else "")] = {*rule["verbs"]}
         assert len(rule["verbs"]) == len({*rule["verbs"]})
     assert granted == RIGHTS
     names = [rule["resourceNames"] for rule in the("members", "Role")["rules"] if "resourceNames" in rule]
+    service = variables(member())["TENURE_LEADER_SERVICE"]
     for folder in FOLDERS:
-        assert names == [[records_of(settings(folder, monkeypatch))]]
+        assert names == [[records_of(settings(folder, monkeypatch))], [slice_name(service)]]
 
 
 def records_of(given: Settings) -> str:
@@ -128,6 +134,18 @@ def test_probes_ask_questions_that_the_agent_answers() -> None:
     assert {probe["path"] for probe in probes.values()} <= {*QUESTIONS}
 
 
+def test_the_service_of_the_leader_leads_where_the_leader_lets_it() -> None:
+    given = {one["name"]: one for one in member()["env"]}
+    assert given["TENURE_POD_IP"]["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
+    spec = the("members", "Service", given["TENURE_LEADER_SERVICE"]["value"])["spec"]
+    (port,) = spec["ports"]
+    assert port == {"name": PORT, "port": parse_address(given["TENURE_HTTP"]["value"])[1]}
+    assert "selector" not in spec
+    for folder in FOLDERS:
+        labels = yaml.safe_load((KUBERNETES / folder / "kustomization.yaml").read_text(encoding="utf-8")).get("labels")
+        assert not [one for one in labels or () if one.get("includeSelectors")], "it would make a selector"
+
+
 def test_spark_listens_at_the_ports_of_the_pod() -> None:
     (container,) = the("spark", "Deployment")["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: str(port["containerPort"]) for port in container["ports"]}
@@ -141,12 +159,13 @@ def test_spark_listens_at_the_ports_of_the_pod() -> None:
 def test_labels_choose_the_members_and_no_object_of_the_store() -> None:
     template = the("members", "Deployment")["spec"]["template"]["metadata"]["labels"]
     added = yaml.safe_load((KUBERNETES / "members" / "kustomization.yaml").read_text(encoding="utf-8"))["labels"]
-    (added,) = [one["pairs"] for one in added if one["includeSelectors"] and one["includeTemplates"]]
+    (added,) = [one["pairs"] for one in added if one["includeTemplates"]]
     chosen = {**template, **added}
     assert not {"app.kubernetes.io/managed-by", "app.kubernetes.io/instance"} & {*chosen}
     selectors = [*selectors_in(objects("members"))]
-    assert len(selectors) == 4  # the Deployment, the budget, the Service, the anti-affinity
+    assert len(selectors) == 4  # the Deployment, the budget, the Service of the members, the anti-affinity
     assert all(selector.items() <= chosen.items() for selector in selectors)
+    assert all("app.kubernetes.io/name" in selector for selector in selectors), "another pipeline is there, too"
 
 
 def selectors_in(given: Any) -> Iterator[Mapping[str, str]]:

@@ -19,6 +19,17 @@ RULES: Final = (
 )
 """As deploy/kubernetes/members/rights.yaml has them, for the ConfigMaps of all scopes."""
 
+SLICES: Final = (
+    {
+        "apiGroups": ["discovery.k8s.io"],
+        "resources": ["endpointslices"],
+        "resourceNames": ["shop-tenure"],
+        "verbs": ["get", "update"],
+    },
+    {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["create"]},
+)
+"""As it has them for the EndpointSlice of the Service `shop`."""
+
 _NOT_FOUND: Final = 404
 _RBAC: Final = "rbac.authorization.k8s.io"
 

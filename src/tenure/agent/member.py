@@ -18,6 +18,7 @@ from tenure.agent import words
 from tenure.agent.driver import Driver
 from tenure.agent.handover import AT_MOST, Handover
 from tenure.agent.interruptions import Delays, Requests, Restarts, SkippedRecords, StopOrStoreLost
+from tenure.agent.leader_service import LeaderService
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import Identity, Lag, State
 from tenure.coordination.election import Election, Flag
@@ -81,7 +82,17 @@ class Conduct:
 class Member:
     """Runs one member until its pipeline is done or `stop` is set."""
 
-    def __init__(self, context: ScopeContext, *, identity: Identity, driver: Driver, conduct: Conduct) -> None:
+    def __init__(
+        self,
+        context: ScopeContext,
+        *,
+        identity: Identity,
+        driver: Driver,
+        conduct: Conduct,
+        service: LeaderService | None = None,
+    ) -> None:
+        """`service` None: no Service routes to the leader."""
+        self._service = service
         self._store, self._scope = context.store, context.scope
         self._clock, self._events = context.clock, context.events
         self._results = context.results()
@@ -219,9 +230,13 @@ class Member:
                 return self._lead(term, requests, stop=stop)
             finally:
                 self._term = None
+                if self._service is not None:
+                    self._service.leave()
 
     def _lead(self, term: Term, requests: Requests, *, stop: threading.Event) -> Ended:
         self._events.emit(TermWon(scope=self._scope, member=self._identity.member, epoch=term.epoch))
+        if self._service is not None:
+            self._service.lead(term)
         halt: Flag = stop if self._conduct.hold else StopOrStoreLost(stop, term)
         try:
             ended = self._lead_or_clean(term, stop=halt, finish=requests.finish)

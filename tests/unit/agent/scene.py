@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tenure.agent import member as member_module
+from tenure.agent.leader_service import LeaderService
 from tenure.agent.member import Conduct, Member
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
@@ -82,10 +83,11 @@ class Scene:
         hold: bool = True,
         cold: bool = False,
         final: bool = False,
+        service: LeaderService | None = None,
     ) -> Member:
         context = ScopeContext(store or self.store, SCOPE, "memory://nothing", CLOCK, Events(self.told.append))
         conduct = Conduct(timedelta(seconds=ttl), hold=hold, cold=cold, final=final)
-        return Member(context, identity=Identity(name, "here", 7), driver=driver, conduct=conduct)
+        return Member(context, identity=Identity(name, "here", 7), driver=driver, conduct=conduct, service=service)
 
     def words(self) -> list[str]:
         return [one.why for one in terms(self.store, SCOPE)]
