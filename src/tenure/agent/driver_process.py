@@ -160,7 +160,7 @@ class DriverProcess:
                     return Ended(word.ended)
                 case Failed():
                     raise error_from_data(word.error)
-                case None if running.gone.is_set():
+                case None if running.spent:
                     raise DriverDied(self.gone or "")
                 case _:
                     pass
@@ -207,7 +207,7 @@ class DriverProcess:
                 raise error_from_data(word.error)
             if word is not None:
                 return word
-            if running.gone.is_set():
+            if running.spent:
                 raise DriverDied(f"the driver ended before it was ready: {running.how}")
         self._discard()
         return None
@@ -227,6 +227,8 @@ class _Running:
         """Query -> its last mark, and when the mark changed. Written by the reading thread."""
         self.gone = threading.Event()
         """Set when the process has ended and all its words are read."""
+        self.spent = False
+        """Whether the process is gone and `next` has returned its last word."""
         self.how = ""
         """How the process ended, once it is gone: its own error, or its exit code or signal."""
         self._clock = clock
@@ -243,10 +245,13 @@ class _Running:
 
     def next(self, *, timeout_s: float) -> Word | None:
         """The next word that the agent must act on; None: none came in time, or the process is gone."""
+        was_gone = self.gone.is_set()  # asked first: a word that comes with the end is not overlooked
         try:
-            return self._words.get(timeout=timeout_s)
+            word = self._words.get(timeout=timeout_s)
         except queue.Empty:
-            return None
+            word = None
+        self.spent = was_gone and word is None
+        return word
 
     def silent(self, *, limit_s: float) -> str | None:
         """A line about a driver without a sign of life for so long; None: it gave a sign, or still prepares."""
@@ -312,7 +317,9 @@ class _Running:
 
     def _wait(self) -> None:
         how = self.child.wait()
-        self._reader.join(timeout=1)  # reads the last words; a forked process may hold the link open
+        while self._reader.is_alive() and self.child.link.has_more():
+            self._reader.join(timeout=_LOOK_S)  # reads the last words, on a busy machine late
+        self._reader.join(timeout=1)  # a forked process may hold the link open
         self.how = self.how or how
         self.gone.set()
         self._words.put(None)

@@ -70,17 +70,18 @@ def _open_etcd(url: SplitResult, clock: Clock, existing: bool) -> CoordinationSt
 def _open_kubernetes(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
     from tenure.backends.kubernetes import KubernetesStore, place_of
 
-    return KubernetesStore(place_of(StoreUrl(url, port=None, options=_COMMON | {"context", "kubeconfig"})), clock=clock)
+    return KubernetesStore(place_of(StoreUrl(url, port=None, options=_KUBERNETES)), clock=clock)
 
 
 def _publish_on_kubernetes(url: SplitResult, name: str, clock: Clock) -> PublishedAddress:
     from tenure.backends.kubernetes import KubernetesAddress, place_of
 
-    return KubernetesAddress(place_of(url), name, clock=clock)
+    return KubernetesAddress(place_of(StoreUrl(url, port=None, options=_KUBERNETES)), name, clock=clock)
 
 
 _COMMON: Final = {"connect_timeout", "request_timeout"}
 _TLS: Final = {"ca", "cert", "key"}
+_KUBERNETES: Final = _COMMON | {"context", "kubeconfig"}
 _ZOOKEEPER: Final = _TLS | {"tls", "sasl", "acl"}
 
 BACKENDS: Final[dict[str, Backend]] = {

@@ -175,6 +175,13 @@ class Link:
         line, self._unread = self._unread.split(b"\n", 1)
         return decode(line.decode())
 
+    def has_more(self) -> bool:
+        """Whether something can be read now: bytes, or the end. Any thread may ask."""
+        try:
+            return bool(select.select([self._connection], [], [], 0)[0])
+        except (OSError, ValueError):  # our end was closed
+            return False
+
     def close(self) -> None:
         """Close this end. A thread in `receive` gets None."""
         with suppress(OSError):  # the other side has closed it
