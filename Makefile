@@ -45,7 +45,7 @@ test-long: kubernetes ## the long tests, and many more examples of each property
 mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red
 	@$(RUN) $(BIN)/python -m tests.mutants.run $(ARGS)
 
-soak: setup ## end members at random, and compare each output with the truth: make soak ARGS="--ends 500 --seed 1", ARGS="--placed all"
+soak: setup $(if $(findstring etcd,$(ARGS)),servers) $(findstring kubernetes,$(ARGS)) ## end members at random, and compare each output with the truth: make soak ARGS="--ends 500 --seed 1", ARGS="--placed all"
 	@$(RUN) $(BIN)/python -m tests.soak $(ARGS)
 
 lint: setup ## ruff, mypy, and the rooms of ARCHITECTURE.md

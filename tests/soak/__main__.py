@@ -15,11 +15,14 @@ import shlex
 import shutil
 import signal
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from tenure.testing.servers import NotInstalled, started
 from tests import jvm_start
 from tests.house.tree import ROOT
 from tests.mutants.mutant import DoesNotApply
@@ -30,6 +33,7 @@ from tests.soak.run import Result, carry_out
 from tests.soak.variants import VariantError, environment, jvm_options, package_of
 
 ENDS_A_RUN = 25
+SOAKED = ("sqlite", "etcd", "kubernetes")
 BUILD = ROOT / "build" / "soak"
 
 
@@ -42,8 +46,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with package_of(without=given.without, package=given.package) as holder:
             members = environment(holder, archive=jvm_start.class_archive(options=jvm_options()))
-            return _placed(given, members) if given.placed else _random(given, members)
-    except (VariantError, DoesNotApply) as error:
+            if given.placed:
+                return _placed(given, members)
+            with _stores(given.store) as new_store:
+                return _random(given, members, new_store)
+    except (VariantError, DoesNotApply, NotInstalled) as error:
         say(f"soak: {error}")
         return 2
     except KeyboardInterrupt:
@@ -51,7 +58,18 @@ def main(arguments: Sequence[str]) -> int:
         return 130
 
 
-def _random(given: argparse.Namespace, members: dict[str, str]) -> int:
+@contextmanager
+def _stores(kind: str) -> Iterator[Callable[[int], str | None]]:
+    """Makes the URL of an empty store for each run, by its number; None: a file in the run's folder."""
+    if kind == "sqlite":
+        yield lambda number: None
+        return
+    with tempfile.TemporaryDirectory(prefix="tenure-soak-") as folder, started(kind, Path(folder)) as url:
+        place, mark, options = url.partition("?")
+        yield lambda number: f"{place}-{number}{mark}{options}"
+
+
+def _random(given: argparse.Namespace, members: dict[str, str], new_store: Callable[[int], str | None]) -> int:
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
     only = Filter(given.kinds, given.sinks, given.habits, given.ends_kinds, given.states)
     results: list[Result] = []
@@ -59,7 +77,8 @@ def _random(given: argparse.Namespace, members: dict[str, str]) -> int:
     while left > 0 or not results:
         plan = make_plan(seed + len(results), ends=min(left, given.ends_a_run), only=only)
         folder = _fresh(given.folder / f"seed-{plan.seed}")
-        result = carry_out(plan, folder, environment=members, keep=given.keep)
+        store = new_store(len(results))
+        result = carry_out(plan, folder, environment=members, keep=given.keep, store=store)
         results.append(result)
         left -= len(plan.ends)
         _tell(result, plan_words(plan), folder)
@@ -118,6 +137,7 @@ def plan_words(plan: Plan) -> str:
 def _again(given: argparse.Namespace, seed: int, ends: int) -> str:
     """The command that repeats a run."""
     words = ["--ends", str(ends), "--ends-a-run", str(ends), "--seed", str(seed)]
+    words += ["--store", given.store] if given.store != "sqlite" else []
     for name in ("kinds", "habits", "sinks", "ends_kinds", "states"):
         chosen = getattr(given, name)
         words += [f"--{name.replace('_', '-')}", *chosen] if chosen else []
@@ -138,6 +158,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--states", nargs="+", choices=STATES, default=(), help="where the state is kept")
     parser.add_argument("--ends-kinds", nargs="+", choices=list(END_KINDS), default=(), help="kinds of ends")
     parser.add_argument("--placed", nargs="+", choices=[*PLACED, "all"], default=(), help="ends at exact points")
+    parser.add_argument(
+        "--store", choices=SOAKED, default="sqlite", help="of random ends; others than SQLite are started"
+    )
     parser.add_argument("--without", metavar="MUTANT", help="run a copy without what this mutant takes away")
     parser.add_argument("--package", type=Path, help="run the package in this folder, or checkout, instead")
     parser.add_argument("--keep", action="store_true", help="keep the folders of runs that are right, too")

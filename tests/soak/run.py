@@ -62,13 +62,15 @@ class Result:
         return " ".join(sorted({finding.kind.upper() for finding in self.findings})) or "right"
 
 
-def carry_out(plan: Plan, folder: Path, *, environment: Mapping[str, str], keep: bool = False) -> Result:
+def carry_out(
+    plan: Plan, folder: Path, *, environment: Mapping[str, str], keep: bool = False, store: str | None = None
+) -> Result:
     """Run a plan in an empty folder. What was right is removed again, but for its timeline,
-    unless `keep`."""
+    unless `keep`. `store`: the URL of an empty store; None: a file in the folder."""
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(json.dumps(asdict(plan), indent=1))
     done: Counter[str] = Counter()
-    with Scene(folder, plan, environment=environment) as scene:
+    with Scene(folder, plan, environment=environment, store=store) as scene:
         began_s = scene.clock.monotonic_s()
         try:
             _carry_out(scene, done)

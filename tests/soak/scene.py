@@ -71,9 +71,19 @@ class Finding:
 class Scene:
     """Everything of one run. Used by one thread."""
 
-    def __init__(self, folder: Path, plan: Plan, *, environment: Mapping[str, str], clock: Clock | None = None) -> None:
-        """`environment`: of the members, beside that of this process."""
+    def __init__(
+        self,
+        folder: Path,
+        plan: Plan,
+        *,
+        environment: Mapping[str, str],
+        store: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`environment`: of the members, beside that of this process. `store`: the URL of an empty store; None: a file
+        in the folder."""
         self.folder = folder
+        self.store = store or f"sqlite://{folder}/store.db"
         self.plan = plan
         self.clock = clock or SystemClock()
         self.journal = Journal()
@@ -138,7 +148,7 @@ class Scene:
         conf = [f"spark.sql.shuffle.partitions={plan.cores}", *(_HDFS if plan.state == "hdfs" else ())]
         conf += _LENIENT if plan.lenient else ()
         return [
-            *("run", str(PIPELINE), "--store", f"sqlite://{self.folder}/store.db"),
+            *("run", str(PIPELINE), "--store", self.store),
             *("--storage", f"file://{self.folder}/storage", "--ttl", f"{TTL_S:g}s", "--stop-patience", "10s"),
             *("--master", f"local[{plan.cores}]", "--standby", "warm" if plan.warm else "cold"),
             *("--param", f"folder={self.folder}"),
@@ -149,7 +159,7 @@ class Scene:
     @contextmanager
     def orders(self) -> Iterator[Orders]:
         """An operator's hand on the scope."""
-        with closing(open_store(f"sqlite://{self.folder}/store.db", clock=self.clock)) as store:
+        with closing(open_store(self.store, clock=self.clock)) as store:
             yield Orders(store, Scope(SCOPE), clock=self.clock)
 
     def leader(self) -> Slot | None:
