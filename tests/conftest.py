@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = config.getoption("--group")
     if not chosen:
         return
-    missing = groups.stale([*groups.GATE, *groups.BESIDE_THE_GATE], [item.nodeid for item in items])
+    missing = groups.stale([*groups.GATE, *groups.BESIDE_THE_GATE, *groups.LONG_CASES], [item.nodeid for item in items])
     if missing:
         raise pytest.UsageError(f"tests/groups.py names tests that are not there: {missing}")
     left_out = [item for item in items if _group_of(item) not in chosen]

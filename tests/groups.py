@@ -1,8 +1,8 @@
 """Which tests `make check`, `make test`, `make test-rest` and `make test-long` run: each test is in exactly one group.
 
-Promise, closest rule first: what is marked `long` is long; what is named in `GATE` is in the gate, as are all tests in
-`tests/regressions` that `BESIDE_THE_GATE` does not name; what needs no JVM and no server, in the folders of
-`PURE_FOLDERS`, is pure; all else is rest. So a new test needs no entry here: `GATE` names what shows that the product
+Promise, closest rule first: what is marked `long`, or named in `LONG_CASES`, is long; what is named in `GATE` is in the
+gate, as are all tests in `tests/regressions` that `BESIDE_THE_GATE` does not name; what needs no JVM and no server, in
+the folders of `PURE_FOLDERS`, is pure; all else is rest. So a new test needs no entry here: `GATE` names what shows that the product
 works, within ten minutes in all.
 """
 
@@ -47,7 +47,7 @@ def sessions() -> tuple[Session, ...]:
 
 def group_of(node: str, *, is_long: bool, starts: bool) -> str:
     """The group of a test, by its node id. `starts`: it needs a server or a JVM."""
-    if is_long:
+    if is_long or any(is_named(node, entry) for entry in LONG_CASES):
         return LONG
     folder = node.split("/")[1]
     if any(is_named(node, entry) for entry in BESIDE_THE_GATE):
@@ -111,6 +111,11 @@ GATE: Final = (
     "tests/cli/test_bad_input.py",
 )
 """What `make test` runs beside the pure tests: files, classes, tests, or single cases of them."""
+
+LONG_CASES: Final = (
+    "tests/unit/cleanup/test_ended_pipeline.py::test_a_crash_at_any_effect_is_mended_by_the_next_cleanup[kubernetes]",
+)
+"""Single cases that take minutes on one store: there, a hundred members of one test all watch one ConfigMap."""
 
 _STRUCK = "tests/regressions/test_struck_leaders.py::"
 BESIDE_THE_GATE: Final = (

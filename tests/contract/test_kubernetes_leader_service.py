@@ -28,8 +28,6 @@ from tests.support.kubernetes import RULES
 from tests.support.route import CLOCK, PORT, Cluster
 from tests.unit.agent.scene import Scripted
 
-pytestmark = pytest.mark.long
-
 SCOPE = Scope("shop")
 TTL = timedelta(seconds=10)
 WRITE: Final = r"(PUT|POST) .*/endpointslices"

@@ -18,8 +18,6 @@ from tests.support.api_gate import ApiGate
 from tests.support.kubernetes import RULES
 from tests.support.route import PORT, Cluster
 
-pytestmark = pytest.mark.long
-
 SCOPE = Scope("shop")
 WRITE: Final = r"(PUT|POST) .*/endpointslices"
 A, B = "10.1.2.3", "10.1.2.4"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from tenure.testing.conformance import MemoryRig, agreement_machine, contract_machine
-from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
+from tenure.testing.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
 from tests.properties import examples
 from tests.support.store_fixtures import EtcdRig, KubernetesRig, SqliteRig, ZooKeeperRig
 
@@ -25,16 +25,9 @@ _servers: dict[str, Any] = {}
 
 
 @pytest.fixture(autouse=True, scope="module")
-def servers(zookeeper: ZooKeeperEnsemble, etcd: EtcdCluster) -> None:
+def servers(zookeeper: ZooKeeperEnsemble, etcd: EtcdCluster, kubernetes: KubernetesServer) -> None:
     """Hypothesis makes the rigs by itself."""
-    _servers.update(zookeeper=zookeeper, etcd=etcd)
-
-
-@pytest.fixture(autouse=True)
-def api_server(request: pytest.FixtureRequest) -> None:
-    """Hypothesis makes the rigs by itself; this server is started for its own tests only."""
-    if request.node.get_closest_marker("long") is not None:
-        _servers["kubernetes"] = request.getfixturevalue("kubernetes")
+    _servers.update(zookeeper=zookeeper, etcd=etcd, kubernetes=kubernetes)
 
 
 class PatientZooKeeperRig(ZooKeeperRig):
@@ -77,15 +70,11 @@ TestZooKeeperAgreesWithMemory = agreement_machine(zookeeper_rig).TestCase
 TestZooKeeperAgreesWithMemory.settings = _SERVED
 
 
-@pytest.mark.long
-class TestKubernetesKeepsTheContract(contract_machine(kubernetes_rig).TestCase):  # type: ignore[misc] # made at run time
-    settings = _SERVED
+TestKubernetesKeepsTheContract = contract_machine(kubernetes_rig).TestCase
+TestKubernetesKeepsTheContract.settings = _SERVED
 
-
-@pytest.mark.long
-class TestKubernetesAgreesWithMemory(agreement_machine(kubernetes_rig).TestCase):  # type: ignore[misc] # made at run time
-    settings = _SERVED
-
+TestKubernetesAgreesWithMemory = agreement_machine(kubernetes_rig).TestCase
+TestKubernetesAgreesWithMemory.settings = _SERVED
 
 TestEtcdKeepsTheContract = contract_machine(etcd_rig).TestCase
 TestEtcdKeepsTheContract.settings = _SERVED

@@ -1,7 +1,8 @@
 """The page *Kubernetes*, done from an empty namespace to a failover, as far as it needs no kubelet: the objects
 are applied with kubectl, two members run as processes, the leader is killed.
 
-Promise: the blocks of the page are run in its order, with a folder of the test in the place of /tmp/shop.
+Promise: the blocks of the page are run in its order, with a folder of the test in the place of /tmp/shop. Blocks that
+look share a terminal, blocks that set up are run in the clone. A kubectl of 1.21 or newer is needed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Reader:
             wait_until(self._standby_is_warm, what="a warm standby")
         before = self.now() if block.role == "kill" else None
         text = block.text if before is None else block.text.replace("PID", str(self._pid(before)))
-        self.printed = self._run(text)
+        self.printed = self._run(text, entered=block.role != "setup")
         if before is not None:
             wait_until(lambda: self.now().leader not in (None, before.leader), what="the successor")
 
@@ -76,10 +77,12 @@ class Reader:
     def _here(self, text: str) -> str:
         return text.replace("/tmp/shop", f"{self._folder}/shop")
 
-    def _run(self, text: str) -> str:
+    def _run(self, text: str, *, entered: bool) -> str:
+        """`entered`: in the terminal for looking, which stays where it is; else in the clone."""
+        place = self._folder / "place"
         done = subprocess.run(
-            ["bash", "-e", "-c", self._here(text)],
-            cwd=ROOT,
+            ["bash", "-e", "-c", self._here(text) + (f"\npwd >{place}" if entered else "")],
+            cwd=place.read_text().strip() if entered and place.exists() else ROOT,
             env=self._environment,
             capture_output=True,
             text=True,

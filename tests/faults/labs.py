@@ -12,7 +12,7 @@ from tenure.testing.conformance import StoreRig
 from tests.faults.lab import Lab
 from tests.support.store_fixtures import EtcdRig, KubernetesRig, SqliteRig, ZooKeeperRig
 
-STORES = ("memory", "sqlite", "zookeeper", "etcd", pytest.param("kubernetes", marks=pytest.mark.long))
+STORES = ("memory", "sqlite", "zookeeper", "etcd", "kubernetes")
 
 
 @pytest.fixture(params=STORES)

@@ -12,7 +12,8 @@ from tenure.coordination.records import Record
 from tenure.coordination.term import EPOCH
 from tenure.errors import OwnerMismatch
 from tenure.ownership.owner import renew_identity
-from tests.faults.lab import SCOPE, Lab
+from tenure.testing.waiting import wait_until
+from tests.faults.lab import SCOPE, Lab, Member
 from tests.lives import bring_back, copy_of, empty
 
 
@@ -35,10 +36,12 @@ def test_a_member_takes_no_office_in_a_store_that_was_emptied(lab: Lab, has_led:
     one = a if has_led else b
     copy = copy_of(lab.truth, SCOPE)
     empty(lab.truth, SCOPE)
+    hears_of_it(lab, one)
     with pytest.raises(OwnerMismatch, match=r"was in epoch 1, and has nothing now: .*; restore the store"):
         one.lead()
     assert lab.truth.read(SCOPE, EPOCH) is None, "nothing was written"
     bring_back(lab.truth, SCOPE, copy)
+    hears_of_it(lab, one)
     assert one.lead().epoch == term.epoch + 1
 
 
@@ -48,6 +51,7 @@ def test_a_member_takes_no_office_in_an_older_copy_or_in_another_store(lab: Lab)
     copy = copy_of(lab.truth, SCOPE)
     b.election.resign(b.lead())
     bring_back(lab.truth, SCOPE, copy)
+    hears_of_it(lab, b)
     with pytest.raises(OwnerMismatch, match="was in epoch 2, and has epoch 1 now"):
         b.lead()
     empty(lab.truth, SCOPE)
@@ -71,8 +75,14 @@ def test_a_standby_that_outlives_what_is_forgotten_stands_by_in_the_next_life(la
         operator.election.resign(term)
     assert b.lead().epoch == 4
     bring_back(lab.truth, SCOPE, before)
+    hears_of_it(lab, b)
     with pytest.raises(OwnerMismatch, match="was in epoch 4, and has epoch 1 now"):
         b.lead()
+
+
+def hears_of_it(lab: Lab, member: Member) -> None:
+    """A contender glances: where glances come by a watch, wait until it shows the last of several commits."""
+    wait_until(lambda: member.store.glance(SCOPE).records == lab.truth.list(SCOPE).records, what="the news")
 
 
 def interrupt(records: Sequence[Record]) -> None:
