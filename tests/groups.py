@@ -2,8 +2,8 @@
 
 Promise, closest rule first: what is marked `long`, or named in `LONG_CASES`, is long; what is named in `GATE` is in the
 gate, as are all tests in `tests/regressions` that `BESIDE_THE_GATE` does not name; what needs no JVM and no server, in
-the folders of `PURE_FOLDERS`, is pure; all else is rest. So a new test needs no entry here: `GATE` names what shows that the product
-works, within ten minutes in all.
+the folders of `PURE_FOLDERS`, is pure; all else is rest. So a new test needs no entry here: `GATE` names what shows
+that the product works, within ten minutes in all.
 """
 
 from __future__ import annotations
