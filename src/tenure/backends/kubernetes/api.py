@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,10 +103,11 @@ class Api:
     def __init__(self, place: Place, *, clock: Clock) -> None:
         self._place = place
         self._clock = clock
-        self._lock = threading.Lock()  # guards the three below
+        self._lock = threading.Lock()  # guards the four below
         self._client: Any = None  # None: not loaded, or to be loaded anew
         self._namespace: str | None = place.namespace
         self._closed = False
+        self._was_loaded = False
         self._granted: dict[tuple[str, str], float] = {}
         """Method and kind of a request that was permitted -> since when it is refused; 0: it is not."""
         self._connect_s = place.connect_timeout.total_seconds()
@@ -194,8 +196,12 @@ class Api:
                 f"the API server {used.configuration.host} cannot be reached: {error}",
                 fix="check the address, and whether the server runs",
             ) from error
-        except ApiException as error:  # the client's word for an error of TLS: nothing was sent
+        except ApiException as error:  # the client's word for every error of TLS
+            if request.method != "GET" and not _is_refused_certificate(error):
+                raise NoAnswer(f"{used.configuration.host}: {error.reason}") from error
             raise _NotTrusted(f"the API server {used.configuration.host} is not trusted: {error.reason}") from error
+        except config.ConfigException as error:  # a token that is being replaced
+            raise StoreUnavailable(f"the credentials cannot be read: {error}") from error
         except (ProtocolError, ReadTimeoutError, HTTPError, OSError) as error:
             raise NoAnswer(f"{used.configuration.host}: {error}") from error
         right = (request.method, request.path.rpartition("/namespaces/")[2].split("/")[1])
@@ -248,10 +254,13 @@ class Api:
             if self._namespace is None:
                 self._namespace = _namespace_of_pod() if in_pod else self._namespace_of_context()
         except (config.ConfigException, OSError, ValueError, TypeError) as error:
+            if self._was_loaded:  # the files are being replaced, or the program that gives the token failed
+                raise StoreUnavailable(f"the credentials cannot be read: {error}") from error
             raise UsageError(
                 f"no Kubernetes cluster is configured: {error}",
                 fix="run in a pod, set KUBECONFIG, or say ?kubeconfig=FILE in the store URL",
             ) from error
+        self._was_loaded = True
         settings.retries = False
         settings.connection_pool_maxsize = 8
         return client.ApiClient(settings)
@@ -264,7 +273,13 @@ class Api:
 
 
 class _NotTrusted(Exception):
-    """TLS failed: nothing was sent."""
+    """TLS failed: nothing was sent, or only a read."""
+
+
+def _is_refused_certificate(error: ApiException) -> bool:
+    """Whether the server's certificate was refused, so that nothing was sent. A line can break in TLS later, too."""
+    cause = error.__context__
+    return isinstance(cause, HTTPError) and any(isinstance(one, ssl.SSLCertVerificationError) for one in cause.args)
 
 
 def _in_pod() -> bool:
