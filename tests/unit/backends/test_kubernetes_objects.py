@@ -69,7 +69,9 @@ def test_a_version_is_never_given_twice() -> None:
     first = state.records[Key("a")].version
     state = state.applied([Delete(Key("a"), first)]).applied([Put(Key("a"), b"", None)])
     again = ScopeState().applied([Put(Key("a"), b"", None)])  # the ConfigMap was made anew
-    assert len({first, state.records[Key("a")].version, again.records[Key("a")].version}) == 3
+    copy = ScopeState.of(state.entries(SCOPE), scope=SCOPE, where="it")  # and this copy will be restored
+    states = [state, again, *(one.applied([Put(Key("a"), b"", None)]) for one in (state, copy))]
+    assert len({first, *(one.records[Key("a")].version for one in states)}) == 5
 
 
 def test_the_end_of_a_session_takes_its_records_and_no_others() -> None:

@@ -1,8 +1,9 @@
 """A scope as a ConfigMap has it: one entry a record, in JSON that people can read, and one entry about the scope.
 
 Promise: pure. `ScopeState.of` reads what `entries` wrote, byte for byte; anything else is CorruptRecord, which names
-the object and its entry. Versions are never used twice: they hold the revision, which only grows, and the origin, which
-differs when the ConfigMap is made anew. The entry about the scope names the sessions that may own records here.
+the object and its entry. Versions are never used twice: they hold the revision, which only grows, and a number drawn at
+random, which differs also when the ConfigMap is made anew or restored from an older copy. The entry about the scope
+names the sessions that may own records here.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ class ScopeState:
     def applied(self, writes: Sequence[Write], *, joined: frozenset[SessionId] = frozenset()) -> ScopeState:
         """The state after these writes. `joined`: sessions that come with them."""
         origin, revision = self.origin or secrets.token_hex(4), self.revision + 1
+        version = Version(f"{origin}-{revision}-{secrets.token_hex(4)}")
         records = dict(self.records)
         for write in writes:
             if isinstance(write, Put):
-                version = Version(f"{origin}-{revision}")
                 records[write.key] = Record(write.key, bytes(write.value), version, write.session)
             else:
                 del records[write.key]
@@ -79,10 +80,6 @@ class ScopeState:
         put = [write.key for write in writes if isinstance(write, Put)]
         alone = frozenset(key for key in put if not any(other.is_under(key) for other in self.records))
         return Commit({key: self.records[key].version for key in put}, Revision(self.revision), alone)
-
-    def is_after(self, other: ScopeState) -> bool:
-        """Whether this state of the same ConfigMap is later."""
-        return self.origin == other.origin and self.revision > other.revision
 
     def entries(self, scope: Scope) -> dict[str, str]:
         """The data of the ConfigMap."""
