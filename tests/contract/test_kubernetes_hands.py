@@ -68,6 +68,13 @@ def test_a_lease_that_is_deleted_ends_its_session(kube_rig: KubernetesRig, hands
     wait_until(lambda: other.read(SCOPE, A) is None, what="the removal of its records")
 
 
+def test_a_lease_that_was_ended_is_never_renewed(kube_rig: KubernetesRig, hands: Hands) -> None:
+    session = kube_rig.store().open_session(ttl=TTL)
+    hands.end_lease(f"tenure.{session.id}")
+    with pytest.raises(SessionEnded):
+        session.renew()
+
+
 def test_a_lease_that_was_deleted_while_nobody_looked_is_missed(kube_rig: KubernetesRig, hands: Hands) -> None:
     store = kube_rig.store()
     session = store.open_session(ttl=TTL)

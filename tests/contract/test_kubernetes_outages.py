@@ -82,8 +82,10 @@ def test_a_watch_goes_on_after_what_it_knew_is_compacted(
     version = put(other)
     listing = gated.list(SCOPE)
     with gated.watch(SCOPE, after=listing.revision) as changes:
+        wait_until(lambda: api_gate.requests["WATCH configmaps"], what="the first watch")
+        gone = api_gate.refuse(r"GET .*/configmaps.*watch=true", 410, times=1_000_000)
+        api_gate.before(r"GET .*/configmaps\?fieldSelector=[^&]*$", gone.end)  # only a new list helps
         api_gate.break_lines()
-        api_gate.refuse(r"GET .*watch=true", 410)
         put(other, value=b"second", replaces=version)
         assert until_woken(changes.wait)
     assert gated.glance(SCOPE).records[0].value == b"second"

@@ -80,7 +80,7 @@ OF_KUBERNETES: Final = (
                 "        if False:\n            self._is_over",
             ),
         ),
-        ("tests/contract/test_conformance.py::TestKubernetes::test_an_ended_session_never_comes_back",),
+        (HANDS + "test_a_lease_that_was_ended_is_never_renewed",),
     ),
     Mutant(
         "kubernetes-counts-its-own-pause",

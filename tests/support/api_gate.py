@@ -39,6 +39,11 @@ class Rule:
         self.loses_answer = False
         self.meanwhile: Callable[[], object] | None = None  # None: nothing happens before it is passed on
 
+    def end(self) -> None:
+        """Apply it no more."""
+        with self._lock:
+            self._left = 0
+
     def applies(self, request: str) -> bool:
         """Whether it is for this request, `METHOD path?query`."""
         with self._lock:

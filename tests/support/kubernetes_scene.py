@@ -59,6 +59,9 @@ class Hands:
     def leases(self) -> list[dict[str, Any]]:
         return list(self._server.ask("GET", self._leases)["items"])
 
+    def end_lease(self, name: str) -> None:
+        self._server.ask("PATCH", f"{self._leases}/{name}", {"spec": {"holderIdentity": ""}})
+
     def delete_lease(self, name: str) -> None:
         self._server.ask("DELETE", f"{self._leases}/{name}")
 
