@@ -25,8 +25,9 @@ from tenure.errors import (
 from tenure.handles.handle import Handle
 from tenure.handles.store import HandleStore
 
-KEPT = 5
-"""How many checkpoints are kept: a takeover needs the newest, the others are for people."""
+KEPT = 3
+"""How many checkpoints are kept: a takeover needs the newest, the others are for people. Each lies in its store, and in
+Kubernetes every commit writes them all."""
 
 CHECKPOINTS = Key("checkpoints")
 """Under it one area of handles for each query."""
