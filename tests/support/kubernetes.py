@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.error import HTTPError
 
 from tenure.coordination.encoding import new_uid
 from tenure.testing.servers import KubernetesServer
 from tenure.testing.waiting import wait_until
 
-RULES: Final = (
+RULES: Final[tuple[Mapping[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "update", "create", "list", "watch"]},
     {
         "apiGroups": ["coordination.k8s.io"],
@@ -19,7 +20,7 @@ RULES: Final = (
 )
 """As deploy/kubernetes/members/rights.yaml has them, for the ConfigMaps of all scopes."""
 
-SLICES: Final = (
+SLICES: Final[tuple[Mapping[str, Any], ...]] = (
     {
         "apiGroups": ["discovery.k8s.io"],
         "resources": ["endpointslices"],
@@ -30,11 +31,12 @@ SLICES: Final = (
 )
 """As it has them for the EndpointSlice of the Service `shop`."""
 
-_NOT_FOUND: Final = 404
+_UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
-def member_account(server: KubernetesServer, namespace: str, *, rules: tuple[object, ...] = RULES) -> str:
+def member_account(server: KubernetesServer, namespace: str, *, rules: tuple[Mapping[str, Any], ...] = RULES) -> str:
     """A user with the rights of members in the namespace; `kubeconfig` knows its token."""
     user = f"member-{new_uid()[:12]}"
     token = server.account(namespace, user)
@@ -51,14 +53,34 @@ def member_account(server: KubernetesServer, namespace: str, *, rules: tuple[obj
         },
     )
     server.kubeconfig(user, token=token)
-    wait_until(lambda: _may(server, namespace, user), what="the effect of a new role")
+    wait_until(lambda: _may(server, namespace, user, rules[-1]), what="the effect of a new role")
     return user
 
 
-def _may(server: KubernetesServer, namespace: str, user: str) -> bool:
+def without(verb: str, resource: str) -> tuple[Mapping[str, Any], ...]:
+    """The rights of members, but for one verb."""
+    fewer = tuple(
+        {**rule, "verbs": [each for each in rule["verbs"] if each != verb or resource not in rule["resources"]]}
+        for rule in RULES
+    )
+    assert fewer != RULES
+    return fewer
+
+
+def _may(server: KubernetesServer, namespace: str, user: str, rule: Mapping[str, Any]) -> bool:
     """Whether the server knows the rights of the user already."""
+    attributes = {
+        "namespace": namespace,
+        "verb": rule["verbs"][0],
+        "group": rule["apiGroups"][0],
+        "resource": rule["resources"][0],
+        "name": rule.get("resourceNames", [""])[0],
+    }
+    asked = {"spec": {"resourceAttributes": attributes}}
     try:
-        server.ask("GET", f"/api/v1/namespaces/{namespace}/configmaps/none", user=user)
+        answer = server.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", asked, user=user)
     except HTTPError as refused:
-        return refused.code == _NOT_FOUND
-    return True
+        if refused.code in (_UNAUTHORIZED, _FORBIDDEN):
+            return False
+        raise
+    return bool(answer["status"]["allowed"])

@@ -20,7 +20,7 @@ CLOCK: Final = SystemClock()
 class Cluster:
     """A namespace with the Service `shop`, and an account with the rights of members."""
 
-    def __init__(self, server: KubernetesServer, *, rules: tuple[object, ...] = (*RULES, *SLICES)) -> None:
+    def __init__(self, server: KubernetesServer, *, rules: tuple[Mapping[str, Any], ...] = (*RULES, *SLICES)) -> None:
         self.server = server
         self.namespace = server.new_namespace()
         self.user = member_account(server, self.namespace, rules=rules)

@@ -11,7 +11,7 @@ import json
 import os
 import ssl
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -96,6 +96,12 @@ class _Request:
     body: Mapping[str, Any] | None
     silent_s: float
 
+    @property
+    def right(self) -> Hashable:
+        """The right that it needs: what stands for verb and resource in a Role."""
+        kind, *names = self.path.rpartition("/namespaces/")[2].split("/")[1:]
+        return self.method, kind, bool(names), ("watch", "true") in self.query
+
 
 class Api:
     """The API server, and who we are to it. Thread-safe. Nothing is read or sent before the first request."""
@@ -108,8 +114,8 @@ class Api:
         self._namespace: str | None = place.namespace
         self._closed = False
         self._was_loaded = False
-        self._granted: dict[tuple[str, str], float] = {}
-        """Method and kind of a request that was permitted -> since when it is refused; 0: it is not."""
+        self._granted: dict[Hashable, float] = {}
+        """The right that a request which was permitted needed -> since when it is refused; 0: it is not."""
         self._connect_s = place.connect_timeout.total_seconds()
         self.request_s: Final = place.request_timeout.total_seconds()
 
@@ -204,13 +210,12 @@ class Api:
             raise StoreUnavailable(f"the credentials cannot be read: {error}") from error
         except (ProtocolError, ReadTimeoutError, HTTPError, OSError) as error:
             raise NoAnswer(f"{used.configuration.host}: {error}") from error
-        right = (request.method, request.path.rpartition("/namespaces/")[2].split("/")[1])
         if response.status < 300:
-            self._granted[right] = 0.0
+            self._granted[request.right] = 0.0
             return response
-        raise self._refusal(response, right)
+        raise self._refusal(response, request.right)
 
-    def _refusal(self, response: Any, right: tuple[str, str]) -> Refused:
+    def _refusal(self, response: Any, right: Hashable) -> Refused:
         try:
             said = response.read()
             status = json.loads(said)

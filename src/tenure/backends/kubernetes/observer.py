@@ -15,7 +15,7 @@ from typing import Final
 
 from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
-from tenure.backends.kubernetes.errors import CONFLICT, NOT_FOUND, NoAnswer, Refused
+from tenure.backends.kubernetes.errors import CONFLICT, NOT_FOUND, NoAnswer, Refused, unavailable
 from tenure.backends.kubernetes.follower import Follower
 from tenure.backends.kubernetes.known import version_of
 from tenure.backends.kubernetes.silence import Silence
@@ -74,6 +74,19 @@ class Observer:
                 self._thread = threading.Thread(target=self._run, name="tenure-kubernetes-sessions", daemon=True)
                 self._thread.start()
             return self._follower
+
+    def check_rights(self, session: SessionId) -> None:
+        """Try on this session what is needed only once another session is silent: without it, a dead leader would be
+        leader for ever, and nobody would say why. Raises AccessDenied, StoreUnavailable."""
+        try:
+            self._api.ask("GET", self.path(session))
+            self._api.ask("DELETE", self.path(session), query=[("dryRun", "All")])
+        except (Refused, NoAnswer) as error:
+            raise unavailable(error, "end the sessions of members that died") from error
+        follower = self.start()
+        follower.tried.wait(self._api.request_s)
+        if isinstance(follower.error, AccessDenied):
+            raise follower.error
 
     def close(self) -> None:
         """Stop."""

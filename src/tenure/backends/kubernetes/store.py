@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -41,7 +42,7 @@ from tenure.coordination.records import (
     implied_guard,
 )
 from tenure.coordination.store import check_commit
-from tenure.errors import CommitRefused, GuardFailed, SessionEnded, StoreUnavailable, UsageError
+from tenure.errors import CommitRefused, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, UsageError
 from tenure.retry import RetryPolicy
 
 GUARANTEES: Final = Guarantees(
@@ -145,6 +146,12 @@ class KubernetesStore:
         except (Refused, NoAnswer) as error:
             raise outcome(error, "open a session") from error
         opened = KubernetesSession(self, self._api, self._observer, made, session=session, ttl=ttl, clock=self._clock)
+        try:
+            self._observer.check_rights(session)
+        except StoreUnavailable:
+            with suppress(StoreUnavailable, OutcomeUnknown):
+                opened.close()
+            raise
         with self._lock:
             self._own[session] = opened
         return opened
