@@ -3,6 +3,7 @@ not when the first member has died."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import timedelta
@@ -10,37 +11,41 @@ from typing import Any, Final
 
 import pytest
 
+from tenure.agent.member import Conduct, Member
 from tenure.backends.kubernetes import KubernetesStore, Place
-from tenure.coordination.records import Key, Put, Scope
+from tenure.clock import SystemClock
+from tenure.coordination.candidates import Identity
+from tenure.coordination.records import Scope
 from tenure.errors import AccessDenied
+from tenure.events import Event, Events, TermWon
+from tenure.link.lifecycle import Ended
+from tenure.scope_context import ScopeContext
 from tenure.testing.servers import KubernetesServer
-from tenure.testing.waiting import wait_until
 from tests.support.kubernetes import RULES, member_account, without
+from tests.unit.agent.scene import Scripted
 
 SCOPE: Final = Scope("shop")
 NEEDED: Final = [(verb, rule["resources"][0]) for rule in RULES for verb in rule["verbs"]]
 
 
-def life_of_a_member(server: KubernetesServer, rules: tuple[Mapping[str, Any], ...]) -> None:
-    """What a member asks of the store in its life, while an operator writes once."""
-    namespace, key, order = server.new_namespace(), Key("leader"), Key("order")
+def life_of_a_member(server: KubernetesServer, rules: tuple[Mapping[str, Any], ...]) -> list[Event]:
+    """The events of a member with a made-up driver, alone."""
+    namespace, told = server.new_namespace(), list[Event]()
     user = member_account(server, namespace, rules=rules)
-    with (
-        closing(KubernetesStore(Place(namespace, "shop", kubeconfig=str(server.kubeconfig(user))))) as store,
-        closing(KubernetesStore(Place(namespace, "shop", kubeconfig=str(server.kubeconfig())))) as operator,
-    ):
-        session = store.open_session(ttl=timedelta(seconds=10))
-        made = store.commit(SCOPE, guards=(), writes=(Put(key, b"1", None, session.id),))
-        with closing(store.watch(SCOPE, after=made.revision)) as changes:
-            operator.commit(SCOPE, guards=(), writes=(Put(order, b"pause", None),))
-            wait_until(lambda: changes.wait(timeout=timedelta(seconds=1)) is not None, what="the order")
-        assert store.read(SCOPE, order) is not None
-        session.renew()
-        session.close()
+    with closing(KubernetesStore(Place(namespace, "shop", kubeconfig=str(server.kubeconfig(user))))) as store:
+        context = ScopeContext(store, SCOPE, "memory://nothing", SystemClock(), Events(told.append))
+        member = Member(
+            context,
+            identity=Identity("anna", "here", 7),
+            driver=Scripted(lambda term: Ended.IDLE),
+            conduct=Conduct(timedelta(seconds=10)),
+        )
+        assert member.run(stop=threading.Event()) is Ended.IDLE
+    return told
 
 
 def test_all_rights_together_suffice(kubernetes: KubernetesServer) -> None:
-    life_of_a_member(kubernetes, RULES)
+    assert TermWon in map(type, life_of_a_member(kubernetes, RULES))
 
 
 @pytest.mark.parametrize(("verb", "resource"), NEEDED)

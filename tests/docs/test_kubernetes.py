@@ -2,7 +2,7 @@
 are applied with kubectl, two members run as processes, the leader is killed.
 
 Promise: the blocks of the page are run in its order, with a folder of the test in the place of /tmp/shop. Blocks that
-look share a terminal, blocks that set up are run in the clone. A kubectl of 1.21 or newer is needed.
+look share a terminal, blocks that set up are run in the clone.
 """
 
 from __future__ import annotations

@@ -24,8 +24,9 @@ from tenure.coordination.candidates import Identity, Lag, State
 from tenure.coordination.election import Election, Flag
 from tenure.coordination.records import Record
 from tenure.coordination.session import SessionKeeper
-from tenure.coordination.term import Term
+from tenure.coordination.term import LEADER, Term
 from tenure.errors import (
+    AccessDenied,
     BatchMayBeShort,
     CleanupIncomplete,
     DriverDied,
@@ -109,6 +110,7 @@ class Member:
             self._store, self._scope, member=identity.member, at_most=conduct.handover, clock=self._clock
         )
         self._had_session = False
+        self._was_permitted = False  # to lead, or to stand by beside a leader
         self._was_ready = False
 
     @property
@@ -136,7 +138,8 @@ class Member:
         leader that `stop` ended then looks for its successor, until `hurry` is set.
 
         Raises the driver's own errors; DriverDied: the driver died before it was ready for the first time;
-        StoreUnavailable: no session can be opened at the start; UsageError: another live member has this name;
+        StoreUnavailable: no session can be opened at the start, or the store does not permit to stand by or to lead;
+        UsageError: another live member has this name;
         CleanupIncomplete; OwnerMismatch: the store lost records that this member has read.
         """
         ended = self._run(stop)
@@ -166,7 +169,8 @@ class Member:
                 )
                 self._clock.wait(stop, timeout_s=again_s)
             except (StoreUnavailable, OutcomeUnknown) as away:
-                if not (self._had_session and self._conduct.hold):
+                for_good = isinstance(away, AccessDenied) and not self._was_permitted
+                if for_good or not (self._had_session and self._conduct.hold):
                     raise
                 again_s = retries.after(self._clock.monotonic_s() - began_s)
                 self._events.emit(
@@ -193,6 +197,7 @@ class Member:
                 requests.look(records, epoch=None)
                 self._skipped.look(records)
                 self._nothing_to_rehearse = not any(record.key.is_under(CHECKPOINTS) for record in records)
+                self._was_permitted |= any(record.key == LEADER for record in records)
                 self._contends = True
 
             try:
@@ -200,6 +205,7 @@ class Member:
             finally:
                 self._contends = False
             if term is not None:
+                self._was_permitted = True
                 ended = self._attended(term, keeper, requests, stop=stop)
             elif stop.is_set():
                 ended = Ended.STOPPED

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
+from typing import Literal
 
 import pytest
 
 from tenure.coordination.election import Flag
 from tenure.coordination.term import EPOCH, LEADER, Term
 from tenure.errors import (
+    AccessDenied,
     BatchMayBeShort,
     CorruptRunDirectory,
     DriverDied,
@@ -20,7 +22,7 @@ from tenure.errors import (
 )
 from tenure.link.lifecycle import Ended
 from tenure.status.snapshot import take_snapshot
-from tenure.testing.faulty import FaultyStore, operation, writes_under
+from tenure.testing.faulty import Call, FaultyStore, Proceed, operation, writes_under
 from tenure.testing.waiting import NEVER_S, wait_until
 from tests.unit.agent.scene import SCOPE, Scene, Scripted, Step, fail, make_scene
 
@@ -225,6 +227,37 @@ def test_a_member_that_loses_the_store_comes_back(scene: Scene) -> None:
     assert driver.epochs == [1, 2]
     assert driver.prepared == 1
     assert "StoreAway" in [type(event).__name__ for event in scene.told]
+
+
+def denied(call: Call, proceed: Proceed) -> object:
+    raise AccessDenied(f"{call.operation} is not permitted (scripted)", fix="give the account this right")
+
+
+@pytest.mark.parametrize("what", ["open_session", "commit", "glance"])
+def test_a_member_that_may_not_do_its_work_ends_at_once(
+    scene: Scene, what: Literal["open_session", "commit", "glance"]
+) -> None:
+    """It said so, tried again, and then found itself: its first session could not be ended either."""
+    faulty = FaultyStore(scene.store)
+    faulty.script(denied, when=operation(what), times=None)
+    driver = Scripted()
+    with pytest.raises(AccessDenied, match=f"{what} is not permitted"):
+        scene.member(driver, store=faulty).run(stop=threading.Event())
+    assert "StoreAway" not in [type(event).__name__ for event in scene.told]
+    assert driver.prepared == (what == "glance")
+
+
+def test_a_member_that_is_denied_its_rights_later_waits_for_them(scene: Scene) -> None:
+    faulty = FaultyStore(scene.store)
+
+    def lose(term: Term) -> Ended:
+        faulty.script(denied, when=operation("open_session"), times=2)
+        term.liveness.end("lost")
+        return Ended.LOST
+
+    driver = Scripted(lose, lambda term: Ended.IDLE)
+    assert scene.member(driver, store=faulty, ttl=1).run(stop=threading.Event()) is Ended.IDLE
+    assert [type(event).__name__ for event in scene.told].count("StoreAway") == 2
 
 
 def test_one_read_that_fails_costs_no_term(scene: Scene) -> None:

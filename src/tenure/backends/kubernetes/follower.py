@@ -74,6 +74,12 @@ class Follower:
         """Whether the objects were listed, and a line is open."""
         return self._line is not None and self.error is None
 
+    def check_rights(self) -> None:
+        """Wait for the first try, as long as a request may take. Raises AccessDenied: this account may not follow."""
+        self.tried.wait(self._api.request_s)
+        if isinstance(self.error, AccessDenied):
+            raise self.error
+
     def close(self) -> None:
         """Stop, without waiting for a server that hangs."""
         self._stop.set()

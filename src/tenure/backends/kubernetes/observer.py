@@ -83,10 +83,7 @@ class Observer:
             self._api.ask("DELETE", self.path(session), query=[("dryRun", "All")])
         except (Refused, NoAnswer) as error:
             raise unavailable(error, "end the sessions of members that died") from error
-        follower = self.start()
-        follower.tried.wait(self._api.request_s)
-        if isinstance(follower.error, AccessDenied):
-            raise follower.error
+        self.start().check_rights()
 
     def close(self) -> None:
         """Stop."""

@@ -92,6 +92,7 @@ class KubernetesStore:
 
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
         followed = self._follow(scope)
+        followed.check_rights()
         seen = self._known_of(scope).seen
         if followed.follows and seen is not None:
             return self._listing(scope, seen.state, prefix)

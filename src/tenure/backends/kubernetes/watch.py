@@ -66,6 +66,10 @@ class Followed:
         """Why there is no line; None: there is one, or none was tried yet."""
         return self._follower.error
 
+    def check_rights(self) -> None:
+        """Raises AccessDenied: this account may not follow the scope, so it would learn of nothing in time."""
+        self._follower.check_rights()
+
     def wake(self, *, amended: bool = False) -> None:
         """Let all waiters look. `amended`: a value was amended, which moves no revision."""
         with self._lock:
