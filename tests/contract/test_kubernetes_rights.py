@@ -54,3 +54,13 @@ def test_a_member_without_a_right_is_told_which(kubernetes: KubernetesServer, ve
         life_of_a_member(kubernetes, without(verb, resource))
     assert f'cannot {verb} resource "{resource}"' in refused.value.what
     assert refused.value.fix == "give the account this right"
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+def test_a_glance_at_a_scope_that_cannot_be_followed_is_refused(kubernetes: KubernetesServer, verb: str) -> None:
+    """It read the scope instead, so a leader heard of each order a second late, and asked every second."""
+    namespace = kubernetes.new_namespace()
+    user = member_account(kubernetes, namespace, rules=without(verb, "configmaps"))
+    place = Place(namespace, "shop", kubeconfig=str(kubernetes.kubeconfig(user)))
+    with closing(KubernetesStore(place)) as store, pytest.raises(AccessDenied, match=f"cannot {verb} resource"):
+        store.glance(SCOPE)

@@ -166,4 +166,10 @@ OF_ENDS: Final = (
         (Change("agent/driver_process.py", "        self.child.clean_up()  #", "        #"),),
         ("tests/agents/test_driver_process.py::test_the_temporary_folder_of_a_driver_goes_with_it",),
     ),
+    Mutant(
+        "denied-and-waiting",
+        "a member that never was permitted its work tries again for ever",
+        (Change(MEMBER, "isinstance(away, AccessDenied) and not self._was_permitted", "False"),),
+        ("tests/unit/agent/test_member.py::test_a_member_that_may_not_do_its_work_ends_at_once[commit]",),
+    ),
 )

@@ -17,6 +17,7 @@ FOLLOWER = "backends/kubernetes/follower.py"
 REAL = "tests/contract/test_kubernetes.py::"
 HANDS = "tests/contract/test_kubernetes_hands.py::"
 OUTAGES = "tests/contract/test_kubernetes_outages.py::"
+RIGHTS = "tests/contract/test_kubernetes_rights.py::"
 SILENT = "tests/unit/backends/test_kubernetes_silence.py::"
 OBJECTS = "tests/unit/backends/test_kubernetes_objects.py::"
 
@@ -139,5 +140,17 @@ OF_KUBERNETES: Final = (
             ),
         ),
         (OUTAGES + "test_a_rotated_token_is_read_again",),
+    ),
+    Mutant(
+        "kubernetes-untried-rights",
+        "a session opens without the rights that only the death of a member needs",
+        (Change(STORE, "            self._observer.check_rights(session)\n", "            pass\n"),),
+        (RIGHTS + "test_a_member_without_a_right_is_told_which[get-leases]",),
+    ),
+    Mutant(
+        "kubernetes-blind",
+        "a scope is not followed, and nobody says so",
+        (Change(STORE, "        followed.check_rights()\n", ""),),
+        (RIGHTS + "test_a_glance_at_a_scope_that_cannot_be_followed_is_refused[watch]",),
     ),
 )

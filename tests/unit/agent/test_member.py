@@ -239,7 +239,7 @@ def test_a_member_that_may_not_do_its_work_ends_at_once(
 ) -> None:
     """It said so, tried again, and then found itself: its first session could not be ended either."""
     faulty = FaultyStore(scene.store)
-    faulty.script(denied, when=operation(what), times=None)
+    faulty.script(denied, when=operation(what), times=5)
     driver = Scripted()
     with pytest.raises(AccessDenied, match=f"{what} is not permitted"):
         scene.member(driver, store=faulty).run(stop=threading.Event())
