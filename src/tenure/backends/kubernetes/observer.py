@@ -76,7 +76,7 @@ class Observer:
             return self._follower
 
     def check_rights(self, session: SessionId) -> None:
-        """Try on this session what is needed only once another session is silent: without it, a dead leader would be
+        """Try on this session the requests that are needed once another session is silent: without them, a dead leader would be
         leader for ever, and nobody would say why. Raises AccessDenied, StoreUnavailable."""
         try:
             self._api.ask("GET", self.path(session))
