@@ -1,6 +1,6 @@
 """How many requests a pipeline makes of the API server of Kubernetes: a batch, and while nothing happens.
 
-Two members, a leader and a warm standby, run two queries on a real API server under an account of their own. The
+Three members, a leader and two warm standbys, run two queries on a real API server under an account of their own. The
 server's audit log says which requests that account made, and which of them it answered with a conflict.
 
 - `batches`: `--batches` files arrive one after the other. Updates of the ConfigMap, reads of it, requests for Leases
@@ -54,6 +54,7 @@ POLICY: Final = {
     "rules": [{"level": "Metadata"}],
 }
 TTL_S: Final = 10
+STANDBYS: Final = 2
 QUIET_S: Final = 5
 CONFLICT: Final = 409
 FLINK_A_CHECKPOINT: Final = 8
@@ -82,7 +83,7 @@ def kinds(events: Sequence[dict[str, Any]]) -> Counter[str]:
 
 
 class Bench:
-    """Two members and the server."""
+    """Three members and the server."""
 
     def __init__(self, server: KubernetesServer, audit: Audit, folder: Path, console: Console) -> None:
         self._server = server
@@ -117,10 +118,10 @@ class Bench:
     def wait(self, happened: Any, what: str) -> None:
         wait_until(happened, timedelta(minutes=60), what=what)
 
-    def is_warm(self) -> bool:
+    def are_warm(self) -> bool:
         with closing(open_store(self.store, clock=SystemClock())) as store:
             picture = take_snapshot(store, Scope("requests"))
-            return any(member.state is State.WARM for member in picture.members)
+            return [member.state for member in picture.members].count(State.WARM) == STANDBYS
 
     def is_quiet(self) -> bool:
         """Whether the account has asked for no ConfigMap for some seconds."""
@@ -139,16 +140,17 @@ class Bench:
         with ExitStack() as members:
             leader = members.enter_context(self.member("anna"))
             self.wait(lambda: leader.events("TermWon"), "the first term")
-            members.enter_context(self.member("bert"))
+            for number in range(STANDBYS):
+                members.enter_context(self.member(f"standby-{number}"))
             self.feed(5, leader)
-            self.wait(self.is_warm, "a warm standby")
+            self.wait(self.are_warm, "warm standbys")
             before = len(self._audit.requests())
             self.feed(batches, leader)
             found = self._audit.requests()[before:]
             conflicts = sum(event["responseStatus"]["code"] == CONFLICT for event in found)
             self._console.print(f"{2 * batches} batches: {dict(kinds(found))}, {conflicts} conflicts")
             size = self.size("requests")
-            self.wait(self.is_warm, "a warm standby")
+            self.wait(self.are_warm, "warm standbys")
             self.wait(self.is_quiet, "the end of what the last batch left to do")
             before = len(self._audit.requests())
             time.sleep(idle_s)

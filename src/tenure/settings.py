@@ -22,6 +22,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from tenure.checkpoints.store import KEPT
 from tenure.durations import parse_duration
 from tenure.errors import UsageError
 from tenure.retry import RetryPolicy, exponential_delay, fixed_delay, no_retry
@@ -98,7 +99,7 @@ class Settings(BaseSettings):
     """Of the standbys that can take over, those with the highest priority come first."""
     nofailover: bool = False
     """The member never leads. It rehearses, and answers probes."""
-    checkpoints_kept: int = Field(default=5, ge=1, le=1000)
+    checkpoints_kept: int = Field(default=KEPT, ge=1, le=1000)
     """The number of checkpoints kept for each query."""
     cleanup_retry: Literal["exponential-delay", "fixed-delay", "none"] = "exponential-delay"
     """When a cleanup tries again: after delays that double, after equal delays, or never."""

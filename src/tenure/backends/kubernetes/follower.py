@@ -59,7 +59,7 @@ class Follower:
         self._clock = clock
         self._stop = threading.Event()
         self._lock = threading.Lock()  # guards _line
-        self._line: Line | None = None  # None: there is no line
+        self._line: Line | None = None  # None: there is no line; the last one stays until the next is open
         self._from = ""  # empty: list first
         self._pauses = _AGAIN.delays_s()
         self.tried = threading.Event()
@@ -71,7 +71,7 @@ class Follower:
 
     @property
     def follows(self) -> bool:
-        """Whether the objects were listed, and a line is open."""
+        """Whether the objects were listed, and a line is open, or has just come to its end and is opened again."""
         return self._line is not None and self.error is None
 
     def check_rights(self) -> None:
@@ -89,6 +89,12 @@ class Follower:
             line.close()
 
     def _run(self) -> None:
+        try:
+            self._run_until_stopped()
+        finally:
+            self._line = None
+
+    def _run_until_stopped(self) -> None:
         while not self._stop.is_set():
             try:
                 self._follow()
@@ -134,12 +140,8 @@ class Follower:
         self._pauses = _AGAIN.delays_s()
         self.tried.set()
         self._owner.spoke()
-        try:
-            for event in line:
-                self._take(event)
-        finally:
-            with self._lock:
-                self._line = None
+        for event in line:
+            self._take(event)
 
     def _take(self, event: Object) -> None:
         kind, found = str(event["type"]), event["object"]

@@ -76,8 +76,8 @@ class Observer:
             return self._follower
 
     def check_rights(self, session: SessionId) -> None:
-        """Try on this session the requests that are needed once another session is silent: without them, a dead leader would be
-        leader for ever, and nobody would say why. Raises AccessDenied, StoreUnavailable."""
+        """Try on this session the requests that are needed once another session is silent: without them, a dead leader
+        would be leader for ever, and nobody would say why. Raises AccessDenied, StoreUnavailable."""
         try:
             self._api.ask("GET", self.path(session))
             self._api.ask("DELETE", self.path(session), query=[("dryRun", "All")])
