@@ -59,7 +59,7 @@ class Follower:
         self._clock = clock
         self._stop = threading.Event()
         self._lock = threading.Lock()  # guards _line
-        self._line: Line | None = None  # None: there is no line; the last one stays until the next is open
+        self._line: Line | None = None  # None: there is no line; an ended line stays until the next is open
         self._from = ""  # empty: list first
         self._pauses = _AGAIN.delays_s()
         self.tried = threading.Event()
