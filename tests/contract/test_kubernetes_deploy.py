@@ -48,7 +48,7 @@ RESOURCES: Final = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesServer]:
     with installed(), KubernetesServer(tmp_path_factory.mktemp("kubernetes")) as started:
-        need(shutil.which("kubectl"), "kubectl", fix="install kubectl")
+        need(shutil.which("kubectl"), "kubectl", fix="build it: make kubernetes")
         yield started
 
 

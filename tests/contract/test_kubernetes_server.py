@@ -140,7 +140,7 @@ def test_the_token_of_an_account_is_known_and_has_its_rights(kubernetes: Kuberne
 
 def test_a_kubeconfig_is_of_use_to_kubectl(kubernetes: KubernetesServer) -> None:
     with installed():
-        kubectl = need(shutil.which("kubectl"), "kubectl", fix="install Debian's kubernetes-client")
+        kubectl = need(shutil.which("kubectl"), "kubectl", fix="build it: make kubernetes")
     namespace = kubernetes.new_namespace()
     kubernetes.apply(config_map(namespace, a="b"))
 

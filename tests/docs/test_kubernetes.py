@@ -42,7 +42,7 @@ class Reader:
     def __init__(self, server: KubernetesServer, folder: Path, stack: ExitStack) -> None:
         config = folder / "kubeconfig"
         shutil.copy(server.kubeconfig(), config)
-        path = f"{Path(sys.executable).parent}:{Path(program('kubectl', 'kubectl', fix='install it')).parent}"
+        path = f"{Path(sys.executable).parent}:{Path(program('kubectl', 'kubectl', fix='make kubernetes')).parent}"
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
         self._environment = {**kept, "KUBECONFIG": str(config), "PATH": f"{path}:{kept['PATH']}"}
         self._folder = folder
