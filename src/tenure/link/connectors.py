@@ -76,6 +76,15 @@ CONNECTORS: Final[Mapping[str, Mapping[str, Connector]]] = {
 }
 """Name -> minor version of Spark -> the packages that were tested with it."""
 
+_SIGNS: Final[Mapping[str, re.Pattern[str]]] = {
+    "kafka": re.compile(r"Failed to find data source: kafka\b"),
+    "s3": re.compile(
+        r"Class org\.apache\.hadoop\.fs\.s3a\.\w+ not found|No FileSystem for scheme \"?s3[an]?\b"
+        r"|(?:ClassNotFoundException|NoClassDefFoundError): software[./]amazon[./]"
+    ),
+}
+"""Name -> how Spark's error reads where the connector is missing."""
+
 
 def connectors_of(names: Sequence[str]) -> list[Connector]:
     """The connectors of these names, each once, for the installed Spark. Raises UsageError."""
@@ -95,6 +104,12 @@ def connectors_of(names: Sequence[str]) -> list[Connector]:
                 fix=f"it was with {', '.join(CONNECTORS[name])}; or name the packages for your Spark with --packages",
             )
     return [CONNECTORS[name][minor] for name in dict.fromkeys(names)]
+
+
+def missing_connector(error: str) -> str | None:
+    """How to fix an error of Spark that speaks of a missing connector; None: it speaks of something else."""
+    names = (name for name, sign in _SIGNS.items() if sign.search(error))
+    return next((f"give --connector {name}, or the jars that Spark needs" for name in names), None)
 
 
 def spark_version() -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from tenure.errors import UsageError
 from tenure.link import connectors
-from tenure.link.connectors import CONNECTORS, connectors_of, module_of, spark_version
+from tenure.link.connectors import CONNECTORS, connectors_of, missing_connector, module_of, spark_version
 from tenure.link.submit import read_submit
 
 KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -78,6 +78,13 @@ def test_no_connector_fetches_a_jar_that_spark_has() -> None:
         assert not {one.split(":")[1] for one in tested["4.3"].packages} & jars, name
 
 
+def test_the_package_for_s3_is_of_the_hadoop_in_spark() -> None:
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    hadoop = jar.stem.removeprefix("hadoop-client-api-")
+    minor = ".".join(spark_version().split(".")[:2])
+    assert f"org.apache.hadoop:hadoop-aws:{hadoop}" in CONNECTORS["s3"][minor].packages
+
+
 @pytest.mark.parametrize("version", ["4.3.0", "4.3.7", "4.2.1", "4.3.0-amzn-1"])
 def test_the_minor_version_decides(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connectors, "spark_version", lambda: version)
@@ -102,3 +109,24 @@ def test_the_version_of_spark_is_known_without_an_import(monkeypatch: pytest.Mon
     monkeypatch.setattr(connectors, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"'pyspark' is not installed; pip install 'tenure\[spark\]'"):
         spark_version()
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (
+            "[KAFKA_DATA_SOURCE_NOT_ENABLED] Failed to find data source: kafka. Please deploy the application as",
+            "kafka",
+        ),
+        ("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found", "s3"),
+        ('org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3"', "s3"),
+        ("java.lang.ClassNotFoundException: software.amazon.awssdk.auth.credentials.AwsCredentialsProvider", "s3"),
+        ("java.lang.NoClassDefFoundError: software/amazon/awssdk/core/exception/SdkException", "s3"),
+        ("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafkas. Make sure the provider name is", None),
+        ('org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "gs"', None),
+        ("org.apache.hadoop.fs.s3a.AWSBadRequestException: getFileStatus on s3a://b/x", None),
+    ],
+)
+def test_an_error_of_spark_names_the_connector_that_is_missing(error: str, name: str | None) -> None:
+    fix = None if name is None else f"give --connector {name}, or the jars that Spark needs"
+    assert missing_connector(error) == fix
