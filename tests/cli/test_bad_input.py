@@ -53,6 +53,11 @@ def retained(value: str) -> list[str]:
         ),
         (["checkpoints", "show", "a/../b", *BOTH, "--scope", "x"], 2, "is not a path of names"),
         (
+            ["run", "{file}", "--connector", "kafak", *BOTH],
+            2,
+            "no connector 'kafak'; known: kafka, s3; or",
+        ),
+        (
             ["run", "{file}", "--leader-service", "shop", *BOTH],
             2,
             "has no Service 'shop': only Kubernetes has Services; use kubernetes://",

@@ -23,6 +23,7 @@ from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.status.snapshot import Snapshot, take_snapshot
+from tenure.storage.engines import delta_options
 from tenure.testing.members import MemberProcess
 from tenure.testing.waiting import NEVER_S, wait_until
 from tests.crash.truth import KEYS, Row, Verdict, compare, expected, moment
@@ -89,9 +90,13 @@ class Cluster:
         ttl: str = "3s",
         feed_every_s: float = 0.4,
         store: str | None = None,
+        root: str | None = None,
     ) -> None:
-        """`store`: the URL of an empty one; None: SQLite, in the folder."""
+        """`store`: the URL of an empty one; None: SQLite, in the folder. `root`: the URL below which storage and output
+        are; None: the folder."""
         self.folder = folder
+        self.storage = f"{root or f'file://{folder}'}/storage"
+        self.output = f"{root or folder}/output"
         self.store_url = store or f"sqlite://{folder}/store.db"
         self.streams = tuple(streams)
         self.ttl = ttl
@@ -125,9 +130,9 @@ class Cluster:
 
     def start(self, name: str, *, flags: Sequence[str] = (), **faults: Any) -> MemberProcess:
         """Start a member with these further flags and these faults (see `tests.support.launch`)."""
-        arguments = ["run", str(PIPELINE), "--store", self.store_url, "--storage", f"file://{self.folder}/storage"]
+        arguments = ["run", str(PIPELINE), "--store", self.store_url, "--storage", self.storage]
         arguments += ["--ttl", self.ttl, "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
-        arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.folder}/output"]
+        arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.output}"]
         arguments += ["--param", f"only={','.join(self.streams)}", *flags]
         files = {word: str(self.folder / f"{name}.{word}") for word in ("turn", "order")}
         described = json.dumps({"pause_when": str(self.pause_file), **files, **faults})
@@ -208,12 +213,12 @@ class Cluster:
 
     def rows(self, stream: str) -> list[Row]:
         """What a stream has written."""
-        folder = self.folder / "output" / stream
         if stream == "files":
-            parts = [pq.read_table(file) for file in sorted(folder.glob("batch=*/*.parquet"))]
-            return [(i,) for part in parts for i in part["id"].to_pylist()]
+            files = sorted((self.folder / "output" / stream).glob("batch=*/*.parquet"))
+            return [(i,) for file in files for i in pq.read_table(file)["id"].to_pylist()]
+        url = f"{self.output}/{stream}"
         try:
-            table = DeltaTable(str(folder)).to_pyarrow_table()
+            table = DeltaTable(url, storage_options=delta_options(url, {})).to_pyarrow_table()
         except TableNotFoundError:
             return []
         return list(zip(*(table[column].to_pylist() for column in _COLUMNS[stream]), strict=True))

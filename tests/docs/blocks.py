@@ -20,6 +20,7 @@ INLINE = re.compile(r"(?<!`)`(tenure [^`]+)`(?!`)")
 
 START: Final = "docs/start.md"
 KUBERNETES: Final = "docs/kubernetes.md"
+S3: Final = "docs/s3.md"
 
 HOUSE, SPARK, START_TEST = "tests/house/test_snippets.py", "tests/docs/test_pipelines.py", "tests/docs/test_start.py"
 DEPLOY_TEST: Final = "tests/contract/test_kubernetes_deploy.py"
@@ -44,6 +45,9 @@ KINDS_OF_START: Final = ("install", "setup", "terminal-1", "terminal-2", "feed",
 KINDS_OF_KUBERNETES: Final = ("setup", "terminal-1", "terminal-2", "look", "kill", "pods")
 """Roles of `sh` in the page about Kubernetes. All but `pods` need KUBECONFIG and an API server, and run in the order of
 the page; `pods` needs nodes that run pods, so it is parsed, and never run."""
+
+KINDS_OF_S3: Final = ("sh", "sh environment", "sh member", "sh look", "text output")
+"""Kinds of the page about S3. `tests/docs/test_s3.py` runs those with a role, against a server of its own."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,8 @@ def is_known(block: Block) -> bool:
         return block.language == "python" and Path(block.role).suffix == ".py"
     if block.page == KUBERNETES and block.language == "sh":
         return block.role in KINDS_OF_KUBERNETES
+    if block.page == S3:
+        return block.kind in KINDS_OF_S3
     return block.kind in KINDS
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.of_commits import OF_DOUBT, OF_FENCE
+from tests.mutants.of_connectors import OF_CONNECTORS
 from tests.mutants.of_declarations import OF_DECLARATIONS
 from tests.mutants.of_edges import OF_EDGES
 from tests.mutants.of_embedded import OF_EMBEDDED
@@ -26,6 +27,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_SWEEPS,
     *OF_OWNERS,
     *OF_STORAGE,
+    *OF_CONNECTORS,
     *OF_EMBEDDED,
     *OF_STORES,
     *OF_KUBERNETES,

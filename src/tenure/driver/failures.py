@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tenure.driver.session import jvm_exit_code
 from tenure.driver.stream import FencedStream
 from tenure.errors import BatchMayBeShort, DriverDied, QueryFailed, StorageError, TenureError, TermLost
+from tenure.link.connectors import missing_connector
 from tenure.link.driver_folder import full_disk_fix
 from tenure.spark.errors import one_line, words_of
 
@@ -54,7 +55,7 @@ def query_error(query: str, error: BaseException, *, spark: SparkSession | None,
         ended = how_jvm_ended(spark)
         if ended is not None:
             return DriverDied(ended, fix=f"see {log}")
-    return QueryFailed(f"query {query!r} failed: {line}", fix=f"see {log}")
+    return QueryFailed(f"query {query!r} failed: {line}", fix=missing_connector(words_of(error)) or f"see {log}")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

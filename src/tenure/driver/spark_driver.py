@@ -25,6 +25,7 @@ from tenure.driver.declarations import Declarations
 from tenure.driver.declare_streams import declare, limits_of
 from tenure.driver.failures import how_jvm_ended, query_error, short_batch, why_ended
 from tenure.driver.finishing import finish_batches
+from tenure.driver.hadoop import check_classes, prepare_file_systems
 from tenure.driver.local_files import use_own_local_files
 from tenure.driver.running_queries import RunningQueries
 from tenure.driver.session import end_session, kill_jvm
@@ -36,7 +37,7 @@ from tenure.link.lifecycle import Ended
 from tenure.link.words import Pulse
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.scope_context import ScopeContext
-from tenure.sinks.sink import Stages
+from tenure.sinks.sink import Located, Stages
 from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.takeover.attempted_batches import attempts_at
 from tenure.takeover.input_files import missing_files
@@ -100,7 +101,12 @@ class SparkDriver:
         slow = use_own_local_files(self._spark)
         if slow is not None:
             self._context.events.emit(LocalFilesSlow(self._context.scope, member=self._work.member, why=slow))
+        prepare_file_systems(self._spark)
+        check_classes(self._spark, self._context.storage, what="the storage")
         job = self._declare()
+        for stream in job.streams:
+            if isinstance(stream.sink, Located):
+                check_classes(self._spark, stream.sink.location, what=f"the sink of stream {stream.name!r}")
         self._declarations.check(job.streams)
         self._rehearsals = Rehearsals(job.streams, self._context, member=self._work.member)
         self._declared = job.streams

@@ -26,6 +26,7 @@ from tenure.pipelines.pipeline import Stream
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Batch, Calls, Stages, Written
 from tenure.spark.caller_threads import CallerThread
+from tenure.storage.urls import spark_url
 from tenure.takeover.input_files import Missing, inputs_gone
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.query_takeover import Begun, QueryTakeover
@@ -96,7 +97,7 @@ class FencedStream:
         writer = (
             self._declared.rows.writeStream.queryName(self.name)
             .outputMode(self._declared.output_mode)
-            .option("checkpointLocation", self._directory)
+            .option("checkpointLocation", spark_url(self._directory))
             .foreachBatch(self._on_batch)
         )
         try:

@@ -129,6 +129,16 @@ class Shared(Protocol):
 
 
 @runtime_checkable
+class Located(Protocol):
+    """A sink into which Spark writes files."""
+
+    @property
+    def location(self) -> str:
+        """The path or URL of its target."""
+        ...
+
+
+@runtime_checkable
 class Rehearsable(Protocol):
     """A sink that can warm up for `write`. For any other sink, a rehearsal only evaluates the rows."""
 

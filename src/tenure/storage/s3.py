@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final
+
+import fsspec.config
 
 from tenure.clock import Clock
 from tenure.errors import StorageError
@@ -21,6 +23,7 @@ from tenure.retry import retry
 from tenure.storage.listed import Listed
 from tenure.storage.objects import AT_ONCE, Objects
 from tenure.storage.remote import Remote
+from tenure.storage.s3_settings import S3Settings
 from tenure.storage.storage import FAILED, REMOVED, RETRY, Outcome, reason
 
 CALLS: Final = 8
@@ -47,6 +50,10 @@ class S3(Remote):
         from s3fs.core import S3_RETRYABLE_ERRORS
 
         return fs, root, (*errors, BotoCoreError, *S3_RETRYABLE_ERRORS)
+
+    def _arguments(self, url: str) -> Mapping[str, Any]:
+        given = {**fsspec.config.conf.get("s3", {}), **fsspec.config.conf.get("s3a", {})}  # in fsspec's own order
+        return {**super()._arguments(url), **S3Settings.read().for_client(given)}
 
     def _create(self, full: str, data: bytes) -> None:
         write = os.urandom(16).hex()

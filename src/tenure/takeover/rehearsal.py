@@ -31,6 +31,7 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Rehearsable
 from tenure.spark.caller_threads import CallerThread
 from tenure.spark.errors import one_line
+from tenure.storage.urls import spark_url
 from tenure.takeover.run_directory import remove_tree
 from tenure.takeover.seeding import seed
 from tenure.takeover.state_copy import SeedPoint
@@ -192,7 +193,7 @@ class Rehearsals:
             caller.note()
             try:
                 if isinstance(stream.sink, Rehearsable):
-                    stream.sink.rehearse(rows, f"{directory}/output")
+                    stream.sink.rehearse(rows, spark_url(f"{directory}/output"))
                 else:
                     rows.write.format("noop").mode("append").save()
             except BaseException as error:
@@ -211,7 +212,7 @@ class Rehearsals:
             writer = (
                 stream.rows.writeStream.queryName(f"{stream.name} (rehearsal)")
                 .outputMode(stream.output_mode)
-                .option("checkpointLocation", directory)
+                .option("checkpointLocation", spark_url(directory))
                 .foreachBatch(evaluate)
             )
             with self._lock:

@@ -25,6 +25,7 @@ from tenure.retry import RetryPolicy, exponential_delay, retry
 from tenure.sinks.delta import schema as delta_schema
 from tenure.sinks.delta.location import Location
 from tenure.sinks.sink import Attempts, Batch, OutputMode, Written
+from tenure.storage.engines import delta_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,8 +54,8 @@ class Delta:
 
     `append`: the rows are added. `complete`: they replace the whole table, in one commit. `update`: each row replaces
     the row with the same `key` columns, or is added; null equals null there.
-    `partition_by`: columns of type string, integer, date or boolean. `storage_options`: options of delta-rs (an object
-    store must offer conditional puts; Spark has its own settings for the same store). `name`: for a new table.
+    `partition_by`: columns of type string, integer, date or boolean. `storage_options`: options of delta-rs, which go
+    before those of the environment (an object store must offer conditional puts). `name`: for a new table.
 
     A batch without rows makes no commit in append and update mode. The columns of the rows must be the table's, by name
     and type: no column is added, omitted or cast.
@@ -76,13 +77,23 @@ class Delta:
         self._location = Location.of(path_or_url)
         self._key = (key,) if isinstance(key, str) else tuple(key)
         self._partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-        self._options = dict(storage_options or {})
+        self._given = dict(storage_options or {})
         self._name = name
         self._retry = retry_policy
         self._clock = clock or SystemClock()
         self._mode: OutputMode | None = None
         # One log a query (by application id), each used by its query's thread alone.
         self._logs: dict[str, DeltaLog] = {}
+
+    @property
+    def location(self) -> str:
+        """The path or URL of the table."""
+        return str(self._location)
+
+    @property
+    def _options(self) -> dict[str, str]:
+        """The options of delta-rs."""
+        return delta_options(self._location.table, self._given)
 
     def check(self, *, output_mode: OutputMode) -> None:
         """Refuse options that do not fit together, and remember the mode. Raises UsageError."""
@@ -99,7 +110,7 @@ class Delta:
             raise UsageError(
                 f"one Delta sink for {self._mode} and {output_mode} mode", fix="give each query a Delta sink of its own"
             )
-        for option, value in {**os.environ, **self._options}.items():
+        for option, value in {**os.environ, **self._given}.items():
             if option.lower() in ("aws_s3_allow_unsafe_rename", "allow_unsafe_rename") and value.lower() == "true":
                 # Two writers could then commit the same version of the table, and one batch twice.
                 raise UsageError(f"{option} gives up the order of commits", fix="unset it; S3 has conditional puts")
