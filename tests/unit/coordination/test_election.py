@@ -333,6 +333,27 @@ def test_a_lag_alone_is_written_every_few_seconds_at_most_and_with_every_change_
         assert announce(State.LEADING, None).lag is None
 
 
+def test_offsets_behind_alone_are_written_every_half_minute_at_most_and_with_every_change_of_state() -> None:
+    clock, store = ManualClock(), MemoryStore(MemoryServer())
+    with SessionKeeper(store, ttl=LONG, clock=SystemClock()) as keeper:
+        election = Election(store, SCOPE, member="anna", clock=clock)
+        election.join(keeper, host="here", pid=7)
+
+        def announce(state: State, behind: int) -> object:
+            election.announce(keeper, state, behind={"copy": behind})
+            (found,) = observe(store, SCOPE).members
+            return found.behind
+
+        assert announce(State.LEADING, 900) == {"copy": 900}
+        clock.advance(timedelta(seconds=29))
+        revision = observe(store, SCOPE).revision
+        assert announce(State.LEADING, 800) == {"copy": 900}
+        assert observe(store, SCOPE).revision == revision, "a batch costs no write"
+        clock.advance(timedelta(seconds=1))
+        assert announce(State.LEADING, 700) == {"copy": 700}
+        assert announce(State.READY, 600) == {"copy": 600}
+
+
 def test_what_is_wrong_with_a_member_and_its_file_are_written_at_once_and_in_short() -> None:
     store = MemoryStore(MemoryServer())
     with SessionKeeper(store, ttl=LONG, clock=SystemClock()) as keeper:
