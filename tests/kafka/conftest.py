@@ -10,21 +10,17 @@ from pyspark.sql import SparkSession
 
 from tenure.driver.local_files import use_own_local_files
 from tenure.driver.session import start_session
+from tenure.link.connectors import connectors_of, with_connectors
 from tenure.link.submit import Submit
 from tenure.testing.servers import installed
-from tenure.testing.servers.kafka import kafka_jars
+from tenure.testing.servers.connectors import ivy_folder
 from tests.jvm import SharedJvm
-
-
-def jars() -> str:
-    """The value of `--jars`."""
-    return ",".join(map(str, sorted(kafka_jars("connector").glob("*.jar"))))
 
 
 def start() -> SparkSession:
     os.environ.pop("PYSPARK_PYTHON", None)
-    settings = {"spark.sql.shuffle.partitions": "2"}
-    submit = Submit((("--jars", jars()),))
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.jars.ivy": str(ivy_folder())}
+    submit = Submit(tuple(with_connectors([], list(settings.items()), connectors_of(["kafka"]))))
     session = start_session(name="kafka", master="local[2]", conf=settings, log=os.devnull, submit=submit)
     use_own_local_files(session)  # else each file of Spark costs a process
     return session

@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from tenure.testing.servers import KafkaServer, installed
+from tenure.testing.servers.connectors import ivy_folder
 from tenure.testing.servers.kafka import PASSWORDS, SCRAM
 from tests.crash.cluster import Cluster, Topic
 from tests.crash.truth import Verdict
-from tests.kafka.conftest import jars
 
 STREAMS = ("passed", "windows")
 PARTITIONS = 3
@@ -26,7 +26,8 @@ def topic_of(kafka: KafkaServer, name: str, *flags: str) -> Topic:
     """A new topic, with what members need to read it at the address that asks for a password."""
     kafka.make_topic(name, partitions=PARTITIONS)
     read = ("--param", f"topic={name}", "--param", f"brokers={kafka.secured}", *flags)
-    return Topic(kafka, name, PARTITIONS, ("--jars", jars(), *read), {"KAFKA_PASSWORD": PASSWORDS[SCRAM]})
+    connector = ("--connector", "kafka", "--conf", f"spark.jars.ivy={ivy_folder()}")
+    return Topic(kafka, name, PARTITIONS, (*connector, *read), {"KAFKA_PASSWORD": PASSWORDS[SCRAM]})
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ SCRAM: Final = "SCRAM-SHA-512"
 PASSWORDS: Final[Mapping[str, str]] = {"PLAIN": "plain-secret-of-the-tests", SCRAM: "scram-secret-of-the-tests"}
 """Mechanism -> the password of the user `USER`."""
 USER: Final = "tenure"
-_FIX: Final = "run scripts/setup.sh kafka, or set TENURE_TEST_KAFKA to the folder of its `broker` and `connector`"
 _LOGIN: Final = "org.apache.kafka.common.security"
 
 
@@ -71,7 +70,7 @@ class KafkaServer(Servers):
         }
         file = folder / "server.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in configured.items()), encoding="utf-8")
-        jars = f"{kafka_jars('broker')}/*"
+        jars = f"{_jars()}/*"
         flags = ("-Xmx384m", f"-Djava.io.tmpdir={folder / 'tmp'}")
         scram = f"{SCRAM}=[name={USER},password={PASSWORDS[SCRAM]}]"
         form = ("format", "-t", "dGVudXJlLW9mLXRoZS10ZQ", "-c", str(file), "--add-scram", scram)
@@ -152,12 +151,14 @@ class KafkaServer(Servers):
         wait_until(led, what=f"the leaders of topic {topic}")
 
 
-def kafka_jars(what: str) -> Path:
-    """The folder of jars of the `broker`, or of Spark's `connector`. Raises NotInstalled."""
-    root = Path(os.environ.get("TENURE_TEST_KAFKA") or Path(sys.prefix) / "kafka")
-    folder = root / what / "jars"
-    need(any(folder.glob("*kafka*.jar")), f"Kafka's {what}", fix=_FIX)
-    return folder
+def _jars() -> Path:
+    folder = Path(os.environ.get("TENURE_TEST_KAFKA") or Path(sys.prefix) / "kafka" / "jars")
+    found = any(folder.glob("*kafka_2.13-*.jar"))
+    return need(
+        folder if found else None,
+        "Kafka",
+        fix="run scripts/setup.sh kafka, or set TENURE_TEST_KAFKA to the folder of its jars",
+    )
 
 
 def _done(futures: Mapping[Any, Future[Any]]) -> None:
