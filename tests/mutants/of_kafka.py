@@ -63,7 +63,7 @@ OF_KAFKA: Final = (
         "the offsets behind are written to the store whenever they change",
         (Change("coordination/election.py", "who.behind == behind or ago_s < _BEHIND_S", "who.behind == behind"),),
         (
-            "tests/unit/coordination/test_election.py"
+            "tests/unit/coordination/test_announcements.py"
             "::test_offsets_behind_alone_are_written_every_half_minute_at_most_and_with_every_change_of_state",
         ),
     ),

@@ -19,7 +19,7 @@ from tenure.spark.errors import words_of
 from tenure.takeover.input_files import Missing
 from tenure.takeover.kafka_records import LOSS, KafkaRecords
 from tenure.takeover.offset_ranges import count_of, in_words
-from tenure.takeover.query_inputs import PlannedInputs, QueryInputs, Shortness
+from tenure.takeover.query_inputs import NO_INPUTS, PlannedInputs, QueryInputs, Shortness
 from tenure.takeover.query_takeover import Begun
 from tenure.takeover.run_directory import RunDirectory
 
@@ -37,23 +37,22 @@ class BatchInputs:
         """For the takeover of the query."""
         self.begun = Begun("")
         """Set when the query is taken over."""
+        self._without = NO_INPUTS  # of the batch that runs again, when it was looked at last
 
-    def is_short(self, batch: int) -> bool:
-        """Whether the batch runs again without records that are gone."""
-        return batch == self.begun.retaken and bool(self.begun.without)
+    def may_be_short(self, batch: int) -> bool:
+        """Whether the batch runs again, and may lack records that an earlier attempt had."""
+        return batch == self.begun.retaken and self.of_query.is_tolerant(self.begun.inputs)
 
     def look(self, batch: int, *, written: bool) -> None:
-        """After the evaluation of a batch that runs again: are its inputs still there? `written`: a sink that may have
-        evaluated the rows late has the batch. Raises InputsGone."""
-        if written and self._stages:
-            return
-        begun = self.begun
-        self.of_query.check(begun.inputs, without=begun.without, batch=batch, written=written)
+        """Around the evaluation of a batch that runs again: are its inputs there? `written`: the sink, which may have
+        evaluated the rows late, has the batch. Raises InputsGone."""
+        if not (written and self._stages):
+            self._without = self.of_query.check(self.begun.inputs, batch=batch, written=written)
 
     def look_at_state(self, batch: int, *, repeated: bool) -> None:
-        """When the sink has the batch. Raises InputsGone: it ran without some records, and its state is short."""
-        if self.is_short(batch):
-            self.of_query.check_state(self.begun.without, batch=batch, repeated=repeated)
+        """When the sink has a batch that ran again. Raises InputsGone: it ran without some records, and its state is
+        short."""
+        self.of_query.check_state(self._without, batch=batch, repeated=repeated)
 
     def gone(
         self, error: Exception, batch: int, *, directory: str, offsets: str, folders: Sequence[str]

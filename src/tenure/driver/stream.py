@@ -126,7 +126,7 @@ class FencedStream:
 
     @property
     def has_read(self) -> bool:
-        """Whether the query has read its sources, in this term or an earlier one."""
+        """Whether the query has read its sources, in this term or before it."""
         return self._begun.continues or self._last is not None
 
     @property
@@ -239,7 +239,7 @@ class FencedStream:
         def check() -> None:
             self._ask(f"write of batch {batch_id} of query {name!r}")
 
-        query_id, short = self._spark_query_id(), self._inputs.is_short(batch_id)
+        query_id, short = self._spark_query_id(), self._inputs.may_be_short(batch_id)
         batch = Batch(term.scope, name, query_id, id=batch_id, epoch=term.epoch, short=short, check_term=check)
         try:
             written = self._write(rows, batch, plan)

@@ -46,7 +46,7 @@ class Batch:
     epoch: int
     """The term under which this attempt runs: goes up with each leader, so an external system can fence by it."""
     short: bool = False
-    """The batch runs again without records that its source has no more, and an earlier attempt may have had them."""
+    """The batch runs again, and may lack records that an earlier attempt had."""
     check_term: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
     """Asks the store whether the term stands. Raises TermLost, StoreUnavailable."""
 

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from tenure.errors import BatchMayBeShort, InputsGone, SourceUnavailable, StorageError
-from tenure.spark.errors import one_line, words_of
+from tenure.spark.errors import SPARK_ERRORS, one_line, words_of
 from tenure.takeover.offset_ranges import Edges, OffsetRange, Partitions, in_words, lost_of
 
 LOSS: Final = "data may have been lost because they are not available in Kafka"
@@ -103,7 +103,7 @@ class KafkaRecords:
         for source in self.__dict__.pop("_sources", {}).values():
             try:
                 source.reader.close()
-            except (Py4JJavaError, OSError):
+            except SPARK_ERRORS:
                 continue  # the JVM is gone, and the connections with it
 
 

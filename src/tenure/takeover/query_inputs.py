@@ -80,15 +80,13 @@ class QueryInputs:
             return False
         return about.accepted or may_run_short(keeps_state=about.keeps_state(), names_batches=about.names_batches)
 
-    def check(self, planned: PlannedInputs, *, without: PlannedInputs, batch: int, written: bool) -> PlannedInputs:
-        """The inputs that are gone after the evaluation of a batch that ran again. `without`: those that were gone
-        before. `written`: its function was called. Raises InputsGone: it may not run without the others."""
+    def check(self, planned: PlannedInputs, *, batch: int, written: bool) -> PlannedInputs:
+        """The inputs that a batch which ran again may lack: after its evaluation, so that none is overlooked. Without
+        records of the other sources Spark itself refuses to go on. `written`: its function was called. Raises
+        InputsGone: the batch may not run without them."""
         gone = self.gone(planned)
-        if gone == without:
-            return gone
-        about = self._shortness
-        tolerated = not gone.files and self._records.tolerates(gone.records)
-        if not (tolerated and (about.accepted or not about.keeps_state())):
+        gone = PlannedInputs(gone.files, tuple(one for one in gone.records if self._records.tolerates([one])))
+        if gone and not self.may_be_short(gone):
             raise self.error(gone, batch=batch, written=written)
         return gone
 
@@ -97,6 +95,10 @@ class QueryInputs:
         about = self._shortness
         if without and not about.accepted and short_state(keeps_state=about.keeps_state(), repeated=repeated):
             raise self.error(without, batch=batch)
+
+    def is_tolerant(self, planned: PlannedInputs) -> bool:
+        """Whether the batch may lack records at its evaluation, and Spark says nothing of that."""
+        return bool(planned.records) and self._records.tolerant
 
     def skipped(
         self, directory: RunDirectory, batch: int, *, offsets: str, folders: Sequence[str]

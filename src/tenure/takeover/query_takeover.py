@@ -39,8 +39,6 @@ class Begun:
     """The batch that Spark runs again; None: there is none."""
     inputs: PlannedInputs = NO_INPUTS
     """The planned inputs of that batch."""
-    without: PlannedInputs = NO_INPUTS
-    """The inputs that are gone; the batch runs without them."""
 
 
 class QueryTakeover:
@@ -90,7 +88,7 @@ class QueryTakeover:
             self._events.emit(BatchRetaken(scope, epoch=epoch, query=self._query, batch=newest.batch, done=way.done))
         if way.done:
             return Begun(own, continues=True)
-        return Begun(own, continues=True, retaken=newest.batch, inputs=inputs(), without=gone())
+        return Begun(own, continues=True, retaken=newest.batch, inputs=inputs())
 
     def finished(self, newest: Checkpoint) -> Iterator[str]:
         """The whole run directories of the query that have the checkpoint's batch as done, with the same offsets; the

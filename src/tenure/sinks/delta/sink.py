@@ -198,7 +198,7 @@ class Delta:
             nonlocal sent_at
             if not log.fresh:
                 log.refresh()
-            # A short batch is noted also without rows: an attempt that has rows must be refused from now on.
+            # A short batch is noted also without rows: an earlier attempt may have rows, and must be refused then.
             is_needed = bool(attempt.files) or self._mode == "complete" or attempt.batch.short
             if is_needed and not log.exists:
                 log.create(attempt.columns, partition_by=self._partition_by, name=self._name)
