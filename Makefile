@@ -20,8 +20,9 @@ help: ## show this list
 setup: ## install Java 17+, .venv and the packages, where missing
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh
 
-servers: setup ## fetch the servers that the tests start (etcd; ZooKeeper comes with PySpark)
+servers: setup ## fetch the servers that the tests start (etcd, Kafka; ZooKeeper comes with PySpark)
 	@sh scripts/setup.sh etcd
+	@sh scripts/setup.sh kafka
 
 connectors: setup ## fetch the jars of the connectors (Kafka, S3) for the tests
 	@sh scripts/setup.sh connectors

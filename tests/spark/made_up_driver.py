@@ -108,6 +108,9 @@ class FakeStream:
             hook(self)
         return self.query
 
+    def behind(self) -> int | None:
+        return {"a": 7, "b": 0}.get(self.name)
+
     def marks(self, wanted: Collection[str]) -> Iterator[tuple[str, str | None]]:
         self.wanted = list(wanted)
         yield from ((name, "mark") for name in wanted)

@@ -75,6 +75,9 @@ def run(
     changed_query: Annotated[
         list[str] | None, typer.Option(help="A query that may go on with its old state though it changed; repeatable.")
     ] = None,
+    short_batch: Annotated[
+        list[str] | None, typer.Option(help="A query that may run a batch again without its lost records; repeatable.")
+    ] = None,
     stop_patience: Annotated[str | None, typer.Option(help="How long queries may take to stop.")] = None,
     priority: Annotated[int | None, typer.Option(help="Standbys with a higher priority are elected first.")] = None,
     nofailover: Annotated[bool | None, typer.Option("--nofailover", help="Never lead.")] = None,
@@ -106,6 +109,7 @@ def run(
         new_stream=new_stream or None,
         drop_stream=drop_stream or None,
         changed_query=changed_query or None,
+        short_batch=short_batch or None,
         stop_patience=stop_patience,
         priority=priority,
         nofailover=nofailover,
@@ -148,7 +152,7 @@ def status(store: StoreOption = None, scope: ScopeOption = None, output: OutputO
         return
     show_members(snapshot)
     queries = [asdict(query) for query in snapshot.queries]
-    show(queries, output=output, title="newest checkpoints", columns=("query", "batch", "epoch"))
+    show(queries, output=output, title="newest checkpoints", columns=("query", "batch", "epoch", "behind"))
 
 
 @app.command()

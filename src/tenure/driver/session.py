@@ -52,6 +52,7 @@ _END_S = 10.0
 _GAVE_UP = re.compile(r'^(?:Error: |Exception in thread "main" (?:[\w.$]+: )?)(.+)$', flags=re.MULTILINE)
 
 _REFUSED: Mapping[str, str] = {
+    "kafka.useDeprecatedOffsetFetching": "nobody could ask the broker which records it still has",
     "asyncProgressTrackingEnabled": "it writes offsets late, so no batch could be planned before its output",
 }
 

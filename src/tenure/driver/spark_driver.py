@@ -62,6 +62,8 @@ class DriverWork:
     """Mirror the leader's state while the member stands by."""
     stop_patience: timedelta
     """How long queries may take to stop."""
+    accepts_short: frozenset[str] = frozenset()
+    """The queries whose newest batch may run again without records that are gone."""
 
 
 class SparkDriver:
@@ -128,7 +130,14 @@ class SparkDriver:
         self._declarations.record(term, job.streams)
         clock, missing = self._context.clock, functools.partial(missing_files, self._spark)
         streams = [
-            FencedStream(declared, self._context, term=term, missing=missing, mirrors=mirrors)
+            FencedStream(
+                declared,
+                self._context,
+                term=term,
+                missing=missing,
+                mirrors=mirrors,
+                accepts_short=declared.name in self._work.accepts_short,
+            )
             for declared in job.streams
         ]
         running = RunningQueries(clock)
@@ -205,7 +214,7 @@ class SparkDriver:
             threading.Thread(target=end, name="tenure-mirrors-end", daemon=True).start()
 
     def pulse(self) -> Pulse:
-        """Ask the JVM for the time, and the queries with a stall timeout for their progress.
+        """Ask the JVM for the time, and the queries with a stall timeout or a source of Kafka for their progress.
 
         Raises DriverDied: the JVM is gone.
         """
@@ -214,7 +223,9 @@ class SparkDriver:
             if spark is None:
                 return Pulse({})  # the driver cleans up
             spark.sparkContext._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr] # it has one
-            marks = {name: mark for stream in self._streams for name, mark in stream.marks(self._limits)}
+            streams = self._streams  # another thread sets it
+            marks = {name: mark for stream in streams for name, mark in stream.marks(self._limits)}
+            behind = {stream.name: count for stream in streams if (count := stream.behind()) is not None}
         except SPARK_ERRORS as error:
             if self._spark is None:
                 return Pulse({})  # the driver ended Spark meanwhile
@@ -223,7 +234,7 @@ class SparkDriver:
         lag = None if mirrors is None else mirrors.lag
         rehearsals = self._rehearsals
         trouble = None if rehearsals is None else rehearsals.trouble
-        return Pulse(marks, None if lag is None else asdict(lag), trouble)
+        return Pulse(marks, None if lag is None else asdict(lag), trouble, behind)
 
     def close(self) -> None:
         """Stop Spark and end its JVM."""

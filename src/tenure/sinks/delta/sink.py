@@ -209,7 +209,8 @@ class Delta:
             nonlocal sent_at
             if not log.fresh:
                 log.refresh()
-            is_needed = bool(attempt.files) or self._mode == "complete"
+            # A short batch is noted also without rows: an earlier attempt may have rows, and must be refused then.
+            is_needed = bool(attempt.files) or self._mode == "complete" or attempt.batch.short
             if is_needed and not log.exists:
                 log.create(attempt.columns, partition_by=self._partition_by, name=self._name)
             if self._has(attempt, log):
@@ -236,7 +237,7 @@ class Delta:
     def _send(self, attempt: _Attempt, log: DeltaLog) -> None:
         batch, name = attempt.batch.id, attempt.directory
         mode: Literal["append", "overwrite"] = "overwrite" if self._mode == "complete" else "append"
-        if self._mode == "update":
+        if self._mode == "update" and attempt.files:
             log.merge(attempt.rows, key=self._key, batch=batch, attempt=name)
         else:
             log.add(attempt.files, mode=mode, batch=batch, attempt=name)
