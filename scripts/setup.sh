@@ -4,6 +4,7 @@
 #
 #   scripts/setup.sh             the whole set-up; a second run with nothing changed asks no network and takes a moment
 #   scripts/setup.sh etcd        an etcd for the tests
+#   scripts/setup.sh connectors  the jars for Kafka and S3, for the tests
 #   scripts/setup.sh hdfs        Hadoop's servers for the long tests
 #   scripts/setup.sh kubernetes  Kubernetes' API server for the tests, built with Go
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
@@ -173,6 +174,22 @@ set_up_etcd() {
     [ -x "$VENV/etcd/usr/bin/etcd" ] || say "no etcd: its tests are skipped; install one, or set TENURE_TEST_ETCD"
 }
 
+# --- The connectors, for the tests -----------------------------------------------------------------------------
+
+# The jars behind `tenure run --connector`, by Spark's own way to fetch packages. A run with nothing missing asks no
+# network.
+set_up_connectors() {
+    flags=$(PYTHONPATH=src "$VENV/bin/python" -m tenure.testing.servers.connectors)
+    [ -n "$flags" ] || return 0
+    say "fetching the jars of the connectors (23 MB)"
+    mkdir -p "$VENV/connectors"
+    # shellcheck disable=SC2086 # $flags are several words, of which none has a space
+    JAVA_HOME=$(cat "$JAVA_NOTE") PYSPARK_PYTHON="$(pwd -P)/$VENV/bin/python" "$VENV/bin/spark-submit" \
+        --conf "spark.jars.ivy=$(pwd -P)/$VENV/connectors" $flags \
+        --class org.apache.hadoop.util.VersionInfo spark-internal >"$VENV/connectors/fetch.log" 2>&1 ||
+        say "no connectors ($VENV/connectors/fetch.log says why): their tests are skipped"
+}
+
 # --- HDFS, for the long tests ------------------------------------------------------------------------------------
 
 # Hadoop's NameNode and DataNode in one jar, by Spark's own way to fetch packages; the rest comes with PySpark.
@@ -266,6 +283,7 @@ etcd)
     set_up_etcd
     set_up_openssl
     ;;
+connectors) set_up_connectors ;;
 hdfs) set_up_hdfs ;;
 kubernetes)
     set_up_openssl
@@ -273,5 +291,5 @@ kubernetes)
     set_up_kubernetes
     ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: etcd, hdfs, kubernetes, or: tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: etcd, connectors, hdfs, kubernetes, or: tool NAME" ;;
 esac

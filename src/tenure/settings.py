@@ -114,6 +114,8 @@ class Settings(BaseSettings):
     """Spark's master."""
     conf: dict[str, str] = Field(default_factory=dict)
     """Spark's own settings."""
+    connector: list[str] = Field(default_factory=list)
+    """Connectors whose packages Spark fetches, in the versions that were tested with your Spark: `kafka`, `s3`."""
     packages: str | None = None
     """Maven coordinates of packages for Spark to fetch, separated by commas (spark-submit's --packages)."""
     jars: str | None = None

@@ -51,6 +51,9 @@ def run(
     param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the pipeline; may be repeated.")] = None,
     conf: Annotated[list[str] | None, typer.Option(help="spark.x=y for Spark; may be repeated.")] = None,
     master: Annotated[str | None, typer.Option(help="Spark's master.")] = None,
+    connector: Annotated[
+        list[str] | None, typer.Option(help="kafka, s3: packages for Spark, by name; may be repeated.")
+    ] = None,
     packages: Annotated[str | None, typer.Option(help="As spark-submit's: Maven coordinates, with commas.")] = None,
     jars: Annotated[str | None, typer.Option(help="As spark-submit's: jars, with commas.")] = None,
     py_files: Annotated[str | None, typer.Option(help="As spark-submit's: .py, .zip, .egg, with commas.")] = None,
@@ -93,6 +96,7 @@ def run(
         params=pairs(param, flag="--param"),
         conf=pairs(conf, flag="--conf"),
         master=master,
+        connector=connector or None,
         packages=packages,
         jars=jars,
         py_files=py_files,
