@@ -11,6 +11,7 @@ from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_kubernetes import OF_KUBERNETES
 from tests.mutants.of_owners import OF_OWNERS
+from tests.mutants.of_puts import OF_PUTS
 from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
 from tests.mutants.of_sweeps import OF_SWEEPS
@@ -26,6 +27,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_SWEEPS,
     *OF_OWNERS,
     *OF_STORAGE,
+    *OF_PUTS,
     *OF_EMBEDDED,
     *OF_STORES,
     *OF_KUBERNETES,

@@ -53,9 +53,10 @@ class Objects:
             )
             found += [(one["Prefix"].removeprefix(prefix), 0) for one in page.get("CommonPrefixes", ())]
             found += [(one["Key"].removeprefix(prefix), one["Size"]) for one in page.get("Contents", ())]
-            if not page.get("IsTruncated"):
-                return [(name, size) for name, size in found if name]  # the marker of the folder has none
-            start = {"ContinuationToken": page["NextContinuationToken"]}
+            if page.get("IsTruncated"):
+                start = {"ContinuationToken": page["NextContinuationToken"]}
+                continue
+            return [(name, size) for name, size in found if name]  # the marker of the folder has none
 
     def copy(self, source: Objects, path: str) -> None:
         """Copy an object of another root with the same client, under the same path."""
