@@ -33,7 +33,7 @@ from tenure.storage.reach import reach
 from tenure.testing.servers import BUCKET
 from tenure.testing.servers.connectors import ivy_folder
 from tenure.testing.servers.seaweedfs import environment
-from tests.s3 import DENY, LOSE, PASS, Gate
+from tests.support.far_gate import FarGate
 
 SCOPE, QUERY = Scope("rows"), "days"
 KINDS = {
@@ -48,7 +48,7 @@ KINDS = {
 """Each kind of file that a batch writes, in this order -> a part of its key."""
 
 
-def session_for(gate: Gate) -> Callable[[], SparkSession]:
+def session_for(gate: FarGate) -> Callable[[], SparkSession]:
     """The start of a session that reaches S3 by the gate, and tries little again."""
     access = environment(gate.url)
     s3a = {
@@ -79,24 +79,6 @@ def session_for(gate: Gate) -> Callable[[], SparkSession]:
         return session
 
     return start
-
-
-def refusing(part: str) -> Callable[[str, str], str]:
-    """A rule of the gate: each put of such a key is refused."""
-    return lambda method, path: DENY if method == "PUT" and part in path else PASS
-
-
-def losing(part: str) -> Callable[[str, str], str]:
-    """A rule of the gate: the answer to the first put of such a key is lost."""
-    lost: list[str] = []
-
-    def rule(method: str, path: str) -> str:
-        if method != "PUT" or part not in path or lost:
-            return PASS
-        lost.append(path)
-        return LOSE
-
-    return rule
 
 
 class Place:

@@ -19,20 +19,21 @@ from tenure.testing.servers import BUCKET, SeaweedFs, installed
 from tenure.testing.servers.connectors import ivy_folder
 from tenure.testing.waiting import wait_until
 from tests.jvm import SharedJvm
-from tests.s3 import CUT, DENY, LOSE, PASS, Gate, reached
-from tests.spark.object_store import KINDS, Place, losing, refusing, session_for
+from tests.s3 import DENY, LOSE, reached
+from tests.spark.object_store import KINDS, Place, session_for
+from tests.support.far_gate import FarGate, Order
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def gate(seaweedfs: SeaweedFs) -> Iterator[Gate]:
-    with Gate(seaweedfs) as made:
+def gate(seaweedfs: SeaweedFs) -> Iterator[FarGate]:
+    with FarGate(seaweedfs) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def spark(jvm: SharedJvm, gate: Gate) -> Iterator[SparkSession]:
+def spark(jvm: SharedJvm, gate: FarGate) -> Iterator[SparkSession]:
     with installed():
         ivy_folder()
     with jvm.lent(session_for(gate)) as session:
@@ -40,10 +41,9 @@ def spark(jvm: SharedJvm, gate: Gate) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(autouse=True)
-def by_the_gate(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def by_the_gate(gate: FarGate, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The clients of Python go by the gate, too; it lets all pass at first."""
-    gate.rule = lambda method, path: PASS
-    gate.seen.clear()
+    gate.obey(Order())
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     with reached(gate.url, monkeypatch):
         yield
@@ -90,17 +90,13 @@ def files(spark: SparkSession) -> Files:
     return Files(spark)
 
 
-def puts(gate: Gate) -> int:
-    return sum(method == "PUT" for method, _, _ in gate.seen)
-
-
-def test_a_file_is_one_put_and_appears_when_it_is_closed(files: Files, gate: Gate) -> None:
+def test_a_file_is_one_put_and_appears_when_it_is_closed(files: Files, gate: FarGate) -> None:
     stream = files.begin("offsets/0", b"first")
     assert files.names("offsets") == []
     stream.close()
     stream.close()
-    assert (files.names("offsets"), files.read("offsets/0"), puts(gate)) == (["0"], b"first", 1)
-    assert not any(method == "HEAD" and "offsets/0" in path for method, path, _ in gate.seen[:2])
+    assert (files.names("offsets"), files.read("offsets/0"), gate.puts()) == (["0"], b"first", 1)
+    assert not any(method == "HEAD" and "offsets/0" in path for method, path, _ in gate.seen()[:2])
 
 
 def test_a_file_that_is_there_is_refused_and_stays(files: Files) -> None:
@@ -112,57 +108,56 @@ def test_a_file_that_is_there_is_refused_and_stays(files: Files) -> None:
     assert files.read("offsets/0") == b"third"
 
 
-def test_a_file_that_is_given_up_does_not_appear(files: Files, gate: Gate) -> None:
+def test_a_file_that_is_given_up_does_not_appear(files: Files, gate: FarGate) -> None:
     stream = files.begin("state/1.delta", b"half", overwrite=True)
     stream.cancel()
     stream.close()
-    assert (files.names("state"), puts(gate)) == ([], 0)
+    assert (files.names("state"), gate.puts()) == ([], 0)
 
 
-def test_a_folder_without_files_is_empty_and_may_be_removed(files: Files, gate: Gate) -> None:
+def test_a_folder_without_files_is_empty_and_may_be_removed(files: Files, gate: FarGate) -> None:
     files.manager.mkdirs(files.path("offsets"))
     assert not files.manager.exists(files.path("offsets"))
     assert files.names("offsets") == []
     files.manager.delete(files.path("offsets"))
     files.manager.delete(files.path("offsets/0"))
-    assert puts(gate) == 0
+    assert gate.puts() == 0
     with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
         files.read("offsets/0")
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_put_that_fails_is_an_error(files: Files, gate: Gate, overwrite: bool) -> None:
-    gate.rule = lambda method, path: DENY if method == "PUT" else PASS
+def test_a_put_that_fails_is_an_error(files: Files, gate: FarGate, overwrite: bool) -> None:
+    gate.obey(Order(DENY))
     with pytest.raises(Py4JJavaError, match="AccessDenied"):
         files.write("commits/0", b"done", overwrite=overwrite)
-    gate.rule = lambda method, path: PASS
+    gate.obey(Order())
     assert files.names("commits") == []
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_put_whose_answer_is_lost_is_settled(files: Files, gate: Gate, overwrite: bool) -> None:
-    gate.rule = losing("commits/0")
+def test_a_put_whose_answer_is_lost_is_settled(files: Files, gate: FarGate, overwrite: bool) -> None:
+    gate.obey(Order(LOSE, "commits/0", once=True))
     files.write("commits/0", b"done", overwrite=overwrite)
-    assert (gate.became(LOSE), puts(gate)) == (1, 2)
+    assert (gate.became(LOSE), gate.puts()) == (1, 2)
     assert files.read("commits/0") == b"done"
 
 
-def test_a_put_without_any_answer_is_settled_by_a_look(files: Files, gate: Gate) -> None:
-    gate.rule = lambda method, path: LOSE if method == "PUT" else PASS
+def test_a_put_without_any_answer_is_settled_by_a_look(files: Files, gate: FarGate) -> None:
+    gate.obey(Order(LOSE))
     files.write("commits/0", b"done")
     assert files.read("commits/0") == b"done"
-    assert gate.became(CUT) == 0
 
 
-def test_a_put_of_which_nothing_is_known_is_an_error(files: Files, gate: Gate) -> None:
-    gate.rule = lambda method, path: LOSE if method == "PUT" else DENY
+def test_a_put_of_which_nothing_is_known_is_an_error(files: Files, gate: FarGate) -> None:
+    gate.obey(Order(LOSE, others=DENY))
     with pytest.raises(Py4JJavaError):
         files.write("commits/0", b"done")
 
 
-def test_another_writers_file_is_not_taken_for_ours(files: Files, gate: Gate) -> None:
+def test_another_writers_file_is_not_taken_for_ours(files: Files, gate: FarGate) -> None:
     files.write("commits/0", b"theirs")
-    gate.rule = losing("commits/0")
+    gate.obey(Order(LOSE, "commits/0", once=True))
     with pytest.raises(Py4JJavaError, match="FileAlreadyExistsException"):
         files.write("commits/0", b"ours")
     assert files.read("commits/0") == b"theirs"
@@ -193,19 +188,19 @@ def test_another_way_is_refused_in_s3_and_stays_elsewhere(spark: SparkSession, t
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_with_a_put_that_fails_ends_the_query_and_the_next_term_goes_on(
-    spark: SparkSession, gate: Gate, tmp_path: Path, kind: str
+    spark: SparkSession, gate: FarGate, tmp_path: Path, kind: str
 ) -> None:
     place = Place(spark, tmp_path)
     place.feed()
     place.feed()
     with place.led() as (stream, query):
         query.processAllAvailable()
-        gate.rule = refusing(KINDS[kind])
+        gate.obey(Order(DENY, KINDS[kind]))
         place.feed()
         wait_until(lambda: not query.isActive)
         assert gate.became(DENY) > 0
         assert stream.failure is not None or query.exception() is not None
-    gate.rule = lambda method, path: PASS
+    gate.obey(Order())
     place.feed()
     with place.led() as (_, query):
         query.processAllAvailable()
@@ -214,14 +209,14 @@ def test_a_batch_with_a_put_that_fails_ends_the_query_and_the_next_term_goes_on(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_with_a_put_whose_answer_is_lost_goes_on(
-    spark: SparkSession, gate: Gate, tmp_path: Path, kind: str
+    spark: SparkSession, gate: FarGate, tmp_path: Path, kind: str
 ) -> None:
     place = Place(spark, tmp_path)
     place.feed()
     place.feed()
     with place.led() as (_, query):
         query.processAllAvailable()
-        gate.rule = losing(KINDS[kind])
+        gate.obey(Order(LOSE, KINDS[kind], once=True))
         place.feed()
         query.processAllAvailable()
         assert gate.became(LOSE) == 1
