@@ -3,11 +3,12 @@ would keep a gate in its own process from answering."""
 
 from __future__ import annotations
 
-import multiprocessing
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Client, Listener
 from types import SimpleNamespace
 from typing import Any, Self, cast
 
@@ -43,19 +44,21 @@ class FarGate:
     """A gate before a server. Used by one thread."""
 
     def __init__(self, server: SeaweedFs) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._line, far = context.Pipe()
-        self._process = context.Process(target=_serve, args=(far, server.port), daemon=True)
+        self._port = server.port
         self.url = ""
 
     def __enter__(self) -> Self:
-        self._process.start()
+        with Listener() as listener:
+            command = [sys.executable, "-m", "tests.support.far_gate", str(listener.address), str(self._port)]
+            self._process = subprocess.Popen(command)
+            self._line = listener.accept()
         self.url = self._line.recv()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._line.send(None)
-        self._process.join()
+        self._line.close()
+        self._process.wait()
 
     def obey(self, order: Order) -> None:
         """Do this from now on."""
@@ -76,9 +79,10 @@ class FarGate:
         return sum(method == "PUT" for method, _, _ in self.seen())
 
 
-def _serve(line: Connection, port: int) -> None:
+def serve(address: str, port: int) -> None:
+    """Serve the process at the address until it says no more."""
     server: Any = SimpleNamespace(port=port)
-    with Gate(server) as gate:
+    with Client(address) as line, Gate(server) as gate:
         line.send(gate.url)
         while (told := line.recv()) is not None:
             if told == "seen":
@@ -87,3 +91,7 @@ def _serve(line: Connection, port: int) -> None:
                 gate.seen.clear()
                 gate.rule = told.rule()
                 line.send(None)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], int(sys.argv[2]))
