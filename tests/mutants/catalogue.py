@@ -12,6 +12,7 @@ from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_kubernetes import OF_KUBERNETES
 from tests.mutants.of_owners import OF_OWNERS
+from tests.mutants.of_puts import OF_PUTS
 from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
 from tests.mutants.of_sweeps import OF_SWEEPS
@@ -28,6 +29,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_OWNERS,
     *OF_STORAGE,
     *OF_CONNECTORS,
+    *OF_PUTS,
     *OF_EMBEDDED,
     *OF_STORES,
     *OF_KUBERNETES,

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tenure.cleanup.cleaner import Combined, StopOrLost
 from tenure.cleanup.plan import STAGED, Cleanable
 from tenure.coordination.term import Term
+from tenure.driver.checkpoint_files import use_fitting_files
 from tenure.driver.declarations import Declarations
 from tenure.driver.declare_streams import declare, limits_of
 from tenure.driver.failures import how_jvm_ended, query_error, short_batch, why_ended
@@ -39,6 +40,8 @@ from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Located, Stages
 from tenure.spark.errors import SPARK_ERRORS, one_line
+from tenure.spark.own_classes import use_own_classes
+from tenure.storage.reach import reach
 from tenure.takeover.attempted_batches import attempts_at
 from tenure.takeover.input_files import missing_files
 from tenure.takeover.mirror import Mirrors
@@ -100,6 +103,8 @@ class SparkDriver:
         # Workers cannot import the pipeline's file by its name, so its definitions travel with the functions.
         cloudpickle.register_pickle_by_value(sys.modules[self._work.pipeline.declare.__module__])  # type: ignore[no-untyped-call] # untyped in pyspark
         self._spark = self._start_spark()
+        use_own_classes(self._spark)
+        use_fitting_files(self._spark, reach(self._context.storage))
         slow = use_own_local_files(self._spark)
         if slow is not None:
             self._context.events.emit(LocalFilesSlow(self._context.scope, member=self._work.member, why=slow))

@@ -173,14 +173,13 @@ class Delta:
         with ThreadPoolExecutor(1, thread_name_prefix="tenure-delta") as pool:
             # The snapshot is read while Spark works. When that fails, the log is not fresh, and is read again below.
             pool.submit(log.refresh)
-            staging.stage(rows, self._location.for_spark(directory), partition_by=partition_by)
+            staged = staging.stage(rows, self._location.for_spark(directory), partition_by=partition_by)
         types = {field["name"]: field["type"] for field in columns["fields"]}
         filesystem = self._location.filesystem(self._options)
-        found = staged_files.staged_files(filesystem, directory, columns=types, partition_by=partition_by)
-        files = [file for file in found if file.rows]
-        for file in found:
-            if not file.rows:  # Spark writes such a file when its first task has no rows
-                self._delete(file.path, batch, events)
+        files = staged_files.staged_files(filesystem, directory, staged.puts, columns=types, partition_by=partition_by)
+        if staged.again:
+            for path in staged_files.strays(filesystem, directory, files):
+                self._delete(path, batch, events)
         in_memory = None
         if self._mode == "update" and files:
             in_memory = upsert.read_rows(filesystem, files)
