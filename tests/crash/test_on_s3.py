@@ -31,7 +31,7 @@ class Story:
     verdicts: dict[str, Verdict]
     epochs: int
     commands: bytes
-    """The command lines of all processes, while a leader and a standby ran."""
+    """The command lines of all processes of a leader and a standby."""
     written: bytes
     """The files of the scenario: the store, and all logs."""
 
@@ -47,10 +47,12 @@ def story(seaweedfs: SeaweedFs, tmp_path_factory: pytest.TempPathFactory) -> Ite
             cluster.output = cluster.output.replace("s3://", "s3a://")
             for name in ("anna", "ben"):
                 cluster.start(name, flags=flags)
+            cluster.wait(lambda: all(member.events("MemberReady") for member in cluster.members), what="two members")
             cluster.feeder.start()
             cluster.wait_for_batches(after_epoch=0, count=3)
-            killed, _ = cluster.pair()
-            commands = b"\n".join(_command(process.pid) for process in processes())
+            killed, standby = cluster.pair()
+            sessions = {process for member in (killed, standby) for process in (member.pid, member.driver())}
+            commands = b"\n".join(_command(one.pid) for one in processes() if one.session in sessions)
             first = cluster.epoch()
             killed.kill()
             cluster.wait_for_batches(after_epoch=first, count=3)
