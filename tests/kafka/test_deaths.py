@@ -38,8 +38,8 @@ class Story:
     events: int
     with_password: list[str]
     """Files, records and command lines that have the password."""
-    behind: list[dict[str, int]]
-    """What leaders said to the store."""
+    behind: dict[str, int | None]
+    """How far the queries were behind, by the store."""
 
 
 def _with_password(folder: Path) -> list[str]:
@@ -63,15 +63,18 @@ def story(kafka: KafkaServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with installed():
         topic = topic_of(kafka, "deaths")
     with Cluster(folder, streams=STREAMS, ttl="5s", topic=topic) as cluster:
-        behind = []
         for name in ("anna", "ben"):
             cluster.start(name)
         cluster.feeder.start()
         cluster.wait_for_batches(after_epoch=0, count=3)
 
+        def behind() -> dict[str, int | None]:
+            return {query.query: query.behind for query in cluster.look().queries}
+
+        cluster.wait(lambda: None not in behind().values(), what="the leader's words on its lag")
+        known = behind()
         leader, _ = cluster.pair()
         epoch, driver = cluster.epoch(), leader.driver()
-        behind += [dict(member.behind) for member in cluster.look().members if member.member == leader.name]
         assert driver is not None
         os.killpg(driver, signal.SIGKILL)
         cluster.wait_for_batches(after_epoch=epoch, count=2)
@@ -91,14 +94,19 @@ def story(kafka: KafkaServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
         cluster.wait_for_batches(after_epoch=epoch, count=4)
 
         cluster.settle()
-        with_password = _with_password(folder)
-        yield Story({name: cluster.verdict(name) for name in STREAMS}, cluster.feeder.events, with_password, behind)
+        verdicts = {name: cluster.verdict(name) for name in STREAMS}
+        yield Story(verdicts, cluster.feeder.events, _with_password(folder), known)
 
 
 @pytest.mark.timeout(1800)
 def test_every_record_counts_once_over_each_kind_of_death(story: Story) -> None:
     assert story.events > 300
     assert [str(verdict) for verdict in story.verdicts.values() if not verdict.right] == []
+
+
+def test_the_store_says_how_far_each_query_is_behind(story: Story) -> None:
+    assert set(story.behind) == set(STREAMS)
+    assert all(count is not None and 0 <= count <= story.events for count in story.behind.values())
 
 
 def test_the_password_is_in_no_file_no_record_and_no_command_line(story: Story) -> None:
