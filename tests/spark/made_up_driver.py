@@ -164,12 +164,14 @@ class Lead:
     def begin(self, names: str, *, until_idle: bool = False) -> dict[str, FakeStream]:
         """Start leading; return once every stream was started (or refused)."""
         (file := self.folder / "p.py").write_text(FILE)
+        no_classes = SimpleNamespace(getClassByNameOrNull=lambda name: None)
+        hadoop = SimpleNamespace(hadoopConfiguration=lambda: no_classes)
         spark = SimpleNamespace(
             rows=SimpleNamespace(
                 isStreaming=True, writeStream=None, sparkSession=SimpleNamespace(conf={RETAINED: "100"})
             ),
             sink=SimpleNamespace(check=lambda output_mode: None),
-            sparkContext=SimpleNamespace(_gateway=None, _jvm=Mock(), master="made up"),
+            sparkContext=SimpleNamespace(_gateway=None, _jvm=Mock(), _jsc=hadoop, master="made up"),
             streams=SimpleNamespace(active=[]),
         )
         store, events = MemoryStore(MemoryServer()), Events(self.events.append)
