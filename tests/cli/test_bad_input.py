@@ -128,6 +128,10 @@ def test_a_temporary_folder_that_cannot_be_used(
     [
         ("foo=bar", "setting 'foo' is not a setting of Spark's; write --conf spark.NAME=VALUE"),
         (
+            "spark.sql.streaming.kafka.useDeprecatedOffsetFetching=true",
+            "is refused: nobody could ask the broker which records it still has; leave it out",
+        ),
+        (
             "spark.x.asyncProgressTrackingEnabled=true",
             "is refused: it writes offsets late, so no batch could",
         ),

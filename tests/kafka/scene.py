@@ -41,11 +41,14 @@ class DyingDelta(Delta):
     def __init__(self, path: Path, **options: Any) -> None:
         super().__init__(path, **options)
         self.dies: tuple[str, int] | None = None
+        self.before: Callable[[], None] = lambda: None
+        """Called before the rows of a batch are evaluated."""
 
     def write(self, rows: DataFrame, batch: Batch, *, planned: Callable[[], None], events: Events) -> Written:
         if self.dies == ("before", batch.id):
             planned()
             raise Died
+        self.before()
         written = super().write(rows, batch, planned=planned, events=events)
         if self.dies == ("after", batch.id):
             raise Died

@@ -136,6 +136,24 @@ def test_a_function_of_a_query_with_state_is_not_called_again_without_them(scene
     assert calls == [2]
 
 
+@pytest.mark.parametrize("step", ["before", "after"])
+def test_records_that_go_while_the_batch_runs_again_are_looked_for_after_its_evaluation(
+    scene: Scene, kafka: KafkaServer, step: str
+) -> None:
+    scene.send(*TEN)
+    rows, sink = scene.totals(**TOLERANT), scene.table(key=("k",))
+    assert isinstance(scene.lead(rows, scene.table(dies=(step, 0), key=("k",))), Died)
+    sink.before = lambda: kafka.remove_before(scene.topic, 4)
+    ended = scene.lead(rows, sink)
+    if step == "before":
+        assert ended is None
+        assert scene.output("k", "count") == [(0, 3), (1, 3)]
+        assert skipped(scene) == [(0, 4)]
+    else:  # the table has the batch with all records
+        assert isinstance(ended, InputsGone)
+        assert scene.output("k", "count") == [(0, 5), (1, 5)]
+
+
 def test_a_late_commit_of_the_whole_batch_is_refused_where_the_short_batch_has_no_rows(
     scene: Scene, kafka: KafkaServer
 ) -> None:

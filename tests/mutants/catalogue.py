@@ -10,6 +10,7 @@ from tests.mutants.of_edges import OF_EDGES
 from tests.mutants.of_embedded import OF_EMBEDDED
 from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
+from tests.mutants.of_kafka import OF_KAFKA
 from tests.mutants.of_kubernetes import OF_KUBERNETES
 from tests.mutants.of_owners import OF_OWNERS
 from tests.mutants.of_puts import OF_PUTS
@@ -27,6 +28,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_DECLARATIONS,
     *OF_SWEEPS,
     *OF_OWNERS,
+    *OF_KAFKA,
     *OF_STORAGE,
     *OF_CONNECTORS,
     *OF_PUTS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Change, Mutant
+from tests.mutants.mutant import Change, Mutant, on
 
 LOST: Final = "tests/kafka/test_lost_records.py::"
 
@@ -25,6 +25,18 @@ OF_KAFKA: Final = (
         "a batch that the table has runs again without records, and the state lacks them from then on",
         (Change("checkpoints/batch_rules.py", "return keeps_state and repeated", "return False"),),
         (LOST + "test_a_state_that_would_lack_records_of_its_table_is_an_error_until_an_operator_answers_for_it",),
+    ),
+    Mutant(
+        "lost-records-are-looked-for-too-early",
+        "records that go while a batch runs again are not missed: its state lacks what the table has",
+        (
+            Change(
+                "driver/batch_inputs.py",
+                "            self._without = self.of_query.check(self.begun.inputs, batch=batch, written=written)\n",
+                "            self.of_query.check(self.begun.inputs, batch=batch, written=written)\n",
+            ),
+        ),
+        on(LOST + "test_records_that_go_while_the_batch_runs_again_are_looked_for_after_its_evaluation", "after"),
     ),
     Mutant(
         "any-function-may-be-short",
