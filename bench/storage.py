@@ -185,6 +185,7 @@ class Bench:
             figures["idle"] = {name: len(self.seen(name)) - before[name] for name in self.gates}
             self._console.print(f"idle for {idle_s} s: {figures['idle']}")
             figures["takeover"] = self.takeover(anna, bert)
+        self._console.print_json(json.dumps(figures))
         return figures
 
     def rates(self, requests: Sequence[Request], began_s: float) -> dict[str, Any]:
