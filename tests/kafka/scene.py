@@ -25,6 +25,7 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks import Delta
 from tenure.sinks.sink import Batch, OutputMode, Sink, Written
 from tenure.spark.errors import SPARK_ERRORS
+from tenure.takeover.run_directory import read_query_id
 from tenure.testing.servers import KafkaServer
 
 SCOPE, QUERY = Scope("rows"), "copy"
@@ -122,6 +123,11 @@ class Scene:
 
     def events(self, kind: type[Kind]) -> list[Kind]:
         return [event for event in self.told if isinstance(event, kind)]
+
+    def query_id(self) -> str:
+        """Spark's id of the query."""
+        first = next((self.folder / "storage" / "runs" / QUERY).iterdir())
+        return read_query_id(str(first))
 
     def output(self, *columns: str) -> list[Any]:
         """The table, sorted."""

@@ -27,7 +27,9 @@ def topic_of(kafka: KafkaServer, name: str, *flags: str) -> Topic:
     kafka.make_topic(name, partitions=PARTITIONS)
     read = ("--param", f"topic={name}", "--param", f"brokers={kafka.secured}", *flags)
     connector = ("--connector", "kafka", "--conf", f"spark.jars.ivy={ivy_folder()}")
-    return Topic(kafka, name, PARTITIONS, (*connector, *read), {"KAFKA_PASSWORD": PASSWORDS[SCRAM]})
+    # No driver hangs here, and a JVM that starts beside others may be silent for long.
+    environment = {"KAFKA_PASSWORD": PASSWORDS[SCRAM], "TENURE_DRIVER_SILENCE": "60s"}
+    return Topic(kafka, name, PARTITIONS, (*connector, *read), environment)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tenure.errors import InputsGone
-from tenure.events import BatchCommitted, BatchRetaken, RecordsSkipped
-from tenure.sinks import ForeachBatch
+from tenure.events import BatchCommitted, BatchRetaken, Events, RecordsSkipped
+from tenure.sinks import Batch, ForeachBatch
 from tenure.testing.servers import KafkaServer
-from tests.kafka.scene import QUERY, Died, Scene
+from tests.cli.support import Place
+from tests.kafka.scene import QUERY, SCOPE, Died, Scene
 
 TOLERANT = {"failOnDataLoss": "false"}
 TEN = tuple(range(10))
@@ -155,7 +156,7 @@ def test_records_that_go_while_the_batch_runs_again_are_looked_for_after_its_eva
 
 
 def test_a_late_commit_of_the_whole_batch_is_refused_where_the_short_batch_has_no_rows(
-    scene: Scene, kafka: KafkaServer
+    scene: Scene, spark: SparkSession, kafka: KafkaServer
 ) -> None:
     scene.send(*TEN)
     rows = scene.totals(**TOLERANT)
@@ -163,7 +164,13 @@ def test_a_late_commit_of_the_whole_batch_is_refused_where_the_short_batch_has_n
     kafka.remove_before(scene.topic, 10)
     assert scene.lead(rows, scene.table(key=("k",))) is None
     assert [event.repeated for event in scene.events(BatchCommitted)] == [False]
-    assert scene.output("k", "count") == []  # the table is there, and has the batch
+    # The overtaken leader wakes up, with rows of all records.
+    whole = spark.sql("SELECT 0L AS k, 5L AS count")
+    late = Batch(SCOPE, QUERY, scene.query_id(), id=0, epoch=1)
+    sink = scene.table(key=("k",))
+    sink.check(output_mode="update")
+    assert sink.write(whole, late, planned=lambda: None, events=Events.nobody).repeated
+    assert scene.output("k", "count") == []
     scene.send(20)
     assert scene.lead(rows, scene.table(key=("k",))) is None
     assert scene.output("k", "count") == [(0, 1)]
@@ -210,3 +217,40 @@ def test_a_first_batch_that_began_at_the_latest_offset_keeps_its_start(scene: Sc
     scene.send(10, 11)
     assert scene.lead(scene.rows(**latest), scene.table()) is None
     assert scene.output("id") == [10, 11]
+
+
+# --- by the command ---------------------------------------------------------------------------------------------
+
+FUNCTION = """
+fails = job.params["fails"] == "yes"
+def call(rows, batch):
+    if fails:
+        raise ValueError("no luck")
+    rows.write.mode("overwrite").json(job.params["output"])
+read = job.spark.readStream.format("kafka").option("kafka.bootstrap.servers", job.params["brokers"])
+read = read.option("subscribe", job.params["topic"]).option("startingOffsets", "earliest")
+ids = read.option("failOnDataLoss", "false").load().select(F.col("value").cast("string").cast("long").alias("id"))
+counts = ids.groupBy((F.col("id") % 2).alias("k")).count()
+job.stream("counts", counts, sink=ForeachBatch(call, idempotent=True), output_mode="update")
+"""
+
+
+def test_an_operator_answers_for_a_short_batch_by_a_flag(
+    spark: SparkSession, kafka: KafkaServer, tmp_path: Path
+) -> None:
+    place = Place(tmp_path)
+    kafka.make_topic("by-a-flag")
+    kafka.send("by-a-flag", map(str, TEN))
+    source = ["--param", f"brokers={kafka.address}", "--param", "topic=by-a-flag"]
+    file = place.pipeline(FUNCTION)
+    assert place.run(file, *source, "--param", "fails=yes", spark=spark).code == 8
+    kafka.remove_before("by-a-flag", 4)
+    refused = place.run(file, *source, "--param", "fails=no", spark=spark)
+    assert refused.code == 5
+    assert "topic 'by-a-flag' partition 0 offsets 0 to 3;" in refused.error
+    assert refused.error.endswith("or go on all the same, once, by --short-batch counts")
+    told = place.run(file, *source, "--param", "fails=no", "--short-batch", "counts", spark=spark)
+    assert told.code == 0, told.err
+    assert "query counts batch 0 lacks 4 offsets that Kafka has no more: topic 'by-a-flag' partition 0" in told.err
+    found = sorted((row["k"], row["count"]) for row in spark.read.json(str(place.output)).collect())
+    assert found == [(0, 3), (1, 3)]
