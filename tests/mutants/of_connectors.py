@@ -24,6 +24,12 @@ OF_CONNECTORS: Final = (
         (CONNECTORS + "test_a_package_of_the_users_own_goes_before_that_of_a_connector",),
     ),
     Mutant(
+        "all-fetch-at-a-time",
+        "drivers that start at a time destroy each other's downloads",
+        (Change("driver/fetching.py", "        fcntl.flock(lock, fcntl.LOCK_EX)\n", "        pass\n"),),
+        on("tests/unit/driver/test_fetching.py::test_the_second_waits_for_the_first", "flag", "setting"),
+    ),
+    Mutant(
         "nobody-looks-for-classes",
         "a storage for which Spark lacks classes is Spark's own error, with its stack",
         (
