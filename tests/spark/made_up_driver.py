@@ -249,6 +249,7 @@ def made_up(folder: Path) -> Iterator[Lead]:
     with (
         patch.object(driver_module, "FencedStream", FakeStream),
         patch.object(driver_module, "kill_jvm", one.kill_jvm),
+        patch.object(driver_module, "use_own_classes"),  # there is no JVM
         patch.object(driver_module, "scope_sweeper", one.sweeper),
     ):
         yield one

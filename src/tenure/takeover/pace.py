@@ -48,5 +48,5 @@ def requests_of(spark: SparkSession, url: str) -> int:
     context = spark.sparkContext
     jvm: Any = context._jvm
     files = jvm.org.apache.hadoop.fs.Path(url).getFileSystem(context._jsc.hadoopConfiguration())
-    statistics = files.getIOStatistics()
+    statistics = jvm.org.apache.hadoop.fs.statistics.IOStatisticsSupport.retrieveIOStatistics(files)  # null: none
     return 0 if statistics is None else int(statistics.counters().get(_REQUESTS) or 0)
