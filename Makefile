@@ -12,7 +12,7 @@ RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDI
 RUN_TESTS = $(RUN) $(BIN)/python -m tests.run $(if $(COUNTS),--counts-later)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers kubernetes demo check test test-rest test-long mutants soak lint format bench docs dist clean
+.PHONY: help setup servers connectors kubernetes demo check test test-rest test-long mutants soak lint format bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
@@ -20,8 +20,12 @@ help: ## show this list
 setup: ## install Java 17+, .venv and the packages, where missing
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh
 
-servers: setup ## fetch the servers that the tests start (etcd; ZooKeeper comes with PySpark)
+servers: setup ## fetch the servers that the tests start (etcd, Kafka; ZooKeeper comes with PySpark)
 	@sh scripts/setup.sh etcd
+	@sh scripts/setup.sh kafka
+
+connectors: setup ## fetch the jars of the connectors (Kafka, S3) for the tests
+	@sh scripts/setup.sh connectors
 
 kubernetes: servers ## build Kubernetes' API server and kubectl for the tests, with Go 1.24 or newer; minutes the first time
 	@sh scripts/setup.sh kubernetes
@@ -32,13 +36,13 @@ demo: setup $(if $(filter etcd,$(STORE)),servers) $(filter kubernetes,$(STORE)) 
 check: setup ## lint, and the tests that need no JVM and no server; seconds after the first time
 	@$(RUN_TESTS) check
 
-test: kubernetes ## lint, and what shows that it works: every store, every kind of death; about 10 minutes on 2 cores
+test: kubernetes connectors ## lint, and what shows that it works: every store, every kind of death; about 10 minutes on 2 cores
 	@$(RUN_TESTS) test
 
-test-rest: kubernetes ## all other tests, but the long ones
+test-rest: kubernetes connectors ## all other tests, but the long ones
 	@$(RUN_TESTS) rest
 
-test-long: kubernetes ## the long tests, and many more examples of each property, at random
+test-long: kubernetes connectors ## the long tests, and many more examples of each property, at random
 	@sh scripts/setup.sh hdfs
 	@$(RUN_TESTS) long
 

@@ -4,7 +4,9 @@
 #
 #   scripts/setup.sh             the whole set-up; a second run with nothing changed asks no network and takes a moment
 #   scripts/setup.sh etcd        an etcd for the tests
+#   scripts/setup.sh connectors  the jars for Kafka and S3, for the tests
 #   scripts/setup.sh hdfs        Hadoop's servers for the long tests
+#   scripts/setup.sh kafka       a broker of Kafka for the tests
 #   scripts/setup.sh kubernetes  Kubernetes' API server and kubectl for the tests, built with Go
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
 #
@@ -19,6 +21,7 @@ VENV=.venv
 STAMP=$VENV/setup-stamp
 JAVA_NOTE=$VENV/java-home
 MIN_JAVA=17
+KAFKA=4.4.0
 MIN_GO_MINOR=24 # as go.mod of the API server asks
 APISERVER=tests/servers/kube_apiserver
 JVM_DIR=/usr/lib/jvm # where the distribution puts runtimes
@@ -173,23 +176,49 @@ set_up_etcd() {
     [ -x "$VENV/etcd/usr/bin/etcd" ] || say "no etcd: its tests are skipped; install one, or set TENURE_TEST_ETCD"
 }
 
-# --- HDFS, for the long tests ------------------------------------------------------------------------------------
+# --- Jars from Maven, for the tests ----------------------------------------------------------------------------
 
-# Hadoop's NameNode and DataNode in one jar, by Spark's own way to fetch packages; the rest comes with PySpark.
+# fetch_jars FOLDER FLAG...: the jars into FOLDER/jars below .venv, by Spark's own way to fetch packages. FLAGs of
+# spark-submit name the packages. FOLDER/fetch.log says why it failed.
+fetch_jars() {
+    folder=$VENV/$1
+    shift
+    mkdir -p "$folder"
+    # spark-submit looks for PySpark by a Python, and without this one by whatever `python` is in PATH.
+    JAVA_HOME=$(cat "$JAVA_NOTE") PYSPARK_PYTHON="$(pwd -P)/$VENV/bin/python" "$VENV/bin/spark-submit" \
+        --conf "spark.jars.ivy=$(pwd -P)/$folder" "$@" \
+        --class org.apache.hadoop.util.VersionInfo spark-internal >"$folder/fetch.log" 2>&1
+}
+
+# The jars behind `tenure run --connector`. A run with nothing missing asks no network.
+set_up_connectors() {
+    flags=$(PYTHONPATH=src "$VENV/bin/python" -m tenure.testing.servers.connectors)
+    [ -n "$flags" ] || return 0
+    say "fetching the jars of the connectors (23 MB)"
+    # shellcheck disable=SC2086 # $flags are several words, of which none has a space
+    fetch_jars connectors $flags || say "no connectors ($VENV/connectors/fetch.log says why): their tests are skipped"
+}
+
+# Hadoop's NameNode and DataNode in one jar; the rest comes with PySpark.
 set_up_hdfs() {
     set -- "$VENV"/hdfs/jars/*hadoop-client-minicluster-*.jar
     [ ! -f "$1" ] || return 0
     version=$(ls "$VENV"/lib/python3*/site-packages/pyspark/jars/ | sed -n 's/^hadoop-client-api-\(.*\)\.jar$/\1/p')
     say "fetching Hadoop's servers (60 MB)"
-    mkdir -p "$VENV/hdfs"
-    # spark-submit looks for PySpark by a Python, and without this one by whatever `python` is in PATH.
-    JAVA_HOME=$(cat "$JAVA_NOTE") PYSPARK_PYTHON="$(pwd -P)/$VENV/bin/python" "$VENV/bin/spark-submit" \
-        --conf "spark.jars.ivy=$(pwd -P)/$VENV/hdfs" \
-        --packages "org.apache.hadoop:hadoop-client-minicluster:$version" \
-        --exclude-packages org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime \
-        --class org.apache.hadoop.util.VersionInfo spark-internal >"$VENV/hdfs/fetch.log" 2>&1 ||
+    fetch_jars hdfs --packages "org.apache.hadoop:hadoop-client-minicluster:$version" \
+        --exclude-packages org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime ||
         say "no HDFS ($VENV/hdfs/fetch.log says why): its tests are skipped; fetch" \
             "org.apache.hadoop:hadoop-client-minicluster:$version into $VENV/hdfs/jars"
+}
+
+# A broker of Kafka, which logs with PySpark's own slf4j.
+set_up_kafka() {
+    set -- "$VENV"/kafka/jars/*kafka_2.13-$KAFKA.jar
+    [ ! -f "$1" ] || return 0
+    say "fetching a broker of Kafka (37 MB)"
+    fetch_jars kafka --packages "org.apache.kafka:kafka_2.13:$KAFKA" --exclude-packages org.slf4j:slf4j-api ||
+        say "no Kafka ($VENV/kafka/fetch.log says why): its tests are skipped; fetch" \
+            "org.apache.kafka:kafka_2.13:$KAFKA into $VENV/kafka/jars"
 }
 
 # The tests of TLS make their own certificates.
@@ -274,11 +303,13 @@ etcd)
     set_up_etcd
     set_up_openssl
     ;;
+connectors) set_up_connectors ;;
 hdfs) set_up_hdfs ;;
+kafka) set_up_kafka ;;
 kubernetes)
     set_up_openssl
     set_up_kubernetes
     ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: etcd, hdfs, kubernetes, or: tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: etcd, connectors, hdfs, kafka, kubernetes, or: tool NAME" ;;
 esac

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenure.testing.servers import EtcdCluster, KubernetesServer, SeaweedFs, ZooKeeperEnsemble, installed
+from tenure.testing.servers import EtcdCluster, KafkaServer, KubernetesServer, SeaweedFs, ZooKeeperEnsemble, installed
 from tests import groups, leftovers, properties
 
 # The contract's cases are rewritten by pytest, so that a failure says what differs.
@@ -111,6 +111,13 @@ def kubernetes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 def seaweedfs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFs]:
     _not_for_pure_tests(request)
     with installed(), SeaweedFs(tmp_path_factory.mktemp("seaweedfs")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    _not_for_pure_tests(request)
+    with installed(), KafkaServer(tmp_path_factory.mktemp("kafka")) as server:
         yield server
 
 

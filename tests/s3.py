@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final
+from typing import Final, Self
 
 import fsspec.config
 import pytest
@@ -70,7 +70,7 @@ class Gate:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
-    def __enter__(self) -> Gate:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

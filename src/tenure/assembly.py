@@ -239,7 +239,12 @@ def _check_log(path: str | None, *, flag: str) -> None:
 def submit_of(settings: Settings) -> Submit:
     """The flags for spark-submit. Raises UsageError."""
     return read_submit(
-        settings.submit, packages=settings.packages, jars=settings.jars, py_files=settings.py_files, conf=settings.conf
+        settings.submit,
+        connectors=settings.connector,
+        packages=settings.packages,
+        jars=settings.jars,
+        py_files=settings.py_files,
+        conf=settings.conf,
     )
 
 

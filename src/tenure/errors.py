@@ -55,6 +55,10 @@ class QueryFailed(TenureError):
     exit_code = 8
 
 
+class SourceUnavailable(QueryFailed):
+    """A source that the pipeline has read before does not answer. Nothing was written; the member tries again later."""
+
+
 # --- the coordination store -------------------------------------------------------------------------------
 
 
@@ -206,12 +210,12 @@ class CorruptRunDirectory(Corrupt):
 
 
 class InputsGone(Corrupt):
-    """Planned input files of a batch are missing, and no run directory has the batch as done. Spark would read the
-    missing files as empty. Nothing was written."""
+    """Planned input files or records of a batch are missing, and no run directory has the batch as done. Spark would
+    read them as empty. Nothing was written."""
 
 
 class BatchMayBeShort(InputsGone):
-    """The input files went while a function was called for the batch: its target may hold a part of the batch. Raised
+    """The inputs went while a function was called for the batch: its target may hold a part of the batch. Raised
     also where another query failed or the term is over; not where the driver ends or hangs, or the storage fails."""
 
 

@@ -210,6 +210,25 @@ class BatchCommitted(Event):
     seconds: float
 
 
+class RecordsSkipped(Event):
+    """The sink has the batch, and `offsets` records that are planned for it are gone from Kafka; `what` names them. A
+    record that went after it was read counts, too."""
+
+    epoch: int
+    query: str
+    batch: int
+    offsets: int
+    what: str
+
+
+class SourceAway(Event):
+    """A source of the leader does not answer. The member stands by again `again_s` seconds later."""
+
+    member: str
+    why: str
+    again_s: float
+
+
 class WriteRefused(Event):
     """A write of a term that is over was refused. `by`: `store` or `sink`; `what` names the write."""
 

@@ -115,6 +115,8 @@ class Settings(BaseSettings):
     """Spark's master."""
     conf: dict[str, str] = Field(default_factory=dict)
     """Spark's own settings."""
+    connector: list[str] = Field(default_factory=list)
+    """Connectors whose packages Spark fetches, in the versions that were tested with your Spark: `kafka`, `s3`."""
     packages: str | None = None
     """Maven coordinates of packages for Spark to fetch, separated by commas (spark-submit's --packages)."""
     jars: str | None = None
@@ -131,6 +133,8 @@ class Settings(BaseSettings):
     """Recorded streams that the pipeline no longer declares."""
     changed_query: list[str] = Field(default_factory=list)
     """Queries that may go on with their present state though their declaration has changed its shape."""
+    short_batch: list[str] = Field(default_factory=list)
+    """Queries whose newest batch may run again without records that Kafka has no more."""
     http: str | None = None
     """HOST:PORT at which the agent serves probes and metrics."""
     leader_service: ServiceName | None = None

@@ -96,7 +96,7 @@ class Work:
             case "never":
                 time.sleep(1000)
             case "stuck":
-                return Pulse({"rows": "7"}, lag)
+                return Pulse({"rows": "7"}, lag, behind={"rows": 12})
             case "idle":
                 return Pulse({"rows": None}, lag)
             case "moving":

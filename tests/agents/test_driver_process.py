@@ -122,6 +122,11 @@ def test_what_its_mirrors_miss_is_known_here(scene: Scene) -> None:
     assert wait_until(lambda: driver.lag) == Lag(2, 70)
 
 
+def test_how_far_its_queries_are_behind_is_known_here(scene: Scene) -> None:
+    driver = scene.ready(pulse="stuck")
+    assert wait_until(lambda: driver.behind) == {"rows": 12}
+
+
 def test_why_it_cannot_rehearse_and_which_file_it_runs_are_known_here(scene: Scene) -> None:
     driver = scene.driver(trouble="query 'rows' was not rehearsed: no luck")
     assert (driver.file, driver.trouble) == ("", "")

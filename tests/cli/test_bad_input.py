@@ -53,6 +53,11 @@ def retained(value: str) -> list[str]:
         ),
         (["checkpoints", "show", "a/../b", *BOTH, "--scope", "x"], 2, "is not a path of names"),
         (
+            ["run", "{file}", "--connector", "kafak", *BOTH],
+            2,
+            "no connector 'kafak'; known: kafka, s3; or",
+        ),
+        (
             ["run", "{file}", "--leader-service", "shop", *BOTH],
             2,
             "has no Service 'shop': only Kubernetes has Services; use kubernetes://",
@@ -122,6 +127,10 @@ def test_a_temporary_folder_that_cannot_be_used(
     ("setting", "line"),
     [
         ("foo=bar", "setting 'foo' is not a setting of Spark's; write --conf spark.NAME=VALUE"),
+        (
+            "spark.sql.streaming.kafka.useDeprecatedOffsetFetching=true",
+            "is refused: nobody could ask the broker which records it still has; leave it out",
+        ),
         (
             "spark.x.asyncProgressTrackingEnabled=true",
             "is refused: it writes offsets late, so no batch could",

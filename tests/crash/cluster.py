@@ -6,7 +6,8 @@ import contextlib
 import json
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +24,9 @@ from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.status.snapshot import Snapshot, take_snapshot
+from tenure.storage.engines import delta_options
 from tenure.testing.members import MemberProcess
+from tenure.testing.servers import KafkaServer
 from tenure.testing.waiting import NEVER_S, wait_until
 from tests.crash.truth import KEYS, Row, Verdict, compare, expected, moment
 
@@ -40,11 +43,23 @@ _COLUMNS = {
 }
 
 
+@dataclass(frozen=True)
+class Topic:
+    """A topic of Kafka in place of the folder of files. `flags`, `environment`: of the members that read it."""
+
+    kafka: KafkaServer
+    name: str
+    partitions: int
+    flags: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
 class Feeder:
     """Releases files of consecutive events until it is stopped."""
 
-    def __init__(self, folder: Path, *, every_s: float) -> None:
+    def __init__(self, folder: Path, *, every_s: float, topic: Topic | None = None) -> None:
         self._folder = folder
+        self._topic = topic
         self._every_s = every_s
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
@@ -64,18 +79,24 @@ class Feeder:
         number = 0
         while not self._stop.wait(self._every_s):
             ids = range(self.events, self.events + _EVENTS_A_FILE)
-            table = pa.table(
-                {
-                    "id": pa.array(ids, pa.int64()),
-                    "at": pa.array([moment(i) for i in ids], pa.timestamp("us", tz="UTC")),
-                    "key": pa.array([i % KEYS for i in ids], pa.int64()),
-                }
-            )
-            hidden = self._folder / f".{number:06d}.parquet"
-            pq.write_table(table, hidden)
-            hidden.rename(self._folder / f"{number:06d}.parquet")
+            if self._topic is None:
+                self._release(ids, number)
+            else:  # each file's events are in the topic before the next: Spark never sees a later file alone
+                self._topic.kafka.send(self._topic.name, map(str, ids), partition=number % self._topic.partitions)
             self.events += len(ids)
             number += 1
+
+    def _release(self, ids: range, number: int) -> None:
+        table = pa.table(
+            {
+                "id": pa.array(ids, pa.int64()),
+                "at": pa.array([moment(i) for i in ids], pa.timestamp("us", tz="UTC")),
+                "key": pa.array([i % KEYS for i in ids], pa.int64()),
+            }
+        )
+        hidden = self._folder / f".{number:06d}.parquet"
+        pq.write_table(table, hidden)
+        hidden.rename(self._folder / f"{number:06d}.parquet")
 
 
 class Cluster:
@@ -89,16 +110,22 @@ class Cluster:
         ttl: str = "3s",
         feed_every_s: float = 0.4,
         store: str | None = None,
+        root: str | None = None,
+        topic: Topic | None = None,
     ) -> None:
-        """`store`: the URL of an empty one; None: SQLite, in the folder."""
+        """`store`: the URL of an empty one; None: SQLite, in the folder. `root`: the URL below which storage and output
+        are; None: the folder. `topic`: the input; None: a folder of files."""
+        self._topic = topic
         self.folder = folder
+        self.storage = f"{root or f'file://{folder}'}/storage"
+        self.output = f"{root or folder}/output"
         self.store_url = store or f"sqlite://{folder}/store.db"
         self.streams = tuple(streams)
         self.ttl = ttl
         self.members: list[MemberProcess] = []
         for name in ("input", "output", "storage"):
             (folder / name).mkdir()
-        self.feeder = Feeder(folder / "input", every_s=feed_every_s)
+        self.feeder = Feeder(folder / "input", every_s=feed_every_s, topic=topic)
 
     def __enter__(self) -> Self:
         return self
@@ -125,13 +152,15 @@ class Cluster:
 
     def start(self, name: str, *, flags: Sequence[str] = (), **faults: Any) -> MemberProcess:
         """Start a member with these further flags and these faults (see `tests.support.launch`)."""
-        arguments = ["run", str(PIPELINE), "--store", self.store_url, "--storage", f"file://{self.folder}/storage"]
+        arguments = ["run", str(PIPELINE), "--store", self.store_url, "--storage", self.storage]
         arguments += ["--ttl", self.ttl, "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
-        arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.folder}/output"]
+        arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.output}"]
         arguments += ["--param", f"only={','.join(self.streams)}", *flags]
+        arguments += [] if self._topic is None else self._topic.flags
         files = {word: str(self.folder / f"{name}.{word}") for word in ("turn", "order")}
         described = json.dumps({"pause_when": str(self.pause_file), **files, **faults})
         environment = {"TESTING_FAULTS": described, "TENURE_DRIVER_SILENCE": "5s"}
+        environment |= {} if self._topic is None else self._topic.environment
         member = MemberProcess(name, folder=self.folder, arguments=arguments, command=LAUNCH, environment=environment)
         self.members.append(member)
         member.start()
@@ -208,12 +237,12 @@ class Cluster:
 
     def rows(self, stream: str) -> list[Row]:
         """What a stream has written."""
-        folder = self.folder / "output" / stream
         if stream == "files":
-            parts = [pq.read_table(file) for file in sorted(folder.glob("batch=*/*.parquet"))]
-            return [(i,) for part in parts for i in part["id"].to_pylist()]
+            files = sorted((self.folder / "output" / stream).glob("batch=*/*.parquet"))
+            return [(i,) for file in files for i in pq.read_table(file)["id"].to_pylist()]
+        url = f"{self.output}/{stream}"
         try:
-            table = DeltaTable(str(folder)).to_pyarrow_table()
+            table = DeltaTable(url, storage_options=delta_options(url, {})).to_pyarrow_table()
         except TableNotFoundError:
             return []
         return list(zip(*(table[column].to_pylist() for column in _COLUMNS[stream]), strict=True))

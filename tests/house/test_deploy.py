@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -231,8 +230,6 @@ def test_executors_see_the_same_storage() -> None:
     assert the("members", "PersistentVolumeClaim", "shop-storage")["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
-def test_the_package_for_s3_is_of_the_hadoop_in_spark() -> None:
-    import pyspark
-
-    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
-    assert settings_text("s3")["packages"].endswith(":" + jar.stem.removeprefix("hadoop-client-api-"))
+def test_spark_gets_its_classes_for_s3() -> None:
+    assert settings_text("s3")["connector"] == ["s3"]
+    assert "packages" not in settings_text("s3")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tenure import errors
+from tenure.link.connectors import CONNECTORS
 from tests.house import prose, tree
 
 PAGES = tuple(sorted(path.relative_to(tree.ROOT).as_posix() for path in (tree.ROOT / "docs").rglob("*.md")))
@@ -46,6 +47,17 @@ def test_exit_codes_of_the_page_are_those_of_the_errors() -> None:
     documented = [int(cells[0].strip("`")) for cells in rows("docs/exit-codes.md", heading="Exit codes")]
     assert len(documented) == len(set(documented))
     assert set(documented) == {kind.exit_code for kind in all_errors()} | NOT_OF_ERRORS
+
+
+def test_the_connectors_of_the_page_are_those_of_the_code() -> None:
+    table: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for name, versions in CONNECTORS.items():
+        for minor, tested in versions.items():
+            table.setdefault((name, tested.packages), []).append(minor)
+    assert [cells[:3] for cells in rows("docs/run.md", heading="Connectors")] == [
+        [f"`{name}`", ", ".join(minors), ", ".join(f"`{package}`" for package in packages)]
+        for (name, packages), minors in table.items()
+    ]
 
 
 def invariant_rows() -> dict[str, list[str]]:

@@ -32,6 +32,7 @@ PROGRAMS = {
     "cat",
     "cd",
     "docker",
+    "export",
     "git",
     "kill",
     "kubectl",

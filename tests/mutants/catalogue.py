@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.of_commits import OF_DOUBT, OF_FENCE
+from tests.mutants.of_connectors import OF_CONNECTORS
 from tests.mutants.of_declarations import OF_DECLARATIONS
 from tests.mutants.of_edges import OF_EDGES
 from tests.mutants.of_embedded import OF_EMBEDDED
 from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
+from tests.mutants.of_kafka import OF_KAFKA
 from tests.mutants.of_kubernetes import OF_KUBERNETES
 from tests.mutants.of_owners import OF_OWNERS
+from tests.mutants.of_puts import OF_PUTS
 from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
 from tests.mutants.of_sweeps import OF_SWEEPS
@@ -25,7 +28,10 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_DECLARATIONS,
     *OF_SWEEPS,
     *OF_OWNERS,
+    *OF_KAFKA,
     *OF_STORAGE,
+    *OF_CONNECTORS,
+    *OF_PUTS,
     *OF_EMBEDDED,
     *OF_STORES,
     *OF_KUBERNETES,

@@ -47,7 +47,8 @@ def apply(mutant: Mutant, package: Path = PACKAGE) -> dict[Path, str]:
         if found != 1:
             raise DoesNotApply(f"mutant {mutant.name!r}: {change.file} has its text {found} times, not once")
         texts[path] = text.replace(change.old, change.new)
-        compile(texts[path], str(path), "exec")
+        if path.suffix == ".py":
+            compile(texts[path], str(path), "exec")
     return texts
 
 

@@ -88,6 +88,7 @@ class FakeStream:
 
     made: dict[str, FakeStream]
     caught_up = False
+    has_read = True
 
     def __init__(self, declared: Any, context: Any, **named: Any) -> None:
         self.name = declared.name
@@ -107,6 +108,9 @@ class FakeStream:
         if hook is not None:
             hook(self)
         return self.query
+
+    def behind(self) -> int | None:
+        return {"a": 7, "b": 0}.get(self.name)
 
     def marks(self, wanted: Collection[str]) -> Iterator[tuple[str, str | None]]:
         self.wanted = list(wanted)
@@ -161,12 +165,14 @@ class Lead:
     def begin(self, names: str, *, until_idle: bool = False) -> dict[str, FakeStream]:
         """Start leading; return once every stream was started (or refused)."""
         (file := self.folder / "p.py").write_text(FILE)
+        no_classes = SimpleNamespace(getClassByNameOrNull=lambda name: None)
+        hadoop = SimpleNamespace(hadoopConfiguration=lambda: no_classes)
         spark = SimpleNamespace(
             rows=SimpleNamespace(
                 isStreaming=True, writeStream=None, sparkSession=SimpleNamespace(conf={RETAINED: "100"})
             ),
             sink=SimpleNamespace(check=lambda output_mode: None),
-            sparkContext=SimpleNamespace(_gateway=None, _jvm=Mock(), master="made up"),
+            sparkContext=SimpleNamespace(_gateway=None, _jvm=Mock(), _jsc=hadoop, master="made up"),
             streams=SimpleNamespace(active=[]),
         )
         store, events = MemoryStore(MemoryServer()), Events(self.events.append)
@@ -243,6 +249,7 @@ def made_up(folder: Path) -> Iterator[Lead]:
     with (
         patch.object(driver_module, "FencedStream", FakeStream),
         patch.object(driver_module, "kill_jvm", one.kill_jvm),
+        patch.object(driver_module, "use_own_classes"),  # there is no JVM
         patch.object(driver_module, "scope_sweeper", one.sweeper),
     ):
         yield one

@@ -270,6 +270,7 @@ def test_a_pulse_asks_only_for_what_has_a_limit(lead: Lead) -> None:
     wait_until(lambda: len(streams) == 3)
     assert lead.driver is not None
     assert lead.driver.pulse().marks == {"limited": "mark"}
+    assert lead.driver.pulse().behind == {"a": 7, "b": 0}
     assert streams["a"].wanted == ["limited"]
     lead.stop.set()
     lead.end()

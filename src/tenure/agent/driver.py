@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Protocol
 
 from tenure.coordination.candidates import Lag
@@ -32,6 +33,10 @@ class Driver(Protocol):
     @property
     def lag(self) -> Lag | None:
         """How far the driver's mirrors are behind, a second ago; None: the driver mirrors nothing."""
+
+    @property
+    def behind(self) -> Mapping[str, int]:
+        """Query of the leadership -> the offsets of Kafka that it is behind, where that is known, a second ago."""
 
     @property
     def trouble(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -128,6 +129,10 @@ class DriverProcess:
         return None if self._running is None else self._running.lag
 
     @property
+    def behind(self) -> Mapping[str, int]:
+        return {} if self._running is None else self._running.behind
+
+    @property
     def trouble(self) -> str:
         return "" if self._running is None else self._running.trouble
 
@@ -222,6 +227,7 @@ class _Running:
         self.warm = False
         self.lag: Lag | None = None
         self.trouble = ""
+        self.behind: Mapping[str, int] = {}
         self.limits_s: dict[str, float] = {}
         self.progress: dict[str, tuple[str | None, float]] = {}
         """Query -> its last mark, and when the mark changed. Written by the reading thread."""
@@ -302,6 +308,7 @@ class _Running:
             match word:
                 case Pulse():
                     self.lag, self.trouble = None if word.lag is None else Lag(**word.lag), word.trouble or ""
+                    self.behind = word.behind
                     for query, mark in word.marks.items():
                         if self.progress.get(query, (None, 0.0))[0] != mark or mark is None:
                             self.progress[query] = (mark, now_s)

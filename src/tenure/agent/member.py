@@ -1,17 +1,17 @@
 """One member: holds a session, contends, and lets its driver lead under the term that it won.
 
 Promise: the driver gets a term only after the store granted it. A term is resigned only after the driver has stopped
-or is dead. A member that lost its term, its driver or the store stands by again under a new session. (I7): the result
-of a pipeline is durable before anything of the pipeline is removed, and before the term is given up. A pipeline that
-has ended for good never runs again. A leader that was asked to stop contends no more, and says who took over
-(`handover`). Not promised: that a first start succeeds; its error is raised.
+or is dead. A member that lost its term, its driver, a source or the store stands by again under a new session. (I7):
+the result of a pipeline is durable before anything of the pipeline is removed, and before the term is given up. A
+pipeline that has ended for good never runs again. A leader that was asked to stop contends no more, and says who took
+over (`handover`). Not promised: that a first start succeeds; its error is raised.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from tenure.agent import words
@@ -20,7 +20,7 @@ from tenure.agent.handover import AT_MOST, Handover
 from tenure.agent.interruptions import Delays, Requests, Restarts, SkippedRecords, StopOrStoreLost
 from tenure.agent.leader_service import LeaderService
 from tenure.checkpoints.store import CHECKPOINTS
-from tenure.coordination.candidates import Identity, Lag, State
+from tenure.coordination.candidates import NOT_BEHIND, Identity, Lag, State
 from tenure.coordination.election import Election, Flag
 from tenure.coordination.records import Record
 from tenure.coordination.session import SessionKeeper
@@ -34,12 +34,13 @@ from tenure.errors import (
     OutcomeUnknown,
     QueryFailed,
     SessionEnded,
+    SourceUnavailable,
     StoreError,
     StoreUnavailable,
     TermLost,
     UsageError,
 )
-from tenure.events import DriverEnded, MemberReady, PipelineEnded, StoreAway, TermWon
+from tenure.events import DriverEnded, MemberReady, PipelineEnded, SourceAway, StoreAway, TermWon
 from tenure.events import TermLost as TermLostEvent
 from tenure.link.lifecycle import AFTER, Ended
 from tenure.results.result import Ending, Result, Stage
@@ -63,6 +64,8 @@ class Condition:
     """The member leads, or is ready to: it is warm, or stands by cold as configured, or has nothing to rehearse."""
     lag: Lag | None = None
     """How far the driver's mirrors are behind; None: the driver mirrors nothing."""
+    behind: Mapping[str, int] = field(default_factory=dict)
+    """Of a leader: query -> the offsets of Kafka that it is behind, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ class Member:
         """The present condition. Any thread may ask."""
         name, term = self._identity.member, self._term
         if term is not None and not term.lost:
-            return Condition(name, State.LEADING, term.epoch, ready=True)
+            return Condition(name, State.LEADING, term.epoch, ready=True, behind=self._driver.behind)
         if not self._contends or self._driver.gone is not None:
             return Condition(name, State.STARTING, None, ready=False)
         lag = self._driver.lag
@@ -166,6 +169,12 @@ class Member:
                 again_s = restarts.after(self._clock.monotonic_s() - began_s)
                 self._events.emit(
                     DriverEnded(self._scope, member=self._identity.member, why=str(died), again_s=round(again_s, 1))
+                )
+                self._clock.wait(stop, timeout_s=again_s)
+            except SourceUnavailable as away:
+                again_s = restarts.after(self._clock.monotonic_s() - began_s)
+                self._events.emit(
+                    SourceAway(self._scope, member=self._identity.member, why=str(away), again_s=round(again_s, 1))
                 )
                 self._clock.wait(stop, timeout_s=again_s)
             except (StoreUnavailable, OutcomeUnknown) as away:
@@ -225,7 +234,7 @@ class Member:
         """Lead, while a thread watches the `leader` record and the requests of operators."""
 
         def look(records: Sequence[Record]) -> None:
-            self._announce(keeper, State.LEADING)
+            self._announce(keeper, State.LEADING, behind=self._driver.behind)
             keeper.describe(words.leading(self._identity.member, self._scope, epoch=term.epoch, records=records))
             requests.look(records, epoch=term.epoch)
             self._skipped.look(records)
@@ -254,7 +263,8 @@ class Member:
             raise
         except Exception as error:
             if not term.lost or isinstance(error, BatchMayBeShort):
-                self._give_up(term, Ended.LOST if term.lost else Ended.FAILED)
+                failed = Ended.AWAY if isinstance(error, SourceUnavailable) else Ended.FAILED
+                self._give_up(term, Ended.LOST if term.lost else failed)
                 raise
             ended = Ended.LOST  # a successor may have removed files that the driver still needed
         if ended is Ended.STOPPED and not stop.is_set() and requests.finish_as is not None:
@@ -307,9 +317,11 @@ class Member:
                 why = f"not resigned, it ends with the session: {failed}"
         self._events.emit(TermLostEvent(scope=self._scope, member=self._identity.member, epoch=term.epoch, why=why))
 
-    def _announce(self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None) -> None:
+    def _announce(
+        self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None, behind: Mapping[str, int] = NOT_BEHIND
+    ) -> None:
         trouble = self._driver.trouble if state is State.FAILING else ""
-        self._election.announce(keeper, state, lag=lag, file=self._driver.file, trouble=trouble)
+        self._election.announce(keeper, state, lag=lag, behind=behind, file=self._driver.file, trouble=trouble)
 
     def _join(self, keeper: SessionKeeper, *, stop: threading.Event) -> None:
         """Announce the member. Its own earlier session may have to end first."""

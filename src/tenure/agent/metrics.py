@@ -41,6 +41,7 @@ class Metrics:
         self._refused = self._counter("writes_refused", "Late writes that were refused", "by")
         self._lag_batches = self._member_gauge("mirror_lag_batches", "Batches that the mirrors are behind")
         self._lag_bytes = self._member_gauge("mirror_lag_bytes", "Bytes that the mirrors miss")
+        self._behind = self._member_gauge("source_offsets_behind", "Kafka offsets that a query is behind", "query")
         self._orphans = self._gauge("orphans", "Orphans of dead leaders and members that are not removed yet")
         self._removed = self._counter("orphans_removed", "Orphans of dead leaders and members that were removed")
         self._drivers = self._counter("drivers_replaced", "Drivers that ended by themselves")
@@ -89,9 +90,11 @@ class Metrics:
         """The page in Prometheus' text format."""
         for state in State:
             self._state.labels(self._member, state.value).set(state is condition.state)
-        for gauge in (self._lag_batches, self._lag_bytes):
+        for gauge in (self._lag_batches, self._lag_bytes, self._behind):
             gauge.clear()
         if condition.lag is not None:
             self._lag_batches.labels(self._member).set(condition.lag.batches)
             self._lag_bytes.labels(self._member).set(condition.lag.bytes)
+        for query, offsets in condition.behind.items():
+            self._behind.labels(self._member, query).set(offsets)
         return generate_latest(self._registry)

@@ -39,13 +39,19 @@ class Asked:
 
 
 def take_over(
-    at: D, *, has_commit: Callable[[D], bool], inputs_gone: Callable[[], bool], finished: Callable[[], Iterable[D]]
+    at: D,
+    *,
+    has_commit: Callable[[D], bool],
+    inputs_gone: Callable[[], bool],
+    finished: Callable[[], Iterable[D]],
+    may_be_short: Callable[[], bool] = lambda: False,
 ) -> Takeover[D] | None:
     """How to go on at a checkpoint N whose run directory is `at`; None: inputs of N are gone, and no leader finished N.
 
     `has_commit`: whether a run directory has Spark's `commits/N`, which decodes. `inputs_gone`: whether a file that is
     planned for N is missing. `finished`: the whole run directories of the query with the same `offsets/N`, and with
-    such a `commits/N`. `inputs_gone` and `finished` are called only where they decide.
+    such a `commits/N`. `may_be_short`: whether N may run without the inputs that are gone. The functions after
+    `has_commit` are called only where they decide.
     """
     if has_commit(at):
         # Spark writes `commits/N` after the sink returned, and lets sources clean up only after that.
@@ -55,7 +61,24 @@ def take_over(
     for other in finished():
         # A leader that was overtaken woke up, finished N, and cleaned.
         return Takeover(other, done=True, recorded=True)
-    return None
+    return Takeover(at, done=False, recorded=True) if may_be_short() else None
+
+
+def may_run_short(*, keeps_state: bool, names_batches: bool) -> bool:
+    """Whether a batch may run again without records that are gone, where its sources tolerate that.
+
+    An earlier leader may have read all of them, and may have written the batch. A query without state loses nothing
+    then: its output keeps the earlier rows or gets the remaining ones. A query with state would remember less than its
+    output shows, and could write a row a second time; so it needs a sink that names the batches which it has, and the
+    batch must not be among them (`short_state`).
+    """
+    return not keeps_state or names_batches
+
+
+def short_state(*, keeps_state: bool, repeated: bool) -> bool:
+    """Whether a batch that ran short leaves a state which lacks records of the output. `repeated`: the sink had the
+    batch before."""
+    return keeps_state and repeated
 
 
 def asked_around(*, retaken: bool) -> Asked:

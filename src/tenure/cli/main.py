@@ -51,6 +51,9 @@ def run(
     param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the pipeline; may be repeated.")] = None,
     conf: Annotated[list[str] | None, typer.Option(help="spark.x=y for Spark; may be repeated.")] = None,
     master: Annotated[str | None, typer.Option(help="Spark's master.")] = None,
+    connector: Annotated[
+        list[str] | None, typer.Option(help="kafka, s3: packages for Spark, by name; may be repeated.")
+    ] = None,
     packages: Annotated[str | None, typer.Option(help="As spark-submit's: Maven coordinates, with commas.")] = None,
     jars: Annotated[str | None, typer.Option(help="As spark-submit's: jars, with commas.")] = None,
     py_files: Annotated[str | None, typer.Option(help="As spark-submit's: .py, .zip, .egg, with commas.")] = None,
@@ -71,6 +74,9 @@ def run(
     ] = None,
     changed_query: Annotated[
         list[str] | None, typer.Option(help="A query that may go on with its old state though it changed; repeatable.")
+    ] = None,
+    short_batch: Annotated[
+        list[str] | None, typer.Option(help="A query that may run a batch again without its lost records; repeatable.")
     ] = None,
     stop_patience: Annotated[str | None, typer.Option(help="How long queries may take to stop.")] = None,
     priority: Annotated[int | None, typer.Option(help="Standbys with a higher priority are elected first.")] = None,
@@ -93,6 +99,7 @@ def run(
         params=pairs(param, flag="--param"),
         conf=pairs(conf, flag="--conf"),
         master=master,
+        connector=connector or None,
         packages=packages,
         jars=jars,
         py_files=py_files,
@@ -102,6 +109,7 @@ def run(
         new_stream=new_stream or None,
         drop_stream=drop_stream or None,
         changed_query=changed_query or None,
+        short_batch=short_batch or None,
         stop_patience=stop_patience,
         priority=priority,
         nofailover=nofailover,
@@ -144,7 +152,7 @@ def status(store: StoreOption = None, scope: ScopeOption = None, output: OutputO
         return
     show_members(snapshot)
     queries = [asdict(query) for query in snapshot.queries]
-    show(queries, output=output, title="newest checkpoints", columns=("query", "batch", "epoch"))
+    show(queries, output=output, title="newest checkpoints", columns=("query", "batch", "epoch", "behind"))
 
 
 @app.command()

@@ -30,9 +30,11 @@ from tenure.events import (
     PipelineEnded,
     QueryStarted,
     RecordSkipped,
+    RecordsSkipped,
     RehearsalFailed,
     RunDirectorySeeded,
     ServiceNotLed,
+    SourceAway,
     StandbyWarm,
     StoreAway,
     SuccessorUnknown,
@@ -142,6 +144,10 @@ _LINES: Mapping[type[Event], Callable[[Any], str]] = {
     RunDirectorySeeded: _seeded_line,
     QueryStarted: lambda e: f"query {e.query} started in {e.run_directory}",
     BatchCommitted: _batch_line,
+    RecordsSkipped: lambda e: (
+        f"query {e.query} batch {e.batch} lacks {e.offsets} offsets that Kafka has no more: {e.what}"
+    ),
+    SourceAway: lambda e: f"member {e.member} tries its sources again in {e.again_s:g} s: {e.why}",
     WriteRefused: lambda e: f"refused by the {e.by}: {e.what} (epoch {e.epoch} is over)",
     PipelineEnded: _ended_line,
     Swept: lambda e: f"swept orphans {_removed(e)}",

@@ -126,12 +126,16 @@ def show_members(snapshot: Snapshot) -> None:
         notes.append("paused")
     if snapshot.switchover is not None:
         notes.append(f"switchover to {snapshot.switchover.to or 'the best standby'} asked for")
+    behind = {candidate.member: _behind(candidate) for candidate in snapshot.members}
     lags = {candidate.member: _lag(candidate) for candidate in snapshot.members}
     show(
-        [{**row, "lag": lags.get(str(row["member"]))} for row in _rows(snapshot)],
+        [
+            {**row, "lag": lags.get(str(row["member"])), "behind": behind.get(str(row["member"]))}
+            for row in _rows(snapshot)
+        ],
         output=Output.TABLE,
         title=f"{snapshot.scope} on {snapshot.store}: {', '.join(notes)}",
-        columns=("member", "role", "state", "epoch", "lag", "priority", "tags", "host", "pid", "since"),
+        columns=("member", "role", "state", "epoch", "lag", "behind", "priority", "tags", "host", "pid", "since"),
     )
     for row in _rows(snapshot):
         if row["state"] == State.FAILING.value:
@@ -151,6 +155,10 @@ def _lag(candidate: Candidate) -> str | None:
     if candidate.lag is None:
         return None
     return f"{candidate.lag.batches} batches, {filesize.decimal(candidate.lag.bytes)}"
+
+
+def _behind(candidate: Candidate) -> str | None:
+    return ", ".join(f"{query} {count}" for query, count in sorted(candidate.behind.items())) or None
 
 
 def _rows(snapshot: Snapshot) -> list[dict[str, object]]:

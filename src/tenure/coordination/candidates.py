@@ -11,8 +11,9 @@ obeyed, and no other member is kept from the office. `unread_in` names such reco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tenure.coordination.encoding import decode, encode
@@ -72,6 +73,10 @@ class Lag:
     """How many bytes of all queries are known to be missing."""
 
 
+NOT_BEHIND: Mapping[str, int] = MappingProxyType({})
+"""No query is known to be behind its sources."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A live member, as it announced itself."""
@@ -89,6 +94,8 @@ class Candidate:
     """The fingerprint of the pipeline file that its driver has loaded; empty: none yet."""
     trouble: str = ""
     """Why the member is failing."""
+    behind: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Of a leader: query -> the offsets of Kafka that it was behind, where that is known. Up to half a minute old."""
 
     @property
     def ready(self) -> bool:
@@ -153,6 +160,9 @@ def decode_candidate(record: Record) -> Candidate:
     lag = found.get("lag")
     if isinstance(lag, dict) and all(isinstance(lag.get(name), int) for name in ("batches", "bytes")):
         known["lag"] = Lag(lag["batches"], lag["bytes"])
+    behind = found.get("behind")
+    if isinstance(behind, dict) and all(isinstance(count, int) for count in behind.values()):
+        known["behind"] = behind
     states = {state.value: state for state in State}
     state = states.get(str(found.get("state")), State.STARTING)  # a state of a newer version is not for us to elect
     return Candidate(record.key.name, found["host"], found["pid"], found["since"], state, **known)

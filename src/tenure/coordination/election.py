@@ -7,7 +7,7 @@ reused. `resign` is fenced like every other write. `election_rules` decides; thi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,6 +17,7 @@ from typing import Protocol
 from tenure.clock import Clock, timestamp
 from tenure.coordination.candidates import (
     MEMBERS,
+    NOT_BEHIND,
     PAUSED,
     SWITCHOVER,
     Candidate,
@@ -61,6 +62,9 @@ WAKE_UP = timedelta(seconds=1)
 
 _LAG_S = 5.0
 """How often at most a member announces a change of its lag alone."""
+
+_BEHIND_S = 30.0
+"""The same, for the distance of its queries from the ends of their topics, which changes with each batch."""
 
 _TROUBLE_MOST = 300
 """Characters of a member's trouble that are announced."""
@@ -122,16 +126,24 @@ class Election:
         keeper.describe(f"member {self._member} of scope {self._scope}")
 
     def announce(
-        self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None, file: str = "", trouble: str = ""
+        self,
+        keeper: SessionKeeper,
+        state: State,
+        *,
+        lag: Lag | None = None,
+        behind: Mapping[str, int] = NOT_BEHIND,
+        file: str = "",
+        trouble: str = "",
     ) -> None:
         """Announce the fields of the member's `Candidate`. Raises SessionEnded, StoreUnavailable, OutcomeUnknown."""
         who = self._announced
         assert who is not None, "join first"
         now_s = self._clock.monotonic_s()
         said = replace(who, state=state, file=file, trouble=trouble[:_TROUBLE_MOST])
-        if said == who and (who.lag == lag or now_s - self._announced_s < _LAG_S):
+        ago_s = now_s - self._announced_s
+        if said == who and (who.lag == lag or ago_s < _LAG_S) and (who.behind == behind or ago_s < _BEHIND_S):
             return
-        who, self._announced_s = replace(said, lag=lag), now_s
+        who, self._announced_s = replace(said, lag=lag, behind=dict(behind)), now_s
         retry(
             partial(keeper.amend, self._scope, MEMBERS.child(self._member), who.encode(uid=new_uid())),
             policy=replace(QUICK, attempts=UNAVAILABLE_ATTEMPTS),

@@ -75,6 +75,7 @@ def load(
                     warm=settings.standby == "warm",
                     mirrors=not settings.nofailover,
                     stop_patience=settings.stop_patience,
+                    accepts_short=frozenset(settings.short_batch),
                 ),
                 start_spark=lambda: start_session(
                     name=f"{scope}-{member}", master=settings.master, conf=settings.conf, submit=submit, log=spark_log

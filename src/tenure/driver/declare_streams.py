@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tenure.errors import PipelineFileError, TenureError, UsageError
+from tenure.link.connectors import missing_connector
 from tenure.link.submit import RETAINED, check_setting
 from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.sinks.sink import Calls
-from tenure.spark.errors import SPARK_ERRORS, one_line
+from tenure.spark.errors import SPARK_ERRORS, one_line, words_of
 
 
 def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mapping[str, str]) -> Job:
@@ -28,7 +29,9 @@ def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mappi
     except TenureError:
         raise
     except (Exception, SystemExit) as error:  # user code and Spark's analysis of it: reported in one line
-        raise PipelineFileError(f"{where(error, file)}: {one_line(error)}") from error
+        raise PipelineFileError(
+            f"{where(error, file)}: {one_line(error)}", fix=missing_connector(words_of(error))
+        ) from error
     started = [query for query in spark.streams.active if query.id not in before]
     if started:
         running = [str(query.name or query.id) for query in started]

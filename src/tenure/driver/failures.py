@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from tenure.driver.session import jvm_exit_code
 from tenure.driver.stream import FencedStream
-from tenure.errors import BatchMayBeShort, DriverDied, QueryFailed, StorageError, TenureError, TermLost
+from tenure.errors import (
+    BatchMayBeShort,
+    DriverDied,
+    InputsGone,
+    QueryFailed,
+    SourceUnavailable,
+    StorageError,
+    TenureError,
+    TermLost,
+)
+from tenure.link.connectors import missing_connector
 from tenure.link.driver_folder import full_disk_fix
 from tenure.spark.errors import one_line, words_of
+from tenure.takeover.kafka_records import LOSS, TOLERATE
+
+_REASON: Final = re.compile(r"Reason: (.+?)\.?(?: SQLSTATE.*)?$", flags=re.MULTILINE)
+"""Of Spark's refusal to read on."""
+
+_SILENCE: Final = (
+    "org.apache.kafka.common.errors.TimeoutException",
+    "java.util.concurrent.TimeoutException: Cannot fetch record",
+    "org.apache.kafka.common.errors.DisconnectException",
+    "Failed to create new KafkaAdminClient",  # the names of the brokers are not resolved
+)
+"""In the errors of a query whose broker did not answer for as long as Spark waits."""
 
 
 def short_batch(streams: Iterable[FencedStream]) -> BatchMayBeShort | None:
@@ -39,10 +63,25 @@ def why_ended(
     for stream in causes:
         error = errors.get(stream.name)
         if (why := stream.failure or error) is not None:
-            failure = query_error(stream.name, why, spark=spark, log=log)
+            failure = source_error(stream, why) or query_error(stream.name, why, spark=spark, log=log)
             failure.__cause__ = error
             return failure
     return ended_unasked([stream.name for stream in causes], spark=spark, log=log)
+
+
+def source_error(stream: FencedStream, error: BaseException) -> TenureError | None:
+    """The error of a query whose source failed, as ours; None: another error. A source that does not answer is worth
+    another try only where the query has read before: else its address may be wrong."""
+    words = words_of(error)
+    if LOSS in words:
+        reason = _REASON.search(words)
+        return InputsGone(
+            f"query {stream.name!r}: records are gone from Kafka: {reason[1] if reason else one_line(error)}",
+            fix=TOLERATE,
+        )
+    if stream.has_read and any(sign in words for sign in _SILENCE):
+        return SourceUnavailable(f"query {stream.name!r}: a source does not answer: {one_line(error)}")
+    return None
 
 
 def query_error(query: str, error: BaseException, *, spark: SparkSession | None, log: str) -> TenureError:
@@ -54,7 +93,7 @@ def query_error(query: str, error: BaseException, *, spark: SparkSession | None,
         ended = how_jvm_ended(spark)
         if ended is not None:
             return DriverDied(ended, fix=f"see {log}")
-    return QueryFailed(f"query {query!r} failed: {line}", fix=f"see {log}")
+    return QueryFailed(f"query {query!r} failed: {line}", fix=missing_connector(words_of(error)) or f"see {log}")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tenure.driver.checkpoint_files import CHECKPOINT_FILES
 from tenure.spark.errors import SPARK_ERRORS, one_line
 
 _CLASS = "tenure.spark.LocalFiles"
@@ -22,7 +23,6 @@ _HADOOPS = "org.apache.hadoop.fs.LocalFileSystem"
 _HIVES = "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem"
 """The class where Hive's jars are, as in the Spark that pip installs: as Hadoop's, but a rename onto a file fails."""
 
-CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 _THROUGH_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Spark's default on a local disk takes another way through Hadoop, which accepts no class. The default makes the
 second writer of a checkpoint file fail; a run directory has one writer."""

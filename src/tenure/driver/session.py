@@ -23,6 +23,7 @@ from pyspark import SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from tenure.driver.fetching import fetching_alone
 from tenure.errors import QueryFailed, UsageError
 from tenure.link.submit import RETAINED, Submit, check_setting
 
@@ -52,6 +53,7 @@ _END_S = 10.0
 _GAVE_UP = re.compile(r'^(?:Error: |Exception in thread "main" (?:[\w.$]+: )?)(.+)$', flags=re.MULTILINE)
 
 _REFUSED: Mapping[str, str] = {
+    "kafka.useDeprecatedOffsetFetching": "nobody could ask the broker which records it still has",
     "asyncProgressTrackingEnabled": "it writes offsets late, so no batch could be planned before its output",
 }
 
@@ -90,7 +92,7 @@ def start_session(
         os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*arguments, "pyspark-shell"])
     written = os.path.getsize(log) if os.path.exists(log) else 0
     try:
-        with _output_to(log), _own_interrupts():
+        with fetching_alone(arguments, {**submitted, **conf}), _output_to(log), _own_interrupts():
             session = builder.getOrCreate()
         _judge_defaults(session)
         return session

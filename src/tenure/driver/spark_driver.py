@@ -21,10 +21,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tenure.cleanup.cleaner import Combined, StopOrLost
 from tenure.cleanup.plan import STAGED, Cleanable
 from tenure.coordination.term import Term
+from tenure.driver.checkpoint_files import use_fitting_files
 from tenure.driver.declarations import Declarations
 from tenure.driver.declare_streams import declare, limits_of
 from tenure.driver.failures import how_jvm_ended, query_error, short_batch, why_ended
 from tenure.driver.finishing import finish_batches
+from tenure.driver.hadoop import check_classes, prepare_file_systems
 from tenure.driver.local_files import use_own_local_files
 from tenure.driver.running_queries import RunningQueries
 from tenure.driver.session import end_session, kill_jvm
@@ -36,8 +38,10 @@ from tenure.link.lifecycle import Ended
 from tenure.link.words import Pulse
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.scope_context import ScopeContext
-from tenure.sinks.sink import Stages
+from tenure.sinks.sink import Located, Stages
 from tenure.spark.errors import SPARK_ERRORS, one_line
+from tenure.spark.own_classes import use_own_classes
+from tenure.storage.reach import reach
 from tenure.takeover.attempted_batches import attempts_at
 from tenure.takeover.input_files import missing_files
 from tenure.takeover.mirror import Mirrors
@@ -61,6 +65,8 @@ class DriverWork:
     """Mirror the leader's state while the member stands by."""
     stop_patience: timedelta
     """How long queries may take to stop."""
+    accepts_short: frozenset[str] = frozenset()
+    """The queries whose newest batch may run again without records that are gone."""
 
 
 class SparkDriver:
@@ -97,10 +103,17 @@ class SparkDriver:
         # Workers cannot import the pipeline's file by its name, so its definitions travel with the functions.
         cloudpickle.register_pickle_by_value(sys.modules[self._work.pipeline.declare.__module__])  # type: ignore[no-untyped-call] # untyped in pyspark
         self._spark = self._start_spark()
+        use_own_classes(self._spark)
+        use_fitting_files(self._spark, reach(self._context.storage))
         slow = use_own_local_files(self._spark)
         if slow is not None:
             self._context.events.emit(LocalFilesSlow(self._context.scope, member=self._work.member, why=slow))
+        prepare_file_systems(self._spark)
+        check_classes(self._spark, self._context.storage, what="the storage")
         job = self._declare()
+        for stream in job.streams:
+            if isinstance(stream.sink, Located):
+                check_classes(self._spark, stream.sink.location, what=f"the sink of stream {stream.name!r}")
         self._declarations.check(job.streams)
         self._rehearsals = Rehearsals(job.streams, self._context, member=self._work.member)
         self._declared = job.streams
@@ -122,7 +135,14 @@ class SparkDriver:
         self._declarations.record(term, job.streams)
         clock, missing = self._context.clock, functools.partial(missing_files, self._spark)
         streams = [
-            FencedStream(declared, self._context, term=term, missing=missing, mirrors=mirrors)
+            FencedStream(
+                declared,
+                self._context,
+                term=term,
+                missing=missing,
+                mirrors=mirrors,
+                accepts_short=declared.name in self._work.accepts_short,
+            )
             for declared in job.streams
         ]
         running = RunningQueries(clock)
@@ -199,7 +219,7 @@ class SparkDriver:
             threading.Thread(target=end, name="tenure-mirrors-end", daemon=True).start()
 
     def pulse(self) -> Pulse:
-        """Ask the JVM for the time, and the queries with a stall timeout for their progress.
+        """Ask the JVM for the time, and the queries with a stall timeout or a source of Kafka for their progress.
 
         Raises DriverDied: the JVM is gone.
         """
@@ -208,7 +228,9 @@ class SparkDriver:
             if spark is None:
                 return Pulse({})  # the driver cleans up
             spark.sparkContext._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr] # it has one
-            marks = {name: mark for stream in self._streams for name, mark in stream.marks(self._limits)}
+            streams = self._streams  # another thread sets it
+            marks = {name: mark for stream in streams for name, mark in stream.marks(self._limits)}
+            behind = {stream.name: count for stream in streams if (count := stream.behind()) is not None}
         except SPARK_ERRORS as error:
             if self._spark is None:
                 return Pulse({})  # the driver ended Spark meanwhile
@@ -217,7 +239,7 @@ class SparkDriver:
         lag = None if mirrors is None else mirrors.lag
         rehearsals = self._rehearsals
         trouble = None if rehearsals is None else rehearsals.trouble
-        return Pulse(marks, None if lag is None else asdict(lag), trouble)
+        return Pulse(marks, None if lag is None else asdict(lag), trouble, behind)
 
     def close(self) -> None:
         """Stop Spark and end its JVM."""

@@ -48,6 +48,12 @@ def optimized(rows: DataFrame) -> Any:
             sessions.clearActiveSession()
 
 
+def keeps_state(rows: DataFrame) -> bool:
+    """Whether a streaming query has a stateful operator."""
+    analyzed = rows._jdf.queryExecution().analyzed()
+    return bool(analyzed.containsStatefulOperator() or optimized(rows).containsStatefulOperator())
+
+
 def source_folders_of(query: StreamingQuery) -> tuple[str, ...]:
     """The folder below `sources/` for each line of the query's offsets. Spark 4.3 numbers sources by their first place
     in the plan; a source that is read twice has two lines and one folder."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypedDict
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -18,22 +19,35 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tenure.checkpoints.batch_rules import asked_around
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.coordination.term import Term, check_term
+from tenure.driver.batch_inputs import BatchInputs
 from tenure.driver.declare_streams import call_of, is_available_now, with_trigger
+from tenure.driver.source_lag import offsets_behind
 from tenure.driver.spark_plans import source_folders_of
 from tenure.errors import Fenced, GuardFailed, InputsGone, QueryFailed, SessionEnded, StorageError, TermLost
 from tenure.events import BatchCommitted, BatchStarted, CheckpointSaved, QueryStarted, WriteRefused
 from tenure.pipelines.pipeline import Stream
 from tenure.scope_context import ScopeContext
-from tenure.sinks.sink import Batch, Calls, Stages, Written
+from tenure.sinks.sink import Batch, Calls, Written
 from tenure.spark.caller_threads import CallerThread
-from tenure.takeover.input_files import Missing, inputs_gone
+from tenure.spark.errors import SPARK_ERRORS
+from tenure.storage.urls import spark_url
+from tenure.takeover.input_files import Missing
 from tenure.takeover.mirror import Mirrors
+from tenure.takeover.offset_ranges import reads_kafka
 from tenure.takeover.query_takeover import Begun, QueryTakeover
 from tenure.takeover.run_directory import has_commit, latest_commit, read_offsets, read_query_id
 
 
 class _FinishedError(Exception):
     """Ends a query between two batches."""
+
+
+class _Logged(TypedDict):
+    """The words of Spark's logs about a batch."""
+
+    directory: str
+    offsets: str
+    folders: tuple[str, ...]
 
 
 class FencedStream:
@@ -47,25 +61,29 @@ class FencedStream:
         term: Term,
         missing: Missing,
         mirrors: Mirrors | None = None,
+        accepts_short: bool = False,
     ) -> None:
-        """`missing`: input files -> those that do not exist. `mirrors`: of the standby; None: it had none."""
+        """`missing`: input files -> those that do not exist. `mirrors`: of the standby; None: it had none.
+        `accepts_short`: an operator answers for a batch that runs again without records that are gone."""
         self._declared = declared
         self._term = term
         self._store = context.store
         self._checkpoints = context.checkpoints(declared.name)
         self._storage = context.storage
-        self._missing = missing
+        self._inputs = BatchInputs(declared, missing=missing, accepts_short=accepts_short)
         self._clock = context.clock
         self._events = context.events
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"tenure-plan-{declared.name}")
         self._takeover = QueryTakeover(
-            declared.name, context, term, self._checkpoints, missing=missing, mirrors=mirrors
+            declared.name, context, term, self._checkpoints, inputs=self._inputs.of_query, mirrors=mirrors
         )
         self._begun = Begun("")
         self._query_id: str | None = None  # None: not read yet
         self._query: StreamingQuery | None = None  # None: not started
         self._started = threading.Event()  # set when it is known whether `_query` runs
         self._folders: tuple[str, ...] | None = None  # None: not read yet
+        self._read: dict[int, str] = {}  # the batch that was planned last, and its offsets
+        self._reads_kafka = False  # until a batch shows that
         self._batches = 0
         self._last: int | None = None  # the last batch in the sink; None: no batch yet
         self._caller = CallerThread()
@@ -92,11 +110,11 @@ class FencedStream:
 
         Raises Corrupt..., StorageError, StoreUnavailable; Spark's own errors.
         """
-        self._begun = self._takeover.begin()
+        self._begun = self._inputs.begun = self._takeover.begin()
         writer = (
             self._declared.rows.writeStream.queryName(self.name)
             .outputMode(self._declared.output_mode)
-            .option("checkpointLocation", self._directory)
+            .option("checkpointLocation", spark_url(self._directory))
             .foreachBatch(self._on_batch)
         )
         try:
@@ -106,6 +124,11 @@ class FencedStream:
         term, run_directory = self._term, self._begun.run_directory
         self._events.emit(QueryStarted(term.scope, epoch=term.epoch, query=self.name, run_directory=run_directory))
         return query
+
+    @property
+    def has_read(self) -> bool:
+        """Whether the query has read its sources, in this term or before it."""
+        return self._begun.continues or self._last is not None
 
     @property
     def caught_up(self) -> bool:
@@ -154,6 +177,14 @@ class FencedStream:
         """Whether Spark has noted the last batch as done. Raises StorageError."""
         return self._last is None or latest_commit(self._directory) == self._last
 
+    def behind(self) -> int | None:
+        """How many offsets of Kafka the query is behind, by Spark's last progress; None: it reads none, or does not
+        know. Raises Spark's own errors when its JVM is gone."""
+        if self._query is None or not self._reads_kafka:
+            return None
+        last = self._query.lastProgress
+        return None if last is None else offsets_behind(last)
+
     def marks(self, wanted: Collection[str]) -> Iterator[tuple[str, str | None]]:
         """The marks of the query and of the call of its sink's function: texts that change with progress. Only names in
         `wanted` are read, as each asks the JVM.
@@ -176,6 +207,7 @@ class FencedStream:
         """Release the threads of a stopped query, without waiting for a commit that hangs."""
         self._planner.shutdown(wait=False, cancel_futures=True)
         self._caller.end()
+        self._inputs.close()
 
     @property
     def _directory(self) -> str:
@@ -208,12 +240,18 @@ class FencedStream:
         def check() -> None:
             self._ask(f"write of batch {batch_id} of query {name!r}")
 
-        batch = Batch(term.scope, name, self._spark_query_id(), id=batch_id, epoch=term.epoch, check_term=check)
+        query_id, short = self._spark_query_id(), self._inputs.may_be_short(batch_id)
+        batch = Batch(term.scope, name, query_id, id=batch_id, epoch=term.epoch, short=short, check_term=check)
         try:
             written = self._write(rows, batch, plan)
+        except SPARK_ERRORS as error:
+            if (gone := self._inputs.gone(error, batch_id, **self._logged(batch_id))) is not None:
+                raise gone from error
+            raise
         finally:
             plan.exception()  # the plan is settled before anything else happens, also when the sink failed
         plan.result()
+        self._inputs.report_skipped(batch_id, **self._logged(batch_id), term=term, events=self._events)
         self._batches += 1
         self._last = batch_id
         seconds, repeated = self._clock.monotonic_s() - began_s, written.repeated
@@ -229,22 +267,18 @@ class FencedStream:
         def planned() -> None:
             plan.result()
             if asked.inputs:
-                self._look_for_inputs(batch, written=False)
+                self._inputs.look(batch.id, written=False)
 
         try:
             written = sink.write(rows, batch, planned=planned, events=self._events)
         except Fenced as fenced:
             raise self._fenced(fenced, batch) from fenced
-        if asked.inputs and not isinstance(sink, Stages):  # the sink may have evaluated the rows after `planned`
-            self._look_for_inputs(batch, written=True)
+        if asked.inputs:
+            self._inputs.look(batch.id, written=True)
+            self._inputs.look_at_state(batch.id, repeated=written.repeated)
         if asked.term:
             self._ask(f"end of batch {batch.id} of query {self.name!r}")
         return written
-
-    def _look_for_inputs(self, batch: Batch, *, written: bool) -> None:
-        missing = self._missing(self._begun.inputs) if self._begun.inputs else ()
-        if missing:
-            raise inputs_gone(missing, query=self.name, batch=batch.id, written=written)
 
     def _fenced(self, fenced: Fenced, batch: Batch) -> Exception:
         """The error for a target's refusal: the store decides whether the term is lost."""
@@ -274,11 +308,14 @@ class FencedStream:
 
     def _plan(self, batch_id: int) -> None:
         began_s, term = self._clock.monotonic_s(), self._term
+        offsets = read_offsets(self._directory, batch_id)
+        self._read = {batch_id: offsets}
+        self._reads_kafka = reads_kafka(offsets, self._source_folders())
         checkpoint = Checkpoint(
             query=self.name,
             query_id=self._spark_query_id(),
             batch=batch_id,
-            offsets=read_offsets(self._directory, batch_id),
+            offsets=offsets,
             run_directory=self._begun.run_directory,
             epoch=term.epoch,
             planned_at=self._clock.now().isoformat(timespec="milliseconds"),
@@ -299,6 +336,10 @@ class FencedStream:
         if self._query_id is None:
             self._query_id = read_query_id(self._directory)
         return self._query_id
+
+    def _logged(self, batch_id: int) -> _Logged:
+        offsets = self._read.get(batch_id) or read_offsets(self._directory, batch_id)
+        return {"directory": self._directory, "offsets": offsets, "folders": self._source_folders()}
 
     def _source_folders(self) -> tuple[str, ...]:
         if self._folders is None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tenure.errors import UsageError
+from tenure.link.connectors import connectors_of, with_connectors
 
 _REFUSED: Mapping[str, str] = {
     "--master": "give it to tenure run",
@@ -72,13 +73,14 @@ class Submit:
 def read_submit(
     text: str | None,
     *,
+    connectors: Sequence[str] = (),
     packages: str | None = None,
     jars: str | None = None,
     py_files: str | None = None,
     conf: Mapping[str, str],
 ) -> Submit:
-    """The flags of `text`, split as a shell does, and the three named flags. `conf`: Spark's settings from elsewhere,
-    which are checked too. Raises UsageError."""
+    """The flags of `text`, split as a shell does, the packages of the named connectors, and the three named flags.
+    `conf`: Spark's settings from elsewhere, which are checked too. Raises UsageError."""
     try:
         words = shlex.split(text or "")
     except ValueError as error:
@@ -108,7 +110,7 @@ def read_submit(
     for file in files:
         if not _URL_OR_GLOB.search(file) and not os.path.exists(file):
             raise UsageError(f"--py-files {file!r} is not there", fix="give the path of a .py, .zip or .egg file")
-    return Submit(tuple(flags), files)
+    return Submit(tuple(with_connectors(flags, settings, connectors_of(connectors))), files)
 
 
 def check_setting(name: str, value: str) -> None:

@@ -106,11 +106,13 @@ class Prepared(Word):
 class Pulse(Word):
     """The JVM has just answered. `marks`: query with a stall timeout -> a text that changes with its progress; None:
     the query waits for data. `lag`: the fields of the mirrors' `Lag`; None: the driver mirrors nothing. `trouble`: why
-    the rehearsals fail; None: they succeed, or there are none."""
+    the rehearsals fail; None: they succeed, or there are none. `behind`: query -> the offsets of Kafka that it is
+    behind, where that is known."""
 
     marks: dict[str, str | None]
     lag: dict[str, int] | None = None
     trouble: str | None = None
+    behind: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

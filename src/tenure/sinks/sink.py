@@ -45,6 +45,8 @@ class Batch:
     """The batch id, from 0."""
     epoch: int
     """The term under which this attempt runs: goes up with each leader, so an external system can fence by it."""
+    short: bool = False
+    """The batch runs again, and may lack records that an earlier attempt had."""
     check_term: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
     """Asks the store whether the term stands. Raises TermLost, StoreUnavailable."""
 
@@ -55,7 +57,7 @@ class Batch:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the copy for executors."""
-        return Batch, (self.scope, self.query, self.query_id, self.id, self.epoch, _only_in_the_driver)
+        return Batch, (self.scope, self.query, self.query_id, self.id, self.epoch, self.short, _only_in_the_driver)
 
     @property
     def idempotency_key(self) -> str:
@@ -125,6 +127,16 @@ class Shared(Protocol):
 
     def other_writers(self, *, scope: str, query: str) -> Sequence[str]:
         """The other writers, for people, before the query's first batch. Raises StorageError."""
+        ...
+
+
+@runtime_checkable
+class Located(Protocol):
+    """A sink into which Spark writes files."""
+
+    @property
+    def location(self) -> str:
+        """The path or URL of its target."""
         ...
 
 

@@ -24,6 +24,8 @@ class QueryStatus:
     batch: int
     epoch: int
     """The term that planned or retook the batch last."""
+    behind: int | None = None
+    """The offsets of Kafka that the query was behind, up to half a minute ago; None: it reads none, or nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,14 @@ class Snapshot:
 def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
     """The scope now. Raises StoreUnavailable, CorruptRecord, CorruptHandle."""
     view = observe(store, scope)
+    leader = next((member for member in view.members if member.member == view.leader), None)
+    behind = {} if leader is None else leader.behind
     newest: dict[str, QueryStatus] = {}
     for record in store.list(scope, CHECKPOINTS).records:
         parts = record.key.split("/")
         if len(parts) == 3:
             handle = decode_handle(record)
-            newest[parts[1]] = QueryStatus(parts[1], int(handle.name), handle.epoch)
+            newest[parts[1]] = QueryStatus(parts[1], int(handle.name), handle.epoch, behind.get(parts[1]))
     return Snapshot(
         scope=scope,
         store=store.guarantees.name,

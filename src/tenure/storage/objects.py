@@ -42,6 +42,27 @@ class Objects:
                 return
             start = {"ContinuationToken": page["NextContinuationToken"]}
 
+    def directly(self, folder: str) -> Page:
+        """The names directly in a folder with their bytes; those of folders end with `/`, and have none."""
+        found: list[tuple[str, int]] = []
+        prefix = self._of(folder)
+        start: dict[str, str] = {}
+        while True:
+            page = self._fs.call_s3(
+                "list_objects_v2", Bucket=self._bucket, Prefix=prefix, Delimiter="/", MaxKeys=AT_ONCE, **start
+            )
+            found += [(one["Prefix"].removeprefix(prefix), 0) for one in page.get("CommonPrefixes", ())]
+            found += [(one["Key"].removeprefix(prefix), one["Size"]) for one in page.get("Contents", ())]
+            if page.get("IsTruncated"):
+                start = {"ContinuationToken": page["NextContinuationToken"]}
+                continue
+            return [(name, size) for name, size in found if name]  # the marker of the folder has none
+
+    def copy(self, source: Objects, path: str) -> None:
+        """Copy an object of another root with the same client, under the same path."""
+        origin = {"Bucket": source._bucket, "Key": f"{source._prefix}{path}"}
+        self._fs.call_s3("copy_object", Bucket=self._bucket, Key=f"{self._prefix}{path}", CopySource=origin)
+
     def _of(self, folder: str) -> str:
         """The prefix of all keys below a folder; empty: the root."""
         return f"{self._prefix}{folder}/" if folder else self._prefix

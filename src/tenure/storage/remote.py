@@ -8,7 +8,7 @@ later writes of other processes.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO, Final, cast
 
@@ -37,17 +37,19 @@ class Remote(Storage):
 
     def _client(self, url: str, what: str) -> tuple[Any, str, tuple[type[Exception], ...]]:
         """The client, the root as a path for the client, and the client's errors."""
-        scheme, separator, _ = url.partition("://")
-        options = {"use_listings_cache": False} if scheme in _CACHED else {}
         try:
-            if not separator:
+            if "://" not in url:
                 raise ValueError("it lacks //")
-            fs, root = fsspec.core.url_to_fs(url, **options)
+            fs, root = fsspec.core.url_to_fs(url, **self._arguments(url))
         except ImportError as error:
             raise UsageError(f"{what} {url!r} cannot be used: {error}", fix=self.fix) from error
         except ValueError as error:
             raise UsageError(f"{what} {url!r} cannot be used: {error}", fix="use file:///path or s3://...") from error
         return fs, root, (OSError,)
+
+    def _arguments(self, url: str) -> Mapping[str, Any]:
+        """The arguments of the client."""
+        return {"use_listings_cache": False} if url.partition("://")[0] in _CACHED else {}
 
     def spark_url(self, *, like: str) -> str:
         scheme, _, rest = self.url.partition("://")

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import fsspec.config
 
 from tenure.clock import Clock
 from tenure.errors import StorageError
 from tenure.retry import retry
-from tenure.storage.listed import Listed
+from tenure.storage.listed import Entry, Listed
 from tenure.storage.objects import AT_ONCE, Objects
 from tenure.storage.remote import Remote
-from tenure.storage.storage import FAILED, REMOVED, RETRY, Outcome, reason
+from tenure.storage.s3_settings import S3Settings
+from tenure.storage.storage import FAILED, REMOVED, RETRY, Outcome, Storage, reason
 
 CALLS: Final = 8
 """Parallel calls of one removal."""
@@ -35,6 +38,7 @@ class S3(Remote):
     """Below `s3://bucket/prefix`."""
 
     fix = "pip install 'tenure[s3]'"
+    puts_whole = True
 
     def __init__(self, url: str, *, what: str = "storage") -> None:
         super().__init__(url, what=what)
@@ -48,6 +52,10 @@ class S3(Remote):
 
         return fs, root, (*errors, BotoCoreError, *S3_RETRYABLE_ERRORS)
 
+    def _arguments(self, url: str) -> Mapping[str, Any]:
+        given = {**fsspec.config.conf.get("s3", {}), **fsspec.config.conf.get("s3a", {})}  # in fsspec's own order
+        return {**super()._arguments(url), **S3Settings.read().for_client(given)}
+
     def _create(self, full: str, data: bytes) -> None:
         write = os.urandom(16).hex()
         try:
@@ -57,6 +65,26 @@ class S3(Remote):
                 raise
             if self.fs.metadata(full, refresh=True).get(_WRITE) != write:
                 raise FileExistsError(errno.EEXIST, "it exists", full) from error
+
+    def _read(self, full: str) -> bytes:
+        return cast(bytes, self.fs.cat_file(full, max_concurrency=1))  # else s3fs asks for the size first
+
+    def _take(self, source: Storage, path: str) -> int:
+        if not isinstance(source, S3) or source.fs is not self.fs:
+            return super()._take(source, path)
+        try:
+            self.objects.copy(source.objects, path)
+        except FileNotFoundError:
+            raise
+        except self.errors:
+            return super()._take(source, path)  # S3 copies no more than 5 GB at once
+        return int(self.fs.info(self._full(path))["size"])
+
+    def _entries(self, path: str, *, sizes: bool) -> Iterable[Entry]:
+        found = self.objects.directly(path)
+        if not found:
+            raise FileNotFoundError(errno.ENOENT, "it is not there", path)
+        return [Entry(name.rstrip("/"), name.endswith("/"), size if sizes else None) for name, size in found]
 
     def _remove(self, path: str) -> None:
         failed = {**self.objects.delete_below(path), **(self.objects.delete([path]) if path else {})}

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import BinaryIO, Final
+from typing import BinaryIO, ClassVar, Final
 
 from tenure.clock import Clock
 from tenure.errors import BlobExists, BlobNotFound, StorageError
@@ -43,6 +43,9 @@ _ADVICE_ON_WRITES: Final[dict[int | None, str]] = {
 
 class Storage(ABC):
     """One root. A kind of storage is a subclass, which implements the methods with full paths; these raise `errors`."""
+
+    puts_whole: ClassVar[bool] = False
+    """Whether a file is one put, which the storage judges, and a rename is a copy."""
 
     def __init__(self, url: str, root: str, *, errors: tuple[type[Exception], ...] = (OSError,)) -> None:
         """`root`: the path for the client. `errors`: the errors of the client, FileNotFoundError among them."""

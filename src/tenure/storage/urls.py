@@ -40,7 +40,18 @@ def path_on_disk(path_or_url: str) -> str | None:
     return None if "://" in path_or_url else os.path.abspath(path_or_url)
 
 
+def one_spelling(url: str) -> str:
+    """The URL with our scheme for its storage; a path as it is."""
+    scheme, separator, rest = url.partition("://")
+    return f"{_SAME.get(scheme, scheme)}://{rest}" if separator else url
+
+
+def spark_url(path_or_url: str) -> str:
+    """The URL of a folder with Hadoop's scheme; a path, or a URL of another scheme, as it is."""
+    scheme, separator, rest = one_spelling(path_or_url).partition("://")
+    return f"{_HADOOPS[scheme]}://{rest}" if separator and scheme in _HADOOPS else path_or_url
+
+
 def hadoop_url(path_or_url: str) -> str:
     """The URL or absolute path of a folder in Hadoop's spelling."""
-    scheme, separator, rest = path_or_url.partition("://")
-    return f"{_HADOOPS.get(scheme, scheme)}://{rest}" if separator else f"file://{path_or_url}"
+    return spark_url(path_or_url) if "://" in path_or_url else f"file://{path_or_url}"

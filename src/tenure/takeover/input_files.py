@@ -110,7 +110,7 @@ def _unknown(error: Exception) -> StorageError:
     )
 
 
-def inputs_gone(missing: Sequence[str], *, query: str, batch: int, written: bool) -> InputsGone:
+def files_gone(missing: Sequence[str], *, query: str, batch: int, written: bool) -> InputsGone:
     """The error of a batch whose inputs are gone. `written`: its sink was called with the remaining inputs."""
     count = len(missing)
     others = "" if count == 1 else f" and {'at least ' if count >= MOST_NAMED else ''}{count - 1} more"

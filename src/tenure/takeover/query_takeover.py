@@ -7,7 +7,7 @@ batch as done. Not promised: that the owner of the source directory is dead; it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,8 +19,8 @@ from tenure.coordination.term import Term
 from tenure.errors import CorruptRunDirectory, TenureError
 from tenure.events import BatchRetaken, MirrorFailed, RunDirectorySeeded
 from tenure.scope_context import ScopeContext
-from tenure.takeover.input_files import Missing, inputs_gone, planned_inputs
 from tenure.takeover.mirror import Mirrors
+from tenure.takeover.query_inputs import NO_INPUTS, PlannedInputs, QueryInputs
 from tenure.takeover.run_directory import RunDirectory, has_commit
 from tenure.takeover.seed_logs import decode_query_id
 from tenure.takeover.seeding import seed_mirrored
@@ -33,10 +33,12 @@ class Begun:
 
     run_directory: str
     """Below the storage."""
+    continues: bool = False
+    """The query has a checkpoint, so it has read its sources before."""
     retaken: int | None = None
     """The batch that Spark runs again; None: there is none."""
-    inputs: tuple[str, ...] = ()
-    """The planned input files of that batch."""
+    inputs: PlannedInputs = NO_INPUTS
+    """The planned inputs of that batch."""
 
 
 class QueryTakeover:
@@ -49,15 +51,15 @@ class QueryTakeover:
         term: Term,
         checkpoints: CheckpointStore,
         *,
-        missing: Missing,
+        inputs: QueryInputs,
         mirrors: Mirrors | None,
     ) -> None:
-        """`missing`: input files -> those that do not exist. `mirrors`: of the standby; None: it had none."""
+        """`mirrors`: of the standby; None: it had none."""
         self._term = term
         self._checkpoints = checkpoints
         self._query = query
         self._storage = context.storage
-        self._missing = missing
+        self._inputs = inputs
         self._mirrors = mirrors
         self._clock = context.clock
         self._events = context.events
@@ -75,15 +77,18 @@ class QueryTakeover:
             has_commit=lambda path: has_commit(f"{self._storage}/{path}", newest.batch),
             inputs_gone=lambda: bool(gone()),
             finished=lambda: self.finished(newest),
+            may_be_short=lambda: self._inputs.may_be_short(gone()),
         )
         if way is None:
-            raise inputs_gone(gone(), query=self._query, batch=newest.batch, written=False)
+            raise self._inputs.error(gone(), batch=newest.batch)
         own = self._seed(newest, way, own)
         if way.recorded:
             self._checkpoints.retake(self._term, run_directory=own, closed=way.done)
             scope, epoch = self._term.scope, self._term.epoch
             self._events.emit(BatchRetaken(scope, epoch=epoch, query=self._query, batch=newest.batch, done=way.done))
-        return Begun(own) if way.done else Begun(own, newest.batch, inputs())
+        if way.done:
+            return Begun(own, continues=True)
+        return Begun(own, continues=True, retaken=newest.batch, inputs=inputs())
 
     def finished(self, newest: Checkpoint) -> Iterator[str]:
         """The whole run directories of the query that have the checkpoint's batch as done, with the same offsets; the
@@ -103,18 +108,17 @@ class QueryTakeover:
             if (same, offsets) == (newest.query_id, newest.offsets):
                 yield str(run)
 
-    def _look_for_inputs(self, newest: Checkpoint) -> tuple[Callable[[], tuple[str, ...]], Callable[[], Sequence[str]]]:
-        """Two functions: the planned inputs, and those of them that do not exist. Each looks once, at its first
-        call."""
+    def _look_for_inputs(self, newest: Checkpoint) -> tuple[Callable[[], PlannedInputs], Callable[[], PlannedInputs]]:
+        """Two functions: the planned inputs, and those of them that are gone. Each looks once, at its first call."""
 
         @cache
-        def inputs() -> tuple[str, ...]:
+        def inputs() -> PlannedInputs:
             source = RunDirectory(f"{self._storage}/{newest.run_directory}")
-            return planned_inputs(source, newest.batch, offsets=newest.offsets, folders=newest.folders)
+            return self._inputs.planned(source, newest.batch, offsets=newest.offsets, folders=newest.folders)
 
         @cache
-        def gone() -> Sequence[str]:
-            return self._missing(inputs()) if inputs() else ()
+        def gone() -> PlannedInputs:
+            return self._inputs.gone(inputs())
 
         return inputs, gone
 

@@ -4,7 +4,7 @@ a leader finds classes loaded, code compiled and connections open.
 Promise: a rehearsal commits nothing: no checkpoint, no output, no commit to the source. It ends inside the batch. Its
 files lie below `rehearsals/MEMBER` of the storage; they are removed at its end, and once more at the member's end. Not
 promised: that a rehearsal succeeds; a failed rehearsal emits an event and is tried again later. Nor that it reads each
-row: a leader may remove a source's files meanwhile.
+row: a leader may remove a source's files meanwhile. In an object store a standby rests between rehearsals (`pace.py`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Rehearsable
 from tenure.spark.caller_threads import CallerThread
 from tenure.spark.errors import one_line
+from tenure.storage.urls import spark_url
+from tenure.takeover.pace import Pace, requests_of
 from tenure.takeover.run_directory import remove_tree
 from tenure.takeover.seeding import seed
 from tenure.takeover.state_copy import SeedPoint
@@ -107,6 +109,7 @@ class Rehearsals:
         self._folder = f"{self._storage}/rehearsals/{member}"
         self._clock = context.clock
         self._events = context.events
+        self._pace = Pace(self._requests, context.clock)
         self._abandoned = threading.Event()
         self._lock = threading.Lock()  # guards _query; held while a query starts
         self._query: StreamingQuery | None = None  # None: none runs
@@ -185,6 +188,7 @@ class Rehearsals:
 
     def _once(self, stream: Stream, planned: Checkpoint) -> None:
         directory = f"{self._folder}/{stream.name}-{new_uid()[:12]}"
+        self._pace.begin()
         failures: list[BaseException] = []
         caller = CallerThread()
 
@@ -192,7 +196,7 @@ class Rehearsals:
             caller.note()
             try:
                 if isinstance(stream.sink, Rehearsable):
-                    stream.sink.rehearse(rows, f"{directory}/output")
+                    stream.sink.rehearse(rows, spark_url(f"{directory}/output"))
                 else:
                     rows.write.format("noop").mode("append").save()
             except BaseException as error:
@@ -211,7 +215,7 @@ class Rehearsals:
             writer = (
                 stream.rows.writeStream.queryName(f"{stream.name} (rehearsal)")
                 .outputMode(stream.output_mode)
-                .option("checkpointLocation", directory)
+                .option("checkpointLocation", spark_url(directory))
                 .foreachBatch(evaluate)
             )
             with self._lock:
@@ -230,6 +234,10 @@ class Rehearsals:
         finally:
             caller.end()
             self._remove(directory)
+        self._pace.rest(self._abandoned)
+
+    def _requests(self) -> int:
+        return requests_of(self._streams[0].rows.sparkSession, self._folder)
 
     def _remove(self, folder: str) -> None:
         try:

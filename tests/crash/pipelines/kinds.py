@@ -1,9 +1,11 @@
 """One stream of each kind of query that a takeover must keep right; ids come as files of consecutive numbers."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StructField, StructType
@@ -13,6 +15,7 @@ from tenure.sinks import Batch, Delta, ForeachBatch
 
 TRIGGER = "300 milliseconds"
 EVENTS = "id long, at timestamp, key long"
+SOURCE_OPTIONS = ("kafka.default.api.timeout.ms", "kafka.request.timeout.ms", "fetchOffset.numRetries")
 
 
 class RunningCount(StatefulProcessor):
@@ -36,12 +39,30 @@ class RunningCount(StatefulProcessor):
         """Nothing is held."""
 
 
+def _topic(job: tenure.Job) -> DataFrame:
+    """The same events from a topic of Kafka, whose records are ids. `brokers`, and options of the source as
+    `kafka.NAME`; the password of SCRAM is in the environment."""
+    options = {name: job.params[name] for name in SOURCE_OPTIONS if name in job.params}
+    if "KAFKA_PASSWORD" in os.environ:
+        login = f'username="tenure" password="{os.environ["KAFKA_PASSWORD"]}"'
+        options |= {
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "SCRAM-SHA-512",
+            "kafka.sasl.jaas.config": f"org.apache.kafka.common.security.scram.ScramLoginModule required {login};",
+        }
+    read = job.spark.readStream.format("kafka").option("kafka.bootstrap.servers", job.params["brokers"])
+    read = read.option("subscribe", job.params["topic"]).option("startingOffsets", "earliest").options(**options)
+    at = fn.timestamp_seconds(fn.unix_timestamp(fn.lit("2026-01-01 00:00:00")) + fn.col("id")).alias("at")
+    ids = read.load().select(fn.col("value").cast("string").cast("long").alias("id"))
+    return ids.select("id", at, (fn.col("id") % 5).alias("key"))
+
+
 @tenure.pipeline
 def kinds(job: tenure.Job) -> None:
     """`input`, `output`, and optionally `only`: the names of the streams that are run, joined by commas."""
     spark, output = job.spark, job.params["output"]
     # Each batch takes as much as there is: two drivers that plan a batch at different times plan different batches.
-    events = spark.readStream.schema(EVENTS).parquet(job.params["input"])
+    events = _topic(job) if "topic" in job.params else spark.readStream.schema(EVENTS).parquet(job.params["input"])
     timed = events.withWatermark("at", "10 seconds")
     windows = (
         timed.groupBy(fn.window("at", "20 seconds").alias("w"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 import pytest
@@ -13,7 +13,7 @@ from tenure.agent.leader_service import LeaderService
 from tenure.agent.member import Conduct, Member
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
-from tenure.coordination.candidates import Identity, Lag
+from tenure.coordination.candidates import NOT_BEHIND, Identity, Lag
 from tenure.coordination.election import Flag
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
@@ -48,6 +48,7 @@ class Scripted:
     warm = False
     lag: Lag | None = None
     trouble = ""
+    behind: Mapping[str, int] = NOT_BEHIND
     file = "0123456789ab"
 
     def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:

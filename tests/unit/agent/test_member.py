@@ -16,6 +16,7 @@ from tenure.errors import (
     CorruptRunDirectory,
     DriverDied,
     QueryFailed,
+    SourceUnavailable,
     StoreUnavailable,
     TermLost,
     UsageError,
@@ -175,6 +176,14 @@ def test_a_driver_that_dies_costs_its_term_at_once_and_is_replaced(scene: Scene)
     assert [type(event).__name__ for event in scene.told] == [
         "MemberReady", "TermWon", "TermLost", "DriverEnded", "MemberReady", "TermWon", "TermLost",
     ]  # fmt: skip
+
+
+def test_a_source_that_does_not_answer_costs_the_term_and_not_the_driver(scene: Scene) -> None:
+    driver = Scripted(fail(SourceUnavailable("query 'copy': a source does not answer")), lambda term: Ended.IDLE)
+    assert scene.member(driver).run(stop=threading.Event()) is Ended.IDLE
+    assert scene.words() == ["source away", "finished"]
+    assert driver.prepared == 1
+    assert "SourceAway" in [type(event).__name__ for event in scene.told]
 
 
 def test_a_driver_that_dies_while_it_stands_by_is_replaced_before_it_can_be_elected(scene: Scene) -> None:

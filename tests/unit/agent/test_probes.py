@@ -73,6 +73,7 @@ def test_each_probe_answers_its_question(site: Site, path: str) -> None:
             "epoch": condition.epoch,
             "ready": condition.ready,
             "lag": None,
+            "behind": {},
         }
         assert site.get(path, "HEAD") == (code, "")
 
@@ -85,7 +86,10 @@ def test_metrics_follow_the_events(site: Site) -> None:
     site.condition = replace(CONDITIONS["warm"], lag=Lag(2, 700))
     assert 'tenure_mirror_lag_batches{member="anna"} 2.0' in site.get("/metrics")[1]
     assert 'tenure_mirror_lag_bytes{member="anna"} 700.0' in site.get("/metrics")[1]
+    site.condition = replace(CONDITIONS["leading"], behind={"copy": 120})
+    assert 'tenure_source_offsets_behind{member="anna",query="copy"} 120.0' in site.get("/metrics")[1]
     site.condition = CONDITIONS["leading"]
+    assert "tenure_source_offsets_behind{" not in site.get("/metrics")[1]
     assert "tenure_mirror_lag_bytes{" not in site.get("/metrics")[1], "a leader has no mirror"
     for event in (
         TermWon("rows", "anna", 3),

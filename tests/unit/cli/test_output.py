@@ -74,6 +74,12 @@ TOLD: dict[events.Event, str | None] = {
     events.BatchCommitted(scope="rows", epoch=3, query="copy", batch=7, repeated=True, seconds=1.0): (
         "query copy batch 7 committed in 1.00 s (the sink had it already)"
     ),
+    events.RecordsSkipped(scope="rows", epoch=3, query="copy", batch=7, offsets=9, what="topic 'a' partition 0 ..."): (
+        "query copy batch 7 lacks 9 offsets that Kafka has no more: topic 'a' partition 0 ..."
+    ),
+    events.SourceAway(scope="rows", member="anna", why="query 'copy': no answer", again_s=3.0): (
+        "member anna tries its sources again in 3 s: query 'copy': no answer"
+    ),
     events.WriteRefused(scope="rows", epoch=3, by="store", what="plan of batch 7"): (
         "refused by the store: plan of batch 7 (epoch 3 is over)"
     ),

@@ -9,7 +9,6 @@ import pytest
 
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
-from tenure.coordination.candidates import Candidate, Lag, State
 from tenure.coordination.election import Election, observe
 from tenure.coordination.election_rules import TERMS_KEPT, decode_office
 from tenure.coordination.encoding import encode, new_uid
@@ -17,7 +16,6 @@ from tenure.coordination.records import Key, Put, Record
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import EPOCH, LEADER, Term, commit_under
 from tenure.errors import CorruptRecord, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, TermLost
-from tenure.testing.clock import ManualClock
 from tenure.testing.faulty import FaultyStore, operation
 from tenure.testing.waiting import NEVER_S
 from tests.faults.lab import SCOPE, Lab
@@ -310,38 +308,3 @@ def test_a_member_that_cannot_join_learns_it_at_the_deadline(lab: Lab) -> None:
     with pytest.raises(OutcomeUnknown):
         member.election.join(member.keeper, host="h", pid=1)
     assert member.keeper.liveness.over
-
-
-def test_a_lag_alone_is_written_every_few_seconds_at_most_and_with_every_change_of_state() -> None:
-    clock, store = ManualClock(), MemoryStore(MemoryServer())
-    with SessionKeeper(store, ttl=LONG, clock=SystemClock()) as keeper:
-        election = Election(store, SCOPE, member="anna", clock=clock)
-        election.join(keeper, host="here", pid=7)
-
-        def announce(state: State, lag: Lag | None) -> Candidate:
-            election.announce(keeper, state, lag=lag)
-            (found,) = observe(store, SCOPE).members
-            return found
-
-        assert announce(State.READY, Lag(9, 900)).lag == Lag(9, 900), "the first one at once"
-        assert announce(State.READY, Lag(8, 800)).lag == Lag(9, 900)
-        assert announce(State.WARM, Lag(7, 700)).lag == Lag(7, 700)
-        clock.advance(timedelta(seconds=4))
-        assert announce(State.WARM, Lag(0, 0)).lag == Lag(7, 700)
-        clock.advance(timedelta(seconds=1))
-        assert announce(State.WARM, Lag(0, 0)).lag == Lag(0, 0)
-        assert announce(State.LEADING, None).lag is None
-
-
-def test_what_is_wrong_with_a_member_and_its_file_are_written_at_once_and_in_short() -> None:
-    store = MemoryStore(MemoryServer())
-    with SessionKeeper(store, ttl=LONG, clock=SystemClock()) as keeper:
-        election = Election(store, SCOPE, member="anna", clock=ManualClock())
-        election.join(keeper, host="here", pid=7)
-        for trouble, said in (("no luck", "no luck"), ("x" * 5000, "x" * 300), ("", "")):
-            election.announce(keeper, State.FAILING, file="f1", trouble=trouble)
-            (found,) = observe(store, SCOPE).members
-            assert (found.file, found.trouble) == ("f1", said)
-        revision = observe(store, SCOPE).revision
-        election.announce(keeper, State.FAILING, file="f1")
-        assert observe(store, SCOPE).revision == revision, "nothing is new"

@@ -11,7 +11,16 @@ from pyspark.errors import PySparkValueError
 from pyspark.sql import SparkSession
 
 from tenure.driver import failures
-from tenure.errors import BatchMayBeShort, DriverDied, InputsGone, QueryFailed, StorageError, TenureError, TermLost
+from tenure.errors import (
+    BatchMayBeShort,
+    DriverDied,
+    InputsGone,
+    QueryFailed,
+    SourceUnavailable,
+    StorageError,
+    TenureError,
+    TermLost,
+)
 
 SPARK = cast(SparkSession, object())
 
@@ -59,7 +68,8 @@ def test_what_came_of_nothing_else_is_the_query_s_own(monkeypatch: pytest.Monkey
 class Ended:
     """A stream whose query has ended."""
 
-    def __init__(self, name: str, failure: BaseException | None = None) -> None:
+    def __init__(self, name: str, failure: BaseException | None = None, *, has_read: bool = True) -> None:
+        self.has_read = has_read
         self.name = name
         self.failure = failure
 
@@ -82,6 +92,29 @@ def test_what_ended_before_the_others_were_stopped_is_the_reason() -> None:
     assert why(Ended("a", ValueError("7")), Ended("b", gone), failed=["a", "b"]) is gone
     # A term that is over is one, whoever heard of it, and when.
     assert why(Ended("a", gone), Ended("b", lost), failed=["a"]) is lost
+
+
+GONE = """[STREAM_FAILED] Query [id = 4, runId = 5] terminated with exception: Some data may have been lost because they are not available in Kafka any more;
+either the data was aged out by Kafka or the topic may have been deleted before all the data in the
+topic was processed.
+If you don't want your streaming query to fail on such cases, set the source option failOnDataLoss to false.
+Reason: Added partition a-2 starts from 4 instead of 0. SQLSTATE: XXKST"""  # noqa: E501 - Spark's words
+SILENT = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: listNodes"
+
+
+def test_records_that_spark_itself_misses_are_gone() -> None:
+    gone = why(Ended("a", ValueError(GONE)), failed=["a"])
+    assert isinstance(gone, InputsGone)
+    assert str(gone) == (
+        "query 'a': records are gone from Kafka: Added partition a-2 starts from 4 instead of 0; "
+        "to go on without them, set the option failOnDataLoss of the source to false, and start again"
+    )
+
+
+def test_a_source_that_does_not_answer_is_tried_again_only_where_it_was_read_before() -> None:
+    assert isinstance(why(Ended("a", ValueError(SILENT)), failed=["a"]), SourceUnavailable)
+    never = why(Ended("a", ValueError(SILENT), has_read=False), failed=["a"])
+    assert type(never) is QueryFailed
 
 
 def test_a_short_batch_is_one_whoever_ended_first() -> None:

@@ -15,11 +15,22 @@ from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.log import DeltaLog, app_id_of
 from tenure.sinks.delta.staged_attempts import StagedAttempts
 from tenure.sinks.delta.staged_files import staged_files
-from tenure.sinks.delta.staging import StagingPath
+from tenure.sinks.delta.staging import Put, StagingPath
 from tenure.sinks.sink import Attempts, Planned
 
 TERM: Any = None
 COLUMNS: Any = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]}
+
+
+def puts_below(folder: Path, *, sent: bool = True) -> list[Put]:
+    """The Parquet files in a folder, as their tasks tell of them. `sent`: the footers were short enough."""
+    found = []
+    for path in sorted(folder.rglob("*.parquet")):
+        content, mtime_ns = path.read_bytes(), path.stat().st_mtime_ns
+        footer = 8 + int.from_bytes(content[-8:-4], "little")
+        end = content[-footer:] if sent else b""
+        found.append(Put(str(path.relative_to(folder)), len(content), mtime_ns // 1_000_000, end))
+    return found
 
 
 class Table:
@@ -48,7 +59,8 @@ class Table:
             self.log.create(COLUMNS, partition_by=[], name=None)
         self.log.refresh()
         filesystem = self.location.filesystem({})
-        files = staged_files(filesystem, attempt, columns={"n": "long"}, partition_by=())
+        puts = puts_below(self.path / attempt)
+        files = staged_files(filesystem, attempt, puts, columns={"n": "long"}, partition_by=())
         path = StagingPath.parse(attempt)
         assert path is not None
         self.log.add(files, mode=mode, batch=path.batch, attempt=attempt)

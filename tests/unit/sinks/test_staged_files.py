@@ -14,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from tenure.sinks.delta.staged_files import partition_values, staged_files
+from tenure.sinks.delta.staged_files import partition_values, staged_files, strays
+from tests.unit.sinks.staged_tables import puts_below
 
+NO_STORAGE: Any = None
+"""Nothing is read."""
 NEW_YEAR = dt.datetime(2024, 1, 1, tzinfo=dt.UTC).replace(tzinfo=None)
 UTC_TIME = pa.timestamp("us", tz="UTC")
 
@@ -24,7 +27,10 @@ def described(tmp_path: Path, kind: str, values: list[Any], arrow: pa.DataType, 
     (tmp_path / "staged").mkdir(exist_ok=True)
     pq.write_table(pa.table({"c": pa.array(values, arrow)}), tmp_path / "staged" / "part-0.parquet", **options)
     root = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    (file,) = staged_files(root, "staged", columns={"c": kind}, partition_by=[])
+    puts = puts_below(tmp_path / "staged")
+    (file,) = staged_files(NO_STORAGE, "staged", puts, columns={"c": kind}, partition_by=[])
+    puts = puts_below(tmp_path / "staged", sent=False)
+    assert staged_files(root, "staged", puts, columns={"c": kind}, partition_by=[]) == [file]
     assert file.path == "staged/part-0.parquet"
     assert file.size == (tmp_path / file.path).stat().st_size
     assert file.modified_ms == (tmp_path / file.path).stat().st_mtime_ns // 1_000_000
@@ -78,14 +84,17 @@ def test_no_bounds_without_statistics_in_the_file(tmp_path: Path) -> None:
     assert found == {"numRecords": 2, "minValues": {}, "maxValues": {}, "nullCount": {}}
 
 
-def test_only_parquet_files_that_tasks_committed(tmp_path: Path) -> None:
-    for name in ("part-0.parquet", ".part-0.parquet.crc", "_temporary/0/part-1.parquet"):
-        (tmp_path / "staged" / name).parent.mkdir(parents=True, exist_ok=True)
+def test_the_files_are_those_of_the_tasks_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for name in ("part-1.parquet", "part-0.parquet", "part-0-of-a-lost-task.parquet"):
+        (tmp_path / "staged").mkdir(exist_ok=True)
         pq.write_table(pa.table({"c": [1]}), tmp_path / "staged" / name)
+    (tmp_path / "staged" / ".part-0.parquet.crc").write_bytes(b"sums")
     root = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    found = staged_files(root, "staged", columns={"c": "long"}, partition_by=[])
-    assert [file.path for file in found] == ["staged/part-0.parquet"]
-    assert staged_files(root, "elsewhere", columns={"c": "long"}, partition_by=[]) == []
+    puts = [put for put in reversed(puts_below(tmp_path / "staged")) if "lost" not in put.path]
+    found = staged_files(NO_STORAGE, "staged", puts, columns={"c": "long"}, partition_by=[])
+    assert [file.path for file in found] == ["staged/part-0.parquet", "staged/part-1.parquet"]
+    assert strays(root, "staged", found) == ["staged/part-0-of-a-lost-task.parquet"]
+    assert strays(root, "elsewhere", found) == []
 
 
 def test_partition_values_come_from_directories() -> None:

@@ -62,4 +62,5 @@ def test_a_location_is_the_same_for_spark_and_delta(monkeypatch: pytest.MonkeyPa
     assert Location.of("a b/t").for_spark("x/y") == f"file://{tmp_path}/a b/t/x/y"
     assert Location.of("s3://bucket/t/").for_spark("x") == "s3a://bucket/t/x"
     assert str(Location.of("s3://bucket/t/")) == "s3://bucket/t"
+    assert Location.of("s3a://bucket/t") == Location.of("s3://bucket/t/")
     assert Location.of("abfss://c@a.dfs.core.windows.net/t").for_spark("x") == "abfss://c@a.dfs.core.windows.net/t/x"

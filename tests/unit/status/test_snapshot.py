@@ -8,6 +8,7 @@ from datetime import timedelta
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import SystemClock
+from tenure.coordination.candidates import State
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
@@ -69,6 +70,22 @@ def test_a_leader_a_standby_and_the_newest_batch_of_each_query() -> None:
         (held,) = terms(site.store, SCOPE)
         assert (held.epoch, held.holder, held.until, held.why) == (1, "anna", "", "")
         assert site.store.list(SCOPE, "") == before
+
+
+def test_a_query_is_as_far_behind_as_its_leader_says() -> None:
+    site = Site()
+    with site.keeper() as first, site.keeper() as second:
+        election = site.election("anna")
+        election.join(first, host="here", pid=7)
+        term = election.campaign(first, stop=threading.Event())
+        assert term is not None
+        election.announce(first, State.LEADING, behind={"a": 12})
+        standby = site.election("ben")
+        standby.join(second, host="there", pid=8)
+        site.plan(term, "a", 8)
+        site.plan(term, "b", 0)
+        found = take_snapshot(site.store, SCOPE)
+        assert [(one.query, one.behind) for one in found.queries] == [("a", 12), ("b", None)]
 
 
 def test_terms_say_how_they_ended() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenure.errors import UsageError
-from tenure.storage.urls import normal_url
+from tenure.storage.urls import hadoop_url, normal_url, one_spelling, spark_url
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,17 @@ def test_schemes_that_mean_the_same_are_the_same(url: str, normal: str) -> None:
 def test_a_place_that_is_not_plain_is_refused(url: str) -> None:
     with pytest.raises(UsageError):
         normal_url(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "ours", "spark", "hadoop"),
+    [
+        ("s3://b/x", "s3://b/x", "s3a://b/x", "s3a://b/x"),
+        ("s3a://b/x", "s3://b/x", "s3a://b/x", "s3a://b/x"),
+        ("hdfs://h:8020/x", "hdfs://h:8020/x", "hdfs://h:8020/x", "hdfs://h:8020/x"),
+        ("file:///a b", "file:///a b", "file:///a b", "file:///a b"),
+        ("/a b", "/a b", "/a b", "file:///a b"),
+    ],
+)
+def test_each_reader_has_its_spelling(url: str, ours: str, spark: str, hadoop: str) -> None:
+    assert (one_spelling(url), spark_url(url), hadoop_url(url)) == (ours, spark, hadoop)

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from tenure.storage.urls import hadoop_url, path_on_disk
+from tenure.storage.urls import hadoop_url, one_spelling, path_on_disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Location:
     def of(cls, path_or_url: str | os.PathLike[str]) -> Location:
         text = os.fspath(path_or_url)
         disk = path_on_disk(text)
-        return cls(disk or text.rstrip("/"), disk)
+        return cls(disk or one_spelling(text.rstrip("/")), disk)
 
     def for_spark(self, relative: str) -> str:
         """The address of a path below the table, in Hadoop's spelling."""

@@ -25,6 +25,7 @@ from tenure.retry import RetryPolicy, exponential_delay, retry
 from tenure.sinks.delta import schema as delta_schema
 from tenure.sinks.delta.location import Location
 from tenure.sinks.sink import Attempts, Batch, OutputMode, Written
+from tenure.storage.engines import delta_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,8 +54,8 @@ class Delta:
 
     `append`: the rows are added. `complete`: they replace the whole table, in one commit. `update`: each row replaces
     the row with the same `key` columns, or is added; null equals null there.
-    `partition_by`: columns of type string, integer, date or boolean. `storage_options`: options of delta-rs (an object
-    store must offer conditional puts; Spark has its own settings for the same store). `name`: for a new table.
+    `partition_by`: columns of type string, integer, date or boolean. `storage_options`: options of delta-rs, which go
+    before those of the environment (an object store must offer conditional puts). `name`: for a new table.
 
     A batch without rows makes no commit in append and update mode. The columns of the rows must be the table's, by name
     and type: no column is added, omitted or cast.
@@ -76,13 +77,23 @@ class Delta:
         self._location = Location.of(path_or_url)
         self._key = (key,) if isinstance(key, str) else tuple(key)
         self._partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-        self._options = dict(storage_options or {})
+        self._given = dict(storage_options or {})
         self._name = name
         self._retry = retry_policy
         self._clock = clock or SystemClock()
         self._mode: OutputMode | None = None
         # One log a query (by application id), each used by its query's thread alone.
         self._logs: dict[str, DeltaLog] = {}
+
+    @property
+    def location(self) -> str:
+        """The path or URL of the table."""
+        return str(self._location)
+
+    @property
+    def _options(self) -> dict[str, str]:
+        """The options of delta-rs."""
+        return delta_options(self._location.table, self._given)
 
     def check(self, *, output_mode: OutputMode) -> None:
         """Refuse options that do not fit together, and remember the mode. Raises UsageError."""
@@ -99,7 +110,7 @@ class Delta:
             raise UsageError(
                 f"one Delta sink for {self._mode} and {output_mode} mode", fix="give each query a Delta sink of its own"
             )
-        for option, value in {**os.environ, **self._options}.items():
+        for option, value in {**os.environ, **self._given}.items():
             if option.lower() in ("aws_s3_allow_unsafe_rename", "allow_unsafe_rename") and value.lower() == "true":
                 # Two writers could then commit the same version of the table, and one batch twice.
                 raise UsageError(f"{option} gives up the order of commits", fix="unset it; S3 has conditional puts")
@@ -162,14 +173,13 @@ class Delta:
         with ThreadPoolExecutor(1, thread_name_prefix="tenure-delta") as pool:
             # The snapshot is read while Spark works. When that fails, the log is not fresh, and is read again below.
             pool.submit(log.refresh)
-            staging.stage(rows, self._location.for_spark(directory), partition_by=partition_by)
+            staged = staging.stage(rows, self._location.for_spark(directory), partition_by=partition_by)
         types = {field["name"]: field["type"] for field in columns["fields"]}
         filesystem = self._location.filesystem(self._options)
-        found = staged_files.staged_files(filesystem, directory, columns=types, partition_by=partition_by)
-        files = [file for file in found if file.rows]
-        for file in found:
-            if not file.rows:  # Spark writes such a file when its first task has no rows
-                self._delete(file.path, batch, events)
+        files = staged_files.staged_files(filesystem, directory, staged.puts, columns=types, partition_by=partition_by)
+        if staged.again:
+            for path in staged_files.strays(filesystem, directory, files):
+                self._delete(path, batch, events)
         in_memory = None
         if self._mode == "update" and files:
             in_memory = upsert.read_rows(filesystem, files)
@@ -198,7 +208,8 @@ class Delta:
             nonlocal sent_at
             if not log.fresh:
                 log.refresh()
-            is_needed = bool(attempt.files) or self._mode == "complete"
+            # A short batch is noted also without rows: an earlier attempt may have rows, and must be refused then.
+            is_needed = bool(attempt.files) or self._mode == "complete" or attempt.batch.short
             if is_needed and not log.exists:
                 log.create(attempt.columns, partition_by=self._partition_by, name=self._name)
             if self._has(attempt, log):
@@ -225,7 +236,7 @@ class Delta:
     def _send(self, attempt: _Attempt, log: DeltaLog) -> None:
         batch, name = attempt.batch.id, attempt.directory
         mode: Literal["append", "overwrite"] = "overwrite" if self._mode == "complete" else "append"
-        if self._mode == "update":
+        if self._mode == "update" and attempt.files:
             log.merge(attempt.rows, key=self._key, batch=batch, attempt=name)
         else:
             log.add(attempt.files, mode=mode, batch=batch, attempt=name)

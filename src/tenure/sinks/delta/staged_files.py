@@ -1,7 +1,8 @@
 """The Parquet files of one attempt, as the table's log will describe them.
 
-Promise: every file below the attempt's directory, with its size, its partition values and its statistics. Statistics
-are bounds: a reader that skips files by them never misses a row. A column without certain and cheap bounds has none.
+Promise: every file that a task of the attempt committed, with its size, its partition values and its statistics.
+Statistics are bounds: a reader that skips files by them never misses a row. A column without certain and cheap bounds
+has none. The storage is asked only for a footer that is too long to be sent.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from datetime import UTC, date, datetime
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyarrow import fs
 from pyarrow import parquet as pq
+
+from tenure.sinks.delta.staging import Put
 
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _INDEXED_COLUMNS = 32
@@ -36,39 +40,42 @@ class StagedFile:
 
 
 def staged_files(
-    filesystem: Any, directory: str, *, columns: Mapping[str, Any], partition_by: Sequence[str]
+    filesystem: Any,
+    directory: str,
+    puts: Sequence[Put],
+    *,
+    columns: Mapping[str, Any],
+    partition_by: Sequence[str],
 ) -> list[StagedFile]:
-    """The files below `directory`. `columns`: the Delta type of each column."""
-    found = [
-        info
-        for info in filesystem.get_file_info(fs.FileSelector(directory, recursive=True, allow_not_found=True))
-        if info.is_file and _is_output(info.path.removeprefix(f"{directory}/"))
-    ]
-    found.sort(key=lambda info: str(info.path))
+    """The files that tasks put below `directory`. `columns`: the Delta type of each column."""
     indexed = {name: kind for name, kind in list(columns.items())[:_INDEXED_COLUMNS] if name not in partition_by}
 
-    def describe(info: Any) -> StagedFile:
-        footer = pq.read_metadata(info.path, filesystem=filesystem)
+    def describe(put: Put) -> StagedFile:
+        path = f"{directory}/{put.path}"
+        footer = (
+            pq.read_metadata(pa.BufferReader(put.end)) if put.end else pq.read_metadata(path, filesystem=filesystem)
+        )
         return StagedFile(
-            path=info.path,
-            size=info.size,
-            modified_ms=(info.mtime_ns or 0) // 1_000_000,
-            partition_values=partition_values(info.path.removeprefix(f"{directory}/"), partition_by),
+            path=path,
+            size=put.size,
+            modified_ms=put.modified_ms,
+            partition_values=partition_values(put.path, partition_by),
             rows=footer.num_rows,
             stats=statistics(footer, indexed),
         )
 
-    if len(found) <= 2:  # a thread costs more than reading two footers
-        return [describe(info) for info in found]
+    found = sorted(puts, key=lambda put: put.path)
+    if sum(not put.end for put in found) <= 2:  # a thread costs more than reading two footers
+        return [describe(put) for put in found]
     with ThreadPoolExecutor(_READERS) as pool:
         return list(pool.map(describe, found))
 
 
-def _is_output(path: str) -> bool:
-    """Whether a file below the attempt holds rows of a committed task: it is not hidden, and not in `_temporary`. The
-    name of a partition column may begin with `.` or `_`; its directory has a value."""
-    hidden = [part for part in path.split("/") if part.startswith((".", "_")) and "=" not in part]
-    return path.endswith(".parquet") and not hidden
+def strays(filesystem: Any, directory: str, files: Sequence[StagedFile]) -> list[str]:
+    """The other files of tasks below `directory`: of tasks that were lost, and ran again."""
+    named = {file.path for file in files}
+    below = filesystem.get_file_info(fs.FileSelector(directory, recursive=True, allow_not_found=True))
+    return [info.path for info in below if info.is_file and info.path.endswith(".parquet") and info.path not in named]
 
 
 def partition_values(path: str, partition_by: Sequence[str]) -> dict[str, str | None]:

@@ -25,6 +25,7 @@ from tenure.sinks.delta.log import app_id_of, open_table
 from tenure.sinks.delta.orphans import QueryProgress, is_over, was_never_planned
 from tenure.sinks.delta.staging import PREFIX, StagingPath, folder_of
 from tenure.sinks.sink import Attempts
+from tenure.storage.engines import delta_options
 
 _FOLDER = re.compile(rf"{PREFIX}[^/]+(?:/[^/]+(?:/[^/]+(?:/e(?P<epoch>\d{{8,}})(?:/b(?P<batch>\d{{12,}}))?)?)?)?")
 """A folder above attempts."""
@@ -158,9 +159,10 @@ def read_rule(
 def look(location: Location, queries: Collection[Attempts], *, scope: str, epoch: int) -> StagedRule:
     """As `read_rule`, for a table that an operator has named. Raises UsageError: the scope has nothing there;
     StorageError, StoreError, Corrupt."""
-    rule = read_rule(location, queries, scope=scope, epoch=epoch, options={})
+    options = delta_options(location.table, {})
+    rule = read_rule(location, queries, scope=scope, epoch=epoch, options=options)
     folders = [folder_of(scope, *key) for key in rule.queries or ()]
-    if rule.history is None and not any(_is_there(location, folder) for folder in folders):
+    if rule.history is None and not any(_is_there(location, folder, options) for folder in folders):
         raise UsageError(
             f"{location} is no Delta table, and nothing of scope {scope!r} is staged there",
             fix="name a table that the pipeline writes to",
@@ -168,5 +170,5 @@ def look(location: Location, queries: Collection[Attempts], *, scope: str, epoch
     return rule
 
 
-def _is_there(location: Location, folder: str) -> bool:
-    return str(location.filesystem({}).get_file_info([folder])[0].type.name) != "NotFound"
+def _is_there(location: Location, folder: str, options: dict[str, str]) -> bool:
+    return str(location.filesystem(options).get_file_info([folder])[0].type.name) != "NotFound"

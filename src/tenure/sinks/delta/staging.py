@@ -1,20 +1,23 @@
 """Staged output: the Parquet files of a batch before a table's log names them.
 
 Promise: every path carries scope, query, Spark's id of the query, epoch and batch, and a part that is unique to the
-attempt. So no two attempts share a directory, not even `_temporary`, and a pipeline of the same name in another store
-has other paths. Nothing here makes a file visible in a table. Delta can read the files: timestamps in microseconds, no
-marker files, only the output of tasks that succeeded. Not promised: that the files of a failed attempt go away; the
-sweep removes them.
+attempt. So no two attempts share a directory, and a pipeline of the same name in another store has other paths. A task
+puts each file where it stays, once, also in an object store (`spark/StagedOutput.java`). The files of an attempt are
+those that its tasks committed, and are not looked for in the storage. Nothing here makes a file visible in a table.
+Delta can read the files: timestamps in microseconds. Not promised: that the files of a failed attempt go away; the
+sweep removes them. Nor that a task that was lost leaves no file in the directory of an attempt that succeeded: the sink
+removes the files that are there at the end of a job, the table's VACUUM removes others.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
 from py4j.protocol import Py4JJavaError
@@ -23,6 +26,7 @@ from pyspark.errors import PySparkException
 from tenure.errors import StorageError
 from tenure.link.driver_folder import full_disk_fix
 from tenure.sinks.sink import Batch
+from tenure.spark.own_classes import STAGED_OUTPUT, use_own_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,16 +38,16 @@ _PATH = re.compile(
     rf"{PREFIX}(?P<scope>[^/]+)/(?P<query>[^/]+)/(?P<query_id>[^/]+)"
     r"/e(?P<epoch>\d{8,})/b(?P<batch>\d{12,})/(?P<attempt>[0-9a-f]{32})"
 )
-_TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
-_WRITER_OPTIONS = {
-    # Version 2 moves a task's files before the job has succeeded: a failed attempt of a task would be listed.
-    "mapreduce.fileoutputcommitter.algorithm.version": "1",
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+_SETTINGS: Final = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.commitProtocolClass": STAGED_OUTPUT,
 }
+"""Spark's settings for the job that stages."""
+_AGAIN: Final = "again"
 # The JVM's message when the storage failed, and not the query. Errors of a Python function read differently.
 _STORAGE_TROUBLE = re.compile(
     r"(No space left on device|Read-only file system|Mkdirs failed to create [^\n]*|Permission denied"
-    r"|Disk quota exceeded|AccessControlException|AccessDeniedException[^\n]*)"
+    r"|Disk quota exceeded|AccessControlException|AccessDeniedException[^\n]*|fs\.s3a\.\w+Exception: [^\n]*)"
 )
 _JVM_IO = re.compile(r"(java\.io\.|java\.nio\.file\.|org\.apache\.hadoop\.)")
 
@@ -82,20 +86,59 @@ def folder_of(scope: str, query: str, query_id: str) -> str:
     return "/".join([f"{PREFIX}{quote(scope, safe='')}", quote(query, safe=""), quote(query_id, safe="")])
 
 
-def stage(rows: DataFrame, directory: str, *, partition_by: Sequence[str]) -> None:
-    """Evaluate `rows` once and write them as Parquet files below `directory`, which must not exist yet."""
-    writer = rows.write.options(**_WRITER_OPTIONS)
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A file that a task has put."""
+
+    path: str
+    """Relative to the attempt's directory."""
+    size: int
+    modified_ms: int
+    end: bytes
+    """The end of the file, from its footer on; empty: the footer is too long to be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The output of a job."""
+
+    puts: Sequence[Put]
+    again: bool
+    """Whether a task may have run more than once, so that the directory may hold other files, too."""
+
+
+def stage(rows: DataFrame, directory: str, *, partition_by: Sequence[str]) -> Staged:
+    """Evaluate `rows` once and write them as Parquet files below `directory`, a URL in Hadoop's spelling, which must
+    not exist yet. Files without rows are not written."""
+    spark = rows.sparkSession
+    use_own_classes(spark)
+    scheme, _, rest = directory.partition("://")
+    name = uuid.uuid4().hex
+    writer = rows.write.options(**{"tenure.staged.as": name, f"fs.tenure+{scheme}.impl": f"{STAGED_OUTPUT}$Once"})
     if partition_by:
         writer = writer.partitionBy(*partition_by)
-    with _micros(rows.sparkSession):
+    with _settings(spark):
         try:
-            writer.parquet(directory)
+            writer.parquet(f"tenure+{scheme}://{rest}")
         except (PySparkException, Py4JJavaError) as error:
             trouble = storage_trouble(str(error))
             if trouble is None:
                 raise
             fix = full_disk_fix(trouble) or "free or repair the storage"
             raise StorageError(f"cannot write to {directory}: {trouble}", fix=fix) from error
+    assert spark.sparkContext._jvm is not None
+    return _staged(str(spark.sparkContext._jvm.tenure.spark.StagedOutput.take(name)))
+
+
+def _staged(text: str) -> Staged:
+    """Decode the list of a job."""
+    lines = text.splitlines()
+    again = lines[:1] == [_AGAIN]
+    puts = []
+    for line in lines[again:]:
+        size, modified_ms, end, path = line.split(" ", 3)
+        puts.append(Put(path, int(size), int(modified_ms), base64.b64decode(end)))
+    return Staged(puts, again)
 
 
 def storage_trouble(message: str) -> str | None:
@@ -107,16 +150,14 @@ def storage_trouble(message: str) -> str | None:
 
 
 @contextmanager
-def _micros(session: SparkSession) -> Iterator[None]:
-    """Let the session write timestamps as Delta demands, and restore its setting at the end. Structured Streaming gives
-    each query its own clone of the session."""
-    before = session.conf.get(_TIMESTAMPS)
-    if before == "TIMESTAMP_MICROS":
-        yield
-        return
-    session.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
+def _settings(session: SparkSession) -> Iterator[None]:
+    """Let the session write as Delta demands, and restore its settings at the end. Structured Streaming gives each
+    query its own clone of the session."""
+    before = {name: session.conf.get(name) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
     try:
         yield
     finally:
-        if before is not None:
-            session.conf.set(_TIMESTAMPS, before)
+        for name, earlier in before.items():
+            session.conf.set(name, str(earlier))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from tenure.testing.servers.authority import Authority
 from tenure.testing.servers.etcd import EtcdCluster
 from tenure.testing.servers.hdfs import Hdfs
+from tenure.testing.servers.kafka import KafkaServer
 from tenure.testing.servers.kubernetes import KubernetesServer
 from tenure.testing.servers.process import TlsFiles, free_ports
 from tenure.testing.servers.programs import NotInstalled, installed, need
@@ -24,6 +25,7 @@ __all__ = [
     "Authority",
     "EtcdCluster",
     "Hdfs",
+    "KafkaServer",
     "KubernetesServer",
     "NotInstalled",
     "SeaweedFs",

@@ -1,0 +1,149 @@
+package tenure.spark;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathFilter;
+import org.apache.hadoop.fs.UnsupportedFileSystemException;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
+
+/**
+ * Spark's files of a checkpoint in an object store: each file is one put, which the store judges.
+ *
+ * Promise: a file appears whole, at the close of its stream, or not at all. A close returns only if the store has the
+ * file; each other outcome is an exception. A file that must be new is put on the condition that none is there. So a put
+ * that a client sent twice, as its answer was lost, is known by the name of the write in the object.
+ * Not promised: folders. None is made, and a folder without files does not exist; its listing is empty.
+ */
+public class ObjectFiles implements CheckpointFileManager {
+    private static final String WRITE = "tenure-write";
+    private static final String CONDITIONAL = "fs.option.create.conditional.overwrite";
+    private static final String ABORTABLE = "fs.capability.outputstream.abortable";
+
+    private final Path root;
+    private final FileSystem files;
+
+    public ObjectFiles(Path path, Configuration conf) throws IOException {
+        root = path;
+        files = path.getFileSystem(conf);
+        if (!files.hasPathCapability(path, ABORTABLE) || !files.hasPathCapability(path, CONDITIONAL)) {
+            throw new UnsupportedFileSystemException(files.getUri() + " has no conditional puts (hadoop-aws 3.4.2 or newer)");
+        }
+    }
+
+    public CheckpointFileManager.CancellableFSDataOutputStream createAtomic(Path path, boolean overwrite)
+            throws IOException {
+        String write = UUID.randomUUID().toString();
+        FSDataOutputStreamBuilder builder = files.createFile(path);
+        builder.overwrite(overwrite);
+        builder.must("fs.s3a.create.performance", true); // no look for a folder of this name
+        builder.must("fs.s3a.create.header." + WRITE, write);
+        if (!overwrite) {
+            builder.must(CONDITIONAL, true);
+        }
+        return new Put(files, path, (FSDataOutputStream) builder.build(), write);
+    }
+
+    public FSDataInputStream open(Path path) throws IOException {
+        return files.open(path);
+    }
+
+    public FileStatus[] list(Path path, PathFilter filter) throws IOException {
+        try {
+            return files.listStatus(path, filter);
+        } catch (FileNotFoundException none) {
+            return new FileStatus[0];
+        }
+    }
+
+    public void mkdirs(Path path) {
+        return; // a folder exists by its files
+    }
+
+    public boolean exists(Path path) throws IOException {
+        return files.exists(path);
+    }
+
+    public void delete(Path path) throws IOException {
+        try {
+            files.delete(path, true);
+        } catch (FileNotFoundException none) {
+            return; // it is gone
+        }
+    }
+
+    public boolean isLocal() {
+        return false;
+    }
+
+    public Path createCheckpointDirectory() {
+        return root.makeQualified(files.getUri(), files.getWorkingDirectory());
+    }
+
+    /** One put. */
+    static class Put extends CheckpointFileManager.CancellableFSDataOutputStream {
+        private final FileSystem files;
+        private final Path path;
+        private final FSDataOutputStream data;
+        private final String write;
+        private boolean ended = false;
+
+        Put(FileSystem files, Path path, FSDataOutputStream data, String write) {
+            super(data);
+            this.files = files;
+            this.path = path;
+            this.data = data;
+            this.write = write;
+        }
+
+        public synchronized void close() throws IOException {
+            if (ended) {
+                return;
+            }
+            ended = true;
+            try {
+                data.close();
+            } catch (IOException error) {
+                String there = writeThere(error);
+                if (write.equals(there)) {
+                    return; // an earlier try of this put, whose answer was lost
+                }
+                if (there != null) {
+                    FileAlreadyExistsException exists = new FileAlreadyExistsException(path + " is there, by another writer");
+                    exists.initCause(error);
+                    throw exists;
+                }
+                throw error;
+            }
+        }
+
+        public synchronized void cancel() {
+            if (!ended) {
+                ended = true;
+                data.abort();
+            }
+        }
+
+        /** The write that made the object at the path; empty: an unknown writer; null: none is there, or nobody knows. */
+        private String writeThere(IOException error) {
+            try {
+                byte[] found = (byte[]) files.getXAttrs(path).get("header." + WRITE);
+                return found == null ? "" : new String(found, StandardCharsets.UTF_8);
+            } catch (FileNotFoundException none) {
+                return null;
+            } catch (IOException unknown) {
+                error.addSuppressed(unknown);
+                return null;
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+"""Classes of ours in Spark's JVMs: Java sources, which Janino compiles in the driver's JVM.
+
+Spark ships Janino for its generated code, so Tenure ships no jar and needs no compiler.
+
+Promise: after `use_own_classes` the driver's JVM finds the classes by name, as do the tasks of all executors, also of
+executors that start later: Spark hands them the compiled jar. A JVM is given the classes once.
+"""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+from weakref import WeakSet
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from tenure.errors import QueryFailed
+from tenure.spark.errors import SPARK_ERRORS, one_line
+
+OBJECT_FILES: Final = "tenure.spark.ObjectFiles"
+"""Spark's files of a checkpoint in an object store."""
+STAGED_OUTPUT: Final = "tenure.spark.StagedOutput"
+"""The commit of staged output."""
+
+_SOURCES: Final = ("ObjectFiles.java", "StagedOutput.java")
+_lock = threading.Lock()  # guards _given
+_given: WeakSet[SparkContext] = WeakSet()
+
+
+def use_own_classes(spark: SparkSession) -> None:
+    """Give the classes to the driver's JVM and to the executors, unless they have them. Raises QueryFailed."""
+    context = spark.sparkContext
+    with _lock:
+        if context in _given:
+            return
+        try:
+            _give(context)
+        except SPARK_ERRORS as error:
+            raise QueryFailed(
+                f"Spark does not take Tenure's classes: {one_line(error)}", fix="see that Spark is 4.1 or newer"
+            ) from error
+        _given.add(context)
+
+
+def _give(context: SparkContext) -> None:
+    jvm: Any = context._jvm
+    jar = Path(str(context._temp_dir)) / "tenure-classes.jar"  # in a folder that goes with the JVM
+    with zipfile.ZipFile(jar, "w", compression=zipfile.ZIP_DEFLATED) as archive:
+        for source in _SOURCES:
+            for name, code in compiled(jvm, source).items():
+                archive.writestr(f"{name.replace('.', '/')}.class", code)
+    jvm.java.lang.Thread.currentThread().getContextClassLoader().addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+    context._jsc.sc().addJar(str(jar))
+
+
+def compiled(jvm: Any, source: str) -> dict[str, bytes]:
+    """The classes of a source of this package: name -> bytes."""
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(files("tenure.spark").joinpath(source).read_text(encoding="utf-8"))
+    codes = compiler.getBytecodes()
+    return {str(name): bytes(codes[name]) for name in codes}

@@ -1,0 +1,120 @@
+"""The planned inputs of a query's batches: files, and records of Kafka; and whether a batch may run without some.
+
+Promise: inputs that are gone are an error that names them, unless they are records whose source tolerates that
+(`failOnDataLoss` false) and the rules say that the output stays right, or an operator answers for it (`--short-batch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tenure.checkpoints.batch_rules import may_run_short, short_state
+from tenure.errors import InputsGone
+from tenure.takeover.input_files import Missing, files_gone, planned_inputs
+from tenure.takeover.kafka_records import KafkaRecords, records_gone
+from tenure.takeover.offset_ranges import OffsetRange, planned_ranges, reads_kafka
+from tenure.takeover.run_directory import RunDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedInputs:
+    """Inputs of one batch."""
+
+    files: tuple[str, ...] = ()
+    records: tuple[OffsetRange, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.records)
+
+
+NO_INPUTS: Final = PlannedInputs()
+
+
+@dataclass(frozen=True, slots=True)
+class Shortness:
+    """What decides whether a query may run a batch without records that are gone."""
+
+    keeps_state: Callable[[], bool]
+    names_batches: bool
+    """Its sink knows which batches it has."""
+    accepted: bool
+    """An operator answers for it."""
+
+
+class QueryInputs:
+    """The inputs of one query. Used by one thread at a time. The constructor does no I/O."""
+
+    def __init__(self, query: str, records: KafkaRecords, *, missing: Missing, shortness: Shortness) -> None:
+        """`missing`: input files -> those that do not exist."""
+        self._query = query
+        self._records = records
+        self._missing = missing
+        self._shortness = shortness
+        self._last: tuple[int, str] | None = None  # a batch and its offsets; None: no batch was looked at
+
+    def planned(self, directory: RunDirectory, batch: int, *, offsets: str, folders: Sequence[str]) -> PlannedInputs:
+        """The inputs of a batch, by the logs of its run directory. `offsets`, `folders`: as in its checkpoint. Raises
+        CorruptRunDirectory, StorageError."""
+        files = planned_inputs(directory, batch, offsets=offsets, folders=folders)
+        return PlannedInputs(files, self.records(directory, batch, offsets=offsets, folders=folders))
+
+    def records(
+        self, directory: RunDirectory, batch: int, *, offsets: str, folders: Sequence[str]
+    ) -> tuple[OffsetRange, ...]:
+        """The records among `planned`."""
+        before = self._last[1] if self._last is not None and self._last[0] == batch - 1 else None
+        self._last = (batch, offsets)
+        return planned_ranges(directory, batch, offsets=offsets, before=before, folders=folders)
+
+    def gone(self, planned: PlannedInputs) -> PlannedInputs:
+        """The inputs that are gone. Raises StorageError, SourceUnavailable."""
+        files = tuple(self._missing(planned.files)) if planned.files else ()
+        return PlannedInputs(files, self._records.lost(planned.records))
+
+    def may_be_short(self, gone: PlannedInputs) -> bool:
+        """Whether a batch may run again without these."""
+        about = self._shortness
+        if gone.files or not self._records.tolerates(gone.records):
+            return False
+        return about.accepted or may_run_short(keeps_state=about.keeps_state(), names_batches=about.names_batches)
+
+    def check(self, planned: PlannedInputs, *, batch: int, written: bool) -> PlannedInputs:
+        """The inputs that a batch which ran again may lack: after its evaluation, so that none is overlooked. Without
+        records of the other sources Spark itself refuses to go on. `written`: its function was called. Raises
+        InputsGone: the batch may not run without them."""
+        gone = self.gone(planned)
+        gone = PlannedInputs(gone.files, tuple(one for one in gone.records if self._records.tolerates([one])))
+        if gone and not self.may_be_short(gone):
+            raise self.error(gone, batch=batch, written=written)
+        return gone
+
+    def check_state(self, without: PlannedInputs, *, batch: int, repeated: bool) -> None:
+        """Called when the sink has a batch that ran without some records. Raises InputsGone: its state is short."""
+        about = self._shortness
+        if without and not about.accepted and short_state(keeps_state=about.keeps_state(), repeated=repeated):
+            raise self.error(without, batch=batch)
+
+    def is_tolerant(self, planned: PlannedInputs) -> bool:
+        """Whether the batch may lack records at its evaluation, and Spark says nothing of that."""
+        return bool(planned.records) and self._records.tolerant
+
+    def skipped(
+        self, directory: RunDirectory, batch: int, *, offsets: str, folders: Sequence[str]
+    ) -> tuple[OffsetRange, ...]:
+        """The records of a batch that are gone, where Spark says nothing of them. Raises SourceUnavailable."""
+        if not reads_kafka(offsets, folders) or not self._records.tolerant:
+            return ()
+        return self._records.lost(self.records(directory, batch, offsets=offsets, folders=folders))
+
+    def error(self, gone: PlannedInputs, *, batch: int, written: bool = False) -> InputsGone:
+        """The error of a batch whose inputs are gone."""
+        if gone.files:
+            return files_gone(gone.files, query=self._query, batch=batch, written=written)
+        tolerated = self._records.tolerates(gone.records)
+        return records_gone(gone.records, query=self._query, batch=batch, tolerated=tolerated, written=written)
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._records.close()

@@ -1,0 +1,68 @@
+"""What is weak in the files that Spark puts: of its checkpoints in S3, and staged beside a table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Change, Mutant
+
+FILES = "tests/spark/test_object_files.py::"
+STAGED = "tests/spark/sinks/test_staged_output.py::"
+
+OF_PUTS: Final = (
+    Mutant(
+        "a-failed-put-is-silent",
+        "a file of a checkpoint whose put has failed is taken for written",
+        (Change("spark/ObjectFiles.java", "                throw error;", "                return;"),),
+        (
+            FILES + "test_a_put_that_fails_is_an_error[False]",
+            FILES + "test_a_put_of_which_nothing_is_known_is_an_error",
+            FILES + "test_a_batch_with_a_put_that_fails_ends_the_query_and_the_next_term_goes_on[commits]",
+        ),
+    ),
+    Mutant(
+        "a-checkpoint-s-file-is-replaced",
+        "a file of a checkpoint that another writer has put is written over",
+        (Change("spark/ObjectFiles.java", "if (!overwrite) {", "if (false) {"),),
+        (FILES + "test_a_file_that_is_there_is_refused_and_stays",),
+    ),
+    Mutant(
+        "a-lost-answer-is-another-writer",
+        "a put that was sent twice is taken for another writer's",
+        (Change("spark/ObjectFiles.java", "if (write.equals(there)) {", "if (false) {"),),
+        (FILES + "test_a_put_whose_answer_is_lost_is_settled[False]",),
+    ),
+    Mutant(
+        "any-checkpoint-s-file-is-ours",
+        "a file of a checkpoint that another writer has put is taken for one's own",
+        (Change("spark/ObjectFiles.java", "if (write.equals(there)) {", "if (there != null) {"),),
+        (FILES + "test_another_writers_file_is_not_taken_for_ours",),
+    ),
+    Mutant(
+        "any-manager-in-s3",
+        "a user's class that loses files of a checkpoint in S3 is used",
+        (Change("driver/checkpoint_files.py", "if chosen not in (None, OBJECT_FILES):", "if False:"),),
+        (
+            FILES + "test_another_way_is_refused_in_s3_and_stays_elsewhere"
+            "[org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager]",
+        ),
+    ),
+    Mutant(
+        "files-of-lost-tasks-stay",
+        "the file of a task that was lost stays in the folder of an attempt that the table has",
+        (Change("sinks/delta/sink.py", "if staged.again:", "if False:"),),
+        (STAGED + "test_a_task_that_failed_leaves_no_file_and_is_not_listed[True]",),
+    ),
+    Mutant(
+        "failed-tasks-keep-their-files",
+        "a task that fails leaves its file",
+        (Change("spark/StagedOutput.java", "Once.remove(path, context.getConfiguration());", ""),),
+        (STAGED + "test_a_job_that_failed_leaves_nothing",),
+    ),
+    Mutant(
+        "a-standby-does-not-rest",
+        "rehearsals ask an object store as fast as they can",
+        (Change("takeover/pace.py", "if remaining_s > 0:", "if False:"),),
+        ("tests/unit/takeover/test_pace.py::test_a_rest_makes_up_for_the_requests[50-0-20]",),
+    ),
+)

@@ -1,0 +1,225 @@
+"""The files of Spark's checkpoints in S3: whole or not there, and no put that failed is silent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from tenure.driver.checkpoint_files import CHECKPOINT_FILES, use_fitting_files
+from tenure.errors import UsageError
+from tenure.spark.own_classes import OBJECT_FILES, use_own_classes
+from tenure.storage.reach import reach
+from tenure.testing.servers import BUCKET, SeaweedFs, installed
+from tenure.testing.servers.connectors import ivy_folder
+from tenure.testing.waiting import wait_until
+from tests.jvm import SharedJvm
+from tests.s3 import DENY, LOSE, reached
+from tests.spark.object_store import KINDS, Place, session_for
+from tests.support.far_gate import FarGate, Order
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def gate(seaweedfs: SeaweedFs) -> Iterator[FarGate]:
+    with FarGate(seaweedfs) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def spark(jvm: SharedJvm, gate: FarGate) -> Iterator[SparkSession]:
+    with installed():
+        ivy_folder()
+    with jvm.lent(session_for(gate)) as session:
+        yield session
+
+
+@pytest.fixture(autouse=True)
+def by_the_gate(gate: FarGate, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The clients of Python go by the gate, too; it lets all pass at first."""
+    gate.obey(Order())
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    with reached(gate.url, monkeypatch):
+        yield
+
+
+class Files:
+    """Spark's manager of the files in a folder of S3, of the class that the storage asks for."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._jvm: Any = spark.sparkContext._jvm
+        self.root = f"s3a://{BUCKET}/{os.urandom(6).hex()}"
+        use_own_classes(spark)
+        use_fitting_files(spark, reach(self.root))
+        self.manager = self._manager(spark._jsparkSession.sessionState().newHadoopConf())
+
+    def _manager(self, conf: Any) -> Any:
+        streaming = self._jvm.org.apache.spark.sql.execution.streaming
+        return streaming.checkpointing.CheckpointFileManager.create(self.path(""), conf)
+
+    def path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{name}")
+
+    def begin(self, name: str, data: bytes, *, overwrite: bool = False) -> Any:
+        stream = self.manager.createAtomic(self.path(name), overwrite)
+        stream.write(data)
+        return stream
+
+    def write(self, name: str, data: bytes, *, overwrite: bool = False) -> None:
+        self.begin(name, data, overwrite=overwrite).close()
+
+    def read(self, name: str) -> bytes:
+        stream = self.manager.open(self.path(name))
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
+
+    def names(self, folder: str) -> list[str]:
+        return [str(found.getPath().getName()) for found in self.manager.list(self.path(folder))]
+
+
+@pytest.fixture
+def files(spark: SparkSession) -> Files:
+    return Files(spark)
+
+
+def test_a_file_is_one_put_and_appears_when_it_is_closed(files: Files, gate: FarGate) -> None:
+    stream = files.begin("offsets/0", b"first")
+    assert files.names("offsets") == []
+    stream.close()
+    stream.close()
+    assert (files.names("offsets"), files.read("offsets/0"), gate.puts()) == (["0"], b"first", 1)
+    assert not any(method == "HEAD" and "offsets/0" in path for method, path, _ in gate.seen()[:2])
+
+
+def test_a_file_that_is_there_is_refused_and_stays(files: Files) -> None:
+    files.write("offsets/0", b"first")
+    with pytest.raises(Py4JJavaError, match=r"FileAlreadyExistsException.*offsets/0 is there"):
+        files.write("offsets/0", b"second")
+    assert files.read("offsets/0") == b"first"
+    files.write("offsets/0", b"third", overwrite=True)
+    assert files.read("offsets/0") == b"third"
+
+
+def test_a_file_that_is_given_up_does_not_appear(files: Files, gate: FarGate) -> None:
+    stream = files.begin("state/1.delta", b"half", overwrite=True)
+    stream.cancel()
+    stream.close()
+    assert (files.names("state"), gate.puts()) == ([], 0)
+
+
+def test_a_folder_without_files_is_empty_and_may_be_removed(files: Files, gate: FarGate) -> None:
+    files.manager.mkdirs(files.path("offsets"))
+    assert not files.manager.exists(files.path("offsets"))
+    assert files.names("offsets") == []
+    files.manager.delete(files.path("offsets"))
+    files.manager.delete(files.path("offsets/0"))
+    assert gate.puts() == 0
+    with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
+        files.read("offsets/0")
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_put_that_fails_is_an_error(files: Files, gate: FarGate, overwrite: bool) -> None:
+    gate.obey(Order(DENY))
+    with pytest.raises(Py4JJavaError, match="AccessDenied"):
+        files.write("commits/0", b"done", overwrite=overwrite)
+    gate.obey(Order())
+    assert files.names("commits") == []
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_put_whose_answer_is_lost_is_settled(files: Files, gate: FarGate, overwrite: bool) -> None:
+    gate.obey(Order(LOSE, "commits/0", once=True))
+    files.write("commits/0", b"done", overwrite=overwrite)
+    assert (gate.became(LOSE), gate.puts()) == (1, 2)
+    assert files.read("commits/0") == b"done"
+
+
+def test_a_put_without_any_answer_is_settled_by_a_look(files: Files, gate: FarGate) -> None:
+    gate.obey(Order(LOSE))
+    files.write("commits/0", b"done")
+    assert files.read("commits/0") == b"done"
+
+
+def test_a_put_of_which_nothing_is_known_is_an_error(files: Files, gate: FarGate) -> None:
+    gate.obey(Order(LOSE, others=DENY))
+    with pytest.raises(Py4JJavaError):
+        files.write("commits/0", b"done")
+
+
+def test_another_writers_file_is_not_taken_for_ours(files: Files, gate: FarGate) -> None:
+    files.write("commits/0", b"theirs")
+    gate.obey(Order(LOSE, "commits/0", once=True))
+    with pytest.raises(Py4JJavaError, match="FileAlreadyExistsException"):
+        files.write("commits/0", b"ours")
+    assert files.read("commits/0") == b"theirs"
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager",
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+    ],
+)
+def test_another_way_is_refused_in_s3_and_stays_elsewhere(spark: SparkSession, tmp_path: Path, chosen: str) -> None:
+    spark.conf.set(CHECKPOINT_FILES, chosen)
+    with pytest.raises(UsageError, match=r"is refused.*loses files"):
+        use_fitting_files(spark, reach(f"s3://{BUCKET}/rows"))
+    use_fitting_files(spark, reach(str(tmp_path)))
+    assert spark.conf.get(CHECKPOINT_FILES) == chosen
+    spark.conf.unset(CHECKPOINT_FILES)
+    use_fitting_files(spark, reach(str(tmp_path)))
+    assert spark.conf.get(CHECKPOINT_FILES, None) is None
+    use_fitting_files(spark, reach(f"s3://{BUCKET}/rows"))
+    assert spark.conf.get(CHECKPOINT_FILES) == OBJECT_FILES
+
+
+# --- a batch --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_with_a_put_that_fails_ends_the_query_and_the_next_term_goes_on(
+    spark: SparkSession, gate: FarGate, tmp_path: Path, kind: str
+) -> None:
+    place = Place(spark, tmp_path)
+    place.feed()
+    place.feed()
+    with place.led() as (stream, query):
+        query.processAllAvailable()
+        gate.obey(Order(DENY, KINDS[kind]))
+        place.feed()
+        wait_until(lambda: not query.isActive)
+        assert gate.became(DENY) > 0
+        assert stream.failure is not None or query.exception() is not None
+    gate.obey(Order())
+    place.feed()
+    with place.led() as (_, query):
+        query.processAllAvailable()
+    assert place.counts() == place.truth()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_with_a_put_whose_answer_is_lost_goes_on(
+    spark: SparkSession, gate: FarGate, tmp_path: Path, kind: str
+) -> None:
+    place = Place(spark, tmp_path)
+    place.feed()
+    place.feed()
+    with place.led() as (_, query):
+        query.processAllAvailable()
+        gate.obey(Order(LOSE, KINDS[kind], once=True))
+        place.feed()
+        query.processAllAvailable()
+        assert gate.became(LOSE) == 1
+        place.feed()
+        query.processAllAvailable()
+    assert place.counts() == place.truth()
