@@ -129,6 +129,7 @@ class TidyingSink:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.leads_from = folder, math.inf
+        self.directories: list[str] = []
         self.settings: list[Mapping[str, str | None]] = []
 
     def check(self, *, output_mode: str) -> None: ...
@@ -139,6 +140,7 @@ class TidyingSink:
         return Written(repeated=False)
 
     def rehearse(self, rows: Any, directory: str) -> None:
+        self.directories.append(directory)
         self._read(rows, tidy=True)
 
     def _read(self, rows: Any, *, tidy: bool) -> None:
@@ -157,6 +159,8 @@ def test_files_that_the_leader_removes_meanwhile_do_no_harm(scene: Scene) -> Non
     scene.rehearse(declared)
     assert scene.of(RehearsalFailed) == []
     assert scene.of(StandbyWarm)
+    urls = f"file://{scene.folder}/storage/rehearsals/ben/"
+    assert [directory for directory in sink.directories if not directory.startswith(urls)] == []
     assert not list(sink.folder.glob("*.parquet"))
     led, rehearsed = sink.settings[:3], sink.settings[3:]
     assert all(settings == rehearsal_module.SETTINGS for settings in rehearsed)

@@ -31,7 +31,7 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Rehearsable
 from tenure.spark.caller_threads import CallerThread
 from tenure.spark.errors import one_line
-from tenure.storage.urls import spark_url
+from tenure.storage.urls import hadoop_url, spark_url
 from tenure.takeover.pace import Pace, requests_of
 from tenure.takeover.run_directory import remove_tree
 from tenure.takeover.seeding import seed
@@ -196,7 +196,7 @@ class Rehearsals:
             caller.note()
             try:
                 if isinstance(stream.sink, Rehearsable):
-                    stream.sink.rehearse(rows, spark_url(f"{directory}/output"))
+                    stream.sink.rehearse(rows, hadoop_url(f"{directory}/output"))
                 else:
                     rows.write.format("noop").mode("append").save()
             except BaseException as error:

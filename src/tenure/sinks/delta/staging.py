@@ -112,7 +112,8 @@ def stage(rows: DataFrame, directory: str, *, partition_by: Sequence[str]) -> St
     not exist yet. Files without rows are not written."""
     spark = rows.sparkSession
     use_own_classes(spark)
-    scheme, _, rest = directory.partition("://")
+    scheme, separator, rest = directory.partition("://")
+    assert separator, directory
     name = uuid.uuid4().hex
     writer = rows.write.options(**{"tenure.staged.as": name, f"fs.tenure+{scheme}.impl": f"{STAGED_OUTPUT}$Once"})
     if partition_by:
