@@ -40,6 +40,7 @@ test: kubernetes connectors ## lint, and what shows that it works: every store, 
 	@$(RUN_TESTS) test
 
 test-rest: kubernetes connectors ## all other tests, but the long ones
+	@sh scripts/setup.sh hdfs
 	@$(RUN_TESTS) rest
 
 test-long: kubernetes connectors ## the long tests, and many more examples of each property, at random

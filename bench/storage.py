@@ -42,7 +42,7 @@ from tenure.status.snapshot import take_snapshot
 from tenure.testing.members import MemberProcess, read_events
 from tenure.testing.servers import NotInstalled, SeaweedFs
 from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.seaweedfs import BUCKET, environment
+from tenure.testing.servers.seaweedfs import BUCKET, environment, s3a_settings
 from tenure.testing.waiting import wait_until
 
 PIPELINE: Final = Path(__file__).with_name("storage_pipeline.py")
@@ -76,19 +76,10 @@ class Place:
         """The settings of Spark behind this gate."""
         if gate is None:
             return dict(CONF)
-        access = environment(gate.url)
-        s3a = {
-            "endpoint": gate.url,
-            "endpoint.region": "us-east-1",
-            "path.style.access": "true",
-            "connection.ssl.enabled": "false",
-            "access.key": access["AWS_ACCESS_KEY_ID"],
-            "secret.key": access["AWS_SECRET_ACCESS_KEY"],
-        }
         return {
             **CONF,
             "spark.jars.ivy": str(ivy_folder()),
-            **{f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()},
+            **{f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a_settings(gate.url).items()},
         }
 
     def close(self) -> None:

@@ -5,7 +5,7 @@
 #   scripts/setup.sh             the whole set-up; a second run with nothing changed asks no network and takes a moment
 #   scripts/setup.sh etcd        an etcd for the tests
 #   scripts/setup.sh connectors  the jars for Kafka and S3, for the tests
-#   scripts/setup.sh hdfs        Hadoop's servers for the long tests
+#   scripts/setup.sh hdfs        Hadoop's servers for the tests
 #   scripts/setup.sh kafka       a broker of Kafka for the tests
 #   scripts/setup.sh kubernetes  Kubernetes' API server and kubectl for the tests, built with Go
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from tenure.testing.servers import EtcdCluster, KafkaServer, KubernetesServer, SeaweedFs, ZooKeeperEnsemble, installed
+from tenure.testing.servers import (
+    EtcdCluster,
+    Hdfs,
+    KafkaServer,
+    KubernetesServer,
+    SeaweedFs,
+    ZooKeeperEnsemble,
+    installed,
+)
 from tests import groups, leftovers, properties
 
 # The contract's cases are rewritten by pytest, so that a failure says what differs.
@@ -112,6 +120,13 @@ def seaweedfs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     _not_for_pure_tests(request)
     with installed(), SeaweedFs(tmp_path_factory.mktemp("seaweedfs")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def hdfs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    _not_for_pure_tests(request)
+    with installed(), Hdfs(tmp_path_factory.mktemp("hdfs")) as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")

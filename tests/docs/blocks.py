@@ -21,8 +21,8 @@ INLINE = re.compile(r"(?<!`)`(tenure [^`]+)`(?!`)")
 START: Final = "docs/start.md"
 KUBERNETES: Final = "docs/kubernetes.md"
 S3: Final = "docs/s3.md"
-
 KAFKA: Final = "docs/kafka.md"
+HDFS: Final = "docs/hdfs.md"
 
 HOUSE, SPARK, START_TEST = "tests/house/test_snippets.py", "tests/docs/test_pipelines.py", "tests/docs/test_start.py"
 DEPLOY_TEST: Final = "tests/contract/test_kubernetes_deploy.py"
@@ -51,6 +51,8 @@ the page; `pods` needs nodes that run pods, so it is parsed, and never run."""
 KINDS_OF_S3: Final = ("sh", "sh environment", "sh member", "sh look", "text output")
 """Kinds of the page about S3. `tests/docs/test_s3.py` runs those with a role, against a server of its own."""
 
+KINDS_OF_HDFS: Final = ("sh", "sh member", "sh look")
+"""Kinds of the page about HDFS. `tests/docs/test_hdfs.py` runs those with a role, against servers of its own."""
 
 KINDS_OF_KAFKA: Final = ("python kafka", "sh member", "sh look", "sh login")
 """Kinds of the page about Kafka. `tests/docs/test_kafka.py` runs them, against a broker of its own."""
@@ -92,6 +94,12 @@ def blocks_of(page: str) -> list[Block]:
     return found
 
 
+def text_of(page: str, kind: str) -> str:
+    """The text of the page's only block of this kind."""
+    (found,) = [one.text for one in blocks_of(page) if one.kind == kind]
+    return found.strip()
+
+
 def all_blocks(*languages: str) -> list[Block]:
     """The blocks of all pages in these languages."""
     return [block for page in pages() for block in blocks_of(page) if block.language in languages]
@@ -105,6 +113,8 @@ def is_known(block: Block) -> bool:
         if block.language == "text":
             return block.role.startswith("output-")
         return block.language == "python" and Path(block.role).suffix == ".py"
+    if block.page == HDFS:
+        return block.kind in KINDS_OF_HDFS
     if block.page == KAFKA:
         return block.kind in KINDS_OF_KAFKA
     if block.page == KUBERNETES and block.language == "sh":

@@ -8,9 +8,6 @@ the tests has no certificate), and an end of the run.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,28 +17,20 @@ from deltalake import DeltaTable
 from tenure.testing.servers import KafkaServer, installed
 from tenure.testing.servers.connectors import ivy_folder
 from tenure.testing.servers.kafka import PASSWORDS, SCRAM
-from tenure.testing.waiting import NEVER_S
-from tests.docs.blocks import KAFKA, blocks_of
+from tests.docs.blocks import KAFKA, text_of
+from tests.docs.reader import put_command, type_in, variables_of
 
 pytestmark = pytest.mark.spark
 
 UNTIL_IDLE = "--until-idle --master local[1] --spark-log spark.log"
 
 
-def block(kind: str) -> str:
-    (found,) = [one.text for one in blocks_of(KAFKA) if one.kind == kind]
-    return found.strip()
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """What the reader has: the pipeline, the command, and the password in a file."""
-    (tmp_path / "clicks.py").write_text(block("python kafka"))
+    (tmp_path / "clicks.py").write_text(text_of(KAFKA, "python kafka"))
     (tmp_path / "kafka-password").write_text(PASSWORDS[SCRAM])
-    (tmp_path / "bin").mkdir()
-    command = tmp_path / "bin" / "tenure"
-    command.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from tenure.cli.main import main; main()' \"$@\"\n")
-    command.chmod(0o755)
+    put_command(tmp_path)
     return tmp_path
 
 
@@ -49,14 +38,12 @@ def folder(tmp_path: Path) -> Path:
 def variables(tmp_path: Path) -> Mapping[str, str]:
     with installed():
         conf = {"spark.jars.ivy": str(ivy_folder()), "spark.sql.shuffle.partitions": "1"}
-    path = f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {**os.environ, "HOME": str(tmp_path), "TENURE_CONF": json.dumps(conf), "PATH": path}
+    return {**variables_of(tmp_path), "HOME": str(tmp_path), "TENURE_CONF": json.dumps(conf)}
 
 
-def type_in(text: str, folder: Path, kafka: KafkaServer, variables: Mapping[str, str]) -> str:
+def shown(text: str, folder: Path, kafka: KafkaServer, variables: Mapping[str, str]) -> str:
     """What a command prints."""
     replaced = {
-        "/var/lib/tenure": str(folder),
         "localhost:9092": kafka.address,
         "localhost:9093": kafka.secured,
         "/run/secrets/kafka": str(folder / "kafka-password"),
@@ -64,16 +51,7 @@ def type_in(text: str, folder: Path, kafka: KafkaServer, variables: Mapping[str,
     }
     for old, new in replaced.items():
         text = text.replace(old, new)
-    done = subprocess.run(
-        ["bash", "-c", text],
-        cwd=folder,
-        env=dict(variables),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=NEVER_S,
-        check=False,
-    )
+    done = type_in(text, folder, variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -81,12 +59,12 @@ def type_in(text: str, folder: Path, kafka: KafkaServer, variables: Mapping[str,
 def test_the_page_is_true(folder: Path, kafka: KafkaServer, variables: Mapping[str, str]) -> None:
     kafka.make_topic("clicks", partitions=2)
     kafka.send("clicks", ["a", "b", "a"])
-    type_in(f"{block('sh member')} {UNTIL_IDLE}", folder, kafka, variables)
+    shown(f"{text_of(KAFKA, 'sh member')} {UNTIL_IDLE}", folder, kafka, variables)
     kafka.send("clicks", ["a", "c"], partition=1)
-    type_in(f"{block('sh login')} {UNTIL_IDLE}", folder, kafka, variables)
+    shown(f"{text_of(KAFKA, 'sh login')} {UNTIL_IDLE}", folder, kafka, variables)
     found = DeltaTable(str(folder / "output" / "counts")).to_pyarrow_table().to_pylist()
     assert {row["page"]: row["count"] for row in found} == {"a": 3, "b": 1, "c": 1}
-    assert "behind" in type_in(block("sh look"), folder, kafka, variables)
+    assert "behind" in shown(text_of(KAFKA, "sh look"), folder, kafka, variables)
     (folder / "kafka-password").unlink()
     password = PASSWORDS[SCRAM].encode()
     assert [str(path) for path in folder.rglob("*") if path.is_file() and password in path.read_bytes()] == []

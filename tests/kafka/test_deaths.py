@@ -3,8 +3,6 @@ record counts once, and the password is nowhere."""
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from tenure.testing.servers import KafkaServer, installed
 from tenure.testing.servers.connectors import ivy_folder
 from tenure.testing.servers.kafka import PASSWORDS, SCRAM
 from tests.crash.cluster import Cluster, Topic
+from tests.crash.deaths import each_kind_of_death
 from tests.crash.truth import Verdict
 
 STREAMS = ("passed", "windows")
@@ -65,36 +64,13 @@ def story(kafka: KafkaServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with installed():
         topic = topic_of(kafka, "deaths")
     with Cluster(folder, streams=STREAMS, ttl="5s", topic=topic) as cluster:
-        for name in ("anna", "ben"):
-            cluster.start(name)
-        cluster.feeder.start()
-        cluster.wait_for_batches(after_epoch=0, count=3)
+        each_kind_of_death(cluster, cluster.start)
 
         def behind() -> dict[str, int | None]:
             return {query.query: query.behind for query in cluster.look().queries}
 
         cluster.wait(lambda: None not in behind().values(), what="the leader's words on its lag")
         known = behind()
-        leader, _ = cluster.pair()
-        epoch, driver = cluster.epoch(), leader.driver()
-        assert driver is not None
-        os.killpg(driver, signal.SIGKILL)
-        cluster.wait_for_batches(after_epoch=epoch, count=2)
-
-        leader, _ = cluster.pair()
-        epoch = cluster.epoch()
-        leader.kill()
-        cluster.wait_for_batches(after_epoch=epoch, count=2)
-        cluster.start("carl")
-
-        leader, _ = cluster.pair()
-        epoch = cluster.epoch()
-        leader.pause()
-        cluster.wait_for_batches(after_epoch=epoch, count=2)
-        leader.wake()
-        cluster.wait(lambda: leader.events("TermLost", epoch=epoch), what="the end of the paused leader's term")
-        cluster.wait_for_batches(after_epoch=epoch, count=4)
-
         cluster.settle()
         verdicts = {name: cluster.verdict(name) for name in STREAMS}
         yield Story(verdicts, cluster.feeder.events, _with_password(folder), known)

@@ -32,7 +32,7 @@ from tenure.spark.own_classes import use_own_classes
 from tenure.storage.reach import reach
 from tenure.testing.servers import BUCKET
 from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.seaweedfs import environment
+from tenure.testing.servers.seaweedfs import s3a_settings
 from tests.support.far_gate import FarGate
 
 SCOPE, QUERY = Scope("rows"), "days"
@@ -50,14 +50,8 @@ KINDS = {
 
 def session_for(gate: FarGate) -> Callable[[], SparkSession]:
     """The start of a session that reaches S3 by the gate, and tries little again."""
-    access = environment(gate.url)
     s3a = {
-        "endpoint": gate.url,
-        "endpoint.region": "us-east-1",
-        "path.style.access": "true",
-        "connection.ssl.enabled": "false",
-        "access.key": access["AWS_ACCESS_KEY_ID"],
-        "secret.key": access["AWS_SECRET_ACCESS_KEY"],
+        **s3a_settings(gate.url),
         "attempts.maximum": "2",
         "retry.limit": "1",
         "retry.interval": "10ms",

@@ -33,11 +33,6 @@ def spark(jvm: SharedJvm) -> Iterator[SparkSession]:
         yield session
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return tmp_path / "a table+1%"
-
-
 def failing_once(rows: DataFrame, table: Path, *, stray: bool) -> DataFrame:
     """The rows, at the last of which a task fails, the first time. `stray`: a file of a task that was lost is there."""
     failed = table.parent / "failed"

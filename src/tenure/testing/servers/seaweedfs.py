@@ -87,6 +87,18 @@ class SeaweedFs(Servers):
         )
 
 
+def s3a_settings(url: str) -> dict[str, str]:
+    """The settings of Hadoop's S3A client, without `spark.hadoop.fs.s3a.`, for the server or a gate at this URL."""
+    return {
+        "endpoint": url,
+        "endpoint.region": "us-east-1",
+        "path.style.access": "true",
+        "connection.ssl.enabled": "false",
+        "access.key": _KEY,
+        "secret.key": _SECRET,
+    }
+
+
 def environment(url: str) -> Mapping[str, str]:
     """The environment with which botocore, and so s3fs, reaches the server at the endpoint `url`."""
     return {
