@@ -30,6 +30,10 @@ ROUND_S = 1.0
 TAKE_S = 5.0
 """How long a takeover waits for the end of a running copy."""
 
+OWN_S = 2.0
+"""How long a mirror stays after its epoch was won: this member may have won it, and its driver
+learns that later than the store."""
+
 _AGAIN = exponential_delay(initial=timedelta(seconds=2), maximum=timedelta(minutes=5))
 """How long a query waits after its mirror failed. The next mirror starts from nothing."""
 
@@ -53,6 +57,8 @@ class _Mirror:
     failed: str = ""
     """Why the last filling failed; empty: it succeeded."""
     delays: Iterator[float] = field(default_factory=_AGAIN.delays_s)
+    won_s: float | None = None
+    """When its epoch was seen to be won; None: it was not."""
     again_s: float = float("-inf")
     """When the next filling may start."""
 
@@ -159,6 +165,8 @@ class Mirrors:
         mirror.newest = newest.batch
         try:
             if mirror.mirrored is not None and (mirror.epoch, mirror.source) != (epoch, newest.run_directory):
+                if mirror.source == newest.run_directory and self._may_be_taken(mirror):
+                    return
                 self._discard(mirror)
             done = self._is_done(mirror, newest)
             if mirror.mirrored is None and newest.epoch != epoch - 1 and not done:
@@ -170,6 +178,13 @@ class Mirrors:
             mirror.again_s = self._clock.monotonic_s() + next(mirror.delays)
             self._discard(mirror)
             self._report(mirror, error)
+
+    def _may_be_taken(self, mirror: _Mirror) -> bool:
+        """Whether this member may have won the mirror's epoch. The new leader, if another, has planned nothing yet."""
+        now_s = self._clock.monotonic_s()
+        if mirror.won_s is None:
+            mirror.won_s = now_s
+        return now_s - mirror.won_s < OWN_S
 
     def _is_done(self, mirror: _Mirror, newest: Checkpoint) -> bool:
         """Whether a takeover would continue after the batch. A yes is remembered."""
@@ -205,7 +220,7 @@ class Mirrors:
     def _discard(self, mirror: _Mirror) -> None:
         if mirror.mirrored is None:
             return
-        mirror.mirrored, mirror.point, mirror.missing = None, None, 0
+        mirror.mirrored, mirror.point, mirror.missing, mirror.won_s = None, None, 0, None
         try:
             remove_tree(f"{self._storage}/{mirror.path}")
         except StorageError as error:

@@ -89,6 +89,7 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     monkeypatch.setattr(mirror_module, "ROUND_S", 0.01)
+    monkeypatch.setattr(mirror_module, "OWN_S", 0.1)
     monkeypatch.setattr(mirror_module, "_AGAIN", fixed_delay(delay=timedelta(milliseconds=50)))
     scene = Scene(tmp_path)
     yield scene
@@ -119,6 +120,18 @@ def test_it_is_for_one_epoch_and_one_source(scene: Scene, source: str, epoch: in
     assert scene.mirrors.take("rows", source=source, epoch=epoch) is None
     scene.mirrors.close(patience_s=NEVER_S)
     assert scene.folders() == []
+
+
+def test_a_member_whose_own_term_began_a_moment_ago_still_has_its_mirror(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store has the term before the driver learns of it."""
+    monkeypatch.setattr(mirror_module, "OWN_S", NEVER_S)
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    scene.epoch = 4
+    scene.two_rounds()
+    assert scene.mirrors.take("rows", source=OLD, epoch=4) is not None
 
 
 def test_another_epoch_is_another_mirror_once_its_leader_has_planned(scene: Scene) -> None:
