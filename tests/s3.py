@@ -54,7 +54,10 @@ class Gate:
             protocol_version = "HTTP/1.1"
 
             def handle_one_request(self) -> None:
-                self.raw_requestline = self.rfile.readline(65537)
+                try:
+                    self.raw_requestline = self.rfile.readline(65537)
+                except ConnectionResetError:  # the client has gone
+                    self.raw_requestline = b""
                 if not self.raw_requestline or not self.parse_request():
                     self.close_connection = True
                     return

@@ -39,6 +39,36 @@ OF_PUTS: Final = (
         (FILES + "test_another_writers_file_is_not_taken_for_ours",),
     ),
     Mutant(
+        "what-failed-is-known",
+        "after a put that failed, the driver still answers for its run directory",
+        (Change("spark/ObjectFiles.java", "own.lose();", ""),),
+        (FILES + "test_a_file_that_another_put_is_refused_though_it_is_not_known",),
+    ),
+    Mutant(
+        "what-was-removed-is-known",
+        "the driver answers for files of its run directory that Spark has removed",
+        (Change("spark/ObjectFiles.java", "own.removed(path);", ""),),
+        (FILES + "test_a_removed_file_is_not_there",),
+    ),
+    Mutant(
+        "state-is-known-whole",
+        "the driver answers for the state, which executors write",
+        (
+            Change(
+                "spark/OwnFolder.java",
+                'return !relative.equals("state") && !relative.startsWith("state/");',
+                "return true;",
+            ),
+        ),
+        (FILES + "test_below_the_state_others_write_too",),
+    ),
+    Mutant(
+        "what-was-put-again-is-old",
+        "a file that was put again is read as it was before",
+        (Change("spark/OwnFolder.java", "        drop(path.toString());\n        if (copy", "        if (copy"),),
+        (FILES + "test_a_file_that_is_put_again_is_read_as_it_is",),
+    ),
+    Mutant(
         "any-manager-in-s3",
         "a user's class that loses files of a checkpoint in S3 is used",
         (Change("driver/checkpoint_files.py", "if chosen not in (None, OBJECT_FILES):", "if False:"),),
@@ -63,6 +93,6 @@ OF_PUTS: Final = (
         "a-standby-does-not-rest",
         "rehearsals ask an object store as fast as they can",
         (Change("takeover/pace.py", "if remaining_s > 0:", "if False:"),),
-        ("tests/unit/takeover/test_pace.py::test_a_rest_makes_up_for_the_requests[50-0-20]",),
+        ("tests/unit/takeover/test_pace.py::test_a_rest_makes_up_for_the_requests[28-0-20]",),
     ),
 )

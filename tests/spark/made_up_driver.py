@@ -103,6 +103,10 @@ class FakeStream:
         self.late = False  # a batch begins before `finish` can keep it from that
         FakeStream.made[self.name] = self
 
+    def prepare(self) -> None:
+        if self.name in prepare_hooks:
+            prepare_hooks[self.name](self)
+
     def start(self) -> FakeQuery:
         hook = start_hooks.get(self.name)
         if hook is not None:
@@ -141,6 +145,7 @@ class FakeStream:
         return self.elsewhere
 
 
+prepare_hooks: dict[str, Callable[[FakeStream], object]] = {}
 start_hooks: dict[str, Callable[[FakeStream], None]] = {}
 
 
@@ -163,7 +168,7 @@ class Lead:
         self._thread: threading.Thread | None = None
 
     def begin(self, names: str, *, until_idle: bool = False) -> dict[str, FakeStream]:
-        """Start leading; return once every stream was started (or refused)."""
+        """Start leading; return once every stream was made (or refused)."""
         (file := self.folder / "p.py").write_text(FILE)
         no_classes = SimpleNamespace(getClassByNameOrNull=lambda name: None)
         hadoop = SimpleNamespace(hadoopConfiguration=lambda: no_classes)
@@ -245,6 +250,7 @@ def made_up(folder: Path) -> Iterator[Lead]:
     """A leadership over made-up streams."""
     one = Lead(folder)
     FakeStream.made = {}
+    prepare_hooks.clear()
     start_hooks.clear()
     with (
         patch.object(driver_module, "FencedStream", FakeStream),

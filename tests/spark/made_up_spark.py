@@ -44,6 +44,7 @@ class FakeSpark:
         self.triggers: list[dict[str, object]] = []
         self.on_batch: Callable[[Any, int], None] | None = None
         self.writeStream = self  # Spark's own name
+        self.sparkSession = SimpleNamespace(conf={})  # Spark's own name; its storage is a disk
         self._jsq = SimpleNamespace(streamingQuery=lambda: SimpleNamespace(sources=_OneSource))
 
     def queryName(self, name: str) -> FakeSpark:  # noqa: N802 - Spark's name

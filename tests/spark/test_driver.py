@@ -16,6 +16,7 @@ from tenure.errors import (
     CorruptCheckpoint,
     DeclaredOtherwise,
     DriverStuck,
+    InputsGone,
     QueryFailed,
     StorageError,
     TenureError,
@@ -23,8 +24,8 @@ from tenure.errors import (
 )
 from tenure.events import LocalFilesSlow
 from tenure.link.lifecycle import Ended
-from tenure.testing.waiting import wait_until
-from tests.spark.made_up_driver import FakeStream, Lead, made_up, spark_error, start_hooks
+from tenure.testing.waiting import NEVER_S, wait_until
+from tests.spark.made_up_driver import FakeStream, Lead, made_up, prepare_hooks, spark_error, start_hooks
 
 
 @pytest.fixture
@@ -53,6 +54,24 @@ def test_it_sweeps_once_every_query_has_caught_up_and_as_long_as_it_leads(lead: 
     lead.stop.set()
     lead.end()
     assert lead.sweeps == ["started", "stopped"]
+
+
+def test_the_queries_are_taken_over_at_once(lead: Lead) -> None:
+    both = threading.Barrier(2)
+    prepare_hooks.update(dict.fromkeys("ab", lambda stream: both.wait(NEVER_S)))
+    lead.begin("a b")
+    lead.stop.set()
+    assert lead.end() is Ended.STOPPED
+
+
+def test_a_query_that_cannot_be_taken_over_ends_the_term(lead: Lead) -> None:
+    def gone(stream: FakeStream) -> None:
+        raise InputsGone("they are gone")
+
+    prepare_hooks["b"] = gone
+    lead.begin("a b")
+    assert isinstance(lead.end(), InputsGone)
+    assert FakeStream.made["a"].closed
 
 
 def test_who_is_idle_sweeps_before_it_ends(lead: Lead) -> None:
@@ -86,7 +105,7 @@ def test_what_is_declared_is_judged_before_it_contends_and_recorded_before_anyth
     started: list[list[str]] = []
     start_hooks["a"] = lambda stream: started.append(list(lead.asked))
     lead.begin("a")
-    assert lead.asked == ["check", "record"]
+    wait_until(lambda: started)
     assert started == [["check", "record"]]
     lead.stop.set()
     assert lead.end() is Ended.STOPPED

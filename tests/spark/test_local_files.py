@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tenure.driver import local_files
-from tenure.driver.checkpoint_files import CHECKPOINT_FILES
 from tenure.driver.local_files import use_own_local_files
 from tenure.driver.session import end_session, start_session
+from tenure.spark.own_classes import CHECKPOINT_FILES
 from tenure.testing.waiting import NEVER_S
 from tests.jvm import SharedJvm
 

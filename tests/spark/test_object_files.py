@@ -11,9 +11,10 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from tenure.driver.checkpoint_files import CHECKPOINT_FILES, use_fitting_files
+from tenure.driver.checkpoint_files import use_fitting_files
 from tenure.errors import UsageError
-from tenure.spark.own_classes import OBJECT_FILES, use_own_classes
+from tenure.spark.own_classes import CHECKPOINT_FILES, OBJECT_FILES, use_own_classes
+from tenure.spark.own_folders import hold, release
 from tenure.storage.reach import reach
 from tenure.testing.servers import BUCKET, SeaweedFs, installed
 from tenure.testing.servers.connectors import ivy_folder
@@ -181,6 +182,109 @@ def test_another_way_is_refused_in_s3_and_stays_elsewhere(spark: SparkSession, t
     assert spark.conf.get(CHECKPOINT_FILES, None) is None
     use_fitting_files(spark, reach(f"s3://{BUCKET}/rows"))
     assert spark.conf.get(CHECKPOINT_FILES) == OBJECT_FILES
+
+
+# --- a run directory that the driver holds ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def held(spark: SparkSession, files: Files, gate: FarGate) -> Iterator[Files]:
+    """A run directory after two batches, which the driver holds. The gate counts from here on."""
+    for name in ("metadata", "offsets/0", "offsets/1", "commits/0", "sources/0/0", "state/0/0/1.delta"):
+        files.write(name, name.encode())
+    hold(spark, files.root)
+    gate.obey(Order())
+    yield files
+    release(spark, files.root)
+
+
+def test_the_store_is_asked_for_nothing_that_is_known(held: Files, gate: FarGate) -> None:
+    assert held.names("offsets") == ["0", "1"]
+    assert held.names("sources") == ["0"]
+    assert held.names("later") == []
+    assert held.read("offsets/1") == held.read("offsets/1") == b"offsets/1"
+    assert held.read("state/0/0/1.delta") == b"state/0/0/1.delta"
+    there = [held.manager.exists(held.path(name)) for name in ("metadata", "offsets", "state/0", "commits/1", "later")]
+    assert there == [True, True, True, False, False]
+    assert gate.seen() == []
+    held.write("commits/1", b"done")
+    assert (held.names("commits"), held.read("commits/1")) == (["0", "1"], b"done")
+    assert [method for method, _, _ in gate.seen()] == ["PUT"]
+
+
+def test_below_the_state_others_write_too(held: Files, spark: SparkSession) -> None:
+    path, conf = held.path("state/0/0/2.delta"), spark._jsparkSession.sessionState().newHadoopConf()
+    stream = path.getFileSystem(conf).create(path)
+    stream.write(b"theirs")
+    stream.close()
+    assert held.names("state/0/0") == ["1.delta", "2.delta"]
+    assert held.manager.exists(path)
+    assert held.read("state/0/0/2.delta") == b"theirs"
+    assert not held.manager.exists(held.path("state/0/0/3.delta"))
+
+
+def test_a_large_file_is_not_kept_and_its_length_is_known(files: Files, spark: SparkSession, gate: FarGate) -> None:
+    files.write("state/0/0/1.delta", bytes(3 << 20))
+    hold(spark, files.root)
+    gate.obey(Order())
+    assert files.read("state/0/0/1.delta") == bytes(3 << 20)
+    assert {method for method, _, _ in gate.seen()} == {"GET"}
+    release(spark, files.root)
+
+
+def test_a_removed_file_is_not_there(held: Files) -> None:
+    held.write("offsets/10", b"later")
+    held.manager.delete(held.path("offsets/1"))
+    assert held.names("offsets") == ["0", "10"]
+    with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
+        held.read("offsets/1")
+    held.manager.delete(held.path("offsets"))
+    assert held.names("offsets") == []
+    assert not held.manager.exists(held.path("offsets"))
+
+
+def test_a_file_that_is_put_again_is_read_as_it_is(held: Files) -> None:
+    held.write("sources/0/0", b"other, and longer", overwrite=True)
+    assert held.read("sources/0/0") == b"other, and longer"
+    held.write("state/0/0/1.delta", b"other, and longer than before", overwrite=True)
+    assert held.read("state/0/0/1.delta") == b"other, and longer than before"
+    held.write("offsets/2", bytes(3 << 20))
+    assert held.read("offsets/2") == bytes(3 << 20)
+
+
+def test_a_file_that_another_put_is_refused_though_it_is_not_known(held: Files, spark: SparkSession) -> None:
+    path, conf = held.path("offsets/2"), spark._jsparkSession.sessionState().newHadoopConf()
+    stream = path.getFileSystem(conf).create(path)
+    stream.write(b"theirs")
+    stream.close()
+    with pytest.raises(Py4JJavaError, match=r"FileAlreadyExistsException.*offsets/2 is there"):
+        held.write("offsets/2", b"ours")
+    assert held.names("offsets") == ["0", "1", "2"], "the store answers again"
+    assert held.read("offsets/2") == b"theirs"
+
+
+def test_a_file_that_was_given_up_is_not_known(held: Files) -> None:
+    stream = held.begin("offsets/2", b"half")
+    assert held.names("offsets") == ["0", "1"]
+    stream.cancel()
+    stream.close()
+    assert held.names("offsets") == ["0", "1"]
+
+
+def test_an_empty_run_directory_is_held(files: Files, spark: SparkSession, gate: FarGate) -> None:
+    hold(spark, files.root)
+    gate.obey(Order())
+    assert (files.names("offsets"), files.manager.exists(files.path("metadata"))) == ([], False)
+    files.write("metadata", b"id")
+    assert [method for method, _, _ in gate.seen()] == ["PUT"]
+    assert files.read("metadata") == b"id"
+    release(spark, files.root)
+
+
+def test_what_is_released_is_forgotten(held: Files, spark: SparkSession, gate: FarGate) -> None:
+    release(spark, held.root)
+    assert held.read("offsets/1") == b"offsets/1"
+    assert gate.seen() != []
 
 
 # --- a batch --------------------------------------------------------------------------------------------------------

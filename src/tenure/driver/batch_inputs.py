@@ -8,6 +8,7 @@ evaluation may have skipped are an event after the sink has the batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from tenure.coordination.term import Term
 from tenure.driver.spark_plans import keeps_state
@@ -22,6 +23,14 @@ from tenure.takeover.offset_ranges import count_of, in_words
 from tenure.takeover.query_inputs import NO_INPUTS, PlannedInputs, QueryInputs, Shortness
 from tenure.takeover.query_takeover import Begun
 from tenure.takeover.run_directory import RunDirectory
+
+
+class Logged(TypedDict):
+    """The words of Spark's logs about a batch."""
+
+    directory: str
+    offsets: str
+    folders: tuple[str, ...]
 
 
 class BatchInputs:

@@ -7,15 +7,11 @@ keeps a failed put to itself. So another way that a user chose for such a storag
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import SparkSession
 
 from tenure.errors import UsageError
-from tenure.spark.own_classes import OBJECT_FILES
+from tenure.spark.own_classes import CHECKPOINT_FILES, OBJECT_FILES
 from tenure.storage.storage import Storage
-
-CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 def use_fitting_files(spark: SparkSession, storage: Storage) -> None:

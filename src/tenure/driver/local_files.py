@@ -15,8 +15,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tenure.driver.checkpoint_files import CHECKPOINT_FILES
 from tenure.spark.errors import SPARK_ERRORS, one_line
+from tenure.spark.own_classes import CHECKPOINT_FILES
 
 _CLASS = "tenure.spark.LocalFiles"
 _HADOOPS = "org.apache.hadoop.fs.LocalFileSystem"

@@ -11,12 +11,13 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from typing import Final, TypeVar
 
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.cleanup.cleaner import Combined, StopOrLost
 from tenure.cleanup.plan import STAGED, Cleanable
@@ -46,6 +47,11 @@ from tenure.takeover.attempted_batches import attempts_at
 from tenure.takeover.input_files import missing_files
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.rehearsal import Rehearsals
+
+_AT_ONCE: Final = 8
+"""How many queries are taken over at once."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +155,11 @@ class SparkDriver:
         sweeper = scope_sweeper(self._context, term, more=self._staged(job.streams, term), look_first=self._look_first)
         try:
             self._streams = streams
-            for stream in streams:
-                running.watch(self._start(stream), stream, until_idle=self._work.until_idle)
+            with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="tenure-take-over") as pool:
+                prepared = [pool.submit(self._do, stream, stream.prepare) for stream in streams]
+                for stream, ready in zip(streams, prepared, strict=True):
+                    ready.result()
+                    running.watch(self._do(stream, stream.start), stream, until_idle=self._work.until_idle)
             self._end_mirrors()
             sweeper.start(ready=lambda: all(stream.caught_up for stream in streams))
             ended = running.wait(term, stop=stop, finish=finish)
@@ -263,9 +272,9 @@ class SparkDriver:
         assert self._spark is not None
         return declare(self._spark, self._work.pipeline, file=self._work.pipeline_file, params=self._work.params)
 
-    def _start(self, stream: FencedStream) -> StreamingQuery:
+    def _do(self, stream: FencedStream, step: Callable[[], T]) -> T:
         try:
-            return stream.start()
+            return step()
         except SPARK_ERRORS as error:
             raise query_error(stream.name, error, spark=self._spark, log=self._work.spark_log) from error
 

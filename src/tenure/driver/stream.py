@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypedDict
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -19,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tenure.checkpoints.batch_rules import asked_around
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.coordination.term import Term, check_term
-from tenure.driver.batch_inputs import BatchInputs
+from tenure.driver.batch_inputs import BatchInputs, Logged
 from tenure.driver.declare_streams import call_of, is_available_now, with_trigger
 from tenure.driver.source_lag import offsets_behind
 from tenure.driver.spark_plans import source_folders_of
@@ -30,7 +29,7 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Batch, Calls, Written
 from tenure.spark.caller_threads import CallerThread
 from tenure.spark.errors import SPARK_ERRORS
-from tenure.storage.urls import spark_url
+from tenure.spark.own_folders import hold
 from tenure.takeover.input_files import Missing
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.offset_ranges import reads_kafka
@@ -40,14 +39,6 @@ from tenure.takeover.run_directory import has_commit, latest_commit, read_offset
 
 class _FinishedError(Exception):
     """Ends a query between two batches."""
-
-
-class _Logged(TypedDict):
-    """The words of Spark's logs about a batch."""
-
-    directory: str
-    offsets: str
-    folders: tuple[str, ...]
 
 
 class FencedStream:
@@ -82,7 +73,7 @@ class FencedStream:
         self._query: StreamingQuery | None = None  # None: not started
         self._started = threading.Event()  # set when it is known whether `_query` runs
         self._folders: tuple[str, ...] | None = None  # None: not read yet
-        self._read: dict[int, str] = {}  # the batch that was planned last, and its offsets
+        self._planned: tuple[int | None, str] = None, ""  # the batch that was planned last, and its offsets
         self._reads_kafka = False  # until a batch shows that
         self._batches = 0
         self._last: int | None = None  # the last batch in the sink; None: no batch yet
@@ -105,16 +96,21 @@ class FencedStream:
         """Whether the query ends when it has read all that its sources held at its start."""
         return is_available_now(self._declared.trigger)
 
-    def start(self) -> StreamingQuery:
-        """Seed a run directory from the newest checkpoint and start the query on it.
+    def prepare(self) -> None:
+        """Take the query over: seed a run directory from the newest checkpoint. Several streams may do so at once.
 
-        Raises Corrupt..., StorageError, StoreUnavailable; Spark's own errors.
+        Raises Corrupt..., InputsGone, StorageError, StoreUnavailable, TermLost; Spark's own errors.
         """
         self._begun = self._inputs.begun = self._takeover.begin()
+
+    def start(self) -> StreamingQuery:
+        """Start the query on its run directory; `prepare` first, if that was not done. Raises as `prepare`."""
+        if not self._begun.run_directory:
+            self.prepare()
         writer = (
             self._declared.rows.writeStream.queryName(self.name)
             .outputMode(self._declared.output_mode)
-            .option("checkpointLocation", spark_url(self._directory))
+            .option("checkpointLocation", hold(self._declared.rows.sparkSession, self._directory))
             .foreachBatch(self._on_batch)
         )
         try:
@@ -309,7 +305,7 @@ class FencedStream:
     def _plan(self, batch_id: int) -> None:
         began_s, term = self._clock.monotonic_s(), self._term
         offsets = read_offsets(self._directory, batch_id)
-        self._read = {batch_id: offsets}
+        self._planned = batch_id, offsets
         self._reads_kafka = reads_kafka(offsets, self._source_folders())
         checkpoint = Checkpoint(
             query=self.name,
@@ -337,8 +333,9 @@ class FencedStream:
             self._query_id = read_query_id(self._directory)
         return self._query_id
 
-    def _logged(self, batch_id: int) -> _Logged:
-        offsets = self._read.get(batch_id) or read_offsets(self._directory, batch_id)
+    def _logged(self, batch_id: int) -> Logged:
+        planned, offsets = self._planned
+        offsets = offsets if planned == batch_id else read_offsets(self._directory, batch_id)
         return {"directory": self._directory, "offsets": offsets, "folders": self._source_folders()}
 
     def _source_folders(self) -> tuple[str, ...]:

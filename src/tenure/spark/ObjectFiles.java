@@ -21,7 +21,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  *
  * Promise: a file appears whole, at the close of its stream, or not at all. A close returns only if the store has the
  * file; each other outcome is an exception. A file that must be new is put on the condition that none is there. So a put
- * that a client sent twice, as its answer was lost, is known by the name of the write in the object.
+ * that a client sent twice, as its answer was lost, is known by the name of the write in the object. Of a folder that
+ * the driver holds (`OwnFolder`), the store is asked for nothing that the driver knows.
  * Not promised: folders. None is made, and a folder without files does not exist; its listing is empty.
  */
 public class ObjectFiles implements CheckpointFileManager {
@@ -50,14 +51,19 @@ public class ObjectFiles implements CheckpointFileManager {
         if (!overwrite) {
             builder.must(CONDITIONAL, true);
         }
-        return new Put(files, path, (FSDataOutputStream) builder.build(), write);
+        return new Put(files, path, (FSDataOutputStream) builder.build(), write, OwnFolder.of(path));
     }
 
     public FSDataInputStream open(Path path) throws IOException {
-        return files.open(path);
+        OwnFolder own = OwnFolder.of(path);
+        return own == null ? files.open(path) : own.open(path);
     }
 
     public FileStatus[] list(Path path, PathFilter filter) throws IOException {
+        OwnFolder own = OwnFolder.of(path);
+        if (own != null && own.knowsAll(path)) {
+            return own.list(path, filter);
+        }
         try {
             return files.listStatus(path, filter);
         } catch (FileNotFoundException none) {
@@ -70,10 +76,16 @@ public class ObjectFiles implements CheckpointFileManager {
     }
 
     public boolean exists(Path path) throws IOException {
-        return files.exists(path);
+        OwnFolder own = OwnFolder.of(path);
+        Boolean known = own == null ? null : own.exists(path);
+        return known == null ? files.exists(path) : known.booleanValue();
     }
 
     public void delete(Path path) throws IOException {
+        OwnFolder own = OwnFolder.of(path);
+        if (own != null) {
+            own.removed(path);
+        }
         try {
             files.delete(path, true);
         } catch (FileNotFoundException none) {
@@ -95,14 +107,22 @@ public class ObjectFiles implements CheckpointFileManager {
         private final Path path;
         private final FSDataOutputStream data;
         private final String write;
+        private final OwnFolder own; // null: nobody holds the folder
+        private final OwnFolder.Copy copy;
         private boolean ended = false;
 
-        Put(FileSystem files, Path path, FSDataOutputStream data, String write) {
-            super(data);
+        Put(FileSystem files, Path path, FSDataOutputStream data, String write, OwnFolder own) {
+            this(files, path, data, write, own, new OwnFolder.Copy(data, own != null && own.knowsAll(path)));
+        }
+
+        private Put(FileSystem files, Path path, FSDataOutputStream data, String write, OwnFolder own, OwnFolder.Copy copy) {
+            super(copy);
             this.files = files;
             this.path = path;
             this.data = data;
             this.write = write;
+            this.own = own;
+            this.copy = copy;
         }
 
         public synchronized void close() throws IOException {
@@ -110,6 +130,20 @@ public class ObjectFiles implements CheckpointFileManager {
                 return;
             }
             ended = true;
+            boolean put = false;
+            try {
+                judged();
+                put = true;
+            } finally {
+                if (own != null && put) {
+                    own.put(path, copy);
+                } else if (own != null) {
+                    own.lose();
+                }
+            }
+        }
+
+        private void judged() throws IOException {
             try {
                 data.close();
             } catch (IOException error) {

@@ -26,7 +26,11 @@ OBJECT_FILES: Final = "tenure.spark.ObjectFiles"
 STAGED_OUTPUT: Final = "tenure.spark.StagedOutput"
 """The commit of staged output."""
 
-_SOURCES: Final = ("ObjectFiles.java", "StagedOutput.java")
+CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
+"""Spark's setting with the class that writes the files of a checkpoint."""
+
+_SOURCES: Final = ("OwnFolder.java", "ObjectFiles.java", "StagedOutput.java")
+"""In an order in which each needs only those before it."""
 _lock = threading.Lock()  # guards _given
 _given: WeakSet[SparkContext] = WeakSet()
 
@@ -50,17 +54,25 @@ def _give(context: SparkContext) -> None:
     jvm: Any = context._jvm
     jar = Path(str(context._temp_dir)) / "tenure-classes.jar"  # in a folder that goes with the JVM
     with zipfile.ZipFile(jar, "w", compression=zipfile.ZIP_DEFLATED) as archive:
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         for source in _SOURCES:
-            for name, code in compiled(jvm, source).items():
+            compiler = compile_source(jvm, source, loader)
+            loader = compiler.getClassLoader()
+            for name, code in codes_of(compiler).items():
                 archive.writestr(f"{name.replace('.', '/')}.class", code)
     jvm.java.lang.Thread.currentThread().getContextClassLoader().addURL(jvm.java.io.File(str(jar)).toURI().toURL())
     context._jsc.sc().addJar(str(jar))
 
 
-def compiled(jvm: Any, source: str) -> dict[str, bytes]:
-    """The classes of a source of this package: name -> bytes."""
+def compile_source(jvm: Any, source: str, loader: Any) -> Any:
+    """Janino's compiler after it has compiled a source of this package. `loader`: has the classes that it needs."""
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.setParentClassLoader(loader)
     compiler.cook(files("tenure.spark").joinpath(source).read_text(encoding="utf-8"))
+    return compiler
+
+
+def codes_of(compiler: Any) -> dict[str, bytes]:
+    """The classes of a source that was compiled: name -> bytes."""
     codes = compiler.getBytecodes()
     return {str(name): bytes(codes[name]) for name in codes}

@@ -1,8 +1,8 @@
 """Holds a standby's rehearsals back where each request costs money and time, as in an object store.
 
 Promise: after each rehearsal the standby rests until the requests of Spark's JVM since its begin are `A_SECOND` a
-second in the mean. The requests that Tenure and delta-rs make for a rehearsal come to about as many. Where Hadoop
-counts no requests, as on a local disk, there is no rest.
+second in the mean. Tenure and delta-rs make twice as many for a rehearsal. Where Hadoop counts no requests, as on a
+local disk, there is no rest.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tenure.clock import Clock
 
-A_SECOND: Final = 2.5
+A_SECOND: Final = 1.4
 
 _REQUESTS: Final = "store_io_request"
 """Hadoop's name for the number of requests that a client has sent."""

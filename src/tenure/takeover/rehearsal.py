@@ -31,7 +31,8 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Rehearsable
 from tenure.spark.caller_threads import CallerThread
 from tenure.spark.errors import one_line
-from tenure.storage.urls import hadoop_url, spark_url
+from tenure.spark.own_folders import hold, release
+from tenure.storage.urls import hadoop_url
 from tenure.takeover.pace import Pace, requests_of
 from tenure.takeover.run_directory import remove_tree
 from tenure.takeover.seeding import seed
@@ -188,6 +189,7 @@ class Rehearsals:
 
     def _once(self, stream: Stream, planned: Checkpoint) -> None:
         directory = f"{self._folder}/{stream.name}-{new_uid()[:12]}"
+        spark = stream.rows.sparkSession
         self._pace.begin()
         failures: list[BaseException] = []
         caller = CallerThread()
@@ -215,13 +217,13 @@ class Rehearsals:
             writer = (
                 stream.rows.writeStream.queryName(f"{stream.name} (rehearsal)")
                 .outputMode(stream.output_mode)
-                .option("checkpointLocation", spark_url(directory))
+                .option("checkpointLocation", hold(spark, directory))
                 .foreachBatch(evaluate)
             )
             with self._lock:
                 if self._abandoned.is_set():
                     return
-                with _settings(stream.rows.sparkSession):
+                with _settings(spark):
                     query = self._query = writer.start()  # a query keeps the settings of its start
             try:
                 query.awaitTermination()
@@ -234,6 +236,7 @@ class Rehearsals:
         finally:
             caller.end()
             self._remove(directory)
+            release(spark, directory)
         self._pace.rest(self._abandoned)
 
     def _requests(self) -> int:

@@ -11,7 +11,7 @@ from tenure.takeover.pace import Pace
 from tenure.testing.clock import ManualClock
 
 
-@pytest.mark.parametrize(("requests", "took_s", "rest_s"), [(50, 0, 20), (50, 8, 12), (50, 30, 0), (0, 0, 0)])
+@pytest.mark.parametrize(("requests", "took_s", "rest_s"), [(28, 0, 20), (28, 8, 12), (28, 30, 0), (0, 0, 0)])
 def test_a_rest_makes_up_for_the_requests(requests: int, took_s: float, rest_s: float) -> None:
     clock = ManualClock(sleeping_advances=True)
     made = 1000
