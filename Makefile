@@ -1,6 +1,8 @@
 # Everything that a developer or CI runs. Each target sets up what it needs first (scripts/setup.sh).
 
 STORE ?= sqlite
+SOURCE ?= files
+STORAGE ?= file
 PYTHON ?=
 ARGS ?=
 # `later`: a summary of several targets will print the line of counts, and not each of them
@@ -30,8 +32,9 @@ connectors: setup ## fetch the jars of the connectors (Kafka, S3) for the tests
 kubernetes: servers ## build Kubernetes' API server and kubectl for the tests, with Go 1.24 or newer; minutes the first time
 	@sh scripts/setup.sh kubernetes
 
-demo: setup $(if $(filter etcd,$(STORE)),servers) $(filter kubernetes,$(STORE)) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd or kubernetes)
-	@$(RUN) $(BIN)/python -m demo.run --store $(STORE)
+demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE)),servers) $(filter kubernetes,$(STORE)) $(if $(filter kafka s3,$(SOURCE) $(STORAGE)),connectors) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd or kubernetes; SOURCE=files or kafka; STORAGE=file, s3 or hdfs)
+	@$(if $(filter hdfs,$(STORAGE)),sh scripts/setup.sh hdfs)
+	@$(RUN) $(BIN)/python -m demo.run --store $(STORE) --source $(SOURCE) --storage $(STORAGE)
 
 check: setup ## lint, and the tests that need no JVM and no server; seconds after the first time
 	@$(RUN_TESTS) check

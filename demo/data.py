@@ -5,8 +5,10 @@ The truth is computed by Arrow from the same rows, without Spark and without Ten
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from tenure.testing.servers import KafkaServer
 
 HourKey = tuple[datetime, str]
 HourValue = tuple[int, int, int]
@@ -80,13 +84,37 @@ def compare_hours(expected: dict[HourKey, HourValue], found: list[dict[str, Any]
     return wrong + len(expected.keys() - seen.keys())
 
 
-class Feeder:
-    """Releases the flights as Parquet files, one each `every`; a file appears whole, by a rename."""
+Release = Callable[[pa.Table, int], None]
+"""Hands over a part of the flights, with its number."""
 
-    def __init__(self, flights: pa.Table, folder: Path, *, files: int, every: timedelta) -> None:
+
+def into_folder(folder: Path) -> Release:
+    """Each part is a Parquet file, which appears whole, by a rename."""
+
+    def release(part: pa.Table, number: int) -> None:
+        hidden = folder / f".{number:05d}.parquet"
+        pq.write_table(part, hidden)
+        hidden.rename(folder / f"{number:05d}.parquet")
+
+    return release
+
+
+def into_topic(broker: KafkaServer, topic: str) -> Release:
+    """Each flight is a record."""
+
+    def release(part: pa.Table, number: int) -> None:
+        broker.send(topic, (json.dumps(row, default=datetime.isoformat) for row in part.to_pylist()))
+
+    return release
+
+
+class Feeder:
+    """Releases the flights in parts, one each `every`."""
+
+    def __init__(self, flights: pa.Table, release: Release, *, parts: int, every: timedelta) -> None:
         self._flights = flights
-        self._folder = folder
-        self._files = files
+        self._release = release
+        self._parts = parts
         self._every = every
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
@@ -108,12 +136,10 @@ class Feeder:
         self._thread.join()
 
     def _feed(self) -> None:
-        size = -(-self._flights.num_rows // self._files)
-        for number in range(self._files):
+        size = -(-self._flights.num_rows // self._parts)
+        for number in range(self._parts):
             part = self._flights.slice(number * size, size)
-            hidden = self._folder / f".{number:05d}.parquet"
-            pq.write_table(part, hidden)
-            hidden.rename(self._folder / f"{number:05d}.parquet")
+            self._release(part, number)
             self.released += part.num_rows
             if self._stop.wait(self._every.total_seconds()):
                 return

