@@ -21,7 +21,7 @@ from tenure.coordination.election import Election
 from tenure.coordination.records import Key, Put, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import commit_under
-from tenure.testing.members import is_stopped
+from tenure.testing.process import is_stopped
 from tenure.testing.waiting import wait_until
 from tests.stores import STORES, new_store
 

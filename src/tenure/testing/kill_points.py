@@ -13,7 +13,8 @@ import threading
 from contextlib import suppress
 
 from tenure.agent.processes import process, processes
-from tenure.testing.members import drivers_of, is_stopped
+from tenure.testing.members import drivers_of
+from tenure.testing.process import is_stopped
 from tenure.testing.waiting import wait_until
 
 DRIVER_WORD = "driver"

@@ -16,8 +16,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from tenure.agent.processes import process, processes
-from tenure.testing.process import GroupProcess
+from tenure.agent.processes import processes
+from tenure.testing.process import GroupProcess, is_stopped
 from tenure.testing.waiting import NEVER_S, wait_until
 
 MAIN = (sys.executable, "-c", "from tenure.cli.main import main; main()")
@@ -107,12 +107,6 @@ class MemberProcess(GroupProcess):
 def drivers_of(agent: int) -> list[int]:
     """The drivers of an agent: its children that lead a process group of their own."""
     return [one.pid for one in processes() if one.parent == agent and one.group == one.pid and one.state != "Z"]
-
-
-def is_stopped(pid: int) -> bool:
-    """Whether the process is stopped by a signal, or gone."""
-    info = process(pid)
-    return info is None or info.state in "Tt"
 
 
 def pause_process(pid: int) -> None:

@@ -1,6 +1,7 @@
 """A process in a group of its own: started, paused, woken, ended, and started again.
 
-Promise: a signal reaches the whole group. Not promised: that a process which leaves its group ends with the group.
+Promise: a signal reaches the whole group; a paused group runs no further when `pause` returns. Not promised: that a
+process which leaves its group ends with the group.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tenure.testing.waiting import NEVER_S
+from tenure.agent.processes import processes
+from tenure.testing.waiting import NEVER_S, wait_until
 
 
 class GroupProcess:
@@ -61,8 +63,12 @@ class GroupProcess:
                 os.killpg(self._process.pid, number)
 
     def pause(self) -> None:
-        """Stop the group, as a machine that is stopped."""
+        """Stop the group, as a machine that is stopped, and wait until the kernel has stopped each thread: on another
+        core, one may run on for a while."""
         self.signal(signal.SIGSTOP)
+        if self._process is not None:
+            group = self._process.pid
+            wait_until(lambda: all(is_stopped(one.pid) for one in processes() if one.group == group))
 
     def wake(self) -> None:
         """Continue a stopped group."""
@@ -91,3 +97,14 @@ class GroupProcess:
     def output(self) -> str:
         """The output of the process so far."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether each thread of a process is stopped by a signal, or in the kernel until it can be; or the process is
+    gone."""
+    for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):  # the thread has ended
+            state = task.read_text(errors="replace").rpartition(")")[2].split()[0]
+            if state not in "TtDZX":
+                return False
+    return True
