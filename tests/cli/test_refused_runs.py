@@ -198,7 +198,7 @@ def test_the_json_of_each_command_keeps_its_keys(place: Place, spark: SparkSessi
     assert told.out == ""
     assert "committed" not in told.err
     status = place.look("status")
-    assert status["queries"] == [{"query": "copy", "batch": 1, "epoch": 1}]
+    assert status["queries"] == [{"query": "copy", "batch": 1, "epoch": 1, "behind": None}]
     assert (status["leader"], status["epoch"], status["members"]) == (None, 1, [])
     (term,) = place.look("history")
     assert set(term) == {"epoch", "holder", "from", "to", "why"}
