@@ -41,8 +41,14 @@ OF_PUTS: Final = (
     Mutant(
         "what-failed-is-known",
         "after a put that failed, the driver still answers for its run directory",
-        (Change("spark/ObjectFiles.java", "own.lose();", ""),),
+        (Change("spark/ObjectFiles.java", "                    own.lose();", ""),),
         (FILES + "test_a_file_that_another_put_is_refused_though_it_is_not_known",),
+    ),
+    Mutant(
+        "what-was-not-removed-is-gone",
+        "after a removal that failed, the driver says that the file is gone",
+        (Change("spark/ObjectFiles.java", "\n                own.lose();", ""),),
+        (FILES + "test_a_file_whose_removal_failed_is_there",),
     ),
     Mutant(
         "what-was-removed-is-known",

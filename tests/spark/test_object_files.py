@@ -243,6 +243,15 @@ def test_a_removed_file_is_not_there(held: Files) -> None:
     assert not held.manager.exists(held.path("offsets"))
 
 
+def test_a_file_whose_removal_failed_is_there(held: Files, gate: FarGate) -> None:
+    gate.obey(Order(others=DENY))
+    with pytest.raises(Py4JJavaError, match="AccessDenied"):
+        held.manager.delete(held.path("offsets/1"))
+    gate.obey(Order())
+    assert held.names("offsets") == ["0", "1"]
+    assert gate.seen() != [], "the store answers again"
+
+
 def test_a_file_that_is_put_again_is_read_as_it_is(held: Files) -> None:
     held.write("sources/0/0", b"other, and longer", overwrite=True)
     assert held.read("sources/0/0") == b"other, and longer"

@@ -83,13 +83,18 @@ public class ObjectFiles implements CheckpointFileManager {
 
     public void delete(Path path) throws IOException {
         OwnFolder own = OwnFolder.of(path);
-        if (own != null) {
-            own.removed(path);
-        }
+        boolean gone = false;
         try {
             files.delete(path, true);
+            gone = true;
         } catch (FileNotFoundException none) {
-            return; // it is gone
+            gone = true;
+        } finally {
+            if (own != null && gone) {
+                own.removed(path);
+            } else if (own != null) {
+                own.lose();
+            }
         }
     }
 

@@ -34,8 +34,8 @@ import org.apache.hadoop.util.functional.FutureIO;
  * read at the same time. Spark asks for each file alone, one after the other, and two or three times.
  *
  * Promise: no answer differs from the store's while this JVM is the only writer of the folder outside of `state/`. Below
- * `state/`, where executors write, a known file is there, and nothing is said of the others. A put that failed ends the
- * knowledge of its folder: the store answers from then on.
+ * `state/`, where executors write, a known file is there, and nothing is said of the others. A put or removal that
+ * failed ends the knowledge of its folder: the store answers from then on.
  */
 public final class OwnFolder {
     private static final int THREADS = 8;
@@ -221,7 +221,7 @@ public final class OwnFolder {
         }
     }
 
-    /** Note that it is unknown whether a put has made its file. */
+    /** Note that it is unknown what a call that failed has done. */
     void lose() {
         FOLDERS.remove(folder, this);
     }
