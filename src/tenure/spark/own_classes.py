@@ -19,7 +19,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tenure.errors import QueryFailed
-from tenure.spark.errors import SPARK_ERRORS, one_line
+from tenure.link.driver_folder import full_disk_fix
+from tenure.spark.errors import SPARK_ERRORS, one_line, words_of
 
 OBJECT_FILES: Final = "tenure.spark.ObjectFiles"
 """Spark's files of a checkpoint in an object store."""
@@ -44,9 +45,8 @@ def use_own_classes(spark: SparkSession) -> None:
         try:
             _give(context)
         except SPARK_ERRORS as error:
-            raise QueryFailed(
-                f"Spark does not take Tenure's classes: {one_line(error)}", fix="see that Spark is 4.1 or newer"
-            ) from error
+            fix = full_disk_fix(words_of(error)) or "see that Spark is 4.3"
+            raise QueryFailed(f"Spark does not take Tenure's classes: {one_line(error)}", fix=fix) from error
         _given.add(context)
 
 
