@@ -152,6 +152,7 @@ def run(folder: Path, rounds: int) -> Path:
                 term=term,
                 missing=lambda paths: (),
             )
+            stream.prepare()
             side.begin(stream.start())
             sides["plain"].begin(plain(sides["plain"], spark))
             sides["parquet"].begin(parquet(sides["parquet"], spark))

@@ -159,6 +159,7 @@ class Scene:
             missing=self._missing,
             mirrors=mirrors,
         )
+        self.stream.prepare()
         self.stream.start()
 
     def _missing(self, paths: Sequence[str]) -> Sequence[str]:

@@ -113,6 +113,7 @@ class Place:
             stream = FencedStream(
                 Stream(QUERY, rows, sink, "append", None), context, term=term, missing=lambda paths: ()
             )
+            stream.prepare()
             query = stream.start()
             try:
                 yield stream, query

@@ -71,6 +71,7 @@ class Scene:
             term=self.term,
             missing=lambda paths: (),
         )
+        stream.prepare()
         query = stream.start()
         try:
             query.processAllAvailable()

@@ -104,9 +104,7 @@ class FencedStream:
         self._begun = self._inputs.begun = self._takeover.begin()
 
     def start(self) -> StreamingQuery:
-        """Start the query on its run directory; `prepare` first, if that was not done. Raises as `prepare`."""
-        if not self._begun.run_directory:
-            self.prepare()
+        """Start the query, which is prepared, on its run directory. Raises Spark's own errors."""
         writer = (
             self._declared.rows.writeStream.queryName(self.name)
             .outputMode(self._declared.output_mode)
