@@ -3,8 +3,10 @@ processes are left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -23,6 +25,8 @@ from tests import groups, leftovers, properties
 pytest.register_assert_rewrite("tenure.testing.conformance")
 
 properties.register()
+
+S = TypeVar("S")
 
 _mark = pytest.StashKey[str]()
 _left = pytest.StashKey[list[str]]()
@@ -94,46 +98,24 @@ def _not_for_pure_tests(request: pytest.FixtureRequest) -> None:
         )
 
 
-@pytest.fixture(scope="session")
-def zookeeper(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
-    _not_for_pure_tests(request)
-    with installed(), ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
-        yield ensemble
+def _shared(name: str, start: Callable[[Path], AbstractContextManager[S]]) -> Callable[..., Iterator[S]]:
+    """A fixture of this name: servers that the tests of a process share."""
+
+    @pytest.fixture(scope="session", name=name)
+    def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S]:
+        _not_for_pure_tests(request)
+        with installed(), start(tmp_path_factory.mktemp(name)) as started:
+            yield started
+
+    return servers
 
 
-@pytest.fixture(scope="session")
-def etcd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
-    _not_for_pure_tests(request)
-    with installed(), EtcdCluster(tmp_path_factory.mktemp("etcd")) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
-def kubernetes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesServer]:
-    _not_for_pure_tests(request)
-    with installed(), KubernetesServer(tmp_path_factory.mktemp("kubernetes")) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def seaweedfs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFs]:
-    _not_for_pure_tests(request)
-    with installed(), SeaweedFs(tmp_path_factory.mktemp("seaweedfs")) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def hdfs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
-    _not_for_pure_tests(request)
-    with installed(), Hdfs(tmp_path_factory.mktemp("hdfs")) as servers:
-        yield servers
-
-
-@pytest.fixture(scope="session")
-def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
-    _not_for_pure_tests(request)
-    with installed(), KafkaServer(tmp_path_factory.mktemp("kafka")) as server:
-        yield server
+zookeeper = _shared("zookeeper", ZooKeeperEnsemble)
+etcd = _shared("etcd", EtcdCluster)
+kubernetes = _shared("kubernetes", KubernetesServer)
+seaweedfs = _shared("seaweedfs", SeaweedFs)
+hdfs = _shared("hdfs", Hdfs)
+kafka = _shared("kafka", KafkaServer)
 
 
 @pytest.fixture(scope="session")
