@@ -119,6 +119,12 @@ OF_SWEEPS: Final = (
         ("tests/unit/cleanup/test_engine.py::test_what_stays_or_goes_as_a_whole_is_not_listed",),
     ),
     Mutant(
+        "a-winner-discards-its-mirror",
+        "a standby that looks at the store in the moment of its election removes the copy that it needs",
+        (Change("takeover/mirror.py", " and self._may_be_taken(mirror)", " and False"),),
+        ("tests/unit/takeover/test_mirror.py::test_a_member_whose_own_term_began_a_moment_ago_still_has_its_mirror",),
+    ),
+    Mutant(
         "mirrors-outlive-their-session",
         "a member takes over with a mirror of an earlier session, which a leader may have removed",
         (

@@ -31,8 +31,8 @@ TAKE_S = 5.0
 """How long a takeover waits for the end of a running copy."""
 
 OWN_S = 2.0
-"""How long a mirror stays after its epoch was won: this member may have won it, and its driver
-learns that later than the store."""
+"""How long a mirror stays after its epoch was won: this member may have won it, and its driver learns that later than
+the store."""
 
 _AGAIN = exponential_delay(initial=timedelta(seconds=2), maximum=timedelta(minutes=5))
 """How long a query waits after its mirror failed. The next mirror starts from nothing."""

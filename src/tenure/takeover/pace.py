@@ -1,8 +1,8 @@
 """Holds a standby's rehearsals back where each request costs money and time, as in an object store.
 
 Promise: after each rehearsal the standby rests until the requests of Spark's JVM since its begin are `A_SECOND` a
-second in the mean. Tenure and delta-rs make twice as many for a rehearsal. Where Hadoop counts no requests, as on a
-local disk, there is no rest.
+second in the mean. Tenure's and delta-rs' own requests are not counted, and come on top. Where Hadoop counts none, as
+on a local disk, there is no rest.
 """
 
 from __future__ import annotations
