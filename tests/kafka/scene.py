@@ -112,6 +112,7 @@ class Scene:
         """Run all that is in the topic, as a new leader. Return the error that ended it; None: it ended well. An error
         before its start is raised."""
         with self.leader(rows, sink, accepts_short=accepts_short) as stream:
+            stream.prepare()
             query = stream.start()
             try:
                 query.processAllAvailable()

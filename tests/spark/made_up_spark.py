@@ -150,6 +150,14 @@ class Scene:
         return int(found[-1].key.name) if found else None
 
     def start(self, sink: object, *, term: Term | None = None, clock: Any = None, mirrors: Any = None) -> None:
+        stream = self.unprepared(sink, term=term, clock=clock, mirrors=mirrors)
+        stream.prepare()
+        stream.start()
+
+    def unprepared(
+        self, sink: object, *, term: Term | None = None, clock: Any = None, mirrors: Any = None
+    ) -> FencedStream:
+        """The query, declared only."""
         clock = clock or SystemClock()
         self.close()
         self.stream = FencedStream(
@@ -159,8 +167,7 @@ class Scene:
             missing=self._missing,
             mirrors=mirrors,
         )
-        self.stream.prepare()
-        self.stream.start()
+        return self.stream
 
     def _missing(self, paths: Sequence[str]) -> Sequence[str]:
         self.on_ask(paths)

@@ -63,6 +63,13 @@ class Standby:
         return self.path, Mirrored(RunDirectory(f"{self.folder}/{source}"), RunDirectory(f"{self.folder}/{self.path}"))
 
 
+def test_a_query_without_a_run_directory_does_not_start(scene: Scene) -> None:
+    """Spark would take the storage itself for its checkpoint."""
+    with pytest.raises(RuntimeError, match=f"query '{QUERY}' is not prepared"):
+        scene.unprepared(StagingSink(scene.ledger)).start()
+    assert list(scene.folder.iterdir()) == []
+
+
 @pytest.mark.parametrize("bad", [False, True])
 def test_a_mirror_is_run_on_and_one_that_is_no_good_is_done_without(scene: Scene, bad: bool) -> None:
     scene.start(StagingSink(scene.ledger))

@@ -104,7 +104,9 @@ class FencedStream:
         self._begun = self._inputs.begun = self._takeover.begin()
 
     def start(self) -> StreamingQuery:
-        """Start the query, which is prepared, on its run directory. Raises Spark's own errors."""
+        """Start the query on its run directory. Raises RuntimeError before `prepare`; Spark's own errors."""
+        if not self._begun.run_directory:
+            raise RuntimeError(f"query {self.name!r} is not prepared: it has no run directory to start on")
         writer = (
             self._declared.rows.writeStream.queryName(self.name)
             .outputMode(self._declared.output_mode)
