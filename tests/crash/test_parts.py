@@ -36,11 +36,15 @@ class Story:
 
 
 def _strike(cluster: Cluster, step: str, part: str, number: str) -> None:
-    """Hand over to the standby, strike a part of it at the step, and wait until somebody goes on."""
-    _, standby = cluster.pair()
+    """Let the standby take over, strike a part of it at the step, and wait until somebody goes on. A leader that hands
+    over ends its batch; one whose driver dies in a batch leaves it to be retaken."""
+    leader, standby = cluster.pair()
     struck = cluster.epoch() + 1
     order = cluster.order(standby, step=step, part=part, signal=number)
-    cluster.switchover(to=standby.name)
+    if "retaking" in step:
+        cluster.order(leader, step="after plan", part="driver", signal="KILL")
+    else:
+        cluster.switchover(to=standby.name)
     cluster.wait(lambda: not order.exists(), what=f"{part} {number} {step}")
     cluster.wait_for_batches(after_epoch=struck, count=1)
     if (part, number) == ("agent", "STOP"):
