@@ -53,7 +53,8 @@ test-long: kubernetes connectors ## the long tests, and many more examples of ea
 mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red
 	@$(RUN) $(BIN)/python -m tests.mutants.run $(ARGS)
 
-soak: setup $(if $(findstring etcd,$(ARGS)),servers) $(findstring kubernetes,$(ARGS)) ## end members at random, and compare each output with the truth: make soak ARGS="--ends 500 --seed 1", ARGS="--placed all"
+soak: setup $(if $(findstring etcd,$(ARGS))$(findstring kafka,$(ARGS)),servers) $(findstring kubernetes,$(ARGS)) $(if $(findstring kafka,$(ARGS))$(findstring s3,$(ARGS)),connectors) ## end members at random, and compare each output with the truth: make soak ARGS="--ends 500 --seed 1", ARGS="--placed all"
+	@$(if $(findstring storage hdfs,$(ARGS)),sh scripts/setup.sh hdfs)
 	@$(RUN) $(BIN)/python -m tests.soak $(ARGS)
 
 lint: setup ## ruff, mypy, and the rooms of ARCHITECTURE.md

@@ -19,9 +19,10 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from demo.ground import SOURCES, STORAGES, Ground, ground
 from tenure.testing.servers import NotInstalled, started
 from tests import jvm_start
 from tests.house.tree import ROOT
@@ -34,6 +35,7 @@ from tests.soak.variants import VariantError, environment, jvm_options, package_
 
 ENDS_A_RUN = 25
 SOAKED = ("sqlite", "etcd", "kubernetes")
+_USUAL = {"store": "sqlite", "source": "files", "storage": "file"}
 BUILD = ROOT / "build" / "soak"
 
 
@@ -48,8 +50,8 @@ def main(arguments: Sequence[str]) -> int:
             members = environment(holder, archive=jvm_start.class_archive(options=jvm_options()))
             if given.placed:
                 return _placed(given, members)
-            with _stores(given.store) as new_store:
-                return _random(given, members, new_store)
+            with _stores(given.store) as new_store, _grounds(given.source, given.storage) as new_ground:
+                return _random(given, members, new_store, new_ground)
     except (VariantError, DoesNotApply, NotInstalled) as error:
         say(f"soak: {error}")
         return 2
@@ -69,16 +71,34 @@ def _stores(kind: str) -> Iterator[Callable[[int], str | None]]:
         yield lambda number: f"{place}-{number}{mark}{options}"
 
 
-def _random(given: argparse.Namespace, members: dict[str, str], new_store: Callable[[int], str | None]) -> int:
+@contextmanager
+def _grounds(source: str, storage: str) -> Iterator[Callable[[Path], Ground | None]]:
+    """Makes an empty ground for the run of a folder; None: the folder itself."""
+    if (source, storage) == ("files", "file"):
+        yield lambda folder: None
+        return
+    with tempfile.TemporaryDirectory(prefix="tenure-soak-") as below, ground(source, storage, Path(below)) as place:
+        yield lambda folder: replace(
+            place, storage=f"{place.storage}/{folder.name}", output=f"{place.output}/{folder.name}"
+        )
+
+
+def _random(
+    given: argparse.Namespace,
+    members: dict[str, str],
+    new_store: Callable[[int], str | None],
+    new_ground: Callable[[Path], Ground | None],
+) -> int:
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
-    only = Filter(given.kinds, given.sinks, given.habits, given.ends_kinds, given.states)
+    habits = given.habits if given.source == "files" else ("left",)  # nobody moves the records of a topic
+    only = Filter(given.kinds, given.sinks, habits, given.ends_kinds, given.states)
     results: list[Result] = []
     left = given.ends
     while left > 0 or not results:
         plan = make_plan(seed + len(results), ends=min(left, given.ends_a_run), only=only)
         folder = _fresh(given.folder / f"seed-{plan.seed}")
-        store = new_store(len(results))
-        result = carry_out(plan, folder, environment=members, keep=given.keep, store=store)
+        store, place = new_store(len(results)), new_ground(folder)
+        result = carry_out(plan, folder, environment=members, keep=given.keep, store=store, ground=place)
         results.append(result)
         left -= len(plan.ends)
         _tell(result, plan_words(plan), folder)
@@ -137,7 +157,8 @@ def plan_words(plan: Plan) -> str:
 def _again(given: argparse.Namespace, seed: int, ends: int) -> str:
     """The command that repeats a run."""
     words = ["--ends", str(ends), "--ends-a-run", str(ends), "--seed", str(seed)]
-    words += ["--store", given.store] if given.store != "sqlite" else []
+    for name, usual in _USUAL.items():
+        words += [f"--{name}", getattr(given, name)] if getattr(given, name) != usual else []
     for name in ("kinds", "habits", "sinks", "ends_kinds", "states"):
         chosen = getattr(given, name)
         words += [f"--{name.replace('_', '-')}", *chosen] if chosen else []
@@ -160,6 +181,10 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--placed", nargs="+", choices=[*PLACED, "all"], default=(), help="ends at exact points")
     parser.add_argument(
         "--store", choices=SOAKED, default="sqlite", help="of random ends; others than SQLite are started"
+    )
+    parser.add_argument("--source", choices=SOURCES, default="files", help="of random ends: where the inputs are")
+    parser.add_argument(
+        "--storage", choices=STORAGES, default="file", help="of random ends: where checkpoints and Delta tables are"
     )
     parser.add_argument("--without", metavar="MUTANT", help="run a copy without what this mutant takes away")
     parser.add_argument("--package", type=Path, help="run the package in this folder, or checkout, instead")

@@ -1,5 +1,7 @@
 """The inputs of a run: files of consecutive events, and what a person does with those that are done.
 
+Each file may be a run of records in a topic of Kafka instead, which stays.
+
 Promise: a file is there whole or not at all. `fed` is what was ever released, wherever the files are now. What is moved
 away lies below `moved`, under the same names, and can be put back as it was.
 """
@@ -11,9 +13,13 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
+from tenure.testing.servers import KafkaServer
 from tests.soak.kinds import EVENTS_A_FILE, KEYS, KINDS, Prefixes, moment
-from tests.soak.plan import Query
+from tests.soak.plan import Query, topic_of
+
+PARTITIONS: Final = 3
 
 
 def movable(names: Sequence[str], shown: int) -> list[str]:
@@ -27,11 +33,13 @@ def number_of(name: str) -> int:
 
 
 class Inputs:
-    """The folders of one query. Thread-safe."""
+    """The folders of one query, or its topics. Thread-safe."""
 
-    def __init__(self, folder: Path, query: Query) -> None:
-        """`folder`: of the run."""
+    def __init__(self, folder: Path, query: Query, *, broker: KafkaServer | None = None) -> None:
+        """`folder`: of the run. `broker`: of the topics; None: they are folders."""
         self.query = query
+        self._folder = folder
+        self._broker = broker
         self.sources = KINDS[query.kind].sources
         self._here = folder / "input" / query.name
         self._away = folder / "moved" / query.name
@@ -40,8 +48,10 @@ class Inputs:
         self._back: set[tuple[str, str]] = set()  # what was put back: it stays
 
     def make(self) -> None:
-        """Make the empty folders."""
+        """Make the empty folders, and the topics."""
         for source in self.sources:
+            if self._broker is not None:
+                self._broker.make_topic(topic_of(self._folder, self.query.name, source), partitions=PARTITIONS)
             (self._here / source).mkdir(parents=True)
             (self._away / source).mkdir(parents=True)
 
@@ -57,9 +67,13 @@ class Inputs:
             number = self._files[source]
             ids = range(number * EVENTS_A_FILE, (number + 1) * EVENTS_A_FILE)
             lines = [json.dumps({"id": i, "at": moment(i).isoformat(), "key": i % KEYS}) for i in ids]
-            hidden = self._here / source / f".{number:06d}.json"
-            hidden.write_text("\n".join(lines) + "\n")
-            hidden.rename(self._here / source / f"{number:06d}.json")
+            if self._broker is None:
+                hidden = self._here / source / f".{number:06d}.json"
+                hidden.write_text("\n".join(lines) + "\n")
+                hidden.rename(self._here / source / f"{number:06d}.json")
+            else:  # each file's events are in the topic before the next: Spark never sees a later file alone
+                topic = topic_of(self._folder, self.query.name, source)
+                self._broker.send(topic, lines, partition=number % PARTITIONS)
             self._files[source] = number + 1
 
     def move_away(self, shown: Prefixes) -> int:

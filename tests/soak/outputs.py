@@ -8,6 +8,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from tenure.storage.engines import delta_options
 from tests.crash.truth import Row, Verdict, compare
 from tests.soak.kinds import KINDS, Prefixes
 from tests.soak.ledger import Ledger, folded
@@ -19,22 +20,28 @@ _SHOWN_IN_A_REPORT = 6
 class Output:
     """The output of one query. What was read is kept until something is written. Used by one thread."""
 
-    def __init__(self, folder: Path, query: Query) -> None:
-        """`folder`: of the run."""
+    def __init__(self, folder: Path, query: Query, *, tables: str | None = None) -> None:
+        """`folder`: of the run. `tables`: the URL of the Delta tables; None: they are there, too."""
         self.query = query
         self._kind = KINDS[query.kind]
         self._output = folder / "output" / query.name
         self._ledger = Ledger(self._output)
-        self._names: frozenset[str] | None = None  # None: not read yet
+        self._table = f"{tables or folder / 'output'}/{query.name}"
+        self._mark: object = None  # what was read last; None: nothing yet
         self._rows: list[Row] = []
 
     def rows(self) -> list[Row]:
         """The rows that a reader sees."""
+        if self.query.sink == "delta" and "://" in self._table:
+            table = self._opened()
+            if table is not None and table.version() != self._mark:
+                self._rows, self._mark = self._delta(table), table.version()
+            return self._rows
         log = self._output / ("_delta_log" if self.query.sink == "delta" else "ledger")
         names = frozenset(path.name for path in log.glob("*.json"))
-        if names != self._names:
-            self._rows = self._delta() if self.query.sink == "delta" else self._kept()
-            self._names = names
+        if names != self._mark:
+            self._rows = self._delta(self._opened()) if self.query.sink == "delta" else self._kept()
+            self._mark = names
         return self._rows
 
     def shown(self) -> Prefixes:
@@ -45,12 +52,16 @@ class Output:
         """The output against the truth about what was fed."""
         return compare(self._kind.rows(fed), self.rows())
 
-    def _delta(self) -> list[Row]:
+    def _opened(self) -> DeltaTable | None:
+        """The Delta table as it is now; None: there is none."""
         try:
-            table = DeltaTable(str(self._output)).to_pyarrow_table()
+            return DeltaTable(self._table, storage_options=delta_options(self._table, {}))
         except TableNotFoundError:
-            return []
-        return list(zip(*(table[column].to_pylist() for column in self._kind.columns), strict=True))
+            return None
+
+    def _delta(self, table: DeltaTable | None) -> list[Row]:
+        read = {} if table is None else table.to_pyarrow_table()
+        return list(zip(*(read[column].to_pylist() for column in self._kind.columns), strict=True)) if read else []
 
     def _kept(self) -> list[Row]:
         rows = folded(self._ledger.entries(), mode=self._kind.mode, key=len(self._kind.key))

@@ -14,7 +14,7 @@ import tenure
 from tenure.sinks import Batch, Delta, ForeachBatch
 from tests.soak.kinds import DELAY, KINDS, TAGS, WINDOW
 from tests.soak.ledger import Call, Calls, Entry, Ledger, RefusedError
-from tests.soak.plan import Query
+from tests.soak.plan import Query, topic_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,20 +25,25 @@ EVENTS = "id long, at timestamp, key long"
 
 @tenure.pipeline
 def soak(job: tenure.Job) -> None:
-    """`folder`: of the run; `queries`: a JSON list of kinds, sinks and habits."""
+    """`folder`: of the run; `queries`: a JSON list of kinds, sinks and habits; `output`: the URL of the Delta tables;
+    `brokers`: of the topics that stand for the folders of files."""
     folder = Path(job.params["folder"])
     for query in (Query(**given) for given in json.loads(job.params["queries"])):
         kind = KINDS[query.kind]
         sources = {name: _source(job, folder, query, name) for name in kind.sources}
         output = folder / "output" / query.name
         if query.sink == "delta":
-            sink: Delta | ForeachBatch = Delta(output, key=kind.key)
+            sink: Delta | ForeachBatch = Delta(f"{job.params['output']}/{query.name}", key=kind.key)
         else:
             sink = ForeachBatch(_keeper(output), idempotent=True)
         job.stream(query.name, rows_of(query.kind, sources), sink=sink, output_mode=kind.mode, trigger=TRIGGER)
 
 
 def _source(job: tenure.Job, folder: Path, query: Query, name: str) -> DataFrame:
+    if "brokers" in job.params:
+        read = job.spark.readStream.format("kafka").option("kafka.bootstrap.servers", job.params["brokers"])
+        read = read.option("subscribe", topic_of(folder, query.name, name)).option("startingOffsets", "earliest")
+        return read.load().select(fn.from_json(fn.col("value").cast("string"), EVENTS).alias("e")).select("e.*")
     reader = job.spark.readStream.schema(EVENTS)
     if query.habit in ("delete", "archive"):
         reader = reader.option("cleanSource", query.habit)

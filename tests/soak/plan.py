@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from tests.soak.kinds import KINDS
@@ -71,6 +72,11 @@ class Query:
     @property
     def name(self) -> str:
         return f"{self.kind}_{self.sink}_{self.habit}"
+
+
+def topic_of(folder: Path, query: str, source: str) -> str:
+    """The topic of a source of a query, in the run of a folder."""
+    return f"{folder.name}.{query}.{source}"
 
 
 @dataclass(frozen=True, slots=True)

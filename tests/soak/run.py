@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from demo.ground import Ground
 from tenure.testing.members import MemberProcess
 from tests.soak.checks import WrongError, check_quiet, late_calls
 from tests.soak.ends import strike
@@ -63,14 +64,20 @@ class Result:
 
 
 def carry_out(
-    plan: Plan, folder: Path, *, environment: Mapping[str, str], keep: bool = False, store: str | None = None
+    plan: Plan,
+    folder: Path,
+    *,
+    environment: Mapping[str, str],
+    keep: bool = False,
+    store: str | None = None,
+    ground: Ground | None = None,
 ) -> Result:
-    """Run a plan in an empty folder. What was right is removed again, but for its timeline,
-    unless `keep`. `store`: the URL of an empty store; None: a file in the folder."""
+    """Run a plan in an empty folder. What was right is removed again, but for its timeline, unless `keep`. `store`: the
+    URL of an empty store; None: a file in the folder. `ground`: where members read from and write to; None: there."""
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(json.dumps(asdict(plan), indent=1))
     done: Counter[str] = Counter()
-    with Scene(folder, plan, environment=environment, store=store) as scene:
+    with Scene(folder, plan, environment=environment, store=store, ground=ground) as scene:
         began_s = scene.clock.monotonic_s()
         try:
             _carry_out(scene, done)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from demo.ground import Ground
 from tenure.backends.registry import open_store
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.orders import Orders
@@ -78,10 +79,11 @@ class Scene:
         *,
         environment: Mapping[str, str],
         store: str | None = None,
+        ground: Ground | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`environment`: of the members, beside that of this process. `store`: the URL of an empty store; None: a file
-        in the folder."""
+        in the folder. `ground`: where the members read from and write to; None: the folder."""
         self.folder = folder
         self.store = store or f"sqlite://{folder}/store.db"
         self.plan = plan
@@ -94,15 +96,17 @@ class Scene:
         self.starts = 0
         self.done: dict[str, tuple[int, int]] = {}
         """Query with a ledger -> how many lines its calls had, and its newest batch, when all was done."""
-        self.inputs = [Inputs(folder, query) for query in plan.queries]
-        self.outputs = [Output(folder, query) for query in plan.queries]
+        self.ground = ground or Ground(f"file://{folder}/storage", str(folder / "output"), {})
+        self.inputs = [Inputs(folder, query, broker=self.ground.broker) for query in plan.queries]
+        self.outputs = [Output(folder, query, tables=self.ground.output) for query in plan.queries]
         self._environment = environment
         self._began_s = self.clock.monotonic_s()
         self._in_a_row = 0
         self._last_loud = 0
         self.feeder = Routine("feeder", feed(self.inputs), every_s=FEED_S)
         # The mover reads outputs of its own: it is another thread.
-        self._watched = [(one, Output(folder, one.query)) for one in self.inputs if one.query.habit == "shown"]
+        shown = [one for one in self.inputs if one.query.habit == "shown"]
+        self._watched = [(one, Output(folder, one.query, tables=self.ground.output)) for one in shown]
         self.mover = Routine("mover", self._move_shown, every_s=_MOVE_S)
 
     def __enter__(self) -> Self:
@@ -149,7 +153,7 @@ class Scene:
         conf += _LENIENT if plan.lenient else ()
         return [
             *("run", str(PIPELINE), "--store", self.store),
-            *("--storage", f"file://{self.folder}/storage", "--ttl", f"{TTL_S:g}s", "--stop-patience", "10s"),
+            *("--ttl", f"{TTL_S:g}s", "--stop-patience", "10s", *self.ground.arguments),
             *("--master", f"local[{plan.cores}]", "--standby", "warm" if plan.warm else "cold"),
             *("--param", f"folder={self.folder}"),
             *("--param", f"queries={json.dumps([asdict(query) for query in plan.queries])}"),
@@ -275,7 +279,7 @@ class Scene:
             directory = self.journal.run_directory(query.name)
             if directory is None:
                 return False
-            url = f"file://{self.folder}/storage/{SCOPE}/{directory}"
+            url = f"{self.ground.storage}/{SCOPE}/{directory}"
             planned = latest_planned(url)
             if planned is None or planned != latest_commit(url):
                 return False

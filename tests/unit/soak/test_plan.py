@@ -60,8 +60,10 @@ def test_there_is_a_way_to_bring_each_end_about() -> None:
 
 
 def test_the_command_that_repeats_a_run_asks_for_the_same_run() -> None:
-    given = _parsed(["--ends", "500", "--seed", "3", "--habits", "delete", "shown", "--without", "no-fence"])
-    command = _again(given, 17, 25)
-    assert command == ("make soak ARGS='--ends 25 --ends-a-run 25 --seed 17 --habits delete shown --without no-fence'")
-    again = _parsed(command.partition("ARGS=")[2].strip("'").split())
+    words = ["--ends", "500", "--seed", "3", "--storage", "s3", "--habits", "delete", "shown", "--without", "no-fence"]
+    command = _again(_parsed(words), 17, 25)
+    repeated = "--ends 25 --ends-a-run 25 --seed 17 --storage s3 --habits delete shown --without no-fence"
+    assert command == f"make soak ARGS='{repeated}'"
+    again = _parsed(repeated.split())
     assert (again.ends, again.ends_a_run, again.seed, again.habits) == (25, 25, 17, ["delete", "shown"])
+    assert (again.store, again.source, again.storage) == ("sqlite", "files", "s3")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from hypothesis import given
@@ -110,8 +111,6 @@ def written(folder: Path, query: Query, rows: list[Row]) -> None:
     """Write these rows as a query of this kind would."""
     kind, output = KINDS[query.kind], folder / "output" / query.name
     if query.sink == "delta":
-        import pyarrow as pa
-
         columns = list(zip(*rows, strict=True))
         write_deltalake(str(output), pa.table(dict(zip(kind.columns, map(list, columns), strict=True))))
         return
@@ -137,6 +136,16 @@ def test_an_output_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
     assert output.rows() == [(0,)]
     ledger.put(Entry("soak", "q", 1, 1, [[1]]))
     assert output.rows() == [(0,), (1,)]
+
+
+def test_a_table_behind_a_url_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
+    query, tables = Query("passed", "delta", "left"), tmp_path / "tables"
+    output = Output(tmp_path, query, tables=f"file://{tables}")
+    assert output.rows() == []
+    for so_far in ([(0,)], [(0,), (1,)]):
+        table = pa.table({"id": [so_far[-1][0]]})
+        write_deltalake(str(tables / query.name), table, mode="append")
+        assert sorted(output.rows()) == so_far
 
 
 def test_a_report_names_the_first_rows_in_order() -> None:
