@@ -1,7 +1,8 @@
 """How many requests of its storage a pipeline makes: a batch, while idle, while rehearsing; and what a takeover takes.
 
 Two members run `bench/storage_pipeline.py`: raw rows and windowed counts, both into Delta. In S3 (a real server), each
-member has its own gate that counts its requests. `--delay`: milliseconds that each request waits in the gate.
+member has its own gate that counts its requests. `--delay`: milliseconds that each request waits in the gate. In HDFS,
+the NameNode counts the calls of all members; what goes to DataNodes is not counted.
 
 - `batches`: `--batches` files, each a batch of both queries. Requests by part of the pipeline, for a batch of both.
 - `idle`: no files for `--idle` seconds, with a warm standby.
@@ -33,6 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.harness import RESULTS, describe_machine
+from bench.storage_place import QUERIES, STORAGES, Place, place_of
 from bench.storage_requests import PARTS, Counted, Request, parts_of
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
@@ -40,51 +42,14 @@ from tenure.coordination.candidates import State
 from tenure.coordination.records import Scope
 from tenure.status.snapshot import take_snapshot
 from tenure.testing.members import MemberProcess, read_events
-from tenure.testing.servers import NotInstalled, SeaweedFs
+from tenure.testing.servers import NotInstalled
 from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.seaweedfs import BUCKET, environment, s3a_settings
 from tenure.testing.waiting import wait_until
 
 PIPELINE: Final = Path(__file__).with_name("storage_pipeline.py")
 SCOPE: Final = Scope("storage")
-QUERIES: Final = ("rows", "counts")
 ROWS_A_FILE: Final = 100
-CONF: Final = {"spark.sql.shuffle.partitions": "1"}
 JSON_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
-
-
-class Place:
-    """A storage that a member reaches by a gate of its own, or a folder of the disk."""
-
-    def __init__(self, folder: Path, server: SeaweedFs | None, *, delay_s: float) -> None:
-        self._folder = folder
-        self._server = server
-        self._delay_s = delay_s
-        self._gates = ExitStack()
-        self.root = f"file://{folder}" if server is None else f"s3a://{BUCKET}/bench"
-        self.tables = [f"bench/output/{query}" for query in QUERIES]
-
-    def gate(self) -> Counted | None:
-        """A new gate; None: there is nothing to count on a disk."""
-        return None if self._server is None else self._gates.enter_context(Counted(self._server, delay_s=self._delay_s))
-
-    def environment(self, gate: Counted | None) -> Mapping[str, str]:
-        """The variables of a process behind this gate."""
-        return {} if gate is None else {**environment(gate.url), "AWS_ALLOW_HTTP": "true"}
-
-    def conf(self, gate: Counted | None) -> dict[str, str]:
-        """The settings of Spark behind this gate."""
-        if gate is None:
-            return dict(CONF)
-        return {
-            **CONF,
-            "spark.jars.ivy": str(ivy_folder()),
-            **{f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a_settings(gate.url).items()},
-        }
-
-    def close(self) -> None:
-        """Close the gates."""
-        self._gates.close()
 
 
 class Bench:
@@ -148,10 +113,13 @@ class Bench:
 
     def quiet(self, seconds: float) -> None:
         """Wait until no member has made a request for so long."""
+        last, since_s = self._place.requests(), time.monotonic()
 
         def is_quiet() -> bool:
-            newest = max((request.at_s for name in self.gates for request in self.seen(name)[-1:]), default=0.0)
-            return time.monotonic() - newest > seconds
+            nonlocal last, since_s
+            if (now := self._place.requests()) != last:
+                last, since_s = now, time.monotonic()
+            return time.monotonic() - since_s > seconds
 
         self.wait(is_quiet, "quiet")
 
@@ -171,9 +139,10 @@ class Bench:
             self.quiet(10)
             figures["batches"] = self.batches(batches, anna)
             self.quiet(10)
-            before = {name: len(self.seen(name)) for name in self.gates}
+            before, all_before = {name: len(self.seen(name)) for name in self.gates}, self._place.requests()
             time.sleep(idle_s)
             figures["idle"] = {name: len(self.seen(name)) - before[name] for name in self.gates}
+            figures["idle"]["all"] = self._place.requests() - all_before
             self._console.print(f"idle for {idle_s} s: {figures['idle']}")
             figures["takeover"] = self.takeover(anna, bert)
         self._console.print_json(json.dumps(figures))
@@ -194,7 +163,7 @@ class Bench:
 
     def batches(self, count: int, leader: MemberProcess) -> dict[str, Any]:
         """Requests a batch of both queries, by part."""
-        before = {name: len(self.seen(name)) for name in self.gates}
+        before, all_before = {name: len(self.seen(name)) for name in self.gates}, self._place.requests()
         done = self.done(leader)
         self.feed(count)
         self.wait(lambda: self.done(leader)["rows"] >= done["rows"] + count, f"{count} batches", leader)
@@ -214,7 +183,7 @@ class Bench:
             for request in some:
                 kinds[f"{request.part(scope=SCOPE, tables=self._place.tables)}: {request.kind}"] += 1
             found[f"{name}_kinds"] = {kind: round(number / count, 2) for kind, number in sorted(kinds.items())}
-        found["total"] = round(sum(sum(found[name].values()) for name in self.gates), 1)
+        found["total"] = round((self._place.requests() - all_before) / count, 1)
         return found
 
     def takeover(self, leader: MemberProcess, standby: MemberProcess) -> dict[str, float]:
@@ -259,11 +228,11 @@ class Bench:
         try:
             self.feed(3)
             self.wait(lambda: all(len(batches(query)) >= 3 for query in QUERIES), "plain Spark")
-            before = 0 if gate is None else len(gate.requests)
+            before = self._place.requests()
             done = {query: len(batches(query)) for query in QUERIES}
             self.feed(count)
             self.wait(lambda: all(len(batches(q)) >= done[q] + count for q in QUERIES), "batches of plain Spark")
-            requests = 0 if gate is None else len(gate.requests) - before
+            requests = self._place.requests() - before
             self.feed(20)
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -300,7 +269,7 @@ def show(figures: Mapping[str, Any], title: str, console: Console) -> None:
 def main() -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.storage", description=__doc__)
-    parser.add_argument("--storage", choices=("file", "s3"), default="s3")
+    parser.add_argument("--storage", choices=STORAGES, default="s3")
     parser.add_argument("--delay", type=float, default=0.0, help="milliseconds added to each request")
     parser.add_argument("--batches", type=int, default=30, help="files, each a batch of two queries")
     parser.add_argument("--idle", type=int, default=60, help="seconds")
@@ -310,9 +279,7 @@ def main() -> int:
     console.print(str(describe_machine()))
     folder = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
     try:
-        with ExitStack() as stack:
-            server = stack.enter_context(SeaweedFs(folder / "s3")) if given.storage == "s3" else None
-            place = stack.enter_context(closing(Place(folder, server, delay_s=given.delay / 1000)))
+        with place_of(given.storage, folder, delay_s=given.delay / 1000) as place:
             bench = Bench(place, folder, console)
             figures = bench.run(given.batches, given.idle)
             if not given.no_plain:

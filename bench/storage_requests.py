@@ -1,4 +1,5 @@
-"""Counts the requests of an S3 client, by a gate before the server, and says which part of a pipeline each is of.
+"""Counts the requests of an S3 client, by a gate before the server, and says which part of a pipeline each is of; and
+the calls to a NameNode, by its own counters.
 
 Promise: the gate passes each request on, after a delay if one is asked for. A request belongs to the part that its key,
 its prefix, or for a removal of many its client names.
@@ -6,7 +7,10 @@ its prefix, or for a removal of many its client names.
 
 from __future__ import annotations
 
+import json
+import re
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -85,3 +89,22 @@ class Counted(Gate):
 def parts_of(requests: Sequence[Request], *, scope: str, tables: Collection[str]) -> Counter[str]:
     """How many requests of each part."""
     return Counter(request.part(scope=scope, tables=tables) for request in requests)
+
+
+def name_node_calls(page: str) -> int:
+    """How many calls a NameNode has answered, but for those of DataNodes. `page`: its web address."""
+    with urllib.request.urlopen(f"{page}/jmx?qry=Hadoop:service=NameNode,name=RpcDetailedActivityForPort*") as answer:
+        (counted,) = json.load(answer)["beans"]
+    calls = {name.removesuffix("NumOps"): number for name, number in counted.items() if name.endswith("NumOps")}
+    return sum(number for name, number in calls.items() if name not in _OF_DATA_NODES and not _AGAIN.search(name))
+
+
+_AGAIN: Final = re.compile(r"^(Overall|Deferred)|Exception$")
+"""Counters of calls that another counter has, too."""
+
+_OF_DATA_NODES: Final = frozenset(
+    {
+        *("RegisterDatanode", "SendHeartbeat", "SendLifeline", "BlockReport", "BlockReceivedAndDeleted", "CacheReport"),
+        *("VersionRequest", "CommitBlockSynchronization", "ErrorReport", "ReportBadBlocks"),
+    }
+)

@@ -25,6 +25,8 @@ class Hdfs(Servers):
         name, name_page, data, data_page, data_calls = free_ports(5)
         self.url: Final = f"hdfs://127.0.0.1:{name}"
         """Of the root."""
+        self.page: Final = f"http://127.0.0.1:{name_page}"
+        """The web address of the NameNode."""
         settings = {
             "fs.defaultFS": self.url,
             "dfs.replication": "1",
