@@ -5,6 +5,8 @@ SOURCE ?= files
 STORAGE ?= file
 PYTHON ?=
 ARGS ?=
+# The release of PySpark, beside the installed one, with which `test-other-spark` runs
+OTHER_SPARK ?= 4.2
 # `later`: a summary of several targets will print the line of counts, and not each of them
 COUNTS ?=
 BIN := .venv/bin
@@ -14,7 +16,7 @@ RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDI
 RUN_TESTS = $(RUN) $(BIN)/python -m tests.run $(if $(COUNTS),--counts-later)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers connectors kubernetes demo check test test-rest test-long mutants soak lint format bench docs dist clean
+.PHONY: help setup servers connectors kubernetes demo check test test-rest test-other-spark test-long mutants soak lint format bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
@@ -45,6 +47,11 @@ test: kubernetes connectors ## lint, and what shows that it works: every store, 
 test-rest: kubernetes connectors ## all other tests, but the long ones
 	@sh scripts/setup.sh hdfs
 	@$(RUN_TESTS) rest
+
+test-other-spark: kubernetes connectors ## tests/spark and tests/crash with another PySpark, which is beside the installed one
+	@sh scripts/setup.sh hdfs
+	@sh scripts/setup.sh spark $(OTHER_SPARK)
+	@PYTHONPATH="$(CURDIR)/.venv/spark-$(OTHER_SPARK)" $(RUN_TESTS) other-spark
 
 test-long: kubernetes connectors ## the long tests, and many more examples of each property, at random
 	@sh scripts/setup.sh hdfs

@@ -8,6 +8,7 @@
 #   scripts/setup.sh hdfs        Hadoop's servers for the tests
 #   scripts/setup.sh kafka       a broker of Kafka for the tests
 #   scripts/setup.sh kubernetes  Kubernetes' API server and kubectl for the tests, built with Go
+#   scripts/setup.sh spark 4.2   another PySpark for the tests, beside the installed one
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
 #
 # Promise: it writes below .venv only (beside it: etcd_pb2*.py, which git ignores, and what Go builds in the user's
@@ -221,6 +222,17 @@ set_up_kafka() {
             "org.apache.kafka:kafka_2.13:$KAFKA into $VENV/kafka/jars"
 }
 
+# Another PySpark, beside the installed one and before it in PYTHONPATH: setup.sh spark 4.2
+set_up_spark() {
+    folder=$VENV/spark-$1
+    [ ! -d "$folder" ] || return 0
+    say "fetching PySpark $1 (over 400 MB)"
+    rm -rf "$folder.part"
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$folder.part" \
+        "pyspark==$1.*" >&2 || die "pip could not install PySpark $1; its message stands above"
+    mv "$folder.part" "$folder"
+}
+
 # The tests of TLS make their own certificates.
 set_up_openssl() {
     command -v openssl >/dev/null 2>&1 || apt_install openssl || say "no openssl: the tests of TLS are skipped; install it"
@@ -310,6 +322,7 @@ kubernetes)
     set_up_openssl
     set_up_kubernetes
     ;;
+spark) set_up_spark "$2" ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: etcd, connectors, hdfs, kafka, kubernetes, or: tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: etcd, connectors, hdfs, kafka, kubernetes, or: spark RELEASE, tool NAME" ;;
 esac

@@ -1,9 +1,9 @@
 """Run a target's sessions of pytest, all of them whatever fails, and end with every failure and one line of counts.
 
-`python -m tests.run check|test|rest|long` runs one target; `python -m tests.run summary TARGET...` prints what became
-of targets that ran before. Promise: exit status 0 only if everything ran and passed. A session that crashed, was
-interrupted or left processes counts as failed, and so does a step of lint. The last line is `N passed, N failed`,
-with `, N skipped` where some were; `--counts-later` leaves it to a summary.
+`python -m tests.run check|test|rest|other-spark|long` runs one target; `python -m tests.run summary TARGET...` prints
+what became of targets that ran before. Promise: exit status 0 only if everything ran and passed. A session that
+crashed, was interrupted or left processes counts as failed, and so does a step of lint. The last line is `N passed, N
+failed`, with `, N skipped` where some were; `--counts-later` leaves it to a summary.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ TARGETS: Final[Mapping[str, Sequence[str]]] = {
     "check": (PURE,),
     "test": (PURE, GATE_GROUP),
     "rest": (REST,),
+    "other-spark": (GATE_GROUP, REST),
     "long": (LONG,),
 }
+ONLY: Final[Mapping[str, frozenset[str]]] = {"other-spark": frozenset({"crash", "spark"})}
+"""Targets that run some folders only."""
 LINTED: Final = ("check", "test")
 LINT_FAILED: Final = "lint failed: "
 OUTCOME: Final = "outcome.json"
@@ -71,15 +74,17 @@ def runs_of(target: str) -> Iterator[Run]:
     groups = TARGETS[target]
     extra = environment(target)
     for session in sessions()[: 1 if target == "check" else None]:
+        if not (chosen := folders(session, target)):
+            continue
         workers = 1 if target == "long" else 2 if target == "check" else session.workers
         flags = [*(f"--group={group}" for group in groups), "--durations=20"]
         flags += at_a_time(workers, by_folder=session.by_folder)
         if target == "check":
             flags += ["-p", unchanged.__name__]
-        yield Run(session.name, (*flags, *folders(session)), extra)
+        yield Run(session.name, (*flags, *chosen), extra)
     if target == "long":
         hunt = ("-m", "hypothesis", "--hypothesis-profile=hunt", f"--timeout={HUNT * 600}")
-        yield Run("properties", (*hunt, *folders(sessions()[0])))
+        yield Run("properties", (*hunt, *folders(sessions()[0], target)))
 
 
 def environment(target: str) -> Mapping[str, str]:
@@ -94,8 +99,8 @@ def environment(target: str) -> Mapping[str, str]:
     return {jvm_start.OPTIONS: jvm_start.with_archive(jvm_start.LIGHTLY, archive)}
 
 
-def folders(session: Session) -> list[str]:
-    return [f"tests/{name}" for name in session.folders]
+def folders(session: Session, target: str) -> list[str]:
+    return [f"tests/{name}" for name in session.folders if name in ONLY.get(target, session.folders)]
 
 
 def at_a_time(workers: int, *, by_folder: bool) -> list[str]:

@@ -150,8 +150,10 @@ class Cluster:
         hidden.rename(path)
         return path
 
-    def start(self, name: str, *, flags: Sequence[str] = (), **faults: Any) -> MemberProcess:
-        """Start a member with these further flags and these faults (see `tests.support.launch`)."""
+    def start(
+        self, name: str, *, flags: Sequence[str] = (), variables: Mapping[str, str] | None = None, **faults: Any
+    ) -> MemberProcess:
+        """Start a member with these further flags, variables and faults (see `tests.support.launch`)."""
         arguments = ["run", str(PIPELINE), "--store", self.store_url, "--storage", self.storage]
         arguments += ["--ttl", self.ttl, "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
         arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.output}"]
@@ -161,6 +163,7 @@ class Cluster:
         described = json.dumps({"pause_when": str(self.pause_file), **files, **faults})
         environment = {"TESTING_FAULTS": described, "TENURE_DRIVER_SILENCE": "5s"}
         environment |= {} if self._topic is None else self._topic.environment
+        environment |= variables or {}
         member = MemberProcess(name, folder=self.folder, arguments=arguments, command=LAUNCH, environment=environment)
         self.members.append(member)
         member.start()

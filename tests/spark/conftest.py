@@ -28,6 +28,9 @@ def start() -> SparkSession:
         # Full state files soon and often: a chain of 14 batches has both kinds of files.
         .config("spark.sql.streaming.stateStore.minDeltasForSnapshot", "3")
         .config("spark.sql.streaming.stateStore.maintenanceInterval", "500ms")
+        # Spark 4.2 may stop the maintenance while it holds a lock for which the maintenance waits, and waits this long.
+        .config("spark.sql.streaming.stateStore.maintenanceShutdownTimeout", "1s")
+        .config("spark.sql.streaming.stateStore.maintenanceForceShutdownTimeout", "1s")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 from tenure.testing.waiting import NEVER_S
 from tests.house.tree import ROOT
 from tests.spark import shapes
+from tests.two_sparks import path_to_installed
 
 pytestmark = pytest.mark.spark
 
@@ -46,10 +47,10 @@ ALIKE = (
 STATELESS = ("stateless", "joined with a table")
 
 
-def read_by_a_process(folder: Path, order: str) -> Found:
+def read_by_a_process(folder: Path, order: str, *, path: Sequence[str] = tuple(sys.path)) -> Found:
     told = subprocess.run(
         [sys.executable, shapes.__file__, str(folder), order],
-        env={**os.environ, "PYTHONHASHSEED": str(len(order)), "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, "PYTHONHASHSEED": str(len(order)), "PYTHONPATH": os.pathsep.join(path)},
         cwd=ROOT,
         stdout=subprocess.PIPE,
         check=True,
@@ -78,6 +79,12 @@ def test_two_declarations_in_two_processes_are_read_alike(processes: tuple[Found
     assert set(first) == {*shapes.QUERIES, "count, complete"}
     read = {name: {one and one[0] for one in (*first[name], *second[name])} for name in first}
     assert [name for name in read if len(read[name]) > 1] == []
+
+
+def test_both_releases_of_spark_read_a_query_alike(processes: tuple[Found, Found], tmp_path: Path) -> None:
+    """So an upgrade of Spark goes on with the state of the release before."""
+    newer = read_by_a_process(tmp_path, "forward", path=path_to_installed())
+    assert fingerprints(newer) == fingerprints(processes[0])
 
 
 def test_the_words_say_what_is_kept(processes: tuple[Found, Found]) -> None:

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.logger import PySparkLogger
@@ -26,6 +27,7 @@ from pyspark.sql import SparkSession
 from tenure.driver.fetching import fetching_alone
 from tenure.errors import QueryFailed, UsageError
 from tenure.link.submit import RETAINED, Submit, check_setting
+from tenure.spark.releases import check_release
 
 DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -64,8 +66,9 @@ def start_session(
     """Start a session. `master` None: `spark.master` of `conf` or `spark-defaults.conf`, or all local cores. `submit`:
     flags for the spark-submit that starts the JVM. `log`: the file for the output of the JVM.
 
-    Raises UsageError: a setting is refused; QueryFailed: Spark does not start.
+    Raises UsageError: this release of Spark or a setting is refused; QueryFailed: Spark does not start.
     """
+    check_release(pyspark.__version__)
     submitted = dict(submit.settings)
     for setting in (*conf, *submitted):
         if not setting.startswith("spark."):

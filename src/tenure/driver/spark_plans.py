@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.driver.spark_expressions import Json, kind_of
+from tenure.spark.releases import is_stateful
 
 Nodes = Sequence[tuple[Any, Mapping[str, Json]]]
 """The nodes of a plan, each before its children: the JVM's object, and its JSON."""
@@ -40,7 +41,7 @@ def optimized(rows: DataFrame) -> Any:
     before = sessions.getActiveSession()
     sessions.setActiveSession(session)  # the optimizer reads the settings of the active session
     try:
-        return session.sessionState().optimizer().execute(rows._jdf.queryExecution().analyzed())
+        return session.sessionState().optimizer().execute(analyzed(rows))
     finally:
         if before.isDefined():
             sessions.setActiveSession(before.get())
@@ -48,10 +49,14 @@ def optimized(rows: DataFrame) -> Any:
             sessions.clearActiveSession()
 
 
+def analyzed(rows: DataFrame) -> Any:
+    """The analysed plan of a streaming query."""
+    return rows._jdf.queryExecution().analyzed()
+
+
 def keeps_state(rows: DataFrame) -> bool:
-    """Whether a streaming query has a stateful operator."""
-    analyzed = rows._jdf.queryExecution().analyzed()
-    return bool(analyzed.containsStatefulOperator() or optimized(rows).containsStatefulOperator())
+    """Whether a streaming query has a stateful operator. Raises Spark's own errors."""
+    return any(is_stateful(node) for plan in (analyzed(rows), optimized(rows)) for node in _walk(plan))
 
 
 def source_folders_of(query: StreamingQuery) -> tuple[str, ...]:

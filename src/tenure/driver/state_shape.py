@@ -1,12 +1,13 @@
 """The shape of a query's state, read from Spark's analysed and optimized plans.
 
-Promise: the same declaration has the same shape at any time and in any process. Two declarations differ in shape where
-Spark's documentation forbids a change over existing state: in the stateful operators, their kind, number and order; in
-the keys of groups, deduplications and joins; in the aggregates, the watermarks and the output mode; where a function
-keeps the state, in its declared state and output. They also differ where the operators above decide which state Spark
-keeps: the aggregates and their order, the columns of the two sides of a join, and its condition. Other projections and
-filters, sources, and the code of functions do not count. Not promised: that a column is computed as before. The shape
-has the name and type of a column that an operator takes, and the length, slide and start of a window.
+Promise: the same declaration has the same shape at any time, in any process, and with each release of Spark that Tenure
+runs on. Two declarations differ in shape where Spark's documentation forbids a change over existing state: in the
+stateful operators, their kind, number and order; in the keys of groups, deduplications and joins; in the aggregates,
+the watermarks and the output mode; where a function keeps the state, in its declared state and output. They also differ
+where the operators above decide which state Spark keeps: the aggregates and their order, the columns of the two sides
+of a join, and its condition. Other projections and filters, sources, and the code of functions do not count. Not
+promised: that a column is computed as before. The shape has the name and type of a column that an operator takes, and
+the length, slide and start of a window.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ from tenure.driver.spark_expressions import (
     plain,
     plain_value,
 )
-from tenure.driver.spark_plans import Nodes, items, optimized, read
+from tenure.driver.spark_plans import Nodes, analyzed, items, keeps_state, optimized, read
 from tenure.errors import PipelineFileError
 from tenure.pipelines.pipeline import Stream
 from tenure.spark.errors import one_line
+from tenure.spark.releases import is_stateful
 
 _DECIDES_NOTHING: Final = frozenset(
     {
@@ -60,18 +62,16 @@ _OF_WINDOWS: Final = "PreciseTimestampConversion"
 def shape_of(stream: Stream) -> Shape | None:
     """The shape of a declared query; None: the query keeps no state. Raises PipelineFileError: Spark cannot plan it."""
     try:
-        optimized_plan = optimized(stream.rows)
+        if not keeps_state(stream.rows):
+            return None
+        nodes, optimized_nodes = read(analyzed(stream.rows)), read(optimized(stream.rows))
     except (PySparkException, Py4JJavaError) as error:
         raise PipelineFileError(f"stream {stream.name!r}: Spark makes no plan of it: {one_line(error)}") from error
-    plan = stream.rows._jdf.queryExecution().analyzed()
-    if not plan.containsStatefulOperator() and not optimized_plan.containsStatefulOperator():
-        return None
-    nodes = read(plan)
-    windows, kept = _Windows([data for _, data in nodes]), _Kept(nodes, read(optimized_plan))
+    windows, kept = _Windows([data for _, data in nodes]), _Kept(nodes, optimized_nodes)
     operators = [
         _watermark(node, data) if kind_of(data) == "EventTimeWatermark" else _operator(node, data, windows, kept)
         for node, data in nodes
-        if node.isStreaming() and (node.isStateful() or kind_of(data) in {"EventTimeWatermark", *_SETS})
+        if node.isStreaming() and (is_stateful(node) or kind_of(data) in {"EventTimeWatermark", *_SETS})
     ]
     text = json.dumps(
         {"mode": stream.output_mode, "operators": [entry for entry, _ in operators], "kept": kept.operators},
@@ -112,7 +112,8 @@ def _operator(node: Any, data: Mapping[str, Json], windows: _Windows, kept: _Kep
         case kind:
             keys = [key for value in fields.values() for key in expressions(value)]
             entry, words = {}, f"{kind} of {_list(keys)}"
-    rest = {name: plain_value(value) for name, value in fields.items()}
+    # A field without a value is one that an older release of Spark does not have.
+    rest = {name: plain_value(value) for name, value in fields.items() if value is not None}
     return {"is": kind_of(data), **entry, **rest, "windows": windows.behind(keys)}, words
 
 
@@ -127,9 +128,7 @@ class _Kept:
         self._order: dict[str, int] = {}  # the text of a function -> its position in the state
         self.of_joins: list[str] = []
         """The kept columns of each join, for people."""
-        self.operators = [
-            [kind_of(data), self._of(node, data)] for node, data in kept if node.isStreaming() and node.isStateful()
-        ]
+        self.operators = [[kind_of(data), self._of(node, data)] for node, data in kept if is_stateful(node)]
         """Each stateful operator and its kept state."""
 
     def divide(self, functions: Sequence[Expression]) -> tuple[list[Expression], list[Expression]]:

@@ -45,7 +45,7 @@ def use_own_classes(spark: SparkSession) -> None:
         try:
             _give(context)
         except SPARK_ERRORS as error:
-            fix = full_disk_fix(words_of(error)) or "see that Spark is 4.3"
+            fix = full_disk_fix(words_of(error)) or "see that Spark is 4.2 or 4.3"
             raise QueryFailed(f"Spark does not take Tenure's classes: {one_line(error)}", fix=fix) from error
         _given.add(context)
 

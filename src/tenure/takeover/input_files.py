@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from tenure.errors import BatchMayBeShort, InputsGone, StorageError
 from tenure.spark.errors import one_line
+from tenure.spark.releases import look_for
 from tenure.takeover.run_directory import RunDirectory
 from tenure.takeover.seed_logs import entries_between, files_in_entry, log_offset, source_folders
 
@@ -83,17 +84,8 @@ def _all_there(spark: SparkSession, paths: Sequence[str]) -> bool:
     jvm: Any = spark._jvm
     try:
         # The first step of `spark.read.load(paths)`, without the listing that follows there.
-        source = getattr(getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSource$"), "MODULE$")
         array = jvm.org.apache.commons.lang3.StringUtils.split("\0".join(paths), "\0")
-        source.checkAndGlobPathIfNecessary(
-            jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(array),
-            spark._jsparkSession.sessionState().newHadoopConf(),
-            True,  # an empty folder counts as missing
-            True,  # every path must exist
-            _AT_ONCE,
-            False,  # names are no patterns
-            getattr(source, "checkAndGlobPathIfNecessary$default$7")(),
-        )
+        look_for(spark, jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(array), at_once=_AT_ONCE)
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return False
