@@ -198,8 +198,35 @@ def test_a_restart_is_asked_of_a_live_member(pair: Place) -> None:
 @pytest.mark.parametrize("word", ["switchover", "failover"])
 def test_a_scope_without_any_leader_ever(place: Place, word: str) -> None:
     place.make_store()
-    force = ["--force"] if word == "failover" else []
-    assert verb(place, word, *force).error == "scope 'rows' never had a leader; check --scope; start tenure run"
+    with Actor(place, "carl", nofailover=True):
+        wait_until(lambda: len(place.look("list")) == 1)
+        force = ["--force"] if word == "failover" else []
+        assert verb(place, word, *force).error == "scope 'rows' never had a leader; check --scope; start tenure run"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pause",),
+        ("resume",),
+        ("restart", "anna"),
+        ("switchover",),
+        ("switchover", "--candidate", "anna"),
+        ("failover",),
+        ("failover", "--force"),
+        ("result", "forget"),
+    ],
+    ids=" ".join,
+)
+def test_a_scope_that_never_was_in_the_store(place: Place, words: tuple[str, ...]) -> None:
+    place.make_store()
+    storage = ["--storage", f"file://{place.storage}"] if words[0] == "result" else []
+    for known in ("the store has no other scope: check --store, or start tenure run", "known: ['flights']"):
+        told = verb(place, *words, *storage)
+        assert (told.code, told.out) == (2, "")
+        assert told.error == f"scope 'rows' is not in this store (sqlite); {known}"
+        assert place.sql("select key from records where scope = 'rows'") == []
+        place.sql("INSERT OR REPLACE INTO records VALUES ('flights', 'epoch', '{}', 1, NULL)")
 
 
 def test_a_timeout_that_is_none(place: Place) -> None:

@@ -55,6 +55,9 @@ class UnfencedStore:
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
         return self._store.glance(scope, prefix)
 
+    def scopes(self) -> Sequence[Scope]:
+        return self._store.scopes()
+
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         kept = () if self._drop_guards else tuple(guards)
         if not self._blind:

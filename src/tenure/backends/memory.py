@@ -113,6 +113,10 @@ class MemoryServer:
             keys = sorted(key for key in state.records if key.is_under(prefix))
             return Listing(tuple(state.records[key] for key in keys), Revision(state.revision))
 
+    def scopes(self) -> Sequence[Scope]:
+        with self._judged():
+            return sorted(scope for scope, state in self._scopes.items() if state.records)
+
     def commit(self, scope: Scope, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         with self._judged():
             state = self._scope(scope)
@@ -189,6 +193,9 @@ class MemoryStore:
 
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
         return self.list(scope, prefix)
+
+    def scopes(self) -> Sequence[Scope]:
+        return self.server.scopes()
 
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         check_commit(GUARANTEES, guards, writes)

@@ -21,6 +21,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.election import observe
 from tenure.coordination.held_term import held
+from tenure.coordination.known_scopes import known_records
 from tenure.coordination.records import Scope
 from tenure.errors import UsageError
 from tenure.ownership.owner import renew_identity
@@ -56,6 +57,7 @@ def result_forget(store: StoreOption = None, storage: StorageOption = None, scop
     """Let a pipeline that has ended be run again, from the beginning of its sources."""
     settings = load_settings(store=store, storage=storage, scope=scope)
     with open_scope(settings) as (opened, name):
+        known_records(opened, name)
         results = scope_context(settings, opened, name, clock=_CLOCK).results()
         _refuse_unless_clean(results.read(), name)
         leader = observe(opened, name).leader

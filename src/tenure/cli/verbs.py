@@ -19,6 +19,7 @@ from tenure.cli.output import Output, show, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import MEMBERS, Candidate, State
 from tenure.coordination.election import View, observe
+from tenure.coordination.known_scopes import known_records
 from tenure.coordination.orders import Orders, Requested
 from tenure.coordination.reading import read_again, wait_for_change
 from tenure.coordination.records import Revision, Scope
@@ -85,6 +86,7 @@ def failover(
     limit = _duration(timeout)
     with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
         if not force:
+            known_records(opened, name)  # nobody is asked about a scope that is not there
             _confirm_failover(observe(opened, name), name)
         requested = Orders(opened, name, clock=_CLOCK).failover(to=candidate)
         successor = _wait_for_successor(opened, name, requested, limit=limit)

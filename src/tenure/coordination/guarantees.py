@@ -19,6 +19,9 @@ class Guarantees:
     """Whether records outlive the process of the store."""
     list_is_one_instant: bool = True
     """Whether a listing shows the scope as it was at one instant."""
+    scopes_have_records: bool = True
+    """Whether the store names as its scopes only those that have a record; if not, also scopes whose last record is
+    gone."""
     versions_survive_deletion: bool = True
     """Whether the version of a deleted record never names a later state of the same key."""
     revision_is_the_scopes_own: bool = True

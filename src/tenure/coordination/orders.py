@@ -1,7 +1,8 @@
 """Requests of operators to a scope: switchover, failover, pause, resume, restart. Written once, for every store.
 
-Promise: a request is one commit under guards of the records that the operator saw: it applies to that leadership, or is
-refused. A request is a record (`switchover` for one epoch, `paused`, `restarts/<member>`); members obey by the rules in
+Promise: a request is one commit under guards of the records that the operator saw: it applies to that leadership, or
+is refused. A request to a scope that has no record is refused, and names the scopes of the store: nothing is written.
+A request is a record (`switchover` for one epoch, `paused`, `restarts/<member>`); members obey by the rules in
 `election_rules`. No request applies twice. After a lost reply, `switchover` and `failover` are sent again: obeying
 them changes the leadership, which guards them. The other requests are looked for, and are OutcomeUnknown when they are
 not there. Not promised: that a batch which hangs ever ends; `failover` waits for no batch.
@@ -16,6 +17,7 @@ from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER, members
 from tenure.coordination.election import seen_in
 from tenure.coordination.election_rules import Office, Seen, decode_office, resignation
 from tenure.coordination.encoding import encode, new_uid
+from tenure.coordination.known_scopes import known_records
 from tenure.coordination.records import Delete, Exact, Guard, Put, Record, Scope, Write
 from tenure.coordination.settle import commit_once, commit_settled
 from tenure.coordination.store import CoordinationStore
@@ -91,27 +93,33 @@ class Orders:
     def pause(self) -> bool:
         """Let nobody be elected until `resume`. The leader goes on. False: the scope was paused already.
 
-        Raises StoreUnavailable; OutcomeUnknown: the scope may be paused.
+        Raises UsageError: no such scope; StoreUnavailable; OutcomeUnknown: the scope may be paused.
         """
-        if self._store.read(self._scope, PAUSED) is not None:
+        if any(record.key == PAUSED for record in known_records(self._store, self._scope)):
             return False
         put = Put(PAUSED, self._stamped(), replaces=None)
         return self._once(put, None, what="a pause")  # False: another operator was faster
 
     def resume(self) -> bool:
-        """End a pause. False: there was none. Raises StoreUnavailable; OutcomeUnknown: the pause may have ended."""
-        record = self._store.read(self._scope, PAUSED)
+        """End a pause. False: there was none.
+
+        Raises UsageError: no such scope; StoreUnavailable; OutcomeUnknown: the pause may have ended.
+        """
+        records = known_records(self._store, self._scope)
+        record = next((record for record in records if record.key == PAUSED), None)
         return record is not None and self._once(Delete(PAUSED, record.version), record, what="the end of a pause")
 
     def restart(self, member: str) -> None:
         """Ask a member to replace its driver; a leader finishes its batch and resigns first.
 
-        Raises UsageError: no such member; StoreUnavailable; OutcomeUnknown: the member may have been asked, and obeyed.
+        Raises UsageError: no such scope, no such member; StoreUnavailable; OutcomeUnknown: the member may have been
+        asked, and obeyed.
         """
-        records = self._store.list(self._scope, "").records
+        records = known_records(self._store, self._scope)
         names = members_in(records)
         if member not in names:
-            raise UsageError(f"no live member of scope {self._scope!r} is named {member!r}", fix=f"live: {names}")
+            fix = f"live: {names}" if names else "it has no live member: start tenure run"
+            raise UsageError(f"no live member of scope {self._scope!r} is named {member!r}", fix=fix)
         key = RESTARTS.child(member)
         before = next((record for record in records if record.key == key), None)
         put = Put(key, self._stamped(), replaces=None if before is None else before.version)
@@ -120,7 +128,7 @@ class Orders:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _look(self) -> _Found:
-        seen = seen_in(self._store.list(self._scope, "").records)
+        seen = seen_in(known_records(self._store, self._scope))
         if seen.epoch is None:
             raise UsageError(f"scope {self._scope!r} never had a leader", fix="check --scope; start tenure run")
         return _Found(seen, seen.epoch, decode_office(seen.epoch))

@@ -37,6 +37,12 @@ class Scope(str):
             raise UsageError(f"scope {name!r} is not a name", fix=fix)
         return super().__new__(cls, name)
 
+    @classmethod
+    def found(cls, name: object) -> Scope | None:
+        """The scope of a name in a store; None: the name is no scope, so another program has put it there."""
+        text = name.decode(errors="replace") if isinstance(name, bytes) else name
+        return cls(text) if isinstance(text, str) and _SEGMENT.match(text) else None
+
 
 class Key(str):
     """Names a record in its scope: segments joined by `/`, for example `checkpoints/hourly/000000000012`."""

@@ -109,6 +109,12 @@ class CoordinationStore(Protocol):
         while it knows that it still hears of changes. Raises StoreUnavailable."""
         ...
 
+    def scopes(self) -> Sequence[Scope]:
+        """The scopes that have a record, ordered by name; where `Guarantees.scopes_have_records` is false, also scopes
+        whose last record is gone. A scope that comes or goes meanwhile may be there or not. Raises StoreUnavailable;
+        AccessDenied: this user may not list them."""
+        ...
+
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         """Apply all writes if all guards hold and each write replaces the version that it names; else nothing.
 

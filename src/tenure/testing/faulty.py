@@ -20,7 +20,9 @@ from tenure.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from tenure.testing.waiting import NEVER, NEVER_S
 
 T = TypeVar("T")
-Operation = Literal["open_session", "renew", "close_session", "amend", "read", "list", "glance", "commit", "wait"]
+Operation = Literal[
+    "open_session", "renew", "close_session", "amend", "read", "list", "glance", "scopes", "commit", "wait"
+]
 _CHANGING = ("open_session", "renew", "close_session", "amend", "commit")
 
 
@@ -245,6 +247,9 @@ class FaultyStore:
 
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
         return self.make(Call("glance", scope, path=prefix), lambda: self._store.glance(scope, prefix))
+
+    def scopes(self) -> Sequence[Scope]:
+        return self.make(Call("scopes"), self._store.scopes)
 
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         call = Call("commit", scope, guards=tuple(guards), writes=tuple(writes))

@@ -128,8 +128,8 @@ def test_nobody_waits_for_members_that_never_lead(looking: Looking) -> None:
 
 
 def test_nobody_waits_while_the_scope_is_paused(looking: Looking) -> None:
-    Orders(looking.store, SCOPE, clock=looking.clock).pause()
     with looking.member("ben"):
+        Orders(looking.store, SCOPE, clock=looking.clock).pause()
         looking.start()
         assert looking.outcome() == NobodyTookOver(SCOPE, 1, "the scope is paused", "ben (warm)", 0.0)
 

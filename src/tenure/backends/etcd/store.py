@@ -78,6 +78,24 @@ class EtcdStore:
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
         return self.list(scope, prefix)
 
+    def scopes(self) -> Sequence[Scope]:
+        """One small request for each scope: the first key of a scope, and then the first key after the scope."""
+        prefix = f"{self._cluster.prefix}/".encode()
+        found: list[Scope] = []
+        start, end = prefix, end_of(prefix)
+        while start < end:
+            kvs = self._range(pb.RangeRequest(key=start, range_end=end, limit=1, keys_only=True)).kvs
+            if not kvs:
+                break
+            name, slash, path = bytes(kvs[0].key)[len(prefix) :].partition(b"/")
+            scope = Scope.found(name)
+            if scope is None or Key.found(path) is None:
+                start = bytes(kvs[0].key) + b"\0"  # another program's key
+            else:
+                found.append(scope)
+                start = end_of(prefix + name + slash)
+        return sorted(found)
+
     def watch(self, scope: Scope, *, after: Revision) -> EtcdChanges:
         return EtcdChanges(self._rpc, scope, self._path(scope, ""), after=after, clock=self._clock)
 

@@ -104,6 +104,15 @@ class ScopeState:
         return replace(state, records={record.key: record for record in found})
 
 
+def scope_in(data: Mapping[str, str]) -> Scope | None:
+    """The scope that a ConfigMap's data names; None: the data names none."""
+    try:
+        about = json.loads(data.get(ABOUT, ""))
+    except (ValueError, RecursionError):
+        return None
+    return Scope.found(about.get("scope")) if isinstance(about, dict) else None
+
+
 def _about(data: Mapping[str, str], *, scope: Scope, where: str) -> dict[str, Any]:
     found = _parsed(where, ABOUT, data.get(ABOUT, ""))
     kinds = {"v": int, "scope": str, "origin": str, "revision": int, "sessions": list}

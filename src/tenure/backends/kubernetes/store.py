@@ -20,7 +20,7 @@ from tenure.backends.kubernetes.api import Api, Object
 from tenure.backends.kubernetes.errors import CONFLICT, INVALID, NOT_FOUND, NoAnswer, Refused, outcome, unavailable
 from tenure.backends.kubernetes.known import Known, Seen, version_of
 from tenure.backends.kubernetes.names import object_name
-from tenure.backends.kubernetes.objects import ScopeState
+from tenure.backends.kubernetes.objects import ScopeState, scope_in
 from tenure.backends.kubernetes.observer import Observer
 from tenure.backends.kubernetes.session import KubernetesSession, own
 from tenure.backends.kubernetes.url import Place
@@ -51,6 +51,7 @@ GUARANTEES: Final = Guarantees(
     max_writes=128,
     survives_restart=True,
     one_session_a_commit=True,
+    scopes_have_records=False,
     amended_at_one_instant=False,
 )
 MAX_SCOPE_BYTES: Final = 900_000
@@ -97,6 +98,17 @@ class KubernetesStore:
         if followed.follows and seen is not None:
             return self._listing(scope, seen.state, prefix)
         return self.list(scope, prefix)
+
+    def scopes(self) -> Sequence[Scope]:
+        """The scopes of the ConfigMaps with the labels of the store. This needs the right to list all ConfigMaps of the
+        namespace, which members do not need."""
+        query = [("labelSelector", leases.selector(self._place.name))]
+        try:
+            found = self._api.ask("GET", self._path(None), query=query).get("items") or []
+        except (Refused, NoAnswer) as error:
+            raise unavailable(error, "list the ConfigMaps of all scopes") from error
+        named = ((scope_in(one.get("data") or {}), one["metadata"]["name"]) for one in found)
+        return sorted(scope for scope, name in named if scope and object_name(self._place.name, scope) == name)
 
     def watch(self, scope: Scope, *, after: Revision) -> KubernetesChanges:
         return KubernetesChanges(self._follow(scope), after=after, clock=self._clock)

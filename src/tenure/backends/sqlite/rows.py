@@ -55,6 +55,10 @@ class Rows:
             rows = self._connection.execute(f"{query} AND key > ? AND key < ? ORDER BY key", (scope, *_below(prefix)))
         return [self._record(row) for row in rows if Key.found(row[0]) is not None]
 
+    def scopes(self) -> Sequence[Scope]:
+        rows = self._connection.execute("SELECT DISTINCT scope FROM records ORDER BY scope")
+        return [scope for (name,) in rows if (scope := Scope.found(name)) is not None]
+
     def refusal(
         self, scope: Scope, guards: Sequence[Guard], writes: Sequence[Write]
     ) -> GuardFailed | SessionEnded | None:

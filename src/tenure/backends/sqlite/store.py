@@ -70,6 +70,9 @@ class SqliteStore:
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
         return self.list(scope, prefix)
 
+    def scopes(self) -> Sequence[Scope]:
+        return self._look(lambda rows: rows.scopes())
+
     def watch(self, scope: Scope, *, after: Revision) -> PolledChanges:
         look = partial(self._look, lambda rows: rows.revision(scope))
         changes = PolledChanges(scope, after=after, look=look, every_s=_POLL_S, clock=self._clock)

@@ -57,6 +57,7 @@ GUARANTEES: Final = Guarantees(
     max_writes=1000,
     survives_restart=True,
     list_is_one_instant=False,
+    scopes_have_records=False,
     versions_survive_deletion=False,
     revision_is_the_scopes_own=False,
     one_session_a_commit=True,
@@ -110,6 +111,13 @@ class ZooKeeperStore:
 
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
         return self.list(scope, prefix)
+
+    def scopes(self) -> Sequence[Scope]:
+        """The nodes below the chroot with the node of markers, which the first commit to a scope makes."""
+        _, names = self._look(lambda client: [barrier(client), client.get_children_async("/")], "list scopes")
+        asked = sorted(scope for name in names if (scope := Scope.found(name)) is not None)
+        there = self._look(lambda client: [client.exists_async(f"/{one}/{MARKERS}") for one in asked], "list scopes")
+        return [scope for scope, stat in zip(asked, there, strict=True) if stat is not None]
 
     def revision(self, scope: Scope, *, watch: Callable[[Any], None] | None = None) -> Revision:
         """The scope's revision, as the connected server knows it. `watch` is called once, when the revision changes."""

@@ -132,6 +132,13 @@ class DeclaredCases:
             committed = bisect.bisect_right(revisions, revision) - 1
             assert committed <= min(found) <= max(found) <= rounds
 
+    def test_scopes_without_records(self, store: CoordinationStore) -> None:
+        put_new(store, "a", scope=Scope("lasts"))
+        version = put_new(store, "a", scope=Scope("empties"))
+        store.commit(Scope("empties"), guards=[], writes=[Delete(A, version)])
+        gone = set() if store.guarantees.scopes_have_records else {"empties"}
+        assert {"lasts"} <= set(store.scopes()) <= {"lasts"} | gone
+
     def test_an_old_version_after_deletion(self, store: CoordinationStore) -> None:
         """A version from before a deletion never names the record that is made anew; or at least no later state."""
         old: list[Version] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenure.coordination.records import Absent, Delete, Key, Put
+from tenure.coordination.records import Absent, Delete, Key, Put, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new, values
 
@@ -44,6 +44,16 @@ class ListingCases:
         put_new(store, "p/two", b"2", session=session.id)
         for record in store.list(SCOPE, "p").records:
             assert record == store.read(SCOPE, record.key)
+
+    def test_the_scopes_are_listed_whose_records_are_there(self, rig: StoreRig, store: CoordinationStore) -> None:
+        assert list(store.scopes()) == []
+        names = ["a-b", "a", "A.b_c=d", "hourly-sales", "a.b"]
+        for name in names:
+            put_new(store, "deep/in/it", scope=Scope(name))
+        put_new(store, "first", scope=Scope("a"))
+        store.list(Scope("only-read"))
+        store.read(Scope("only-read"), Key("a"))
+        assert list(rig.client().scopes()) == sorted(names)
 
     def test_clients_of_one_store_see_each_other_at_once(self, rig: StoreRig) -> None:
         one, two = rig.client(), rig.client()
