@@ -1,9 +1,9 @@
-"""Durations as people write them: `500ms`, `5s`, `2m`, `1h`."""
+"""Durations as people write them (`500ms`, `5s`, `2m`, `1h`), and the ages that people read."""
 
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)\Z")
@@ -20,3 +20,16 @@ def parse_duration(value: object) -> timedelta:
         return timedelta(seconds=float(match.group(1)) * _UNITS[match.group(2)])
     except OverflowError:
         raise ValueError("the duration is longer than anybody can wait") from None
+
+
+def ago(since: str, *, now: datetime) -> str:
+    """How long before `now` a time in ISO 8601 was, in its largest unit: 12 s ago, 3 d ago. A text that is no time is
+    returned as it is."""
+    try:
+        seconds = max(0, int((now - datetime.fromisoformat(since)).total_seconds()))
+    except (ValueError, TypeError):  # not a time, or a time without its zone
+        return since
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"

@@ -22,6 +22,7 @@ from tenure.assembly import Run, assemble, scope_context
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope, pairs
 from tenure.cli.output import Narrator, Output, complain, print_json, show, show_record
 from tenure.cli.results import cleanup_app, result_app
+from tenure.cli.scopes import scopes
 from tenure.cli.sweep import sweep_app
 from tenure.cli.verbs import failover, list_members, pause, restart, resume, show_members, switchover, warn_of_skipped
 from tenure.clock import SystemClock
@@ -37,7 +38,7 @@ app.add_typer(checkpoints_app, name="checkpoints")
 app.add_typer(result_app, name="result")
 app.add_typer(cleanup_app, name="cleanup")
 app.add_typer(sweep_app, name="sweep")
-for verb in (list_members, switchover, failover, pause, resume, restart):
+for verb in (scopes, list_members, switchover, failover, pause, resume, restart):
     app.command(verb.__name__.removesuffix("_members"))(verb)
 
 

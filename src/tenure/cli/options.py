@@ -22,14 +22,21 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to pri
 
 
 @contextmanager
+def open_existing(settings: Settings) -> Iterator[CoordinationStore]:
+    """The store of the settings, which must exist. It is closed after the block."""
+    opened = scope_store(settings, existing=True)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@contextmanager
 def open_scope(settings: Settings) -> Iterator[tuple[CoordinationStore, Scope]]:
     """The store of the settings, which must exist, and the scope in it. The store is closed after the block."""
     name = Scope(settings.required("scope"))
-    opened = scope_store(settings, existing=True)
-    try:
+    with open_existing(settings) as opened:
         yield opened, name
-    finally:
-        opened.close()
 
 
 def pairs(given: list[str] | None, *, flag: str) -> dict[str, str] | None:

@@ -41,7 +41,7 @@ from tenure.coordination.election_rules import (
 from tenure.coordination.encoding import decode, new_uid
 from tenure.coordination.identity import IDENTITY, Life, birth_in, check_follows, has_checkpoints
 from tenure.coordination.reading import LONG, SHORT, read_again, wait_for_change
-from tenure.coordination.records import Commit, Delete, Guard, Put, Record, Revision, Scope, Write
+from tenure.coordination.records import Commit, Delete, Guard, Listing, Put, Record, Revision, Scope, Write
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.settle import QUICK, UNAVAILABLE_ATTEMPTS, commit_settled
 from tenure.coordination.store import CoordinationStore
@@ -288,7 +288,11 @@ class Election:
 
 def observe(store: CoordinationStore, scope: Scope) -> View:
     """The scope's leadership now. Raises StoreUnavailable, CorruptRecord: the leader or the epoch does not decode."""
-    listing = store.list(scope, "")
+    return view_in(store.list(scope, ""))
+
+
+def view_in(listing: Listing) -> View:
+    """The leadership in all records of a scope. Raises CorruptRecord: the leader or the epoch does not decode."""
     seen = seen_in(listing.records)
     leader = {} if seen.leader is None else decode(seen.leader, fields={"member": str, "epoch": int})
     office = office_in(listing.records)

@@ -1,0 +1,51 @@
+"""`tenure scopes`: all pipelines of a store.
+
+Promise: a store without scopes is a line, and no error.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+
+from tenure.cli.options import OutputOption, StoreOption, open_existing
+from tenure.cli.output import Output, show, warn
+from tenure.clock import SystemClock
+from tenure.durations import ago
+from tenure.settings import load_settings
+from tenure.status.scopes import ScopeStatus, scope_statuses
+
+_CLOCK = SystemClock()
+
+
+def scopes(store: StoreOption = None, output: OutputOption = Output.TABLE) -> None:
+    """The scopes of the store: who leads each, and when its newest batch was planned."""
+    with open_existing(load_settings(store=store)) as opened:
+        name, found = opened.guarantees.name, scope_statuses(opened)
+    if output is Output.TABLE and not found:
+        sys.stdout.write(f"no scope is in this store ({name}): tenure run begins one\n")
+        return
+    rows = [
+        {
+            **asdict(one),
+            "live": len(one.members),
+            "newest_batch": None if one.planned_at is None else ago(one.planned_at, now=_CLOCK.now()),
+            "state": _state(one),
+        }
+        for one in found
+    ]
+    if output is Output.JSON:
+        rows = [asdict(one) for one in found]
+    columns = ("scope", "leader", "epoch", "live", "newest_batch", "state")
+    show(rows, output=output, title=f"scopes of this store ({name})", columns=columns)
+    for one in found:
+        if one.trouble is not None:
+            warn(f"scope {one.scope!r}: {one.trouble}")
+
+
+def _state(one: ScopeStatus) -> str:
+    if one.trouble is not None:
+        return "unreadable"
+    if one.ended is not None:
+        return one.ended
+    return "paused" if one.paused else "led" if one.leader is not None else "not led"

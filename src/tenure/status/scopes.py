@@ -1,0 +1,85 @@
+"""A read-only picture of all scopes of a store, for the command line.
+
+Promise: it needs the store only, and lists each scope once. A scope whose records do not decode is shown with its
+trouble, and hides no other scope. Not promised: one instant of all scopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tenure.checkpoints.checkpoint import decode_checkpoint
+from tenure.checkpoints.store import CHECKPOINTS
+from tenure.coordination.candidates import members_in
+from tenure.coordination.election import view_in
+from tenure.coordination.records import Listing, Record, Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.errors import Corrupt
+from tenure.handles.handle import decode_handle
+from tenure.results.store import result_in
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeStatus:
+    """One scope at one instant."""
+
+    scope: str
+    leader: str | None
+    epoch: int
+    """The newest epoch; 0: there never was a leader."""
+    members: tuple[str, ...]
+    """The live members."""
+    paused: bool
+    ended: str | None
+    """How the pipeline ended for good; None: it goes on."""
+    planned_at: str | None
+    """When the newest batch was planned (ISO 8601, UTC); None: none is planned, or the store does not hold the time."""
+    trouble: str | None = None
+    """The line about a record that does not decode; the other fields are then empty."""
+
+
+def scope_statuses(store: CoordinationStore) -> list[ScopeStatus]:
+    """All scopes with a record, ordered by name. Raises StoreUnavailable."""
+    found = (_status(store, scope) for scope in store.scopes())
+    return [status for status in found if status is not None]
+
+
+def _status(store: CoordinationStore, scope: Scope) -> ScopeStatus | None:
+    """The scope; None: its last record is gone."""
+    members: tuple[str, ...] = ()
+    try:
+        listing = store.list(scope, "")
+        members = tuple(members_in(listing.records))
+        return _decoded(scope, listing, members) if listing.records else None
+    except Corrupt as error:
+        return ScopeStatus(scope, None, 0, members, paused=False, ended=None, planned_at=None, trouble=str(error))
+
+
+def _decoded(scope: Scope, listing: Listing, members: tuple[str, ...]) -> ScopeStatus:
+    view, result = view_in(listing), result_in(listing.records)
+    return ScopeStatus(
+        scope,
+        leader=view.leader,
+        epoch=0 if view.office is None else view.office.epoch,
+        members=members,
+        paused=view.paused,
+        ended=None if result is None else result.ending.value,
+        planned_at=_planned_at(listing.records),
+    )
+
+
+def _planned_at(records: Sequence[Record]) -> str | None:
+    """The newest of the times in the newest checkpoints. A checkpoint whose payload is a blob has its time there."""
+    newest: dict[str, Record] = {}
+    for record in records:
+        if record.key.is_under(CHECKPOINTS):
+            query, _, batch = record.key.removeprefix(f"{CHECKPOINTS}/").partition("/")
+            if batch.isdecimal():  # below a checkpoint lie the locks of its readers
+                newest[query] = record
+    times = []
+    for query, record in newest.items():
+        payload = decode_handle(record).inline
+        if payload is not None:
+            times.append(decode_checkpoint(payload, query=query, name=record.key.name).planned_at)
+    return max(times, default=None)
