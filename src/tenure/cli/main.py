@@ -165,7 +165,7 @@ def history(store: StoreOption = None, scope: ScopeOption = None, output: Output
             {"epoch": t.epoch, "holder": t.holder, "from": t.since, "to": t.until or None, "why": t.why or None}
             for t in terms(opened, name)
         ]
-    show(rows, output=output, title=f"terms of {name}", columns=("epoch", "holder", "from", "to", "why"))
+    show(rows, output=output, title=f"terms of {name}", columns=("epoch", "holder", "from", "to", "why"), spare=("to",))
 
 
 @checkpoints_app.command("list")
@@ -187,7 +187,7 @@ def checkpoints_list(
             checkpoints = scope_context(settings, opened, name, clock=SystemClock()).checkpoints(shown)
             rows += [asdict(checkpoint) for checkpoint in checkpoints.list()]
     columns = ("query", "batch", "epoch", "planned_at", "run_directory")
-    show(rows, output=output, title=f"checkpoints of {name}", columns=columns)
+    show(rows, output=output, title=f"checkpoints of {name}", columns=columns, spare=("epoch",))
 
 
 @checkpoints_app.command("show")

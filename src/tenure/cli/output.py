@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from tenure.cli.tables import print_table
 from tenure.clock import Clock
 from tenure.events import (
     BatchCommitted,
@@ -53,17 +53,15 @@ class Output(StrEnum):
     JSON = "json"
 
 
-def show(rows: Sequence[dict[str, Any]], *, output: Output, title: str, columns: Sequence[str]) -> None:
-    """Print rows as a table with these columns, or all their fields as a JSON list."""
+def show(
+    rows: Sequence[dict[str, Any]], *, output: Output, title: str, columns: Sequence[str], spare: Sequence[str] = ()
+) -> None:
+    """Print rows as a table with these columns, or all their fields as a JSON list. `spare`: see `print_table`."""
     if output is Output.JSON:
         print_json(list(rows))
         return
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
-    for row in rows:
-        table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    print_table(rows, title=title, columns=columns, spare=spare, console=console)
 
 
 def show_record(record: Mapping[str, Any], *, output: Output, title: str) -> None:

@@ -138,6 +138,7 @@ def show_members(snapshot: Snapshot) -> None:
         output=Output.TABLE,
         title=f"{snapshot.scope} on {snapshot.store}: {', '.join(notes)}",
         columns=("member", "role", "state", "epoch", "lag", "behind", "priority", "tags", "host", "pid", "since"),
+        spare=("since", "host", "priority", "epoch", "tags", "behind", "lag"),
     )
     for row in _rows(snapshot):
         if row["state"] == State.FAILING.value:

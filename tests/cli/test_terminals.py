@@ -1,0 +1,76 @@
+"""Tables at a real terminal of 80 and of 160 columns, and into a pipe."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from pathlib import Path
+
+import pytest
+
+from tenure.coordination.candidates import Lag, State
+from tenure.testing.members import MAIN
+from tenure.testing.waiting import NEVER_S, wait_until
+from tests.cli.support import Place
+from tests.cli.test_verbs import Actor
+
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def at_a_terminal(*arguments: str, columns: int) -> list[str]:
+    """The lines that a command prints at a terminal of so many columns, without their styles."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
+    process = subprocess.Popen(
+        [*MAIN, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env={**environment, "TERM": "xterm"}
+    )
+    os.close(theirs)
+    said = b""
+    try:
+        while chunk := _read(ours):
+            said += chunk
+        assert process.wait(NEVER_S) == 0, said
+    finally:
+        os.close(ours)
+    return [line.rstrip() for line in STYLE.sub("", said.decode()).splitlines()]
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other end is closed
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (80, ["member", "role", "state", "lag", "behind", "pid"]),
+        (160, ["member", "role", "state", "epoch", "lag", "behind", "priority", "tags", "host", "pid", "since"]),
+    ],
+)
+def test_the_members_at_a_terminal(place: Place, tmp_path: Path, columns: int, shown: list[str]) -> None:
+    place.make_store()
+    long = "shop-6d4cf56db6-abcde"
+    with (
+        Actor(place, "anna", state=State.LEADING, behind={"totals": 12345}),
+        Actor(place, long, state=State.WARM, lag=Lag(12, 1_234_567)),
+    ):
+        wait_until(lambda: len(place.look("list")) == 2 and place.look("status")["leader"] is not None)
+        wait_until(lambda: all(row["behind"] or row["lag"] for row in place.look("list")))
+        told = at_a_terminal("list", "--store", f"sqlite://{place.store}", "--scope", "rows", columns=columns)
+    title, heads, _, *rest = told
+    assert title.startswith("rows on sqlite: ")
+    assert heads.split() == shown
+    assert max(map(len, told)) <= columns
+    assert [line.split()[0] for line in rest[:2]] == sorted(["anna", long])
+    assert any("12 batches, 1.2 MB" in line for line in rest[:2])
+    assert any("totals 12345" in line for line in rest[:2])
+    left_out = "left out, as the terminal has 80 columns: epoch, priority, host, since"
+    assert rest[2:] == ([left_out] if columns == 80 else [])
