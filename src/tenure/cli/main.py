@@ -31,15 +31,30 @@ from tenure.settings import load_settings
 from tenure.status.snapshot import take_snapshot, terms
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Keeps PySpark pipelines running, and their output right."
+    no_args_is_help=True,
+    help="Keeps PySpark pipelines running, and their output right.",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 checkpoints_app = typer.Typer(no_args_is_help=True, help="Look at the checkpoints of a pipeline.")
 app.add_typer(checkpoints_app, name="checkpoints")
 app.add_typer(result_app, name="result")
 app.add_typer(cleanup_app, name="cleanup")
 app.add_typer(sweep_app, name="sweep")
-for verb in (scopes, list_members, switchover, failover, pause, resume, restart):
-    app.command(verb.__name__.removesuffix("_members"))(verb)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Keeps PySpark pipelines running, and their output right."""
 
 
 @app.command()
@@ -168,6 +183,10 @@ def history(store: StoreOption = None, scope: ScopeOption = None, output: Output
     show(rows, output=output, title=f"terms of {name}", columns=("epoch", "holder", "from", "to", "why"), spare=("to",))
 
 
+for verb in (list_members, scopes, switchover, failover, pause, resume, restart):
+    app.command(verb.__name__.removesuffix("_members"))(verb)
+
+
 @checkpoints_app.command("list")
 def checkpoints_list(
     query: Annotated[str | None, typer.Argument(help="A query; by default all.")] = None,
@@ -252,7 +271,7 @@ def _drop_output() -> None:
 def main() -> None:
     """The entry point of `tenure`."""
     try:
-        result = app(standalone_mode=False)
+        result = app(prog_name="tenure", standalone_mode=False)
         code = result if isinstance(result, int) else 0
         sys.stdout.flush()
     except TenureError as error:
