@@ -41,7 +41,7 @@ def test_it_says_so_in_the_list(place: Place) -> None:
             ben.wait_for("RehearsalFailed")
             wait_until(lambda: row("ben").get("state") == "failing", what="a failing standby")
             found = row("ben")
-            told = tenure("list", "--store", f"sqlite://{place.store}", "--scope", "rows").out
+            told = tenure("list", "--store", f"sqlite://{place.store}", "--scope", "rows").err
             assert "ValueError: no luck on this machine" in found["trouble"], ben.output()
             assert (found["role"], found["other_file"]) == ("standby", True)
             assert f"ben: {found['trouble']}" in told

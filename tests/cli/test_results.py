@@ -133,7 +133,13 @@ def test_what_nobody_needs_of_one_that_goes_on_is_listed_and_goes_with_the_next_
         "rehearsals": ["rehearsals/dead/copy-0123456789ab"],
         "blobs": [lost[2]],
     }
-    assert ask(place, "cleanup", "status").out.startswith("rows goes on")
+    for number in range(4):
+        (place.storage / "rows" / f"{lost[2]}{number}").write_text("x")
+    told = ask(place, "cleanup", "status")
+    assert told.err == "rows goes on\n"
+    heads, *_, blobs = [line.split("\t") for line in told.out.splitlines()]
+    assert heads == ["left", "count", "names", "trouble"]
+    assert blobs == ["blobs", "5", ", ".join([lost[2], *(f"{lost[2]}{number}" for number in range(4))]), ""]
     place.feed(2)
     told = place.run(file, spark=spark)
     assert told.code == 0, told.err

@@ -33,8 +33,14 @@ def test_the_scopes_of_a_store_and_who_leads_them(place: Place) -> None:
         told = scopes(place)
         document = scopes(place, "--output", "json").json
     assert told.code == 0
-    assert [line.split() for line in told.out.splitlines() if "anna" in line or "bad" in line] != []
-    assert told.err.startswith("tenure: warning: scope 'bad': record 'epoch' does not decode")
+    assert [line.split("\t") for line in told.out.splitlines()] == [
+        ["scope", "leader", "epoch", "live", "newest_batch", "state"],
+        ["bad", "", "0", "0", "", "unreadable"],
+        ["rows", "anna", "1", "1", "", "led"],
+    ]
+    title, warning = told.err.splitlines()
+    assert title == "scopes of this store (sqlite)"
+    assert warning.startswith("tenure: warning: scope 'bad': record 'epoch' does not decode")
     bad, rows = document
     assert (bad["scope"], bad["trouble"] is None) == ("bad", False)
     assert rows == {

@@ -46,7 +46,7 @@ def test_it_is_planned_looked_at_and_removed_and_the_pipeline_goes_on(
     before, plan = files(swept), str(tmp_path / "plan")
     told = sweep(swept, "plan", plan)
     assert told.code == 0, told.err
-    assert "rows, epoch 2: 3 of " in told.out
+    assert "rows, epoch 2: 3 of " in told.err
     assert files(swept) == before
     assert sweep(swept, "report", plan).out == told.out
     told = sweep(swept, "apply", plan, "--output", "json")
@@ -108,7 +108,7 @@ def test_what_cannot_be_removed_has_a_code_of_its_own(
     monkeypatch.undo()
     assert told.code == 10
     assert told.error.startswith("3 of 3 files of the plan")
-    assert f"{LOST[0]}: Permission denied" in told.out
+    assert f"{LOST[0]}: Permission denied" in told.err
     assert sweep(swept, "apply", plan).code == 0
     assert not {f"rows/{path}" for path in LOST} & files(swept)
 
@@ -133,7 +133,7 @@ def test_what_is_staged_beside_a_table_goes_by_a_plan_of_its_own(
     lost, foreign, plan = stage(swept), stage(swept, query_id="of-another-store"), str(tmp_path / "plan")
     told = sweep(swept, "plan", plan, "--table", str(swept.output))
     assert told.code == 0, told.err
-    assert "rows, epoch 2: 1 of 4 files are not needed" in told.out  # one is in the table, with its checksum
+    assert "rows, epoch 2: 1 of 4 files are not needed" in told.err  # one is in the table, with its checksum
     told = sweep(swept, "apply", plan, "--output", "json")
     assert told.code == 0, told.err
     assert [(row["kind"], row["removed"]) for row in told.json["kinds"]] == [("staged output", 1)]

@@ -74,3 +74,23 @@ def test_the_members_at_a_terminal(place: Place, tmp_path: Path, columns: int, s
     assert any("totals 12345" in line for line in rest[:2])
     left_out = "left out, as the terminal has 80 columns: epoch, priority, host, since"
     assert rest[2:] == ([left_out] if columns == 80 else [])
+
+
+def test_the_members_into_a_pipe(place: Place) -> None:
+    """Also where the environment asks for colours, and says that the terminal is narrow."""
+    place.make_store()
+    with Actor(place, "anna", state=State.READY, behind={"totals": 12345}):
+        wait_until(lambda: place.look("status")["leader"] == "anna" and place.look("list")[0]["behind"])
+        done = subprocess.run(
+            [*MAIN, "status", "--store", f"sqlite://{place.store}", "--scope", "rows"],
+            capture_output=True,
+            text=True,
+            timeout=NEVER_S,
+            check=True,
+            env={**os.environ, "COLUMNS": "40", "FORCE_COLOR": "1", "TERM": "xterm-256color"},
+        )
+    heads, member, empty, queries = done.stdout.split("\n")[:-1]
+    assert heads.split("\t")[-2:] == ["pid", "since"]
+    assert member.startswith("anna\tleader\tready\t1\t\ttotals 12345\t0\t\there\t7\t2")
+    assert (empty, queries) == ("", "query\tbatch\tepoch\tbehind")
+    assert done.stderr == "rows on sqlite: anna leads, epoch 1\nnewest checkpoints\n"

@@ -94,10 +94,15 @@ def test_list_shows_who_leads_and_who_could(pair: Place) -> None:
         "ben": ("standby", None, None),
         "carl": ("standby", None, "nofailover"),
     }
-    table = verb(pair, "list").out
-    assert "rows on sqlite: anna leads, epoch 1" in table
-    assert "nofailover" in table
-    assert "3 batches, 1.2 MB" in table
+    told = verb(pair, "list")
+    assert told.err == "rows on sqlite: anna leads, epoch 1\n"
+    heads, *members = [line.split("\t") for line in told.out.splitlines()]
+    assert " ".join(heads) == "member role state epoch lag behind priority tags host pid since"
+    assert [member[:-1] for member in members] == [
+        ["anna", "leader", "ready", "1", "", "", "0", "", "here", "7"],
+        ["ben", "standby", "ready", "", "", "", "0", "", "here", "7"],
+        ["carl", "standby", "ready", "", "3 batches, 1.2 MB", "", "0", "nofailover", "here", "7"],
+    ]
     assert [row["lag"] for row in pair.look("list")] == [None, None, {"batches": 3, "bytes": 1_234_567}]
 
 
@@ -110,7 +115,7 @@ def test_list_shows_whose_rehearsals_fail_and_who_runs_another_file(place: Place
         rest.enter_context(Actor(place, "carl", state=State.READY, file="f1"))
         wait_until(lambda: [row["file"] for row in place.look("list")] == ["f1", "f2", "f1"])
         rows = {row["member"]: (row["state"], row["trouble"], row["other_file"]) for row in place.look("list")}
-        told = verb(place, "list").out.splitlines()
+        told = verb(place, "list").err.splitlines()
     assert rows == {
         "anna": ("ready", None, False),
         "ben": ("failing", trouble, True),
@@ -176,7 +181,7 @@ def test_a_failover_without_a_terminal_wants_a_word(pair: Place, monkeypatch: py
 def test_nobody_is_elected_between_pause_and_resume(pair: Place) -> None:
     assert verb(pair, "pause").out == "rows is paused: no member is elected until tenure resume\n"
     assert verb(pair, "pause").out == "rows was paused already\n"
-    assert "anna leads, epoch 1, paused" in verb(pair, "list").out
+    assert "anna leads, epoch 1, paused" in verb(pair, "list").err
     late = verb(pair, "failover", "--force", "--timeout", "1s")
     assert (late.code, late.error) == (4, "no member of scope 'rows' led within 1s; see tenure list")
     assert pair.look("status")["leader"] is None

@@ -5,9 +5,13 @@ from __future__ import annotations
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Final
 
+from tenure.backends.registry import open_store
+from tenure.clock import SystemClock
+from tenure.coordination.records import Scope
+from tenure.testing.conformance.fixture import put_new
 from tenure.testing.members import MAIN
 from tenure.testing.waiting import NEVER_S
 from tests.cli.support import Told
@@ -24,6 +28,12 @@ def ask(url: str, *command: str) -> Told:
     line = [*MAIN, *(command or ("list",)), "--store", joined, "--scope", SCOPE]
     done = subprocess.run(line, capture_output=True, text=True, timeout=NEVER_S, check=False)
     return Told(done.returncode, done.stdout, done.stderr)
+
+
+def pause_at(url: str) -> None:
+    """Make the scope: write the record of a pause, as `tenure pause` does in a scope that is there."""
+    with closing(open_store(url, clock=SystemClock())) as store:
+        put_new(store, "paused", b"{}", scope=Scope(SCOPE))
 
 
 def refused(url: str, *command: str) -> str:

@@ -226,7 +226,9 @@ def test_who_may_do_nothing_is_told(guarded: Guarded, stores: Callable[..., Coor
 
 
 def test_the_command_line_says_it_in_one_line(guarded: Guarded) -> None:
-    reader, stranger = guarded.add(role="READ"), guarded.add(role=None)
+    reader, stranger, writer = guarded.add(role="READ"), guarded.add(role=None), guarded.add(role="READWRITE")
+    with closing(EtcdStore(guarded.cluster(writer))) as store:
+        store.commit(SCOPE, guards=[], writes=[Put(Key("members/of-the-command-line"), b"{}", None)])
     for url, line in (
         (guarded.url(reader, "wrong"), "etcd does not let in this user"),
         (guarded.url(None), "write user:password@ before the hosts"),

@@ -12,8 +12,9 @@ from tenure.backends.zookeeper import Ensemble, ZooKeeperStore
 from tenure.backends.zookeeper.connection import Connection
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Key, Put, Scope
+from tenure.errors import AccessDenied
 from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble, free_ports
-from tests.contract.bad_input import NOBODY, SCOPE, ask, nowhere, refused
+from tests.contract.bad_input import NOBODY, SCOPE, ask, nowhere, pause_at, refused
 
 _ORDERS = 3
 """kazoo tries the servers in an order of its own, another one each time."""
@@ -60,7 +61,9 @@ def test_who_may_only_read_is_told_when_it_writes(zookeeper: ZooKeeperEnsemble, 
     line.close()
     url = f"zookeeper://reader:right@{zookeeper.hosts}{chroot}"
     assert ask(url).code == 0
-    assert refused(url, "pause") == (
+    with pytest.raises(AccessDenied) as denied:
+        pause_at(url)
+    assert str(denied.value) == (
         f"ZooKeeper does not permit to make scope '{SCOPE}'; check the user, its password and the ACL of the chroot"
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tenure.testing.servers import Authority, TlsFiles, ZooKeeperEnsemble, installed
-from tests.contract.bad_input import ask, refused
+from tests.contract.bad_input import ask, pause_at, refused
 
 CHECK = "cannot be reached; check the hosts, ports and certificates"
 
@@ -39,10 +39,11 @@ def shown(files: TlsFiles) -> tuple[str, str]:
 
 def test_over_tls(over_tls: ZooKeeperEnsemble, files: TlsFiles) -> None:
     there = url(over_tls, f"ca={files.authority}", *shown(files))
-    assert ask(there, "pause").code == 0
+    pause_at(there)
     told = ask(there)
     assert told.code == 0
-    assert "paused" in told.out
+    assert "paused" in told.err
+    assert ask(there, "resume").code == 0
 
 
 def test_a_client_without_a_certificate(over_tls: ZooKeeperEnsemble, files: TlsFiles) -> None:
@@ -105,8 +106,8 @@ def by_sasl(server: ZooKeeperEnsemble, who: str) -> str:
 
 
 def test_who_is_let_in_owns_what_it_makes(guarded: ZooKeeperEnsemble) -> None:
-    assert ask(by_sasl(guarded, "ann:right"), "pause").code == 0
-    assert "paused" in ask(by_sasl(guarded, "ann:right")).out
+    pause_at(by_sasl(guarded, "ann:right"))
+    assert "paused" in ask(by_sasl(guarded, "ann:right")).err
     assert refused(f"zookeeper://{guarded.hosts}/x") == (
         "ZooKeeper does not permit to list records; check the user, its password and the ACL of the chroot"
     )

@@ -167,6 +167,7 @@ def status(store: StoreOption = None, scope: ScopeOption = None, output: OutputO
         warn_of_skipped(snapshot)
         return
     show_members(snapshot)
+    sys.stdout.write("\n")
     queries = [asdict(query) for query in snapshot.queries]
     show(queries, output=output, title="newest checkpoints", columns=("query", "batch", "epoch", "behind"))
 

@@ -1,4 +1,8 @@
-"""The output of the command line: tables or JSON on stdout, one line an event on stderr."""
+"""The output of the command line: tables or JSON on stdout, one line an event on stderr.
+
+Promise: into a pipe or a file, a table is a line of names and a line for each row, separated by tabs; stdout has
+nothing else then. JSON is the same at a terminal and elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tenure.cli.tables import print_table
+from tenure.cli.tables import print_table, tabbed
 from tenure.clock import Clock
 from tenure.events import (
     BatchCommitted,
@@ -56,12 +60,23 @@ class Output(StrEnum):
 def show(
     rows: Sequence[dict[str, Any]], *, output: Output, title: str, columns: Sequence[str], spare: Sequence[str] = ()
 ) -> None:
-    """Print rows as a table with these columns, or all their fields as a JSON list. `spare`: see `print_table`."""
+    """Print rows as a table with these columns, or all their fields as a JSON list. `spare`: see `print_table`. Where
+    stdout is no terminal, the table is text with tabs, and its title goes to stderr."""
     if output is Output.JSON:
         print_json(list(rows))
-        return
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    print_table(rows, title=title, columns=columns, spare=spare, console=console)
+    elif sys.stdout.isatty():
+        print_table(rows, title=title, columns=columns, spare=spare, console=Console())
+    else:
+        note(title)
+        sys.stdout.writelines(f"{line}\n" for line in tabbed(rows, columns=columns))
+
+
+def note(line: str) -> None:
+    """Print a line about a table: with the table at a terminal, else on stderr, so stdout has rows alone."""
+    if sys.stdout.isatty():
+        sys.stdout.write(f"{line}\n")
+    else:
+        _say(line)
 
 
 def show_record(record: Mapping[str, Any], *, output: Output, title: str) -> None:

@@ -32,7 +32,7 @@ from tenure.settings import load_settings
 _CLOCK = SystemClock()
 _TTL = timedelta(seconds=10)
 _SHOWN = 3
-"""How many names of a row the table shows."""
+"""How many names of a row the table shows at a terminal."""
 
 result_app = typer.Typer(no_args_is_help=True, help="How a pipeline ended for good.")
 cleanup_app = typer.Typer(no_args_is_help=True, help="The remains of a pipeline.")
@@ -124,4 +124,5 @@ def _left(row: Row, cleanables: Cleanable) -> dict[str, Any]:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join([*names[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
+    most = _SHOWN if sys.stdout.isatty() else len(names)
+    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])

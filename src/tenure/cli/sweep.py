@@ -28,7 +28,7 @@ from tenure.assembly import scope_context
 from tenure.cleanup.claims import read_claims, term_now
 from tenure.cleanup.orphans import Claims
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope, pairs
-from tenure.cli.output import Output, print_json, show
+from tenure.cli.output import Output, note, print_json, show
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
@@ -156,7 +156,7 @@ def _show(plan: Plan, *, output: Output) -> None:
         return
     show(shown["kinds"], output=output, title=title, columns=("kind", "files", "bytes", "removed", "gone", "failed"))
     for failure in shown["failures"]:
-        sys.stdout.write(f"{failure['path']}: {failure['why']}\n")
+        note(f"{failure['path']}: {failure['why']}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Tables for people at a terminal: as wide as the terminal, and no wider.
+"""Tables for people at a terminal, as wide as the terminal and no wider; and the same rows as text with tabs.
 
 Promise: where a table does not fit, whole columns are left out, in the order that the caller gives, and a line below
 the table names them; blank columns go first. Words are not broken. Where even the remaining columns do not fit, the
@@ -8,7 +8,7 @@ widest of them is folded, and nothing is cut off.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich import box
@@ -19,6 +19,9 @@ from rich.text import Text
 
 _GAP: Final = 2
 """Columns of the terminal between two columns of the table: padding, and the place of a line that is not drawn."""
+
+_BREAKS: Final = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+"""A tab, and the characters that end a line for some program."""
 
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d+\+00:00\Z")
 
@@ -44,6 +47,14 @@ def print_table(
     if hidden:
         note = f"left out, as the terminal has {console.width} columns: {', '.join(hidden)}"
         console.print(Text(note, style="dim"), soft_wrap=True)
+
+
+def tabbed(rows: Sequence[Mapping[str, Any]], *, columns: Sequence[str]) -> Iterator[str]:
+    """The rows for other programs: the names of all columns, then each row, separated by tabs. A tab or the end of a
+    line inside a value is a blank."""
+    yield "\t".join(columns)
+    for row in rows:
+        yield "\t".join(_BREAKS.sub(" ", "" if row[column] is None else str(row[column])) for column in columns)
 
 
 def fitting(widths: Mapping[str, int], *, blank: Collection[str], spare: Sequence[str], most: int) -> list[str]:

@@ -15,7 +15,7 @@ import typer
 from rich import filesize
 
 from tenure.cli.options import OutputOption, ScopeOption, StoreOption, open_scope
-from tenure.cli.output import Output, show, warn
+from tenure.cli.output import Output, note, show, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import MEMBERS, Candidate, State
 from tenure.coordination.election import View, observe
@@ -142,9 +142,9 @@ def show_members(snapshot: Snapshot) -> None:
     )
     for row in _rows(snapshot):
         if row["state"] == State.FAILING.value:
-            _say(f"{row['member']}: {row['trouble']}")
+            note(f"{row['member']}: {row['trouble']}")
         if row["other_file"]:
-            _say(f"{row['member']}: its pipeline file ({row['file']}) is not that of the leader")
+            note(f"{row['member']}: its pipeline file ({row['file']}) is not that of the leader")
     warn_of_skipped(snapshot)
 
 

@@ -144,13 +144,10 @@ def test_json_is_one_document_with_all_fields(capsys: pytest.CaptureFixture[str]
     assert json.loads(capsys.readouterr().out) == [{"a": 1, "b": None}]
 
 
-def test_a_table_cuts_nothing_off(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_into_a_pipe_cuts_nothing_off(capsys: pytest.CaptureFixture[str]) -> None:
     offsets = "x" * 150 + "y" * 150 + "end"
-    show([{"offsets": offsets}], output=Output.TABLE, title="x", columns=("offsets",))
-    told = "".join(letter for letter in capsys.readouterr().out if letter in "xyend")
-    assert told.count("x") >= 150
-    assert told.count("y") == 150
-    assert "…" not in told
+    show([{"offsets": offsets}], output=Output.TABLE, title="title", columns=("offsets",))
+    assert capsys.readouterr() == (f"offsets\n{offsets}\n", "title\n")
 
 
 def test_a_terminal_that_was_closed_does_not_stop_a_member(monkeypatch: pytest.MonkeyPatch) -> None:

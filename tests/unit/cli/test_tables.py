@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from rich.console import Console
 
-from tenure.cli.tables import fitting, print_table
+from tenure.cli.tables import fitting, print_table, tabbed
 
 WIDTHS = {"member": 10, "role": 7, "lag": 20, "tags": 4, "host": 12}
 
@@ -59,3 +59,12 @@ def test_a_table_that_does_not_fit_at_all_is_folded_at_its_widest_column() -> No
     assert sum(line.count("x") for line in told) == 70
     assert [line for line in told if "the first" in line]
     assert max(map(len, told)) <= 40
+
+
+def test_a_row_with_tabs_is_one_line_of_the_same_columns() -> None:
+    row = {"planned_at": "2026-03-01T12:00:00.123+00:00", "why": "no\tluck\r\nat [all]\u2028", "tags": None, "epoch": 7}
+    assert list(tabbed([row], columns=list(row))) == [
+        "planned_at\twhy\ttags\tepoch",
+        "2026-03-01T12:00:00.123+00:00\tno luck at [all] \t\t7",
+    ]
+    assert list(tabbed([], columns=["a"])) == ["a"]
