@@ -18,6 +18,7 @@ from tenure.agent.child import ChildProcess, Start
 from tenure.agent.driver_process import DriverProcess, Patience
 from tenure.agent.handover import patience_for
 from tenure.agent.leader_service import LeaderService
+from tenure.agent.log_files import LogFile
 from tenure.agent.member import Conduct, Member
 from tenure.backends.registry import open_published_address, open_store
 from tenure.clock import Clock, SystemClock
@@ -114,8 +115,7 @@ def assemble(
     DriverFolder.make(identity.member).remove()  # raises first where the temporary folder cannot be used
     spark_log = settings.spark_log or str(temporary_folder() / f"tenure-{identity.member}.spark.log")
     settings = settings.model_copy(update={"member": identity.member, "spark_log": spark_log})
-    for flag, log in (("--spark-log", settings.spark_log), ("--event-log", settings.event_log)):
-        _check_log(log, flag=flag)
+    log_of_spark = _checked_logs(spark_log, settings.event_log)
     settings.required("store")
     settings.required("storage")
     submit_of(settings)
@@ -144,6 +144,7 @@ def assemble(
     def close() -> None:
         try:
             driver.close()
+            log_of_spark.remove_if_empty()
         finally:
             if service is not None:
                 service.close()
@@ -224,16 +225,13 @@ def member_events(settings: Settings, *subscribers: Subscriber, clock: Clock) ->
     return Events(*log, *subscribers)
 
 
-def _check_log(path: str | None, *, flag: str) -> None:
-    if path is None:
-        return
-    try:
-        with open(path, "a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise UsageError(
-            f"{flag} {path!r} cannot be written: {error.strerror}", fix="name a file in a directory that exists"
-        ) from error
+def _checked_logs(spark_log: str, event_log: str | None) -> LogFile:
+    """The log of Spark. Raises UsageError: either file cannot be written to."""
+    log = LogFile(spark_log, flag="--spark-log")
+    log.check()
+    if event_log is not None:
+        LogFile(event_log, flag="--event-log").check()
+    return log
 
 
 def submit_of(settings: Settings) -> Submit:

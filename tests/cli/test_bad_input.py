@@ -144,6 +144,27 @@ def test_a_setting_of_spark_that_is_refused_before_spark_starts(place: Place, se
     assert place.look("history") == []
 
 
+@pytest.mark.parametrize("default", [False, True])
+def test_a_run_that_is_refused_before_spark_starts_leaves_no_log(
+    place: Place, monkeypatch: pytest.MonkeyPatch, default: bool
+) -> None:
+    (place.folder / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(place.folder / "temporary"))
+    flags = place.flags()
+    if default:
+        at = flags.index("--spark-log")
+        del flags[at : at + 2]
+    flags += ["--event-log", str(place.folder / "events")]
+    broken = place.folder / "broken.py"
+    broken.write_text("raise ValueError('no luck')\n")
+    assert tenure("run", str(broken), *flags).code == 7
+    assert not (place.folder / "events").exists()
+    for more in (["--conf", "foo=bar"], ["--http", "here"]):
+        assert tenure("run", place.pipeline(COPY), *flags, *more).code == 2
+    assert not (place.folder / "spark.log").exists()
+    assert list((place.folder / "temporary").iterdir()) == []
+
+
 def test_an_address_for_probes_that_is_none(place: Place) -> None:
     told = tenure("run", place.pipeline(COPY), *place.flags(), "--http", "here")
     assert told.code == 2
