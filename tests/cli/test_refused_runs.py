@@ -123,7 +123,9 @@ def test_an_output_mode_that_spark_refuses(place: Place, spark: SparkSession) ->
     told = place.run(place.pipeline(f'job.stream("a", source(job).groupBy("k").count(), {SINK})'), spark=spark)
     assert told.code == 8
     assert told.error.startswith("query 'a' failed: [STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming")
-    assert [term["why"] for term in place.look("history")] == ["failed"]
+    (term,) = place.look("history")
+    assert term["why"] == "failed"
+    assert term["detail"].startswith("query 'a' failed: [STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid")
 
 
 def test_a_function_of_the_user_that_raises_in_a_worker(place: Place, spark: SparkSession) -> None:
@@ -201,8 +203,8 @@ def test_the_json_of_each_command_keeps_its_keys(place: Place, spark: SparkSessi
     assert status["queries"] == [{"query": "copy", "batch": 1, "epoch": 1, "behind": None}]
     assert (status["leader"], status["epoch"], status["members"]) == (None, 1, [])
     (term,) = place.look("history")
-    assert set(term) == {"epoch", "holder", "from", "to", "why"}
-    assert term["why"] == "finished"
+    assert set(term) == {"epoch", "holder", "from", "to", "why", "detail"}
+    assert (term["why"], term["detail"]) == ("finished", None)
     listed = place.look("checkpoints", "list")
     assert [one["batch"] for one in listed] == [0, 1]
     keys = {"query", "query_id", "batch", "offsets", "run_directory", "epoch", "planned_at", "folders", "closed"}

@@ -109,7 +109,10 @@ def test_a_jvm_that_dies_costs_the_term_and_the_member_leads_again(place: Place)
         running.terminate()
         assert running.wait() == 0
     assert "Traceback" not in running.output()
-    assert [term["why"] for term in place.look("history")] == ["driver died", "stopped"]
+    assert [(term["why"], term["detail"]) for term in place.look("history")] == [
+        ("driver died", "Spark's JVM ended with exit code -9"),
+        ("stopped", None),
+    ]
     assert place.ids() == [1, 2]
 
 

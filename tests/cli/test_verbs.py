@@ -130,6 +130,9 @@ def test_a_switchover_waits_for_the_new_leader(pair: Place) -> None:
     told = verb(pair, "switchover")
     assert (told.code, told.out) == (0, "anna leads rows, epoch 3; before: ben\n")
     assert [term["why"] for term in pair.look("history")] == ["switchover", "switchover", None]
+    heads, *rows = [line.split("\t") for line in verb(pair, "history").out.splitlines()]
+    assert heads == ["epoch", "holder", "from", "to", "why"]
+    assert [row[-1] for row in rows] == ["switchover: to ben", "switchover: to anna", ""]
 
 
 @pytest.mark.parametrize("word", ["switchover", "failover"])

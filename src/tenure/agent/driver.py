@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from tenure.coordination.candidates import Lag
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
 from tenure.link.lifecycle import Ended
+
+BY_ITSELF: Final = "the driver ended by itself: "
+"""Begins the line about a driver's end; its exit code or its signal follows."""
 
 
 class Driver(Protocol):

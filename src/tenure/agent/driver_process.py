@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tenure.agent.child import Child, Start
+from tenure.agent.driver import BY_ITSELF
 from tenure.agent.term_orders import TermOrders
 from tenure.clock import Clock
 from tenure.coordination.candidates import Lag
@@ -99,7 +100,7 @@ class DriverProcess:
         if running is None:
             return "the driver was not started"
         if running.gone.is_set():
-            return f"the driver ended by itself: {running.how}"
+            return f"{BY_ITSELF}{running.how}"
         return running.silent(limit_s=self._silence_s)
 
     def prepare(self, *, scope: str, stop: Flag) -> bool:

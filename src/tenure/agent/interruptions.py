@@ -55,6 +55,8 @@ class Requests:
         self.finish = threading.Event()
         """Set when the leader is to finish its batch and give the term up."""
         self.finish_as: Ended | None = None  # None: `finish` is not set
+        self.successor = ""
+        """The member that a switchover names: `to ben`; empty: there is no switchover, or it names no member."""
         self.done: Result | None = None
         """The result of a pipeline that was cleaned up; None: the pipeline was not."""
 
@@ -70,13 +72,17 @@ class Requests:
             self.restart = restart
             self._finish(Ended.RESTART)
         switchovers = [read_switchover(record) for record in records if record.key == SWITCHOVER]
-        if any(asked is not None and asked.epoch == epoch for asked in switchovers):
-            self._finish(Ended.SWITCHOVER)
+        for asked in switchovers:
+            if asked is not None and asked.epoch == epoch and self._finish(Ended.SWITCHOVER):
+                self.successor = f"to {asked.to}" if asked.to else ""
 
-    def _finish(self, ended: Ended) -> None:
-        if self.finish_as is None:
-            self.finish_as = ended
-            self.finish.set()
+    def _finish(self, ended: Ended) -> bool:
+        """Let the leader finish, for this reason; False: it finishes for an earlier reason already."""
+        if self.finish_as is not None:
+            return False
+        self.finish_as = ended
+        self.finish.set()
+        return True
 
 
 class SkippedRecords:

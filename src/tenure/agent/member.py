@@ -15,13 +15,14 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from tenure.agent import words
-from tenure.agent.driver import Driver
+from tenure.agent.driver import BY_ITSELF, Driver
 from tenure.agent.handover import AT_MOST, Handover
 from tenure.agent.interruptions import Delays, Requests, Restarts, SkippedRecords, StopOrStoreLost
 from tenure.agent.leader_service import LeaderService
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import NOT_BEHIND, Identity, Lag, State
 from tenure.coordination.election import Election, Flag
+from tenure.coordination.election_rules import reason
 from tenure.coordination.records import Record
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import LEADER, Term
@@ -37,6 +38,7 @@ from tenure.errors import (
     SourceUnavailable,
     StoreError,
     StoreUnavailable,
+    TenureError,
     TermLost,
     UsageError,
 )
@@ -257,19 +259,21 @@ class Member:
             ended = self._lead_or_clean(term, stop=halt, finish=requests.finish)
         except TermLost:
             ended = Ended.LOST
-        except DriverDied:
+        except DriverDied as died:
             asked = Ended.STOPPED if stop.is_set() else requests.finish_as
-            self._give_up(term, Ended.LOST if term.lost else asked or Ended.DIED)
+            how = requests.successor if asked else died.what.removeprefix(BY_ITSELF)
+            self._give_up(term, Ended.LOST if term.lost else asked or Ended.DIED, detail=how)
             raise
         except Exception as error:
             if not term.lost or isinstance(error, BatchMayBeShort):
                 failed = Ended.AWAY if isinstance(error, SourceUnavailable) else Ended.FAILED
-                self._give_up(term, Ended.LOST if term.lost else failed)
+                how = error.what if isinstance(error, TenureError) else ""
+                self._give_up(term, Ended.LOST if term.lost else failed, detail=how)
                 raise
             ended = Ended.LOST  # a successor may have removed files that the driver still needed
         if ended is Ended.STOPPED and not stop.is_set() and requests.finish_as is not None:
             ended = requests.finish_as
-        self._give_up(term, ended)
+        self._give_up(term, ended, detail=requests.successor if ended is Ended.SWITCHOVER else "")
         if ended is Ended.STOPPED and not (self._conduct.hold or stop.is_set()):
             cause = term.liveness.cause
             raise StoreUnavailable(f"the store is away, and on_store_loss says stop: {cause}") from cause
@@ -302,12 +306,12 @@ class Member:
         clean = result.stage is Stage.CLEAN
         self._events.emit(PipelineEnded(self._scope, ending=result.ending.value, epoch=result.epoch, clean=clean))
 
-    def _give_up(self, term: Term, ended: Ended) -> None:
+    def _give_up(self, term: Term, ended: Ended, *, detail: str = "") -> None:
         word = AFTER[ended].resign
         why = term.liveness.why or "refused"
         if word is not None:
             try:
-                self._election.resign(term, why=word)
+                self._election.resign(term, why=reason(word, detail))
                 why = word
                 if ended is Ended.STOPPED:
                     self._handover.resigned(term.epoch)

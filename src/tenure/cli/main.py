@@ -26,6 +26,7 @@ from tenure.cli.scopes import scopes
 from tenure.cli.sweep import sweep_app
 from tenure.cli.verbs import failover, list_members, pause, restart, resume, show_members, switchover, warn_of_skipped
 from tenure.clock import SystemClock
+from tenure.coordination.election_rules import reason
 from tenure.errors import HandleNotFound, StorageError, TenureError, UsageError
 from tenure.settings import load_settings
 from tenure.status.snapshot import take_snapshot, terms
@@ -177,10 +178,18 @@ def history(store: StoreOption = None, scope: ScopeOption = None, output: Output
     """The terms of a pipeline: epoch, holder, begin, end, and why each ended."""
     settings = load_settings(store=store, scope=scope)
     with open_scope(settings) as (opened, name):
-        rows = [
-            {"epoch": t.epoch, "holder": t.holder, "from": t.since, "to": t.until or None, "why": t.why or None}
-            for t in terms(opened, name)
-        ]
+        past = terms(opened, name)
+    rows = [
+        {
+            "epoch": term.epoch,
+            "holder": term.holder,
+            "from": term.since,
+            "to": term.until or None,
+            "why": (term.why if output is Output.JSON else reason(term.why, term.detail)) or None,
+            "detail": term.detail or None,
+        }
+        for term in past
+    ]
     show(rows, output=output, title=f"terms of {name}", columns=("epoch", "holder", "from", "to", "why"), spare=("to",))
 
 

@@ -19,7 +19,13 @@ from tenure.coordination.term import EPOCH, LEADER
 from tenure.errors import CorruptRecord
 
 TERMS_KEPT = 50
-"""How many ended terms the epoch record remembers, for `tenure history`. About 150 bytes each."""
+"""How many ended terms the epoch record remembers, for `tenure history`. About 150 bytes each, at most 300."""
+
+SESSION_ENDED = "session ended"
+"""Why a term ended that nobody gave up: its holder was killed, or did not renew its session for the ttl."""
+
+_DETAIL_MOST = 120
+"""Characters of the detail of a reason."""
 
 RESTART = "restart"
 """Why a term ended whose holder replaces its driver: the best standby goes first, as at a switchover."""
@@ -34,7 +40,7 @@ class TermPast:
     since: str
     until: str
     why: str
-    """`resigned`, or `session ended` when the successor found the office empty."""
+    """See `reason`; `SESSION_ENDED` when the successor found the office empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ class Office:
 
     def as_past(self, *, now: str) -> tuple[TermPast, ...]:
         """All terms, as ended at `now` where no end is recorded."""
-        last = TermPast(self.epoch, self.holder, self.since, self.until or now, self.why or "session ended")
+        last = TermPast(self.epoch, self.holder, self.since, self.until or now, self.why or SESSION_ENDED)
         return (*self.past, last)[-TERMS_KEPT:]
 
 
@@ -119,6 +125,19 @@ def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str
         ),
         guards=(Absent(PAUSED),),
     )
+
+
+def reason(word: str, detail: str = "") -> str:
+    """Why a term ended, as the epoch record has it: a word of ours, then the detail, if there is one. For example
+    `driver died: signal SIGKILL`."""
+    short = " ".join(detail.split())[:_DETAIL_MOST]
+    return f"{word}: {short}" if short else word
+
+
+def parts_of(why: str) -> tuple[str, str]:
+    """The word and the detail that `reason` joined. A reason of an older version has no detail."""
+    word, _, detail = why.partition(": ")
+    return word, detail
 
 
 def resignation(office: Record, *, now: str, why: str, uid: str) -> bytes:

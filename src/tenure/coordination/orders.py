@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tenure.clock import Clock, timestamp
 from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER, members_in, ready_beside
 from tenure.coordination.election import seen_in
-from tenure.coordination.election_rules import Office, Seen, decode_office, resignation
+from tenure.coordination.election_rules import Office, Seen, decode_office, reason, resignation
 from tenure.coordination.encoding import encode, new_uid
 from tenure.coordination.known_scopes import known_records
 from tenure.coordination.records import Delete, Exact, Guard, Put, Record, Scope, Write
@@ -69,7 +69,8 @@ class Orders:
         self._check_target(found, to)
         request = self._request(found, to)
         if found.seen.leader is not None:
-            ended = resignation(found.epoch, now=timestamp(self._clock), why="failover", uid=new_uid())
+            why = reason("failover", f"to {to}" if to else "")
+            ended = resignation(found.epoch, now=timestamp(self._clock), why=why, uid=new_uid())
             vacated = Delete(LEADER, found.seen.leader.version)
             self._commit(writes=(vacated, Put(EPOCH, ended, replaces=found.epoch.version), request))
         else:

@@ -6,11 +6,12 @@ Promise: it needs the store only, not the storage.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import Candidate, Switchover, Unread
 from tenure.coordination.election import observe
-from tenure.coordination.election_rules import TermPast
+from tenure.coordination.election_rules import SESSION_ENDED, TermPast, parts_of
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.handles.handle import decode_handle
@@ -47,6 +48,24 @@ class Snapshot:
     """The skipped records: those of members and requests that do not decode."""
 
 
+@dataclass(frozen=True, slots=True)
+class TermStatus:
+    """One term. Times are wall clock (ISO 8601, UTC)."""
+
+    epoch: int
+    holder: str
+    since: str
+    until: str
+    """Empty: the term is held, or its end is not recorded yet."""
+    why: str
+    """The word for why the term ended; empty: the term is held."""
+    detail: str
+    """How the driver died, the error of a failed query, or to whom an operator handed over; empty: no more is known."""
+
+
+_HANDED_OVER: Final = ("switchover", "failover")
+
+
 def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
     """The scope now. Raises StoreUnavailable, CorruptRecord, CorruptHandle."""
     view = observe(store, scope)
@@ -71,10 +90,21 @@ def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
     )
 
 
-def terms(store: CoordinationStore, scope: Scope) -> list[TermPast]:
-    """The terms of the scope, oldest first. `until` is empty for a term that is held, or whose end is not recorded yet.
-    Raises StoreUnavailable, CorruptRecord."""
-    office = observe(store, scope).office
+def terms(store: CoordinationStore, scope: Scope) -> list[TermStatus]:
+    """The terms of the scope, oldest first. Raises StoreUnavailable, CorruptRecord."""
+    view = observe(store, scope)
+    office = view.office
     if office is None:
         return []
-    return [*office.past, TermPast(office.epoch, office.holder, office.since, office.until or "", office.why or "")]
+    lost = "" if view.leader is not None else SESSION_ENDED
+    newest = TermPast(office.epoch, office.holder, office.since, office.until or "", office.why or lost)
+    past = [*office.past, newest]
+    successors = [*(term.holder for term in past[1:]), ""]
+    return [_term(term, successor=successor) for term, successor in zip(past, successors, strict=True)]
+
+
+def _term(term: TermPast, *, successor: str) -> TermStatus:
+    word, detail = parts_of(term.why)
+    if word in _HANDED_OVER and not detail and successor:
+        detail = f"to {successor}"
+    return TermStatus(term.epoch, term.holder, term.since, term.until, word, detail)

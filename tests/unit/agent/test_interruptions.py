@@ -11,12 +11,13 @@ import pytest
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import RESTARTS, SWITCHOVER, State
 from tenure.coordination.election import observe
+from tenure.coordination.election_rules import office_in
 from tenure.coordination.orders import Orders
 from tenure.coordination.records import Delete, Put
 from tenure.coordination.term import LEADER, Term
 from tenure.errors import UsageError
 from tenure.link.lifecycle import Ended
-from tenure.status.snapshot import take_snapshot
+from tenure.status.snapshot import take_snapshot, terms
 from tenure.testing.faulty import Call, FaultyStore
 from tenure.testing.waiting import NEVER_S, Deadline, wait_until
 from tests.unit.agent.scene import CLOCK, SCOPE, Scene, Scripted, Step, make_scene
@@ -88,6 +89,10 @@ def test_a_switchover_goes_to_the_named_member_and_back(two: Two) -> None:
     two.orders.switchover(to=None)
     two.leads("anna", epoch=3)
     assert two.scene.words() == ["switchover", "switchover", ""]
+    assert [term.detail for term in terms(two.scene.store, SCOPE)] == ["to ben", "to anna", ""]
+    office = office_in(two.scene.store.list(SCOPE, "").records)
+    assert office is not None
+    assert [term.why for term in office.past] == ["switchover: to ben", "switchover"], "as it was asked for"
     assert take_snapshot(two.scene.store, SCOPE).switchover is None
 
 
@@ -104,6 +109,7 @@ def test_a_failover_takes_the_office_away_from_a_leader_that_does_nothing_for_it
     two.orders.failover(to=None)
     two.leads("ben", epoch=2)
     assert two.scene.words() == ["failover", ""]
+    assert terms(two.scene.store, SCOPE)[0].detail == "to ben"
 
 
 def test_nobody_is_elected_during_a_pause(two: Two) -> None:
@@ -170,8 +176,11 @@ def test_a_switchover_whose_target_dies_goes_to_another(two: Two, scene: Scene) 
             [one.member for one in take_snapshot(scene.store, SCOPE).members if one.state is State.STARTING] == ["ben"]
         ),
     )
+    assert terms(scene.store, SCOPE)[0].detail == "to ben"
     two.orders.resume()
     wait_until(lambda: take_snapshot(scene.store, SCOPE).leader == "carl")
+    asked, led = terms(scene.store, SCOPE)
+    assert (asked.why, asked.detail, led.holder) == ("switchover", "to ben", "carl"), "as it was asked for"
 
 
 def test_a_request_that_does_not_decode_costs_the_leader_nothing(scene: Scene) -> None:

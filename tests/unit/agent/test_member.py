@@ -22,7 +22,7 @@ from tenure.errors import (
     UsageError,
 )
 from tenure.link.lifecycle import Ended
-from tenure.status.snapshot import take_snapshot
+from tenure.status.snapshot import take_snapshot, terms
 from tenure.testing.faulty import Call, FaultyStore, Proceed, operation, writes_under
 from tenure.testing.waiting import NEVER_S, wait_until
 from tests.unit.agent.scene import SCOPE, Scene, Scripted, Step, fail, make_scene
@@ -156,7 +156,7 @@ def test_a_term_that_cannot_be_given_up_ends_with_its_session_and_says_so(scene:
 
     assert scene.member(Scripted(lead), store=faulty).run(stop=threading.Event()) is Ended.STOPPED
     assert take_snapshot(scene.store, SCOPE).leader is None
-    assert scene.words() == [""]
+    assert scene.words() == ["session ended"], "nobody leads, and nobody has given the term up"
 
 
 # --- a driver that dies, a store that goes ----------------------------------------------------------------------
@@ -172,6 +172,7 @@ def test_a_driver_that_dies_costs_its_term_at_once_and_is_replaced(scene: Scene)
     driver.steps.insert(0, die)
     assert scene.member(driver).run(stop=threading.Event()) is Ended.IDLE
     assert scene.words() == ["driver died", "finished"]
+    assert [term.detail for term in terms(scene.store, SCOPE)] == ["signal SIGKILL", ""]
     assert driver.prepared == 2
     assert [type(event).__name__ for event in scene.told] == [
         "MemberReady", "TermWon", "TermLost", "DriverEnded", "MemberReady", "TermWon", "TermLost",

@@ -10,9 +10,11 @@ from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.election import Election
-from tenure.coordination.records import Scope
+from tenure.coordination.election_rules import parts_of, reason
+from tenure.coordination.encoding import encode
+from tenure.coordination.records import Put, Scope
 from tenure.coordination.session import SessionKeeper
-from tenure.coordination.term import Term
+from tenure.coordination.term import EPOCH, Term
 from tenure.handles.store import HandleStore
 from tenure.status.snapshot import Snapshot, take_snapshot, terms
 from tenure.storage.blobs import FileBlobs
@@ -103,5 +105,24 @@ def test_terms_say_how_they_ended() -> None:
         (2, "ben", "session ended"),
         (3, "carl", ""),
     ]
+    assert [one.why for one in terms(site.store, SCOPE)][2:] == ["session ended"], "nobody leads, and nobody resigned"
     assert take_snapshot(site.store, SCOPE).leader is None
     assert take_snapshot(site.store, SCOPE).epoch == 3
+
+
+def test_a_record_of_an_older_version_has_no_details() -> None:
+    site = Site()
+    past = [[1, "anna", "monday", "tuesday", "switchover"], [2, "ben", "tuesday", "friday", "driver died"]]
+    office = {"epoch": 3, "holder": "carl", "since": "friday", "until": "sunday", "why": "resigned", "past": past}
+    site.store.commit(SCOPE, guards=(), writes=[Put(EPOCH, encode(office), replaces=None)])
+    assert [(one.epoch, one.why, one.detail) for one in terms(site.store, SCOPE)] == [
+        (1, "switchover", "to ben"),
+        (2, "driver died", ""),
+        (3, "resigned", ""),
+    ]
+
+
+def test_a_detail_is_short_and_one_line() -> None:
+    why = reason("driver died", "no\n luck: " + "x" * 500)
+    assert parts_of(why) == ("driver died", "no luck: " + "x" * 111)
+    assert (reason("stopped"), parts_of("stopped")) == ("stopped", ("stopped", ""))
