@@ -62,6 +62,16 @@ class MemberReady(Event):
     member: str
 
 
+class LeadershipAwaited(Event):
+    """A member stands by while `leader` leads its term `epoch` (empty and 0: nobody leads, because the scope is
+    `paused`). Emitted in each session once for each leader, and for each begin and end of a pause."""
+
+    member: str
+    leader: str
+    epoch: int
+    paused: bool
+
+
 class LocalFilesSlow(Event):
     """The driver's JVM starts a process for each file that it creates on a local disk. `why` nothing avoids that."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tenure.cli.lines import ERASE
 from tenure.coordination.candidates import Lag, State
 from tenure.testing.members import MAIN
 from tenure.testing.waiting import NEVER_S, wait_until
@@ -22,8 +23,8 @@ from tests.cli.test_verbs import Actor
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def at_a_terminal(*arguments: str, columns: int) -> list[str]:
-    """The lines that a command prints at a terminal of so many columns, without their styles."""
+def at_a_terminal(*arguments: str, columns: int, code: int = 0) -> list[str]:
+    """The lines that a command prints at a terminal of so many columns, without their styles. `code`: its exit code."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
@@ -35,10 +36,10 @@ def at_a_terminal(*arguments: str, columns: int) -> list[str]:
     try:
         while chunk := _read(ours):
             said += chunk
-        assert process.wait(NEVER_S) == 0, said
+        assert process.wait(NEVER_S) == code, said
     finally:
         os.close(ours)
-    return [line.rstrip() for line in STYLE.sub("", said.decode()).splitlines()]
+    return [line.rstrip() for line in STYLE.sub("", said.decode()).split("\n")[:-1]]
 
 
 def _read(terminal: int) -> bytes:
@@ -94,3 +95,13 @@ def test_the_members_into_a_pipe(place: Place) -> None:
     assert member.startswith("anna\tleader\tready\t1\t\ttotals 12345\t0\t\there\t7\t2")
     assert (empty, queries) == ("", "query\tbatch\tepoch\tbehind")
     assert done.stderr == "rows on sqlite: anna leads, epoch 1\nnewest checkpoints\n"
+
+
+def test_a_run_that_is_refused_leaves_its_error_alone_at_a_terminal(place: Place) -> None:
+    broken = place.folder / "broken.py"
+    broken.write_text("raise ValueError('no luck')\n")
+    (line,) = at_a_terminal("run", str(broken), *place.flags(), columns=200, code=7)
+    waits, erased, error = line.partition(ERASE)
+    assert waits.endswith(" waits for the pipeline file and the store")
+    assert erased
+    assert error == f"tenure: error: {broken}:1: ValueError: no luck"

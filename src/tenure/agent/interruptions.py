@@ -1,4 +1,4 @@
-"""The interruptions of a member (operators, its driver's end, the store's loss), and its delays."""
+"""The interruptions of a member (operators, its driver's end, the store's loss), its delays, and for whom it waits."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from tenure.coordination.candidates import RESTARTS, SWITCHOVER, Unread, is_restart, read_switchover, unread_in
+from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER, Unread, is_restart, read_switchover, unread_in
 from tenure.coordination.election import Flag
+from tenure.coordination.encoding import decode
 from tenure.coordination.records import Delete, Record, Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.term import Term
-from tenure.errors import GuardFailed, OutcomeUnknown, StoreUnavailable
-from tenure.events import Events, RecordSkipped
+from tenure.coordination.term import LEADER, Term
+from tenure.errors import CorruptRecord, GuardFailed, OutcomeUnknown, StoreUnavailable
+from tenure.events import Events, LeadershipAwaited, RecordSkipped
 from tenure.link.lifecycle import Ended
 from tenure.results.result import Result, Stage
 from tenure.results.store import result_in
@@ -100,6 +101,31 @@ class SkippedRecords:
             if record not in self._known:
                 self._events.emit(RecordSkipped(self._scope, record=record.key, why=record.why))
         self._known = unread
+
+
+class LeaderAhead:
+    """Emits an event for each leader, and each pause, for which a member waits under one session."""
+
+    def __init__(self, scope: Scope, events: Events, *, member: str) -> None:
+        self._scope = scope
+        self._events = events
+        self._member = member
+        self._known = ("", 0, False)
+
+    def look(self, records: Sequence[Record]) -> None:
+        """Emit an event if there is another leader, or another state of a pause, than at the last look."""
+        leader = next((record for record in records if record.key == LEADER), None)
+        paused = any(record.key == PAUSED for record in records)
+        name, epoch = "", 0
+        if leader is not None:
+            with suppress(CorruptRecord):  # the member waits all the same, and the error is the reader's of the term
+                found = decode(leader, fields={"member": str, "epoch": int})
+                name, epoch = found["member"], found["epoch"]
+        before, self._known = self._known, (name, epoch, paused)
+        if self._known != before and (name or paused):
+            self._events.emit(
+                LeadershipAwaited(self._scope, member=self._member, leader=name, epoch=epoch, paused=paused)
+            )
 
 
 class StopOrStoreLost:

@@ -17,7 +17,7 @@ from datetime import timedelta
 from tenure.agent import words
 from tenure.agent.driver import BY_ITSELF, Driver
 from tenure.agent.handover import AT_MOST, Handover
-from tenure.agent.interruptions import Delays, Requests, Restarts, SkippedRecords, StopOrStoreLost
+from tenure.agent.interruptions import Delays, LeaderAhead, Requests, Restarts, SkippedRecords, StopOrStoreLost
 from tenure.agent.leader_service import LeaderService
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import NOT_BEHIND, Identity, Lag, State
@@ -38,7 +38,6 @@ from tenure.errors import (
     SourceUnavailable,
     StoreError,
     StoreUnavailable,
-    TenureError,
     TermLost,
     UsageError,
 )
@@ -201,12 +200,14 @@ class Member:
                 self._was_ready = True
                 self._events.emit(MemberReady(scope=self._scope, member=self._identity.member))
             requests = Requests(self._restarts, stop=stop, gone=lambda: self._driver.gone)
+            ahead = LeaderAhead(self._scope, self._events, member=self._identity.member)
 
             def look(records: Sequence[Record]) -> None:
                 self._announce(keeper, self._standing, lag=self._driver.lag)
                 keeper.describe(words.standing_by(self._identity.member, self._scope, self._standing))
                 requests.look(records, epoch=None)
                 self._skipped.look(records)
+                ahead.look(records)
                 self._nothing_to_rehearse = not any(record.key.is_under(CHECKPOINTS) for record in records)
                 self._was_permitted |= any(record.key == LEADER for record in records)
                 self._contends = True
@@ -267,8 +268,7 @@ class Member:
         except Exception as error:
             if not term.lost or isinstance(error, BatchMayBeShort):
                 failed = Ended.AWAY if isinstance(error, SourceUnavailable) else Ended.FAILED
-                how = error.what if isinstance(error, TenureError) else ""
-                self._give_up(term, Ended.LOST if term.lost else failed, detail=how)
+                self._give_up(term, Ended.LOST if term.lost else failed, detail=getattr(error, "what", ""))
                 raise
             ended = Ended.LOST  # a successor may have removed files that the driver still needed
         if ended is Ended.STOPPED and not stop.is_set() and requests.finish_as is not None:

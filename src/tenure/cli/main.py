@@ -19,6 +19,7 @@ from typing import Annotated
 import typer
 
 from tenure.assembly import Run, assemble, scope_context
+from tenure.cli.lines import ERASE, replaces, wait_no_more
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope, pairs
 from tenure.cli.output import Narrator, Output, complain, print_json, show, show_record
 from tenure.cli.results import cleanup_app, result_app
@@ -106,7 +107,7 @@ def run(
     ] = None,
     spark_log: Annotated[str | None, typer.Option(help="File for the output of Spark's JVM.")] = None,
     event_log: Annotated[str | None, typer.Option(help="File for events, one JSON object a line.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for each batch.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for batches and waiting.")] = False,
 ) -> None:
     """Run one member of a pipeline. Of several members, one leads and the others stand by."""
     settings = load_settings(
@@ -139,11 +140,13 @@ def run(
     )
     clock = SystemClock()
     stop, hurry = threading.Event(), threading.Event()
+    narrator = Narrator(clock=clock, quiet=quiet)
+    narrator.wait("waits for the pipeline file and the store")
     with _stop_on_signals(stop, hurry) as signalled:
         assembled = assemble(
             settings,
             Run(pipeline_file, until_idle=until_idle, final=final),
-            subscribers=(Narrator(clock=clock, batches=not quiet),),
+            subscribers=(narrator,),
             clock=clock,
         )
         try:
@@ -153,6 +156,7 @@ def run(
             raise
         finally:
             assembled.close()
+            wait_no_more()
     if signal.SIGINT in signalled:
         raise typer.Exit(130)
 
@@ -254,12 +258,13 @@ def _stop_on_signals(stop: threading.Event, hurry: threading.Event) -> Iterator[
     """Let SIGINT, SIGTERM and SIGHUP stop the member, any second signal set `hurry`, and a second SIGINT interrupt.
     Yields the received signals."""
     came: set[int] = set()
+    line = f"{ERASE if replaces() else ''}tenure: stopping; interrupt again to end at once\n".encode()
 
     def asked(number: int, frame: object) -> None:
         if number == signal.SIGINT:
             if number in came:
                 raise KeyboardInterrupt
-            os.write(2, b"tenure: stopping; interrupt again to end at once\n")  # no buffer: this is a signal handler
+            os.write(2, line)  # no buffer: this is a signal handler
         if came:
             hurry.set()
         came.add(number)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 
+from tenure.cli.lines import replaces, say, say_waiting
 from tenure.cli.tables import print_table, tabbed
 from tenure.clock import Clock
 from tenure.events import (
@@ -24,9 +24,11 @@ from tenure.events import (
     CleanupEnded,
     DeclarationChanged,
     DriverEnded,
+    DriverStarted,
     Event,
     FlagsNotNeeded,
     HandedOver,
+    LeadershipAwaited,
     LocalFilesSlow,
     MemberReady,
     MirrorFailed,
@@ -76,7 +78,7 @@ def note(line: str) -> None:
     if sys.stdout.isatty():
         sys.stdout.write(f"{line}\n")
     else:
-        _say(line)
+        say(line)
 
 
 def show_record(record: Mapping[str, Any], *, output: Output, title: str) -> None:
@@ -95,19 +97,12 @@ def print_json(document: object) -> None:
 
 def complain(line: str) -> None:
     """Print an error in one line. The lines of a longer message, as of a user's exception, are joined."""
-    _say(f"tenure: error: {' '.join(line.split())}")
+    say(f"tenure: error: {' '.join(line.split())}")
 
 
 def warn(line: str) -> None:
     """Print a warning in one line."""
-    _say(f"tenure: warning: {' '.join(line.split())}")
-
-
-def _say(line: str) -> None:
-    """Write a line to stderr. A closed terminal or pipe must not stop a member."""
-    with suppress(OSError):
-        sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()
+    say(f"tenure: warning: {' '.join(line.split())}")
 
 
 def _batch_line(event: BatchCommitted) -> str:
@@ -136,7 +131,14 @@ def _nobody_line(event: NobodyTookOver) -> str:
     return f"nobody took over{within}: {event.why}{standbys}"
 
 
+def _awaited_line(event: LeadershipAwaited) -> str:
+    why = f"{event.leader} leads (epoch {event.epoch})" if event.leader else "nobody leads"
+    return f"member {event.member} waits for the leadership: {why}{', and the scope is paused' * event.paused}"
+
+
 _LINES: Mapping[type[Event], Callable[[Any], str]] = {
+    DriverStarted: lambda e: f"member {e.member} waits for Spark to start",
+    LeadershipAwaited: _awaited_line,
     DriverEnded: lambda e: f"driver of member {e.member} is replaced in {e.again_s:g} s: {e.why}",
     StoreAway: lambda e: f"member {e.member} tries the store again in {e.again_s:g} s: {e.why}",
     RecordSkipped: lambda e: f"{e.why}; it is skipped",
@@ -171,14 +173,36 @@ _LINES: Mapping[type[Event], Callable[[Any], str]] = {
 """Kind of event -> its line. Other kinds have none."""
 
 
-class Narrator:
-    """A subscriber that prints each event as a line on stderr. `batches`: committed batches, too."""
+_WAITING: Final = (DriverStarted, LeadershipAwaited)
+"""Kinds of events whose line says for what a member waits: at a terminal, the next line replaces it."""
 
-    def __init__(self, *, clock: Clock, batches: bool) -> None:
+
+class Narrator:
+    """A subscriber that prints each event as a line on stderr. `quiet`: but for batches and for waiting. A member that
+    tries its store or its sources again for the same reason prints that once, and at a terminal renews the line."""
+
+    def __init__(self, *, clock: Clock, quiet: bool) -> None:
         self._clock = clock
-        self._batches = batches
+        self._quiet = quiet
+        self._away: tuple[type[Event], str] | None = None
+        """The last line, if it was about a store or a source that does not answer."""
+
+    def wait(self, what: str) -> None:
+        """Show at a terminal for what the run waits."""
+        if not self._quiet:
+            say_waiting(f"{self._clock.now():%H:%M:%S} {what}")
 
     def __call__(self, event: Event) -> None:
         line = _LINES.get(type(event))
-        if line is not None and (self._batches or not isinstance(event, BatchCommitted)):
-            _say(f"{self._clock.now():%H:%M:%S} {event.scope}: {line(event)}")
+        if line is None or (self._quiet and isinstance(event, (BatchCommitted, *_WAITING))):
+            return
+        told = f"{self._clock.now():%H:%M:%S} {event.scope}: {line(event)}"
+        away = (type(event), event.why) if isinstance(event, StoreAway | SourceAway) else None
+        if away is not None and away == self._away:
+            if not self._quiet:
+                say_waiting(told)
+        elif isinstance(event, _WAITING) and replaces():
+            say_waiting(told)
+        else:
+            say(told)
+        self._away = away

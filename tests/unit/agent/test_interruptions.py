@@ -8,14 +8,17 @@ from datetime import timedelta
 
 import pytest
 
+from tenure.agent.interruptions import LeaderAhead
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import RESTARTS, SWITCHOVER, State
 from tenure.coordination.election import observe
 from tenure.coordination.election_rules import office_in
+from tenure.coordination.encoding import encode
 from tenure.coordination.orders import Orders
-from tenure.coordination.records import Delete, Put
+from tenure.coordination.records import Delete, Put, Record, Version
 from tenure.coordination.term import LEADER, Term
 from tenure.errors import UsageError
+from tenure.events import Event, Events, LeadershipAwaited
 from tenure.link.lifecycle import Ended
 from tenure.status.snapshot import take_snapshot, terms
 from tenure.testing.faulty import Call, FaultyStore
@@ -281,3 +284,29 @@ def test_a_standby_whose_rehearsals_fail_says_so_and_which_file_it_runs(scene: S
     finally:
         two.end()
         thread.join(timeout=NEVER_S)
+
+
+# --- for whom a standby waits -------------------------------------------------------------------------------------
+
+
+def test_a_standby_says_once_for_whom_it_waits(two: Two) -> None:
+    def awaited() -> list[tuple[str, str, int, bool]]:
+        told = [event for event in two.scene.told if isinstance(event, LeadershipAwaited)]
+        return [(event.member, event.leader, event.epoch, event.paused) for event in told]
+
+    wait_until(lambda: awaited() == [("ben", "anna", 1, False)])
+    two.orders.pause()
+    wait_until(lambda: awaited()[1:] == [("ben", "anna", 1, True)])
+    two.orders.resume()
+    wait_until(lambda: awaited()[2:] == [("ben", "anna", 1, False)])
+    two.orders.switchover(to="ben")
+    two.leads("ben", epoch=2)
+    wait_until(lambda: awaited()[3:] == [("anna", "ben", 2, False)])
+
+
+def test_a_leader_whose_record_does_not_decode_is_waited_for_without_a_name() -> None:
+    told: list[Event] = []
+    ahead = LeaderAhead(SCOPE, Events(told.append), member="ben")
+    for value in (b"{", encode({"member": "anna", "epoch": 3}), b"{"):
+        ahead.look([Record(LEADER, value, Version("1"), None)])
+    assert told == [LeadershipAwaited(SCOPE, member="ben", leader="anna", epoch=3, paused=False)]

@@ -13,7 +13,7 @@ from tenure.cli.output import Narrator, Output, complain, show
 from tenure.testing.clock import ManualClock
 
 TOLD: dict[events.Event, str | None] = {
-    events.DriverStarted(scope="rows", member="anna", pid=7): None,
+    events.DriverStarted(scope="rows", member="anna", pid=7): "member anna waits for Spark to start",
     events.DriverEnded(scope="rows", member="anna", why="signal SIGKILL", again_s=3.0): (
         "driver of member anna is replaced in 3 s: signal SIGKILL"
     ),
@@ -24,6 +24,12 @@ TOLD: dict[events.Event, str | None] = {
         "record 'members/anna' does not decode: x; it is skipped"
     ),
     events.MemberReady(scope="rows", member="anna"): "member anna is ready, standing by",
+    events.LeadershipAwaited(scope="rows", member="ben", leader="anna", epoch=3, paused=False): (
+        "member ben waits for the leadership: anna leads (epoch 3)"
+    ),
+    events.LeadershipAwaited(scope="rows", member="ben", leader="", epoch=0, paused=True): (
+        "member ben waits for the leadership: nobody leads, and the scope is paused"
+    ),
     events.StandbyWarm(scope="rows", member="anna", seconds=16.2): "member anna is warm after 16 s of rehearsals",
     events.LocalFilesSlow(
         scope="rows", member="a", why="x"
@@ -119,19 +125,20 @@ def test_an_event_is_told_in_one_line(
 ) -> None:
     clock = ManualClock()
     clock.advance(timedelta(seconds=1))
-    Narrator(clock=clock, batches=True)(event)
+    Narrator(clock=clock, quiet=False)(event)
     told = capsys.readouterr().err
     assert told == ("" if line is None else f"{clock.now():%H:%M:%S} rows: {line}\n")
 
 
-def test_quiet_tells_all_but_the_batches(capsys: pytest.CaptureFixture[str]) -> None:
-    narrator = Narrator(clock=ManualClock(), batches=False)
+def test_quiet_tells_all_but_batches_and_waiting(capsys: pytest.CaptureFixture[str]) -> None:
+    narrator = Narrator(clock=ManualClock(), quiet=True)
     for event in TOLD:
         narrator(event)
     told = capsys.readouterr().err.splitlines()
-    batches = [event for event in TOLD if isinstance(event, events.BatchCommitted)]
-    assert len(told) == len([line for line in TOLD.values() if line is not None]) - len(batches)
-    assert not [line for line in told if "committed" in line]
+    left_out = (events.BatchCommitted, events.DriverStarted, events.LeadershipAwaited)
+    fewer = [event for event in TOLD if isinstance(event, left_out)]
+    assert len(told) == len([line for line in TOLD.values() if line is not None]) - len(fewer)
+    assert not [line for line in told if "committed" in line or "waits for" in line]
 
 
 def test_an_error_of_several_lines_is_told_in_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +160,7 @@ def test_a_table_into_a_pipe_cuts_nothing_off(capsys: pytest.CaptureFixture[str]
 def test_a_terminal_that_was_closed_does_not_stop_a_member(monkeypatch: pytest.MonkeyPatch) -> None:
     with open("/dev/full", "w", buffering=1) as closed:
         monkeypatch.setattr("sys.stderr", closed)
-        Narrator(clock=ManualClock(), batches=True)(events.MemberReady(scope="rows", member="anna"))
+        Narrator(clock=ManualClock(), quiet=False)(events.MemberReady(scope="rows", member="anna"))
         complain("no luck")
         with pytest.raises(OSError, match="No space left"):
             closed.write("the judge: it does raise\n")
