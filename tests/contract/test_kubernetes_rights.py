@@ -15,8 +15,9 @@ from tenure.agent.member import Conduct, Member
 from tenure.backends.kubernetes import KubernetesStore, Place
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
+from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
-from tenure.errors import AccessDenied
+from tenure.errors import AccessDenied, UsageError
 from tenure.events import Event, Events, TermWon
 from tenure.link.lifecycle import Ended
 from tenure.scope_context import ScopeContext
@@ -64,3 +65,18 @@ def test_a_glance_at_a_scope_that_cannot_be_followed_is_refused(kubernetes: Kube
     place = Place(namespace, "shop", kubeconfig=str(kubernetes.kubeconfig(user)))
     with closing(KubernetesStore(place)) as store, pytest.raises(AccessDenied, match=f"cannot {verb} resource"):
         store.glance(SCOPE)
+
+
+def test_an_account_that_may_not_list_config_maps_is_told_so_when_it_asks_for_the_scopes(
+    kubernetes: KubernetesServer,
+) -> None:
+    """Members need no such right: a request of theirs to a scope that is not there names no other scopes."""
+    namespace = kubernetes.new_namespace()
+    user = member_account(kubernetes, namespace, rules=without("list", "configmaps"))
+    place = Place(namespace, "shop", kubeconfig=str(kubernetes.kubeconfig(user)))
+    with closing(KubernetesStore(place)) as store:
+        with pytest.raises(AccessDenied, match='cannot list resource "configmaps"'):
+            store.scopes()
+        with pytest.raises(UsageError, match="check --scope, or start tenure run"):
+            Orders(store, SCOPE, clock=SystemClock()).pause()
+        assert store.list(SCOPE).records == ()
