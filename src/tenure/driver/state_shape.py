@@ -112,7 +112,7 @@ def _operator(node: Any, data: Mapping[str, Json], windows: _Windows, kept: _Kep
         case kind:
             keys = [key for value in fields.values() for key in expressions(value)]
             entry, words = {}, f"{kind} of {_list(keys)}"
-    # A field without a value is one that an older release of Spark does not have.
+    # An older release of Spark does not have the fields that are empty here.
     rest = {name: plain_value(value) for name, value in fields.items() if value is not None}
     return {"is": kind_of(data), **entry, **rest, "windows": windows.behind(keys)}, words
 
