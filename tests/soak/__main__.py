@@ -190,7 +190,10 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--package", type=Path, help="run the package in this folder, or checkout, instead")
     parser.add_argument("--keep", action="store_true", help="keep the folders of runs that are right, too")
     parser.add_argument("--folder", type=Path, default=BUILD / "runs", help="where runs are kept")
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    if given.source == "kafka" and given.habits:
+        parser.error("--habits is for files: nobody moves the records of a topic")
+    return given
 
 
 def _fresh(folder: Path) -> Path:

@@ -67,3 +67,10 @@ def test_the_command_that_repeats_a_run_asks_for_the_same_run() -> None:
     again = _parsed(repeated.split())
     assert (again.ends, again.ends_a_run, again.seed, again.habits) == (25, 25, 17, ["delete", "shown"])
     assert (again.store, again.source, again.storage) == ("sqlite", "files", "s3")
+
+
+def test_habits_of_files_are_refused_for_topics(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        _parsed(["--source", "kafka", "--habits", "shown"])
+    assert refused.value.code == 2
+    assert "--habits is for files" in capsys.readouterr().err
