@@ -21,7 +21,6 @@ class Place:
     """S3, which a member reaches by a gate of its own; HDFS; or a folder of the disk."""
 
     def __init__(self, folder: Path, server: SeaweedFs | Hdfs | None, *, delay_s: float) -> None:
-        self._folder = folder
         self._s3 = server if isinstance(server, SeaweedFs) else None
         self._hdfs = server if isinstance(server, Hdfs) else None
         self._delay_s = delay_s
