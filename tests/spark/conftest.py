@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -17,7 +18,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 def start() -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers would take whatever `python3` is
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -28,11 +29,12 @@ def start() -> SparkSession:
         # Full state files soon and often: a chain of 14 batches has both kinds of files.
         .config("spark.sql.streaming.stateStore.minDeltasForSnapshot", "3")
         .config("spark.sql.streaming.stateStore.maintenanceInterval", "500ms")
-        # Spark 4.2 may stop the maintenance while it holds a lock for which the maintenance waits, and waits this long.
-        .config("spark.sql.streaming.stateStore.maintenanceShutdownTimeout", "1s")
-        .config("spark.sql.streaming.stateStore.maintenanceForceShutdownTimeout", "1s")
-        .getOrCreate()
     )
+    if pyspark.__version__.startswith("4.2."):
+        # It may stop the maintenance while it holds a lock for which the maintenance waits, and waits this long.
+        for timeout in ("maintenanceShutdownTimeout", "maintenanceForceShutdownTimeout"):
+            builder = builder.config(f"spark.sql.streaming.stateStore.{timeout}", "1s")
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session
 
