@@ -56,7 +56,12 @@ def analyzed(rows: DataFrame) -> Any:
 
 def keeps_state(rows: DataFrame) -> bool:
     """Whether a streaming query has a stateful operator. Raises Spark's own errors."""
-    return any(is_stateful(node) for plan in (analyzed(rows), optimized(rows)) for node in _walk(plan))
+    return has_state(analyzed(rows), optimized(rows))
+
+
+def has_state(*plans: Any) -> bool:
+    """Whether a plan among these has a stateful operator."""
+    return any(is_stateful(node) for plan in plans for node in _walk(plan))
 
 
 def source_folders_of(query: StreamingQuery) -> tuple[str, ...]:

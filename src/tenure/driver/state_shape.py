@@ -33,7 +33,7 @@ from tenure.driver.spark_expressions import (
     plain,
     plain_value,
 )
-from tenure.driver.spark_plans import Nodes, analyzed, items, keeps_state, optimized, read
+from tenure.driver.spark_plans import Nodes, analyzed, has_state, items, optimized, read
 from tenure.errors import PipelineFileError
 from tenure.pipelines.pipeline import Stream
 from tenure.spark.errors import one_line
@@ -62,9 +62,10 @@ _OF_WINDOWS: Final = "PreciseTimestampConversion"
 def shape_of(stream: Stream) -> Shape | None:
     """The shape of a declared query; None: the query keeps no state. Raises PipelineFileError: Spark cannot plan it."""
     try:
-        if not keeps_state(stream.rows):
+        plan, optimized_plan = analyzed(stream.rows), optimized(stream.rows)
+        if not has_state(plan, optimized_plan):
             return None
-        nodes, optimized_nodes = read(analyzed(stream.rows)), read(optimized(stream.rows))
+        nodes, optimized_nodes = read(plan), read(optimized_plan)
     except (PySparkException, Py4JJavaError) as error:
         raise PipelineFileError(f"stream {stream.name!r}: Spark makes no plan of it: {one_line(error)}") from error
     windows, kept = _Windows([data for _, data in nodes]), _Kept(nodes, optimized_nodes)
