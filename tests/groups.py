@@ -119,6 +119,7 @@ LONG_CASES: Final = (
 
 _STRUCK = "tests/regressions/test_struck_leaders.py::"
 BESIDE_THE_GATE: Final = (
+    "tests/regressions/test_late_datanodes.py",
     "tests/regressions/test_swept_between_leaders.py"
     "::test_a_plan_that_was_made_while_nobody_led_spares_who_is_elected_later",
     "tests/regressions/test_what_killed_drivers_leave.py::test_nothing_of_a_killed_driver_stays_in_the_temporary_folder",
@@ -128,4 +129,4 @@ BESIDE_THE_GATE: Final = (
     "tests/regressions/test_one_owner.py::test_a_running_member_whose_store_is_taken_away_ends_with_one_line",
     "tests/regressions/test_one_owner_later.py::test_a_standby_that_outlives_what_is_forgotten_stands_by_in_the_next_life",
 )
-"""Regressions that start whole members and take from 20 s to two minutes each: `make test-rest` runs them."""
+"""Regressions that `make test-rest` runs: they need HDFS, or start whole members and take 20 s to two minutes each."""

@@ -54,14 +54,15 @@ class Hdfs(Servers):
 
     def answers(self, number: int) -> bool:
         """Whether the NameNode (0) lists the root; whether a file can be written to the DataNode (1)."""
-        from hdfs_native import Client
+        from hdfs_native import Client, WriteOptions
 
         client = Client(self.url, {"ipc.client.connect.max.retries": "0"})
         try:
             if number == 0:
                 list(client.list_status("/"))
                 return True
-            with client.create("/.probe") as file:
+            # Where the DataNode was late, an earlier probe has left its name.
+            with client.create("/.probe", WriteOptions(overwrite=True)) as file:
                 file.write(b"x")
             client.delete("/.probe")
         except (OSError, RuntimeError):
