@@ -88,6 +88,7 @@ class FakeStream:
 
     made: dict[str, FakeStream]
     caught_up = False
+    last: int | None = None
     has_read = True
 
     def __init__(self, declared: Any, context: Any, **named: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from unittest.mock import Mock, patch
 
@@ -24,6 +25,7 @@ from tenure.errors import (
 )
 from tenure.events import LocalFilesSlow
 from tenure.link.lifecycle import Ended
+from tenure.testing.clock import ManualClock
 from tenure.testing.waiting import NEVER_S, wait_until
 from tests.spark.made_up_driver import FakeStream, Lead, made_up, prepare_hooks, spark_error, start_hooks
 
@@ -47,6 +49,8 @@ def test_a_member_that_never_leads_has_no_mirror(lead: Lead, wanted: bool) -> No
 def test_it_sweeps_once_every_query_has_caught_up_and_as_long_as_it_leads(lead: Lead) -> None:
     streams = lead.begin("a b")
     wait_until(lambda: lead.sweeps == ["started"])
+    for stream in streams.values():
+        stream.last = 7
     streams["a"].caught_up = True
     assert not lead.may_sweep()
     streams["b"].caught_up = True
@@ -54,6 +58,21 @@ def test_it_sweeps_once_every_query_has_caught_up_and_as_long_as_it_leads(lead: 
     lead.stop.set()
     lead.end()
     assert lead.sweeps == ["started", "stopped"]
+
+
+def test_a_sweep_lets_the_first_batches_go_first_but_waits_for_no_idle_query() -> None:
+    clock, streams = ManualClock(), [FakeStream(Mock(), None) for _ in "ab"]
+    is_calm = driver_module._calm(streams, clock)  # type: ignore[arg-type] # stand-ins
+    for stream in streams:
+        stream.caught_up = True
+    streams[0].last = 3
+    assert not is_calm()
+    clock.advance(timedelta(seconds=6))
+    assert is_calm()
+    again = driver_module._calm(streams, clock)  # type: ignore[arg-type] # stand-ins
+    assert not again()
+    streams[1].last = 0
+    assert again()
 
 
 def test_the_queries_are_taken_over_at_once(lead: Lead) -> None:

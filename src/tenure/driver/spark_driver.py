@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from tenure.cleanup.cleaner import Combined, StopOrLost
 from tenure.cleanup.plan import STAGED, Cleanable
+from tenure.clock import Clock
 from tenure.coordination.term import Term
 from tenure.driver.checkpoint_files import use_fitting_files
 from tenure.driver.declarations import Declarations
@@ -50,6 +51,9 @@ from tenure.takeover.rehearsal import Rehearsals
 
 _AT_ONCE: Final = 8
 """How many queries are taken over at once."""
+
+_CALM_S: Final = 5.0
+"""How long after its grant a leader waits for the first batch of each query before it sweeps all the same."""
 
 T = TypeVar("T")
 
@@ -161,7 +165,7 @@ class SparkDriver:
                     ready.result()
                     running.watch(self._do(stream, stream.start), stream, until_idle=self._work.until_idle)
             self._end_mirrors()
-            sweeper.start(ready=lambda: all(stream.caught_up for stream in streams))
+            sweeper.start(ready=_calm(streams, clock))
             ended = running.wait(term, stop=stop, finish=finish)
             if ended is Ended.STOPPED and not stop.is_set():
                 finish_batches(streams, running, term, stop=stop, finish=finish, clock=clock)
@@ -283,3 +287,14 @@ class SparkDriver:
             assert self._spark is not None
             kill_jvm(self._spark)
             raise DriverStuck(f"queries did not stop in {self._patience_s:g} s; the JVM was killed")
+
+
+def _calm(streams: Sequence[FencedStream], clock: Clock) -> Callable[[], bool]:
+    """Whether the batches that were retaken are done, and no first batch is kept waiting by a sweep."""
+    end_s = clock.monotonic_s() + _CALM_S
+
+    def is_calm() -> bool:
+        begun = all(stream.last is not None for stream in streams) or clock.monotonic_s() >= end_s
+        return begun and all(stream.caught_up for stream in streams)
+
+    return is_calm

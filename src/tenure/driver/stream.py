@@ -76,7 +76,7 @@ class FencedStream:
         self._planned: tuple[int | None, str] = None, ""  # the batch that was planned last, and its offsets
         self._reads_kafka = False  # until a batch shows that
         self._batches = 0
-        self._last: int | None = None  # the last batch in the sink; None: no batch yet
+        self.last: int | None = None  # the last batch that this term put into the sink; None: no batch yet
         self._caller = CallerThread()
         self._turn = threading.Lock()  # guards the four below
         self._finishing = False
@@ -124,16 +124,16 @@ class FencedStream:
     @property
     def has_read(self) -> bool:
         """Whether the query has read its sources, in this term or before it."""
-        return self._begun.continues or self._last is not None
+        return self._begun.continues or self.last is not None
 
     @property
     def caught_up(self) -> bool:
         """Whether Spark has noted the retaken batch as done, if there was one."""
         retaken = self._begun.retaken
-        if retaken is None or (self._last is not None and self._last > retaken):
+        if retaken is None or (self.last is not None and self.last > retaken):
             return True
         try:
-            return self._last == retaken and has_commit(self._directory, retaken)
+            return self.last == retaken and has_commit(self._directory, retaken)
         except StorageError:
             return False  # the caller asks again
 
@@ -171,7 +171,7 @@ class FencedStream:
 
     def settled(self) -> bool:
         """Whether Spark has noted the last batch as done. Raises StorageError."""
-        return self._last is None or latest_commit(self._directory) == self._last
+        return self.last is None or latest_commit(self._directory) == self.last
 
     def behind(self) -> int | None:
         """How many offsets of Kafka the query is behind, by Spark's last progress; None: it reads none, or does not
@@ -249,7 +249,7 @@ class FencedStream:
         plan.result()
         self._inputs.report_skipped(batch_id, **self._logged(batch_id), term=term, events=self._events)
         self._batches += 1
-        self._last = batch_id
+        self.last = batch_id
         seconds, repeated = self._clock.monotonic_s() - began_s, written.repeated
         self._events.emit(
             BatchCommitted(term.scope, epoch=term.epoch, query=name, batch=batch_id, repeated=repeated, seconds=seconds)

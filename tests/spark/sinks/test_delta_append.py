@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from tenure.errors import TermLost, UsageError
+from tenure.sinks.delta import staging
+from tenure.sinks.delta.log import DeltaLog
 from tenure.sinks.sink import Written
+from tenure.testing.waiting import NEVER_S
 from tests.spark.sinks.support import Seen, a_batch, a_sink, named, numbers, rows_of, staged, visible, write
 
 pytestmark = pytest.mark.spark
@@ -147,6 +152,28 @@ def test_other_columns_are_refused_before_anything_is_visible(spark: SparkSessio
     with pytest.raises(UsageError, match=r"column n is integer in the rows and long in"):
         write(a_sink(table), cast, a_batch(1))
     assert visible(table) == [1]
+    assert {str(path.relative_to(table)) for path in staged(table)} == named(table)
+
+
+def test_a_new_writer_reads_the_table_while_spark_works(
+    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where each request takes long, the log of a table takes long."""
+    write(a_sink(table), numbers(spark, [1]), a_batch(0))
+    staging_began, stage, refresh = threading.Event(), staging.stage, DeltaLog.refresh
+
+    def staged_now(*arguments: Any, **named: Any) -> Any:
+        staging_began.set()
+        return stage(*arguments, **named)
+
+    def refreshed(log: DeltaLog) -> None:
+        assert staging_began.wait(NEVER_S)
+        refresh(log)
+
+    monkeypatch.setattr(staging, "stage", staged_now)
+    monkeypatch.setattr(DeltaLog, "refresh", refreshed)
+    assert write(a_sink(table), numbers(spark, [2]), a_batch(1)) == Written(repeated=False)
+    assert visible(table) == [1, 2]
 
 
 def test_other_partition_columns_are_refused(spark: SparkSession, table: Path) -> None:

@@ -86,6 +86,13 @@ class DeltaLog:
         assert self._table is not None
         return dict(self._table.metadata().configuration)
 
+    def is_there(self) -> bool:
+        """Whether there is a table, without reading it. False also where that cannot be known."""
+        try:
+            return DeltaTable.is_deltatable(self._location.table, self._options or None)
+        except (DeltaError, OSError):
+            return False
+
     def refresh(self) -> None:
         """Read the newest snapshot, and from it the newest batch."""
         self.fresh = False

@@ -121,8 +121,8 @@ class Delta:
         if self._mode is None:
             raise UsageError(f"the Delta sink for {self._location} was not checked", fix="call check() first")
         log = self._log(batch)
-        if not log.exists:
-            log.refresh()
+        if not log.exists and not log.is_there():
+            log.refresh()  # refuses a folder that holds other files, before anything is staged
         attempt = self._stage(rows, batch, log, events)
         planned()
         written = self._commit(attempt, log, events)
@@ -167,6 +167,7 @@ class Delta:
         from tenure.sinks.delta import staged_files, staging, upsert
 
         columns = delta_schema.columns_of(rows.schema.jsonValue())
+        is_known = log.exists
         self._refuse(columns, log)
         directory = str(staging.StagingPath.of(batch))
         partition_by = () if self._mode == "update" else self._partition_by
@@ -174,6 +175,14 @@ class Delta:
             # The snapshot is read while Spark works. When that fails, the log is not fresh, and is read again below.
             pool.submit(log.refresh)
             staged = staging.stage(rows, self._location.for_spark(directory), partition_by=partition_by)
+        if not is_known:
+            try:
+                if not log.fresh:
+                    log.refresh()
+                self._refuse(columns, log)
+            except UsageError:
+                self._delete(directory, batch, events)
+                raise
         types = {field["name"]: field["type"] for field in columns["fields"]}
         filesystem = self._location.filesystem(self._options)
         files = staged_files.staged_files(filesystem, directory, staged.puts, columns=types, partition_by=partition_by)
