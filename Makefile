@@ -46,22 +46,27 @@ test: kubernetes connectors ## lint, and what shows that it works: every store, 
 
 test-rest: kubernetes connectors ## all other tests, but the long ones
 	@sh scripts/setup.sh hdfs
+	@sh scripts/setup.sh postgres
 	@$(RUN_TESTS) rest
 
 test-other-spark: kubernetes connectors ## tests/spark and tests/crash with another PySpark, which is beside the installed one
 	@sh scripts/setup.sh hdfs
+	@sh scripts/setup.sh postgres
 	@sh scripts/setup.sh spark $(OTHER_SPARK)
 	@PYTHONPATH="$(CURDIR)/.venv/spark-$(OTHER_SPARK)" $(RUN_TESTS) other-spark
 
 test-long: kubernetes connectors ## the long tests, and many more examples of each property, at random
 	@sh scripts/setup.sh hdfs
+	@sh scripts/setup.sh postgres
 	@$(RUN_TESTS) long
 
 mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red
+	@sh scripts/setup.sh postgres
 	@$(RUN) $(BIN)/python -m tests.mutants.run $(ARGS)
 
 soak: setup $(if $(findstring etcd,$(ARGS))$(findstring kafka,$(ARGS)),servers) $(findstring kubernetes,$(ARGS)) $(if $(findstring kafka,$(ARGS))$(findstring s3,$(ARGS)),connectors) ## end members at random, and compare each output with the truth: make soak ARGS="--ends 500 --seed 1", ARGS="--placed all"
 	@$(if $(findstring storage hdfs,$(ARGS)),sh scripts/setup.sh hdfs)
+	@$(if $(findstring postgres,$(ARGS)),sh scripts/setup.sh postgres)
 	@$(RUN) $(BIN)/python -m tests.soak $(ARGS)
 
 lint: setup ## ruff, mypy, and the rooms of ARCHITECTURE.md
@@ -73,6 +78,7 @@ format: setup ## rewrite the sources as `make lint` wants them
 
 bench: setup $(if $(filter handles,$(NAME))$(findstring etcd,$(ARGS)),servers) $(findstring kubernetes,$(ARGS) $(subst api_requests,kubernetes,$(NAME))) ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
 	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vE '^(harness|api_requests_.*|handles_.*|takeover_.*|sweep_.*)$$' | tr '\n' ' ')"; exit 2; }
+	@$(if $(filter postgres,$(NAME)),sh scripts/setup.sh postgres)
 	@$(RUN) $(BIN)/python -m bench.$(NAME) $(ARGS)
 
 # A link within the pages or a reference that leads nowhere ends it. Links to other sites are not fetched.

@@ -7,6 +7,7 @@
 #   scripts/setup.sh connectors  the jars for Kafka and S3, for the tests
 #   scripts/setup.sh hdfs        Hadoop's servers for the tests
 #   scripts/setup.sh kafka       a broker of Kafka for the tests
+#   scripts/setup.sh postgres    PostgreSQL for the tests
 #   scripts/setup.sh kubernetes  Kubernetes' API server and kubectl for the tests, built with Go
 #   scripts/setup.sh spark 4.2   another PySpark for the tests, beside the installed one
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
@@ -177,6 +178,28 @@ set_up_etcd() {
     [ -x "$VENV/etcd/usr/bin/etcd" ] || say "no etcd: its tests are skipped; install one, or set TENURE_TEST_ETCD"
 }
 
+# PostgreSQL of the distribution's package, unpacked below .venv and not installed: an installed package starts a server.
+set_up_postgres() {
+    for programs in /usr/lib/postgresql/*/bin "$VENV"/postgres/usr/lib/postgresql/*/bin; do
+        [ ! -x "$programs/initdb" ] || return 0
+    done
+    mkdir -p "$VENV/postgres"
+    apt=$(apt_command) && $apt update -qq >&2 || true
+    release=$(apt-cache depends postgresql 2>/dev/null | sed -n 's/.*Depends: \(postgresql-[0-9]*\)$/\1/p')
+    # What apt would install: the server, and the libraries that are not here. LLVM is for its compiler, which stays off.
+    wanted=$(apt-get install -s --no-install-recommends "${release:-postgresql}" 2>/dev/null |
+        sed -n 's/^Inst \([^ ]*\).*/\1/p' | grep -E '^(postgresql-[0-9]+|lib.*)$' | grep -v '^libllvm' | tr '\n' ' ')
+    # shellcheck disable=SC2086 # a list of names
+    [ -z "$wanted" ] || (cd "$VENV/postgres" && apt-get download -qq $wanted) >&2 || true
+    for package in "$VENV"/postgres/*.deb; do
+        [ -f "$package" ] && dpkg -x "$package" "$VENV/postgres" && rm "$package"
+    done
+    for programs in "$VENV"/postgres/usr/lib/postgresql/*/bin; do
+        [ ! -x "$programs/initdb" ] || return 0
+    done
+    say "no PostgreSQL: its tests are skipped; install it, or set TENURE_TEST_POSTGRES to the folder of initdb"
+}
+
 # --- Jars from Maven, for the tests ----------------------------------------------------------------------------
 
 # fetch_jars FOLDER FLAG...: the jars into FOLDER/jars below .venv, by Spark's own way to fetch packages. FLAGs of
@@ -318,11 +341,12 @@ etcd)
 connectors) set_up_connectors ;;
 hdfs) set_up_hdfs ;;
 kafka) set_up_kafka ;;
+postgres) set_up_postgres ;;
 kubernetes)
     set_up_openssl
     set_up_kubernetes
     ;;
 spark) set_up_spark "$2" ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: etcd, connectors, hdfs, kafka, kubernetes, or: spark RELEASE, tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: etcd, connectors, hdfs, kafka, kubernetes, postgres, or: spark RELEASE, tool NAME" ;;
 esac

@@ -15,6 +15,7 @@ from tenure.testing.servers import (
     Hdfs,
     KafkaServer,
     KubernetesServer,
+    PostgresServer,
     SeaweedFs,
     ZooKeeperEnsemble,
     installed,
@@ -116,6 +117,7 @@ kubernetes = _shared("kubernetes", KubernetesServer)
 seaweedfs = _shared("seaweedfs", SeaweedFs)
 hdfs = _shared("hdfs", Hdfs)
 kafka = _shared("kafka", KafkaServer)
+postgres = _shared("postgres", PostgresServer)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ PURE, GATE_GROUP, REST, LONG = "pure", "gate", "rest", "long"
 GROUPS: Final = (PURE, GATE_GROUP, REST, LONG)
 
 PURE_FOLDERS: Final = ("unit", "faults", "house", "bench")
-STARTERS: Final = frozenset({"zookeeper", "etcd", "hdfs", "kafka", "kubernetes", "seaweedfs", "spark"})
+STARTERS: Final = frozenset({"zookeeper", "etcd", "hdfs", "kafka", "kubernetes", "postgres", "seaweedfs", "spark"})
 """Fixtures, and parameters of that name, that start a server or a JVM."""
 
 

@@ -92,6 +92,7 @@ def scope_context(
         events,
         checkpoints_kept=settings.checkpoints_kept,
         inline_limit=settings.inline_limit,
+        ttl=settings.ttl,
         cleanup=settings.cleanup_policy(),
     )
 

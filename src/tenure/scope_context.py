@@ -6,6 +6,7 @@ Promise: a context decides nothing. Only `epoch` does I/O.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from tenure.checkpoints.store import CHECKPOINTS, KEPT, CheckpointStore
 from tenure.clock import Clock
@@ -37,6 +38,8 @@ class ScopeContext:
     checkpoints_kept: int = KEPT
     inline_limit: int = INLINE_LIMIT
     """Payloads up to this many bytes stay in their records."""
+    ttl: timedelta = timedelta(seconds=10)
+    """After how long without a renewal another member leads."""
     cleanup: RetryPolicy = field(default_factory=exponential_delay)
     """When a cleanup tries again."""
 

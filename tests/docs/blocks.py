@@ -23,6 +23,7 @@ KUBERNETES: Final = "docs/kubernetes.md"
 S3: Final = "docs/s3.md"
 KAFKA: Final = "docs/kafka.md"
 HDFS: Final = "docs/hdfs.md"
+POSTGRES: Final = "docs/postgres.md"
 
 HOUSE, SPARK, START_TEST = "tests/house/test_snippets.py", "tests/docs/test_pipelines.py", "tests/docs/test_start.py"
 DEPLOY_TEST: Final = "tests/contract/test_kubernetes_deploy.py"
@@ -56,6 +57,10 @@ KINDS_OF_HDFS: Final = ("sh", "sh member", "sh look")
 
 KINDS_OF_KAFKA: Final = ("python kafka", "sh member", "sh look", "sh login")
 """Kinds of the page about Kafka. `tests/docs/test_kafka.py` runs them, against a broker of its own."""
+
+KINDS_OF_POSTGRES: Final = ("sh", "python postgres", "sh environment", "sh member", "sql ledger")
+"""Kinds of the page about PostgreSQL. `tests/docs/test_postgres.py` runs those with a role, against a server of its
+own."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,8 @@ def is_known(block: Block) -> bool:
         return block.kind in KINDS_OF_HDFS
     if block.page == KAFKA:
         return block.kind in KINDS_OF_KAFKA
+    if block.page == POSTGRES:
+        return block.kind in KINDS_OF_POSTGRES
     if block.page == KUBERNETES and block.language == "sh":
         return block.role in KINDS_OF_KUBERNETES
     if block.page == S3:

@@ -21,7 +21,7 @@ CLIENTS = {
     "pyspark": SPARK_ROOMS,
     "py4j": SPARK_ROOMS,
     "deltalake": ("tenure.sinks",),
-    "psycopg": ("tenure.sinks",),
+    "psycopg": ("tenure.sinks", "tenure.testing.servers.postgres"),
 }
 # Types of these may be named anywhere, under TYPE_CHECKING: a pipeline is written against Spark's DataFrame.
 TYPES_ANYWHERE = {"pyspark"}

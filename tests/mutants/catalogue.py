@@ -13,6 +13,7 @@ from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_kafka import OF_KAFKA
 from tests.mutants.of_kubernetes import OF_KUBERNETES
 from tests.mutants.of_owners import OF_OWNERS
+from tests.mutants.of_postgres import OF_POSTGRES
 from tests.mutants.of_puts import OF_PUTS
 from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
@@ -28,6 +29,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_DECLARATIONS,
     *OF_SWEEPS,
     *OF_OWNERS,
+    *OF_POSTGRES,
     *OF_KAFKA,
     *OF_STORAGE,
     *OF_CONNECTORS,

@@ -16,7 +16,7 @@ from tenure.link.connectors import missing_connector
 from tenure.link.submit import RETAINED, check_setting
 from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
-from tenure.sinks.sink import Calls
+from tenure.sinks.sink import Calls, ChecksRows
 from tenure.spark.errors import SPARK_ERRORS, one_line, words_of
 
 
@@ -46,6 +46,8 @@ def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mappi
         raise PipelineFileError(f"pipeline {pipeline.name!r} declares no stream", fix="call job.stream(...)")
     for stream in job.streams:
         _check_trigger(stream)
+        if isinstance(stream.sink, ChecksRows):
+            stream.sink.check_rows(stream.rows)
         # Checked again: the value may come from spark-defaults.conf, a file of properties, or the pipeline's function.
         check_setting(RETAINED, str(stream.rows.sparkSession.conf.get(RETAINED)))
     return job

@@ -63,6 +63,7 @@ class FencedStream:
         self._storage = context.storage
         self._inputs = BatchInputs(declared, missing=missing, accepts_short=accepts_short)
         self._clock = context.clock
+        self._ttl = context.ttl
         self._events = context.events
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"tenure-plan-{declared.name}")
         self._takeover = QueryTakeover(
@@ -237,7 +238,7 @@ class FencedStream:
             self._ask(f"write of batch {batch_id} of query {name!r}")
 
         query_id, short = self._spark_query_id(), self._inputs.may_be_short(batch_id)
-        batch = Batch(term.scope, name, query_id, id=batch_id, epoch=term.epoch, short=short, check_term=check)
+        batch = Batch(term.scope, name, query_id, batch_id, term.epoch, short=short, ttl=self._ttl, check_term=check)
         try:
             written = self._write(rows, batch, plan)
         except SPARK_ERRORS as error:

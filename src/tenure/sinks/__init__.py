@@ -1,4 +1,4 @@
-"""The sinks that a pipeline file names: `from tenure.sinks import Delta, ForeachBatch`."""
+"""The sinks that a pipeline file names: `from tenure.sinks import Delta, ForeachBatch, Postgres`."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tenure.sinks.delta.sink import Delta
     from tenure.sinks.foreach_batch import ForeachBatch
+    from tenure.sinks.postgres.sink import Postgres
     from tenure.sinks.sink import Batch
 
-__all__ = ["Batch", "Delta", "ForeachBatch"]
+__all__ = ["Batch", "Delta", "ForeachBatch", "Postgres"]
 
-_IN = {"Batch": "sink", "Delta": "delta.sink", "ForeachBatch": "foreach_batch"}
+_IN = {"Batch": "sink", "Delta": "delta.sink", "ForeachBatch": "foreach_batch", "Postgres": "postgres.sink"}
 
 
 def __getattr__(name: str) -> Any:

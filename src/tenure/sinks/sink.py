@@ -47,6 +47,9 @@ class Batch:
     """The term under which this attempt runs: goes up with each leader, so an external system can fence by it."""
     short: bool = False
     """The batch runs again, and may lack records that an earlier attempt had."""
+    ttl: timedelta = timedelta(seconds=10)
+    """After how long without a renewal another member leads. A transaction of a target should not be silent for longer
+    than a part of it: a leader that is paused would keep its successor waiting."""
     check_term: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
     """Asks the store whether the term stands. Raises TermLost, StoreUnavailable."""
 
@@ -57,7 +60,8 @@ class Batch:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the copy for executors."""
-        return Batch, (self.scope, self.query, self.query_id, self.id, self.epoch, self.short, _only_in_the_driver)
+        named = (self.scope, self.query, self.query_id, self.id, self.epoch, self.short, self.ttl)
+        return Batch, (*named, _only_in_the_driver)
 
     @property
     def idempotency_key(self) -> str:
@@ -127,6 +131,15 @@ class Shared(Protocol):
 
     def other_writers(self, *, scope: str, query: str) -> Sequence[str]:
         """The other writers, for people, before the query's first batch. Raises StorageError."""
+        ...
+
+
+@runtime_checkable
+class ChecksRows(Protocol):
+    """A sink that cannot take all types of rows."""
+
+    def check_rows(self, rows: DataFrame) -> None:
+        """Refuse rows that this sink cannot take, before any query starts. Writes nothing. Raises UsageError."""
         ...
 
 

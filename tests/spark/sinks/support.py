@@ -1,4 +1,4 @@
-"""Words that the tests of the Delta sink share: batches, plans that wait, what a reader of the table sees."""
+"""Words that the tests of sinks share: batches, plans that wait, what a reader of the table sees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tenure.events import Event, Events
 from tenure.retry import RetryPolicy
 from tenure.sinks.delta.sink import Delta
-from tenure.sinks.sink import Batch, OutputMode, Written
+from tenure.sinks.sink import Batch, OutputMode, Sink, Written
 from tenure.testing.waiting import NEVER_S
 
 QUICK = RetryPolicy(initial=timedelta(milliseconds=1), maximum=timedelta(milliseconds=5), attempts=4)
@@ -56,7 +56,7 @@ def at_once() -> None:
 
 
 def write(
-    sink: Delta, rows: DataFrame, batch: Batch, *, planned: Callable[[], None] = at_once, seen: Seen | None = None
+    sink: Sink, rows: DataFrame, batch: Batch, *, planned: Callable[[], None] = at_once, seen: Seen | None = None
 ) -> Written:
     return sink.write(rows, batch, planned=planned, events=Events(seen or Seen()))
 
@@ -65,7 +65,7 @@ class Paused:
     """A writer on its own thread that stops where `stop` is called until `go_on`: the paused leader.
     It stops while its plan is committed, unless `planned` is changed."""
 
-    def __init__(self, sink: Delta, rows: DataFrame, batch: Batch) -> None:
+    def __init__(self, sink: Sink, rows: DataFrame, batch: Batch) -> None:
         self.seen = Seen()
         self.result: Written | None = None
         self.error: BaseException | None = None
@@ -74,7 +74,7 @@ class Paused:
         self.planned: Callable[[], None] = self.stop
         self._thread = threading.Thread(target=self._write, args=(sink, rows, batch))
 
-    def _write(self, sink: Delta, rows: DataFrame, batch: Batch) -> None:
+    def _write(self, sink: Sink, rows: DataFrame, batch: Batch) -> None:
         try:
             self.result = write(sink, rows, batch, planned=self.planned, seen=self.seen)
         except BaseException as error:  # noqa: BLE001  handed to the test's thread by `go_on`

@@ -12,6 +12,7 @@ from tenure.testing.servers.etcd import EtcdCluster
 from tenure.testing.servers.hdfs import Hdfs
 from tenure.testing.servers.kafka import KafkaServer
 from tenure.testing.servers.kubernetes import KubernetesServer
+from tenure.testing.servers.postgres import PostgresServer
 from tenure.testing.servers.process import TlsFiles, free_ports
 from tenure.testing.servers.programs import NotInstalled, installed, need
 from tenure.testing.servers.seaweedfs import BUCKET, SeaweedFs
@@ -28,6 +29,7 @@ __all__ = [
     "KafkaServer",
     "KubernetesServer",
     "NotInstalled",
+    "PostgresServer",
     "SeaweedFs",
     "SparkStandalone",
     "TlsFiles",

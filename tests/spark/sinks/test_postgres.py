@@ -1,0 +1,336 @@
+"""The sink for PostgreSQL, on a real server: each batch once, zombies refused by the database, nobody kept waiting."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from unittest.mock import patch
+
+import psycopg
+import pytest
+from psycopg import sql
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tenure.errors import Fenced, QueryFailed, StorageError, UsageError
+from tenure.sinks.postgres.database import Claim, Database, Staged
+from tenure.sinks.postgres.sink import Postgres, staging_name
+from tenure.sinks.sink import Attempts, Written
+from tenure.testing.servers import PostgresServer
+from tenure.testing.servers.postgres import environment
+from tenure.testing.waiting import NEVER_S
+from tests.spark.sinks.support import QUICK, Paused, a_batch, numbers, totals, write
+
+pytestmark = pytest.mark.spark
+
+SOON = timedelta(seconds=2)
+
+
+@pytest.fixture
+def place(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> PostgresServer:
+    """The server without tables."""
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    with postgres.connect() as connection:
+        connection.execute("drop schema public cascade")
+        connection.execute("create schema public")
+    return postgres
+
+
+def a_sink(place: PostgresServer, table: str = "t", **options: Any) -> Postgres:
+    sink = Postgres(place.url, table, retry_policy=QUICK, **options)
+    sink.check(output_mode="update" if "keys" in options else "append")
+    return sink
+
+
+def content(place: PostgresServer, table: str = "t") -> list[Any]:
+    with place.connect() as connection:
+        return sorted(connection.execute(sql.SQL("select * from {}").format(sql.Identifier(table))).fetchall())
+
+
+def tables(place: PostgresServer) -> set[str]:
+    with place.connect() as connection:
+        return {name for (name,) in connection.execute("select tablename from pg_tables where schemaname = 'public'")}
+
+
+def test_each_batch_is_added_once(place: PostgresServer, spark: SparkSession) -> None:
+    sink = a_sink(place)
+    assert write(sink, numbers(spark, [1, 2]), a_batch(0)) == Written(repeated=False)
+    assert write(sink, numbers(spark, [3]), a_batch(1)) == Written(repeated=False)
+    assert write(a_sink(place), numbers(spark, [3]), a_batch(1, epoch=2)) == Written(repeated=True)
+    assert write(sink, numbers(spark, []), a_batch(2, epoch=2)) == Written(repeated=False)
+    assert content(place) == [(1,), (2,), (3,)]
+    assert tables(place) == {"t", "tenure_ledger"}
+
+
+def test_a_row_replaces_the_row_with_its_keys(place: PostgresServer, spark: SparkSession) -> None:
+    sink = a_sink(place, mode="upsert", keys=["k"])
+    write(sink, totals(spark, {"a": 1, "b": 1}), a_batch(0))
+    write(sink, totals(spark, {"a": 2, "c": 1}), a_batch(1))
+    assert content(place) == [("a", 2), ("b", 1), ("c", 1)]
+
+
+def test_two_queries_share_a_table(place: PostgresServer, spark: SparkSession) -> None:
+    sink = a_sink(place)
+    for query_id in ("q-1", "q-2"):
+        write(sink, numbers(spark, [1]), a_batch(0, query_id=query_id))
+    assert content(place) == [(1,), (1,)]
+
+
+def test_each_type_arrives_as_it_was(place: PostgresServer, spark: SparkSession) -> None:
+    columns = {
+        "b": ("true", True),
+        "y": ("cast(-128 as byte)", -128),
+        "h": ("cast(7 as short)", 7),
+        "i": ("-1", -1),
+        "l": ("9223372036854775807L", 2**63 - 1),
+        "f": ("cast(0.5 as float)", 0.5),
+        "d": ("double('-inf')", float("-inf")),
+        "e": ("cast('1234567890123456789.123' as decimal(38,3))", Decimal("1234567890123456789.123")),
+        "empty": ("''", ""),
+        "none": ("cast(null as string)", None),
+        "s": ("'a,\"b\"\\n\\\\N ä'", 'a,"b"\n\\N ä'),
+        "x": ("X'00ff'", b"\x00\xff"),
+        "day": ("date'0001-01-01'", date(1, 1, 1)),
+        "at": ("timestamp'2026-01-02 03:04:05.000006 UTC'", datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)),
+        "local": ("timestamp_ntz'2026-07-02 03:04:05'", datetime(2026, 7, 2, 3, 4, 5)),  # noqa: DTZ001 - it has no zone
+        'a "Name"': ("1", 1),
+    }
+    rows = spark.range(1).selectExpr(*(f"{value} as `{name}`" for name, (value, _) in columns.items()))
+    sink = a_sink(place)
+    sink.check_rows(rows)
+    write(sink, rows, a_batch(0))
+    assert content(place) == [tuple(value for _, value in columns.values())]
+
+
+@pytest.mark.parametrize("expression", ["array(1)", "map(1, 2)", "struct(1)", "interval 1 day", "1 as tenure_attempt"])
+def test_other_types_are_refused_before_the_start(place: PostgresServer, spark: SparkSession, expression: str) -> None:
+    named = expression if " as " in expression else f"{expression} as odd"
+    with pytest.raises(UsageError, match=r"column '(odd|tenure_attempt)' has"):
+        a_sink(place).check_rows(spark.range(1).selectExpr(named))
+
+
+# --- zombies ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2])
+def test_a_leader_that_was_paused_before_its_transaction_is_refused(
+    place: PostgresServer, spark: SparkSession, ahead: int
+) -> None:
+    write(a_sink(place), numbers(spark, [0]), a_batch(0))
+    zombie = Paused(a_sink(place), numbers(spark, [1]), a_batch(1, epoch=1)).start()
+    for number in range(1, 2 + ahead):
+        write(a_sink(place), numbers(spark, [number]), a_batch(number, epoch=2))
+    with pytest.raises(Fenced, match="has seen a higher epoch than 1"):
+        zombie.go_on()
+    assert content(place) == [(number,) for number in range(2 + ahead)]
+
+
+def test_a_leader_that_is_paused_inside_its_transaction_is_thrown_out(
+    place: PostgresServer, spark: SparkSession
+) -> None:
+    write(a_sink(place), numbers(spark, [0]), a_batch(0))
+    zombie, successor = Database(place.url, "t"), Postgres(place.url, "t")
+    successor.check(output_mode="append")
+
+    def be_silent() -> None:
+        """From its claim on, until the successor has written."""
+        with zombie.connected(limit=timedelta(seconds=1)) as connection, connection.transaction():
+            zombie._claim(connection, Claim("flights", "hourly", "q-1", 1, 1))
+            assert write(successor, numbers(spark, [1]), replace(a_batch(1, epoch=2), ttl=SOON)) == Written(
+                repeated=False
+            )
+            connection.execute("select 1")
+
+    with pytest.raises(StorageError, match="idle-in-transaction"):
+        be_silent()
+    assert content(place) == [(0,), (1,)]
+
+
+def test_a_leader_that_died_in_a_long_statement_keeps_nobody_waiting(
+    place: PostgresServer, spark: SparkSession
+) -> None:
+    write(a_sink(place), numbers(spark, [0]), a_batch(0))
+    dead = Database(place.url, "t")
+    with suppress(StorageError), dead.connected(limit=SOON) as connection, connection.transaction():
+        dead._claim(connection, Claim("flights", "hourly", "q-1", 1, 1))
+        connection.pgconn.send_query(b"select pg_sleep(600)")
+        line = socket.socket(fileno=os.dup(connection.fileno()))
+        line.shutdown(socket.SHUT_RDWR)
+        line.close()
+        successor = Postgres(place.url, "t")
+        assert write(successor, numbers(spark, [1]), replace(a_batch(1, epoch=2), ttl=SOON)) == Written(repeated=False)
+    assert content(place) == [(0,), (1,)]
+
+
+def test_a_commit_whose_reply_is_lost_counts_once(place: PostgresServer, spark: SparkSession) -> None:
+    sink, move, calls = a_sink(place), Database.move, []
+
+    def lost(*arguments: Any, **named: Any) -> bool:
+        calls.append(move(*arguments, **named))
+        raise StorageError("the line broke")
+
+    with patch.object(Database, "move", lost):
+        assert write(sink, numbers(spark, [1]), a_batch(0)) == Written(repeated=False)
+    assert calls == [False]
+    assert content(place) == [(1,)]
+
+
+# --- staged rows -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def staged_rows(place: PostgresServer, *rows: tuple[int, int, int]) -> Iterator[Database]:
+    """A staging table `s` with these rows: n, partition, attempt."""
+    database = Database(place.url, "t")
+    database.make({"n": "bigint"}, keys=())
+    database.make_staging("s", {"n": "bigint"}, limit=SOON)
+    with place.connect() as connection:
+        connection.cursor().executemany("insert into s values (%s, %s, %s)", rows)
+    yield database
+
+
+def moved(database: Database, accepted: list[tuple[int, int]], *, rows: int) -> bool:
+    staged = Staged("s", accepted, rows)
+    return database.move(Claim("s", "q", "q-1", 0, 1), staged, {"n": "bigint"}, keys=(), limit=SOON)
+
+
+def test_the_rows_of_a_task_that_ran_twice_count_once(place: PostgresServer) -> None:
+    with staged_rows(place, (1, 0, 7), (2, 1, 8), (2, 1, 9)) as database:
+        assert moved(database, [(0, 7), (1, 9)], rows=2) is False
+    assert content(place) == [(1,), (2,)]
+
+
+def test_staged_rows_that_went_are_no_empty_batch(place: PostgresServer) -> None:
+    """A server that crashes empties unlogged tables."""
+    with staged_rows(place) as database:
+        with pytest.raises(QueryFailed, match="2 rows were staged, and 0 are there"):
+            moved(database, [(0, 7)], rows=2)
+        assert database.newest("q-1") is None
+    assert content(place) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [("'a' as k, 1 as n union all select 'a', 2", "two rows with the same k"), ("null as k, 1 as n", "has no k")],
+)
+def test_rows_that_no_key_tells_apart_are_refused(
+    place: PostgresServer, spark: SparkSession, rows: str, line: str
+) -> None:
+    sink = a_sink(place, mode="upsert", keys=["k"])
+    with pytest.raises(QueryFailed, match=line):
+        write(sink, spark.sql(f"select cast(k as string) k, n from (select {rows})"), a_batch(0))
+
+
+def test_staging_tables_of_earlier_terms_are_swept(place: PostgresServer, spark: SparkSession) -> None:
+    sink = a_sink(place)
+    for epoch in (1, 2, 3):
+        paused = Paused(sink, numbers(spark, [1]), a_batch(0, epoch=epoch))
+        paused.planned = lambda: (_ for _ in ()).throw(StorageError("dead"))
+        with pytest.raises(StorageError):
+            paused.start().go_on()
+    names = [staging_name(a_batch(0, epoch=epoch)) for epoch in (1, 2, 3)]
+    swept = sink.staged(Attempts("flights", "hourly", lambda: ["q-1", "other"], epoch=3))
+    assert swept.find() == names[:2]
+    for name in swept.find():
+        swept.remove(None, name)  # type: ignore[arg-type] # no term is asked for
+    assert tables(place) == {"t", "tenure_ledger", names[2]}
+    assert sink.staged(Attempts("flights", "hourly", lambda: ["q-1"])).find() == names[2:]
+
+
+def test_a_rehearsal_leaves_nothing(place: PostgresServer, spark: SparkSession) -> None:
+    a_sink(place).rehearse(numbers(spark, [1, 2]), "")
+    assert tables(place) == set()
+
+
+# --- tables of users -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "line"),
+    [
+        ("n bigint, other text not null", {}, "needs column 'other', which the rows lack"),
+        ("other text", {}, "lacks column 'n' of the rows"),
+        ("n bigint", {"mode": "upsert", "keys": ["n"]}, "has no unique index over exactly n"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_before_the_start(
+    place: PostgresServer, spark: SparkSession, made: str, options: dict[str, Any], line: str
+) -> None:
+    with place.connect() as connection:
+        connection.execute(f"create table t ({made})")
+    with pytest.raises(UsageError, match=line):
+        a_sink(place, **options).check_rows(numbers(spark, [1]))
+
+
+def test_a_table_with_more_columns_is_written_to(place: PostgresServer, spark: SparkSession) -> None:
+    with place.connect() as connection:
+        connection.execute("create table t (id bigint generated always as identity, n integer, note text default 'x')")
+    write(a_sink(place), numbers(spark, [5]), a_batch(0))
+    assert content(place) == [(1, 5, "x")]
+
+
+def test_a_server_that_is_away_is_asked_at_the_first_batch(spark: SparkSession, place: PostgresServer) -> None:
+    sink = Postgres("postgresql://tenure@127.0.0.1:1/postgres", "t", retry_policy=QUICK)
+    sink.check(output_mode="append")
+    rows: DataFrame = numbers(spark, [1])
+    sink.check_rows(rows)
+    with pytest.raises(StorageError, match=r"table public\.t of PostgreSQL at 127\.0\.0\.1/postgres: .*refused"):
+        write(sink, rows, a_batch(0))
+
+
+def test_a_server_that_starts_anew_is_waited_for(place: PostgresServer, spark: SparkSession) -> None:
+    sink = Postgres(place.url, "t")
+    sink.check(output_mode="append")
+    write(sink, numbers(spark, [1]), a_batch(0))
+    missed = threading.Event()
+    connect = psycopg.connect
+
+    def connected(*arguments: Any, **named: Any) -> Any:
+        try:
+            return connect(*arguments, **named)
+        except psycopg.OperationalError:
+            missed.set()
+            raise
+
+    place.nodes[0].kill()
+    try:
+        with patch.object(psycopg, "connect", connected), ThreadPoolExecutor(1) as pool:
+            written = pool.submit(write, sink, numbers(spark, [2]), a_batch(1))
+            assert missed.wait(NEVER_S)
+            place.start()
+            assert written.result() == Written(repeated=False)
+    finally:
+        place.start()
+    assert content(place) == [(1,), (2,)]
+
+
+def test_a_task_that_cannot_reach_the_server_is_trouble_of_the_storage(
+    place: PostgresServer, spark: SparkSession
+) -> None:
+    sink = a_sink(place)
+    sink._parameters = {**sink._database.parameters(), "port": "1"}
+    with pytest.raises(StorageError, match=r"table public\.t .*: a task could not copy its rows: .*refused"):
+        write(sink, numbers(spark, [1]), a_batch(0))
+    assert content(place) == []
+
+
+def test_rows_that_the_server_refuses_are_trouble_of_the_query(place: PostgresServer, spark: SparkSession) -> None:
+    rows = spark.sql("select concat('a', char(0)) as text")
+    with pytest.raises(PySparkException, match="invalid byte sequence"):
+        write(a_sink(place), rows, a_batch(0))
+    assert content(place) == []
+
+
+def test_no_password_is_shown(place: PostgresServer, spark: SparkSession) -> None:
+    sink = a_sink(place)
+    write(sink, numbers(spark, [1]), a_batch(0))
+    assert os.environ["PGPASSWORD"] not in f"{sink!r} {sink._database} {vars(sink._database)}"
