@@ -32,6 +32,8 @@ class Ground:
     connectors: tuple[str, ...] = ()
     conf: Mapping[str, str] = field(default_factory=dict)
     broker: KafkaServer | None = None
+    database: str = ""
+    """The URL of a database of PostgreSQL, for who needs one."""
 
     @property
     def source(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import secrets
 import shlex
 import shutil
@@ -18,18 +19,20 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from unittest.mock import patch
 
 from demo.ground import SOURCES, STORAGES, Ground, ground
-from tenure.testing.servers import NotInstalled, started
+from tenure.testing.servers import NotInstalled, PostgresServer, started
+from tenure.testing.servers.postgres import environment as postgres_environment
 from tests import jvm_start
 from tests.house.tree import ROOT
 from tests.mutants.mutant import DoesNotApply
 from tests.soak.kinds import KINDS
 from tests.soak.placed import PLACED, carry_out_placed
-from tests.soak.plan import END_KINDS, HABITS, SINKS, STATES, Filter, Plan, make_plan
+from tests.soak.plan import END_KINDS, HABITS, IN_TRANSACTION, POSTGRES, SINKS, STATES, Filter, Plan, make_plan
 from tests.soak.run import Result, carry_out
 from tests.soak.variants import VariantError, environment, jvm_options, package_of
 
@@ -50,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
             members = environment(holder, archive=jvm_start.class_archive(options=jvm_options()))
             if given.placed:
                 return _placed(given, members)
-            with _stores(given.store) as new_store, _grounds(given.source, given.storage) as new_ground:
+            with _stores(given.store) as new_store, _grounds(given) as new_ground:
                 return _random(given, members, new_store, new_ground)
     except (VariantError, DoesNotApply, NotInstalled) as error:
         say(f"soak: {error}")
@@ -72,15 +75,25 @@ def _stores(kind: str) -> Iterator[Callable[[int], str | None]]:
 
 
 @contextmanager
-def _grounds(source: str, storage: str) -> Iterator[Callable[[Path], Ground | None]]:
+def _grounds(given: argparse.Namespace) -> Iterator[Callable[[Path], Ground | None]]:
     """Makes an empty ground for the run of a folder; None: the folder itself."""
-    if (source, storage) == ("files", "file"):
+    if (given.source, given.storage) == ("files", "file") and POSTGRES not in given.sinks:
         yield lambda folder: None
         return
-    with tempfile.TemporaryDirectory(prefix="tenure-soak-") as below, ground(source, storage, Path(below)) as place:
-        yield lambda folder: replace(
-            place, storage=f"{place.storage}/{folder.name}", output=f"{place.output}/{folder.name}"
-        )
+    with ExitStack() as stack:
+        below = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-soak-")))
+        place = stack.enter_context(ground(given.source, given.storage, below))
+        if POSTGRES in given.sinks:
+            url = stack.enter_context(PostgresServer(below / "postgres")).url
+            stack.enter_context(patch.dict(os.environ, postgres_environment()))
+            place = replace(place, database=url, params={**place.params, "database": url})
+
+        def of(folder: Path) -> Ground:
+            if given.storage == "file":
+                return replace(place, storage=f"file://{folder}/storage", output=str(folder / "output"))
+            return replace(place, storage=f"{place.storage}/{folder.name}", output=f"{place.output}/{folder.name}")
+
+        yield of
 
 
 def _random(
@@ -129,6 +142,7 @@ def _tell(result: Result, what: str, folder: Path) -> None:
     say(*(f"{line} ({count} times)" if count > 1 else line for line, count in times.items()))
     if not result.right:
         say(f"  kept: {folder}")
+    BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / "results.jsonl").open("a") as file:
         file.write(json.dumps({**asdict(result), "what": what, "word": result.word}) + "\n")
 
@@ -175,9 +189,11 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--ends-a-run", type=int, default=ENDS_A_RUN, help=f"default: {ENDS_A_RUN}")
     parser.add_argument("--kinds", "--queries", nargs="+", choices=list(KINDS), default=(), help="kinds of queries")
     parser.add_argument("--habits", nargs="+", choices=HABITS, default=(), help="what becomes of inputs")
-    parser.add_argument("--sinks", nargs="+", choices=SINKS, default=())
+    parser.add_argument("--sinks", nargs="+", choices=[*SINKS, POSTGRES], default=())
     parser.add_argument("--states", nargs="+", choices=STATES, default=(), help="where the state is kept")
-    parser.add_argument("--ends-kinds", nargs="+", choices=list(END_KINDS), default=(), help="kinds of ends")
+    parser.add_argument(
+        "--ends-kinds", nargs="+", choices=[*END_KINDS, IN_TRANSACTION], default=(), help="kinds of ends"
+    )
     parser.add_argument("--placed", nargs="+", choices=[*PLACED, "all"], default=(), help="ends at exact points")
     parser.add_argument(
         "--store", choices=SOAKED, default="sqlite", help="of random ends; others than SQLite are started"

@@ -10,7 +10,7 @@ from tenure.testing.waiting import NEVER_S
 from tests.soak.checks import check_quiet
 from tests.soak.inputs import feed
 from tests.soak.journal import happens
-from tests.soak.plan import End, Moment
+from tests.soak.plan import IN_TRANSACTION, End, Moment
 from tests.soak.scene import TTL_S, Scene
 from tests.soak.slots import Slot
 
@@ -22,6 +22,9 @@ _OTHER_S: Final = TTL_S + 15.0
 """How long a stopped leader is left alone when nobody else leads: it may have been stopped inside SQLite's lock."""
 _OBEYS_S: Final = 60.0
 _IDLE_S: Final = 150.0
+_TRIES: Final = 20
+_HOLDS_S: Final = 0.5
+"""A transaction whose statement was running when its client was stopped is silent by then."""
 
 
 def strike(scene: Scene, end: End) -> str:
@@ -122,6 +125,28 @@ def _pause(scene: Scene, end: End) -> str:
     slot.wake()
     when = "when nobody else had led" if not led else "in time" if came else "late"
     return f"the {part} of {said} stopped, woken {when}"
+
+
+def _pause_in_transaction(scene: Scene, end: End) -> str:
+    """The host, since a driver that is alone may be replaced before its connection is known to be silent."""
+    database = scene.database
+    assert database is not None
+    _beside_an_able_one(scene)
+    for _ in range(_TRIES):
+        scene.wait_softly(database.moves, seconds=_MOMENT_S)
+        slot = scene.wait(scene.leader, seconds=_LEADER_S, what="a leader")
+        said = _said(slot, scene)
+        slot.pause("host", scene.journal)
+        inside = scene.wait_softly(database.holds, seconds=_HOLDS_S)
+        if inside:
+            break
+        slot.wake()  # it had committed before it was stopped
+    else:
+        return f"{said} was never stopped inside a transaction"
+    led = _another_leads(scene, slot)
+    _await(scene, end.wake)
+    slot.wake()
+    return f"{said} stopped inside a transaction, {'another led' if led else 'nobody led'}"
 
 
 def _pause_two(scene: Scene, end: End) -> str:
@@ -290,6 +315,7 @@ _HOW: Final[Mapping[str, Callable[[Scene, End], str]]] = {
     "kill both": _kill_both,
     "pause": _pause,
     "pause two": _pause_two,
+    IN_TRANSACTION: _pause_in_transaction,
     "term": _term,
     "term both": _term_both,
     "idle": _idle,

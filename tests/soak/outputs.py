@@ -10,9 +10,10 @@ from deltalake.exceptions import TableNotFoundError
 
 from tenure.storage.engines import delta_options
 from tests.crash.truth import Row, Verdict, compare
+from tests.soak.database import Database
 from tests.soak.kinds import KINDS, Prefixes
 from tests.soak.ledger import Ledger, folded
-from tests.soak.plan import Query
+from tests.soak.plan import POSTGRES, Query
 
 _SHOWN_IN_A_REPORT = 6
 
@@ -20,18 +21,22 @@ _SHOWN_IN_A_REPORT = 6
 class Output:
     """The output of one query. What was read is kept until something is written. Used by one thread."""
 
-    def __init__(self, folder: Path, query: Query, *, tables: str | None = None) -> None:
-        """`folder`: of the run. `tables`: the URL of the Delta tables; None: they are there, too."""
+    def __init__(self, folder: Path, query: Query, *, tables: str | None = None, database: str = "") -> None:
+        """`folder`: of the run. `tables`: the URL of the Delta tables; None: they are there, too. `database`: the URL
+        of the tables of PostgreSQL, for who has some."""
         self.query = query
         self._kind = KINDS[query.kind]
         self._output = folder / "output" / query.name
         self._ledger = Ledger(self._output)
         self._table = f"{tables or folder / 'output'}/{query.name}"
+        self._database = Database(database, folder.name) if query.sink == POSTGRES else None
         self._mark: object = None  # what was read last; None: nothing yet
         self._rows: list[Row] = []
 
     def rows(self) -> list[Row]:
         """The rows that a reader sees."""
+        if self._database is not None:
+            return self._database.rows(self.query)
         if self.query.sink == "delta" and "://" in self._table:
             table = self._opened()
             if table is not None and table.version() != self._mark:
@@ -51,6 +56,11 @@ class Output:
     def verdict(self, fed: Prefixes) -> Verdict:
         """The output against the truth about what was fed."""
         return compare(self._kind.rows(fed), self.rows())
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if self._database is not None:
+            self._database.close()
 
     def _opened(self) -> DeltaTable | None:
         """The Delta table as it is now; None: there is none."""

@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import functions as fn
 
 import tenure
-from tenure.sinks import Batch, Delta, ForeachBatch
+from tenure.sinks import Batch, Delta, ForeachBatch, Postgres
 from tests.soak.kinds import DELAY, KINDS, TAGS, WINDOW
 from tests.soak.ledger import Call, Calls, Entry, Ledger, RefusedError
-from tests.soak.plan import Query, topic_of
+from tests.soak.plan import POSTGRES, Query, topic_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,14 +26,18 @@ EVENTS = "id long, at timestamp, key long"
 @tenure.pipeline
 def soak(job: tenure.Job) -> None:
     """`folder`: of the run; `queries`: a JSON list of kinds, sinks and habits; `output`: the URL of the Delta tables;
-    `brokers`: of the topics that stand for the folders of files."""
+    `brokers`: of the topics that stand for the folders of files; `database`: of the tables of PostgreSQL."""
     folder = Path(job.params["folder"])
     for query in (Query(**given) for given in json.loads(job.params["queries"])):
         kind = KINDS[query.kind]
         sources = {name: _source(job, folder, query, name) for name in kind.sources}
         output = folder / "output" / query.name
-        if query.sink == "delta":
-            sink: Delta | ForeachBatch = Delta(f"{job.params['output']}/{query.name}", key=kind.key)
+        sink: Delta | ForeachBatch | Postgres
+        if query.sink == POSTGRES:
+            mode: Literal["append", "upsert"] = "upsert" if kind.key else "append"
+            sink = Postgres(job.params["database"], f"{folder.name}.{query.name}", mode=mode, keys=kind.key)
+        elif query.sink == "delta":
+            sink = Delta(f"{job.params['output']}/{query.name}", key=kind.key)
         else:
             sink = ForeachBatch(_keeper(output), idempotent=True)
         job.stream(query.name, rows_of(query.kind, sources), sink=sink, output_mode=kind.mode, trigger=TRIGGER)

@@ -14,6 +14,13 @@ from typing import Final
 from tests.soak.kinds import KINDS
 
 SINKS: Final = ("delta", "ledger")
+"""What is drawn, where no sink is asked for."""
+
+POSTGRES: Final = "postgres"
+"""A sink that has to be asked for: it needs a server."""
+
+IN_TRANSACTION: Final = "pause in transaction"
+"""The leader is stopped while PostgreSQL moves the rows of its batch. Drawn with that sink only."""
 
 HABITS: Final = ("left", "quiet", "shown", "delete", "archive")
 """What becomes of inputs: they stay; are moved away by hand when the pipeline is quiet or has ended; are moved away by
@@ -138,7 +145,8 @@ def make_plan(seed: int, *, ends: int, only: Filter) -> Plan:
     state = chance.choice(_of(STATES, only.states))
     cores = chance.choice((1, 2, 2))
     warm, lenient = chance.random() < 0.2, chance.random() < 0.3
-    weights = {kind: weight for kind, weight in END_KINDS.items() if not only.end_kinds or kind in only.end_kinds}
+    kinds = {**END_KINDS, **({IN_TRANSACTION: 30} if POSTGRES in only.sinks else {})}
+    weights = {kind: weight for kind, weight in kinds.items() if not only.end_kinds or kind in only.end_kinds}
     return Plan(seed, queries, state, cores, warm, lenient, tuple(_end(chance, weights, queries) for _ in range(ends)))
 
 
@@ -148,12 +156,19 @@ def _of(all_of: Sequence[str], chosen: Collection[str]) -> list[str]:
 
 def _queries(chance: random.Random, only: Filter) -> tuple[Query, ...]:
     """Each habit, and as many kinds as there can be, in each run; no two queries alike."""
-    kinds, habits, sinks = _of(tuple(KINDS), only.kinds), _of(HABITS, only.habits), _of(SINKS, only.sinks)
+    kinds, habits = _of(tuple(KINDS), only.kinds), _of(HABITS, only.habits)
+    sinks = _of((*SINKS, POSTGRES) if only.sinks else SINKS, only.sinks)
     dealt_kinds, dealt_habits = _dealt(chance, kinds), _dealt(chance, habits)
     found = [
-        Query(dealt_kinds[i], chance.choice(sinks), dealt_habits[i]) for i in range(min(QUERIES, len(dealt_kinds)))
+        Query(dealt_kinds[i], _sink(dealt_kinds[i], chance.choice(sinks)), dealt_habits[i])
+        for i in range(min(QUERIES, len(dealt_kinds)))
     ]
     return tuple(dict.fromkeys(found))
+
+
+def _sink(kind: str, drawn: str) -> str:
+    """The sink that was drawn, or another one where it does not take the mode of this kind."""
+    return "delta" if drawn == POSTGRES and KINDS[kind].mode == "complete" else drawn
 
 
 def _dealt(chance: random.Random, values: Sequence[str]) -> list[str]:

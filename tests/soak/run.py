@@ -16,9 +16,11 @@ from tenure.testing.members import MemberProcess
 from tests.soak.checks import WrongError, check_quiet, late_calls
 from tests.soak.ends import strike
 from tests.soak.plan import Plan
-from tests.soak.scene import NAMES, Finding, Scene, StuckError
+from tests.soak.scene import NAMES, TTL_S, Finding, Scene, StuckError
 
 _START_S: Final = 180.0
+_WAIT_S: Final = 5.0
+"""For so much longer than the ttl, nobody may wait for a transaction."""
 _KEPT: Final = ("plan.json", "timeline.txt")
 """What is kept of a run that was right."""
 
@@ -40,6 +42,11 @@ class Result:
     @classmethod
     def of(cls, scene: Scene, ends: Mapping[str, int], *, seconds: float) -> Result:
         """What came of a scene, at its end."""
+        if scene.database is not None:
+            scene.log(f"the longest wait for a lock of the database: {scene.database.longest_wait_s:.2f} s")
+            if scene.database.longest_wait_s > TTL_S + _WAIT_S:
+                waited = f"a member waited {scene.database.longest_wait_s:.2f} s for another one's transaction"
+                scene.findings.append(Finding("waited", waited))
         for finding in scene.findings:
             scene.log(f"{finding.kind.upper()}: {finding.text}")
         return cls(

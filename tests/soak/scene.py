@@ -21,11 +21,12 @@ from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
 from tenure.takeover.run_directory import latest_commit, latest_planned
 from tenure.testing.members import MAIN, MemberProcess
+from tests.soak.database import Database
 from tests.soak.inputs import Inputs, Routine, feed
 from tests.soak.journal import Journal, Told
 from tests.soak.ledger import Calls, Ledger
 from tests.soak.outputs import Output, told
-from tests.soak.plan import BY_HAND, Plan
+from tests.soak.plan import BY_HAND, Plan, Query
 from tests.soak.slots import Slot
 
 T = TypeVar("T")
@@ -63,7 +64,8 @@ class StuckError(Exception):
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What must not be. `kind`: `wrong` (an output), `stuck`, `ended` (a member by itself), `again` (a function was
-    called for a batch that was done), `ledger` (what was written is out of order)."""
+    called for a batch that was done), `ledger` (what was written is out of order), `waited` (a member, for another
+    one's transaction)."""
 
     kind: str
     text: str
@@ -98,7 +100,8 @@ class Scene:
         """Query with a ledger -> how many lines its calls had, and its newest batch, when all was done."""
         self.ground = ground or Ground(f"file://{folder}/storage", str(folder / "output"), {})
         self.inputs = [Inputs(folder, query, broker=self.ground.broker) for query in plan.queries]
-        self.outputs = [Output(folder, query, tables=self.ground.output) for query in plan.queries]
+        self.outputs = [self._output(query) for query in plan.queries]
+        self.database = Database(self.ground.database, folder.name) if self.ground.database else None
         self._environment = environment
         self._began_s = self.clock.monotonic_s()
         self._in_a_row = 0
@@ -106,12 +109,14 @@ class Scene:
         self.feeder = Routine("feeder", feed(self.inputs), every_s=FEED_S)
         # The mover reads outputs of its own: it is another thread.
         shown = [one for one in self.inputs if one.query.habit == "shown"]
-        self._watched = [(one, Output(folder, one.query, tables=self.ground.output)) for one in shown]
+        self._watched = [(one, self._output(one.query)) for one in shown]
         self.mover = Routine("mover", self._move_shown, every_s=_MOVE_S)
 
     def __enter__(self) -> Self:
         (self.folder / "output").mkdir(parents=True)
         (self.folder / "tmp").mkdir()
+        if self.database is not None:
+            self.database.make(self.plan.queries)
         for one in self.inputs:
             one.make()
         return self
@@ -123,6 +128,13 @@ class Scene:
         self.mover.stop()
         for slot in self.slots.values():
             slot.member.kill()
+        if self.database is not None:
+            self.database.close()
+        for _, output in [*zip(self.inputs, self.outputs, strict=True), *self._watched]:
+            output.close()
+
+    def _output(self, query: Query) -> Output:
+        return Output(self.folder, query, tables=self.ground.output, database=self.ground.database)
 
     # --- members ------------------------------------------------------------------------------------------------------
 
@@ -202,6 +214,8 @@ class Scene:
     def look_after(self) -> None:
         """Read what the members have told, and start those again that have ended."""
         self.journal.read()
+        if self.database is not None:
+            self.database.look()
         for failed in (self.feeder.failure, self.mover.failure):
             if failed is not None:
                 raise failed

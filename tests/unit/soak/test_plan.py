@@ -9,7 +9,19 @@ import pytest
 from tests.soak import ends
 from tests.soak.__main__ import _again, _parsed
 from tests.soak.kinds import KINDS
-from tests.soak.plan import END_KINDS, HABITS, MOMENTS, PARTS, SINKS, STATES, Filter, Plan, make_plan
+from tests.soak.plan import (
+    END_KINDS,
+    HABITS,
+    IN_TRANSACTION,
+    MOMENTS,
+    PARTS,
+    POSTGRES,
+    SINKS,
+    STATES,
+    Filter,
+    Plan,
+    make_plan,
+)
 
 SEEDS = range(300)
 
@@ -55,8 +67,15 @@ def test_only_what_is_asked_for_is_drawn() -> None:
     assert plan.state == "hdfs"
 
 
+def test_a_sink_that_has_to_be_asked_for() -> None:
+    plans = [make_plan(seed, ends=25, only=Filter(sinks=[POSTGRES])) for seed in SEEDS]
+    sinks = {(KINDS[query.kind].mode, query.sink) for plan in plans for query in plan.queries}
+    assert sinks == {("append", POSTGRES), ("update", POSTGRES), ("complete", "delta")}
+    assert IN_TRANSACTION in {end.kind for plan in plans for end in plan.ends}
+
+
 def test_there_is_a_way_to_bring_each_end_about() -> None:
-    assert set(ends._HOW) == set(END_KINDS)
+    assert set(ends._HOW) == {*END_KINDS, IN_TRANSACTION}
 
 
 def test_the_command_that_repeats_a_run_asks_for_the_same_run() -> None:
