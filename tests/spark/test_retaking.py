@@ -231,5 +231,5 @@ def test_a_target_that_refuses_the_epoch_ends_the_term_or_is_of_another_life(sce
         scene.spark.run(0)
     assert over or "epoch 7 was here), and the store says that this term stands" in str(told.value)
     (refused,) = scene.events(WriteRefused)
-    assert (refused.by, refused.what) == ("sink", "batch 0 of copy to the target of its function")
+    assert (refused.by, refused.what) == ("sink", "batch 0 of copy to its target")
     assert scene.store.read(SCOPE, CHECKPOINTS.child(QUERY).child("000000000000")) is not None

@@ -279,7 +279,7 @@ class FencedStream:
 
     def _fenced(self, fenced: Fenced, batch: Batch) -> Exception:
         """The error for a target's refusal: the store decides whether the term is lost."""
-        term, what = self._term, f"batch {batch.id} of {self.name} to the target of its function"
+        term, what = self._term, f"batch {batch.id} of {self.name} to its target"
         self._events.emit(WriteRefused(scope=term.scope, epoch=term.epoch, by="sink", what=what))
         try:
             check_term(self._store, term, clock=self._clock)
