@@ -248,10 +248,13 @@ def submit_of(settings: Settings) -> Submit:
 
 
 def identify(settings: Settings) -> Identity:
-    """The identity of this process as a member."""
+    """The identity of this process as a member. Raises UsageError."""
     host = socket.gethostname()
+    member = settings.member or f"{host}-{os.getpid()}-{new_uid()[:4]}"
+    if Scope.found(member) is None:  # a name of one segment, too
+        raise UsageError(f"member {member!r} is not a name", fix="use letters, digits, '.', '_', '-'")
     return Identity(
-        member=settings.member or f"{host}-{os.getpid()}-{new_uid()[:4]}",
+        member=member,
         host=host,
         pid=os.getpid(),
         priority=settings.priority,

@@ -302,6 +302,7 @@ def main() -> None:
         _drop_output()
         code = StorageError.exit_code
     except typer.TyperException as error:
-        complain(error.format_message() or "no command is given; choose one of those above")
+        words = error.format_message().replace("Value error, ", "")  # a word of the parser's own
+        complain(words or "no command is given; choose one of those above")
         code = 2
     sys.exit(code)

@@ -74,4 +74,4 @@ def heading(column: str) -> str:
 
 def _cell(value: object) -> str:
     """The text of a cell. Times are without their fractions: 2026-03-01 12:00:00Z."""
-    return "" if value is None else _TIME.sub(r"\1 \2Z", str(value))
+    return "" if value in (None, ()) else _TIME.sub(r"\1 \2Z", str(value))
