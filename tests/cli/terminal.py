@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.house.tree import ROOT
+
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 STAYS_NOT = re.compile(r"\x1b\[\?25l.*?\x1b\[\?25h(\r?\x1b\[1A\x1b\[2K)?|[^\n]*\x1b\[K", re.DOTALL)
 """A bar of progress, which hides the cursor until it goes; and a line that another line replaces."""
@@ -33,7 +35,7 @@ class Terminal:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.cli.terminal", str(columns)],
             cwd=folder,
-            env={**environment, "TERM": "xterm"},
+            env={**environment, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

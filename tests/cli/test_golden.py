@@ -175,7 +175,7 @@ tenure run rows.py --member 'a b'
 """Typed where a pipeline is, in a folder with settings."""
 
 
-_VARIABLES: Final = ("PATH", "HOME", "PYTHONPATH", "JAVA_HOME")
+_VARIABLES: Final = ("PATH", "HOME", "JAVA_HOME")
 """Others change what a terminal shows."""
 
 
