@@ -29,6 +29,9 @@ from tenure.takeover.kafka_records import LOSS, TOLERATE
 _REASON: Final = re.compile(r"Reason: (.+?)\.?(?: SQLSTATE.*)?$", flags=re.MULTILINE)
 """Of Spark's refusal to read on."""
 
+_NO_WORKER: Final = "Python worker failed to connect back"
+"""In the errors of a query for which Spark has started a Python process that was not up within Spark's ten seconds."""
+
 _SILENCE: Final = (
     "org.apache.kafka.common.errors.TimeoutException",
     "java.util.concurrent.TimeoutException: Cannot fetch record",
@@ -89,6 +92,8 @@ def query_error(query: str, error: BaseException, *, spark: SparkSession | None,
     line = one_line(error)
     if (fix := full_disk_fix(words_of(error))) is not None:
         return StorageError(f"query {query!r}: {line}", fix=fix)
+    if _NO_WORKER in words_of(error):
+        return DriverDied(f"query {query!r}: {line}", fix=f"the host may be short of cores or memory; see {log}")
     if any(isinstance(cause, (Py4JError, OSError)) for cause in _chain(error)):
         ended = how_jvm_ended(spark)
         if ended is not None:

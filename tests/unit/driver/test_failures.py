@@ -65,6 +65,13 @@ def test_what_came_of_nothing_else_is_the_query_s_own(monkeypatch: pytest.Monkey
         assert isinstance(told(monkeypatch, error, code=-9), QueryFailed)
 
 
+def test_a_python_worker_that_was_not_up_in_time_is_no_error_of_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that is busy for some seconds ended a pipeline for good: `query 'counts' failed`, exit code 8."""
+    died = told(monkeypatch, ValueError("Python worker failed to connect back. SQLSTATE: XXKST"), code=None)
+    assert isinstance(died, DriverDied)
+    assert "query 'q': ValueError: Python worker failed to connect back" in str(died)
+
+
 class Ended:
     """A stream whose query has ended."""
 
