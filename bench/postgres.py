@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -61,7 +61,6 @@ def _measure(server: PostgresServer, folder: Path, *, rounds: int, copies: int) 
     try:
         rows = _flights(spark, folder, copies=copies)
         count = rows.count()
-        numbers = itertools.count()
 
         def a_second(table: str, work: Any, *, empty: bool = True) -> float:
             began = time.perf_counter()
@@ -74,7 +73,7 @@ def _measure(server: PostgresServer, folder: Path, *, rounds: int, copies: int) 
                     connection.execute(f"truncate {table}")
             return count / seconds
 
-        def ours(sink: Postgres) -> None:
+        def ours(sink: Postgres, numbers: Iterator[int]) -> None:
             batch = Batch("bench", sink._table, sink._table, next(numbers), 1)
             sink.write(rows, batch, planned=lambda: None, events=Events(lambda event: None))
 
@@ -86,11 +85,12 @@ def _measure(server: PostgresServer, folder: Path, *, rounds: int, copies: int) 
 
         append = Postgres(server.url, "ours")
         upsert = Postgres(server.url, "upserted", mode="upsert", keys=["n"])
+        appended, replaced = itertools.count(), itertools.count()
         contenders = {
             "jdbc": lambda: a_second("jdbc", lambda: jdbc("jdbc")),
             "jdbc rewritten": lambda: a_second("jdbc", lambda: jdbc("jdbc", reWriteBatchedInserts="true")),
-            "Postgres append": lambda: a_second("ours", lambda: ours(append)),
-            "Postgres upsert": lambda: a_second("upserted", lambda: ours(upsert), empty=False),
+            "Postgres append": lambda: a_second("ours", lambda: ours(append, appended)),
+            "Postgres upsert": lambda: a_second("upserted", lambda: ours(upsert, replaced), empty=False),
         }
         report(compare("postgres", contenders, rounds=rounds, unit="rows/s"))
     finally:

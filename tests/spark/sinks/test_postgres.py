@@ -16,7 +16,6 @@ from unittest.mock import patch
 
 import psycopg
 import pytest
-from psycopg import sql
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -27,6 +26,7 @@ from tenure.sinks.sink import Attempts, Written
 from tenure.testing.servers import PostgresServer
 from tenure.testing.servers.postgres import environment
 from tenure.testing.waiting import NEVER_S
+from tests.spark.sinks.postgres_tables import a_sink, content, tables
 from tests.spark.sinks.support import QUICK, Paused, a_batch, numbers, totals, write
 
 pytestmark = pytest.mark.spark
@@ -43,22 +43,6 @@ def place(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Postgres
         connection.execute("drop schema public cascade")
         connection.execute("create schema public")
     return postgres
-
-
-def a_sink(place: PostgresServer, table: str = "t", **options: Any) -> Postgres:
-    sink = Postgres(place.url, table, retry_policy=QUICK, **options)
-    sink.check(output_mode="update" if "keys" in options else "append")
-    return sink
-
-
-def content(place: PostgresServer, table: str = "t") -> list[Any]:
-    with place.connect() as connection:
-        return sorted(connection.execute(sql.SQL("select * from {}").format(sql.Identifier(table))).fetchall())
-
-
-def tables(place: PostgresServer) -> set[str]:
-    with place.connect() as connection:
-        return {name for (name,) in connection.execute("select tablename from pg_tables where schemaname = 'public'")}
 
 
 def test_each_batch_is_added_once(place: PostgresServer, spark: SparkSession) -> None:
@@ -285,6 +269,31 @@ def test_a_server_that_is_away_is_asked_at_the_first_batch(spark: SparkSession, 
     sink.check_rows(rows)
     with pytest.raises(StorageError, match=r"table public\.t of PostgreSQL at 127\.0\.0\.1/postgres: .*refused"):
         write(sink, rows, a_batch(0))
+
+
+def test_a_repeated_batch_whose_reply_is_lost_is_still_a_repeated_one(
+    place: PostgresServer, spark: SparkSession
+) -> None:
+    """A query with state, whose batch is short, must know that the table has the batch."""
+    write(a_sink(place), numbers(spark, [1]), a_batch(0))
+    move, lost = Database.move, StorageError("the line broke")
+
+    def moved_and_lost(*arguments: Any, **named: Any) -> bool:
+        move(*arguments, **named)
+        raise lost
+
+    with patch.object(Database, "move", moved_and_lost):
+        assert write(a_sink(place), numbers(spark, [1]), a_batch(0, epoch=2)) == Written(repeated=True)
+
+
+def test_a_database_that_was_restored_from_an_older_copy_is_refused(place: PostgresServer, spark: SparkSession) -> None:
+    sink = a_sink(place)
+    for number in range(2):
+        write(sink, numbers(spark, [number]), a_batch(number))
+    with pytest.raises(QueryFailed, match="has query 'hourly' up to batch 1, and batch 3 is next: the database was"):
+        write(sink, numbers(spark, [3]), a_batch(3))
+    assert content(place) == [(0,), (1,)]
+    assert write(sink, numbers(spark, [2]), a_batch(2)) == Written(repeated=False)
 
 
 def test_a_server_that_starts_anew_is_waited_for(place: PostgresServer, spark: SparkSession) -> None:

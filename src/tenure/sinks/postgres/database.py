@@ -206,27 +206,34 @@ class Database:
         """Move the rows of a batch into the table, once; return whether the table has had the batch before.
 
         Raises Fenced: a higher epoch has written; QueryFailed: the rows are not those that the tasks wrote, or break a
-        rule of the table; StorageError: it is not known whether the rows were moved.
+        rule of the table, or the ledger lacks batches before; StorageError: nobody knows whether the rows were moved.
         """
         with self.connected(limit=limit) as connection, connection.transaction():
             before = self._claim(connection, claim)
             if before is None:
                 raise Fenced(f"{self} has seen a higher epoch than {claim.epoch} of query {claim.query!r}")
+            if 0 <= before < claim.batch - 1:  # each batch is noted, also without rows
+                raise QueryFailed(
+                    f"{self} has query {claim.query!r} up to batch {before}, and batch {claim.batch} is next: the "
+                    "database was restored from an older copy",
+                    fix="restore the newer database, or begin anew with another --scope and an empty table",
+                )
             repeated = before >= claim.batch
             if not repeated and staged.rows:
                 self._insert(connection, staged, columns, keys)
             connection.execute(sql.SQL("drop table if exists {}").format(self._beside(staged.table)))
         return repeated
 
-    def newest(self, query_id: str) -> tuple[int, int] | None:
-        """The newest batch and epoch of a query in the ledger; None: it has none."""
+    def newest(self, query_id: str) -> tuple[int, int, int] | None:
+        """The newest batch of a query in the ledger, the epoch that wrote last, and the newest batch before that; None:
+        the ledger has none."""
         with self.connected() as connection:
             found = connection.execute(
-                self._sql("select batch, epoch from {ledger} where query_id = %s", ledger=self._beside(LEDGER)),
+                self._sql("select batch, epoch, before from {ledger} where query_id = %s", ledger=self._beside(LEDGER)),
                 (query_id,),
             )
             row = found.fetchone()
-            return None if row is None else (int(row[0]), int(row[1]))
+            return None if row is None else (int(row[0]), int(row[1]), int(row[2]))
 
     def _claim(self, connection: psycopg.Connection[Any], claim: Claim) -> int | None:
         """Note the batch in the ledger, and return the newest batch before; None: a higher epoch has written. The row

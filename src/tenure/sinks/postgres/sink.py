@@ -126,8 +126,9 @@ class Postgres:
 
         def once() -> Written:
             nonlocal sent
-            if sent and self._database.newest(batch.query_id) == (batch.id, batch.epoch):
-                return Written(repeated=False)  # the reply was lost
+            newest = self._database.newest(batch.query_id) if sent else None
+            if newest is not None and newest[:2] == (batch.id, batch.epoch):
+                return Written(repeated=newest[2] >= batch.id)  # the reply was lost
             sent = True
             repeated = self._database.move(claim, staged, columns, keys=self._keys, limit=batch.ttl / 2)
             return Written(repeated=repeated)
