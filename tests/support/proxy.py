@@ -154,6 +154,7 @@ class TcpProxy:
         line.reset()
         with self._lock:
             self._lines.discard(line)
+        line.leave()
 
     def _arm(self, line: _Line, request: bytes) -> None:
         with self._lock:
@@ -163,23 +164,38 @@ class TcpProxy:
 
 
 class _Line:
-    """A client's line and ours to the server."""
+    """A client's line and ours to the server. Two threads use both; the last closes them: the number of a socket that
+    is closed belongs to the next, and a thread that was about to wait for the old line would wait for another."""
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.client = client
         self.server = server
         self.mute = False
         """What the server says is dropped from now on."""
+        self._users = 2
+        self._lock = threading.Lock()  # guards the count
 
     def reset(self) -> None:
         """Break it at both ends."""
-        _reset(self.client)
-        _reset(self.server)
+        _break(self.client)
+        _break(self.server)
+
+    def leave(self) -> None:
+        """A thread is done with it."""
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+        self.client.close()
+        self.server.close()
 
 
 def _reset(line: socket.socket) -> None:
+    _break(line)
+    line.close()
+
+
+def _break(line: socket.socket) -> None:
     with suppress(OSError):
         line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         line.shutdown(socket.SHUT_RDWR)
-    with suppress(OSError):
-        line.close()
