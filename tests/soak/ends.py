@@ -135,12 +135,13 @@ def _pause_in_transaction(scene: Scene, end: End) -> str:
     for _ in range(_TRIES):
         scene.wait_softly(database.moves, seconds=_MOMENT_S)
         slot = scene.wait(scene.leader, seconds=_LEADER_S, what="a leader")
-        said = _said(slot, scene)
+        said, struck = _said(slot, scene), slot.struck
         slot.pause("host", scene.journal)
         inside = scene.wait_softly(database.holds, seconds=_HOLDS_S)
         if inside:
             break
-        slot.wake()  # it had committed before it was stopped
+        slot.wake()  # it had committed before it was stopped, and leads as before
+        slot.struck = struck
     else:
         return f"{said} was never stopped inside a transaction"
     led = _another_leads(scene, slot)
