@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,9 @@ class Work:
             case "moving":
                 return Pulse({"rows": str(time.monotonic())}, lag)
         return Pulse({}, lag, self._words.get("trouble"))
+
+    def begun(self) -> Sequence[int | None]:
+        return ()
 
     def close(self) -> None: ...
 

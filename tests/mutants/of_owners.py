@@ -158,7 +158,11 @@ OF_OWNERS: Final = (
     Mutant(
         "leads-without-a-mark",
         "the epoch of a grant leaves no mark",
-        (Change(OWNER, "        self._marks.put(mark, holder=office.holder, since=office.since)\n", ""),),
+        (
+            Change(
+                OWNER, "store))\n        self._marks.put(mark, holder=office.holder, since=office.since)\n", "store))\n"
+            ),
+        ),
         on(OWNS + "test_the_first_leader_marks_the_storage_and_each_later_one_its_epoch", *ALL),
     ),
     Mutant(

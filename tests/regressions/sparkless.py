@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -53,6 +53,9 @@ class Work:
 
     def pulse(self) -> Pulse:
         return Pulse({})
+
+    def begun(self) -> Sequence[int | None]:
+        return ()
 
     def close(self) -> None: ...
 

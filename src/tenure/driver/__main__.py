@@ -85,7 +85,7 @@ def load(
                 on_close=store.close,
             )
 
-        return OwnedWork(context.owner(), around=driver)
+        return OwnedWork(context.owner(), around=driver, every=settings.ttl, clock=clock)
 
     return Pipeline(name=pipeline.name, file=file, work=work)
 

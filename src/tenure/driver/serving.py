@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -77,6 +77,10 @@ class Work(Protocol):
 
     def pulse(self) -> Pulse:
         """Wait for a sign of life of the JVM, without a limit. Raises DriverDied: the JVM is gone."""
+        ...
+
+    def begun(self) -> Sequence[int | None]:
+        """How many batches each running query has begun; None: a batch is being written. For a second thread."""
         ...
 
     def close(self) -> None:

@@ -231,6 +231,10 @@ class SparkDriver:
             end = functools.partial(mirrors.close, patience_s=self._patience_s)
             threading.Thread(target=end, name="tenure-mirrors-end", daemon=True).start()
 
+    def begun(self) -> Sequence[int | None]:
+        """How many batches each running query has begun; None: a batch is being written."""
+        return [stream.resting for stream in self._streams]
+
     def pulse(self) -> Pulse:
         """Ask the JVM for the time, and the queries with a stall timeout or a source of Kafka for their progress.
 

@@ -61,16 +61,20 @@ class Owner:
         found, _ = self._compare(None)
         return found.newest
 
+    def check_marks(self) -> None:
+        """Check that no other owner has marked the storage, by its marks alone. Raises OwnerMismatch,
+        StoreUnavailable, StorageError, Corrupt."""
+        found = self._marks.look()
+        self._refuse(marked_by_another(found, in_store(self._read(None))))
+
     def own(self, term: Term) -> None:
         """Check, and put the mark of the term's epoch, before anything is read or planned under the term.
 
         Raises OwnerMismatch, TermLost, StoreUnavailable, StorageError, Corrupt.
         """
         found, records = self._compare(term)
-        office, store = office_in(records), in_store(records)
-        if office is None or store.identity is None or not holds_office(term, records):
-            raise TermLost(scope=self._scope, epoch=term.epoch)
-        mark = Mark(term.epoch, store.identity, store.grants[term.epoch])
+        mark, office = self._granted(term, records)
+        store = in_store(records)
         if mark not in found.marks:
             self._put(mark, office, found, store)
             try:
@@ -81,6 +85,24 @@ class Owner:
         with suppress(StorageError):  # the next grant tries it again
             for one in not_needed(found, store):
                 self._marks.drop(one)
+
+    def replace(self, term: Term) -> None:
+        """Put the mark of the term's epoch in the place of all marks: the store of their owner was lost. A leader of
+        that owner is refused by its next check. Raises TermLost, StoreUnavailable, StorageError, Corrupt."""
+        mark, office = self._granted(term, self._read(term))
+        self._marks.put(mark, holder=office.holder, since=office.since)
+        for other in self._marks.look().marks:
+            if other.identity != mark.identity:
+                self._marks.drop(other)
+        self._marks.disclaim()
+        self._marks.claim(mark.identity)
+
+    def _granted(self, term: Term, records: Sequence[Record]) -> tuple[Mark, Office]:
+        """The mark of the term's epoch. Raises TermLost."""
+        office, store = office_in(records), in_store(records)
+        if office is None or store.identity is None or not holds_office(term, records):
+            raise TermLost(scope=self._scope, epoch=term.epoch)
+        return Mark(term.epoch, store.identity, store.grants[term.epoch]), office
 
     def _put(self, mark: Mark, office: Office, found: InStorage, store: InStore) -> None:
         if not found.marks:

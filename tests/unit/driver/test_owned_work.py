@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -15,7 +16,9 @@ from tenure.driver.owned_work import OwnedWork
 from tenure.errors import OwnerMismatch, StorageError
 from tenure.link.lifecycle import Ended
 from tenure.testing.clock import ManualClock
+from tenure.testing.waiting import wait_until
 
+EVERY = timedelta(seconds=10)
 FOREIGN = OwnerMismatch("it is not ours")
 
 
@@ -30,7 +33,12 @@ class Scene:
         self.liveness = Liveness(clock=ManualClock(), until_s=float("inf"))
         self.term = Term(Scope("rows"), 3, "anna", Version("1"), Version("1"), self.liveness)
         self.stop = threading.Event()
-        self.owned = OwnedWork(cast(Any, self), around=lambda look: cast(Any, _Work(self)))
+        self.begun: list[int | None] = [0]
+        self.asked = 0
+        """How often it was asked how many batches have begun."""
+        self.clock = ManualClock()
+        work = cast(Any, _Work(self))
+        self.owned = OwnedWork(cast(Any, self), around=lambda look: work, every=EVERY, clock=self.clock)
 
     def own(self, term: Term) -> None:
         self.calls.append(f"own {term.epoch}")
@@ -38,6 +46,10 @@ class Scene:
 
     def check(self) -> None:
         self.calls.append("check")
+        self.checks()
+
+    def check_marks(self) -> None:
+        self.calls.append("check marks")
         self.checks()
 
     def lead(self) -> Ended:
@@ -64,6 +76,10 @@ class _Work:
 
     def pulse(self) -> str:
         return "beats"
+
+    def begun(self) -> list[int | None]:
+        self._scene.asked += 1
+        return list(self._scene.begun)
 
     def close(self) -> None:
         self._scene.calls.append("close")
@@ -144,3 +160,43 @@ def test_what_was_refused_once_is_not_held_against_the_next_leadership(scene: Sc
     scene.stop, scene.leads = threading.Event(), lambda stop: Ended.IDLE
     assert scene.lead() is Ended.IDLE
     assert not scene.stop.is_set()
+
+
+def in_time(scene: Scene, condition: Callable[[], bool]) -> None:
+    """Let time pass until the condition holds."""
+
+    def holds() -> bool:
+        scene.clock.advance(EVERY / 4)
+        return condition()
+
+    wait_until(holds)
+
+
+def test_while_batches_run_the_marks_are_compared_once_a_ttl(scene: Scene) -> None:
+    def leads(stop: threading.Event) -> Ended:
+        def looks(count: int) -> None:
+            in_time(scene, lambda: scene.calls.count("check marks") >= count)
+
+        looks(1)
+        scene.begun = [1]
+        looks(2)
+        scene.begun = [None]  # in a batch that takes long
+        looks(4)
+        scene.checks = refuse
+        in_time(scene, stop.is_set)
+        return Ended.STOPPED
+
+    scene.leads = leads
+    with pytest.raises(OwnerMismatch):
+        scene.lead()
+
+
+def test_an_idle_leader_asks_nobody(scene: Scene) -> None:
+    def leads(stop: threading.Event) -> Ended:
+        in_time(scene, lambda: scene.asked >= 6)
+        assert scene.calls.count("check marks") == 1
+        return Ended.IDLE
+
+    scene.leads = leads
+    assert scene.lead() is Ended.IDLE
+    assert scene.calls.count("check marks") == 1
