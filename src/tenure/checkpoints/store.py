@@ -7,11 +7,13 @@ older checkpoint hides it (FLINK-22502). Used by one thread at a time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, decode_checkpoint, encode_checkpoint
 from tenure.checkpoints.retention import falls_out
-from tenure.coordination.records import Exact, Guard, Key
+from tenure.coordination.records import Exact, Guard, Key, SessionId
 from tenure.coordination.term import Term
 from tenure.errors import (
     CorruptBlob,
@@ -117,6 +119,40 @@ class CheckpointStore:
             raise OutOfOrder(
                 f"the checkpoints of query {self._query!r} moved while batch {expected} was planned"
             ) from moved
+
+    @contextmanager
+    def locked(self, *, session: SessionId) -> Iterator[Checkpoint | None]:
+        """The newest checkpoint, and a lock for as long as the block lasts and the session lives: its record is not
+        dropped, and no sweep removes its run directory, also when the checkpoint is retaken meanwhile. None: nothing
+        was ever planned. Raises like `newest` without a term; SessionEnded, OutcomeUnknown."""
+        while True:
+            newest = self.newest()
+            if newest is None:
+                yield None
+                return
+            try:
+                lock = self._handles.lock(
+                    checkpoint_name(newest.batch),
+                    session=session,
+                    protects=lambda handle: self._decode(handle).run_directory,
+                )
+            except HandleNotFound:
+                continue  # dropped since the read, so there is a newer checkpoint
+            try:
+                yield self._decode(lock.handle)
+            finally:
+                self._handles.release(lock)
+            return
+
+    def adopt(self, term: Term, checkpoint: Checkpoint) -> None:
+        """Commit a first checkpoint, of any batch. Raises OutOfOrder: there is one; TermLost, StorageError."""
+        if self.newest(term) is not None:
+            raise OutOfOrder(f"query {self._query!r} has a checkpoint already", fix="nothing was adopted")
+        try:
+            self._add(term, checkpoint)
+        except (GuardFailed, HandleExists, HandleNotFound) as moved:
+            self._known = None
+            raise OutOfOrder(f"query {self._query!r} got a checkpoint while one was adopted") from moved
 
     def retake(self, term: Term, *, run_directory: str, closed: bool = False) -> Checkpoint:
         """Put this term and its run directory into the newest checkpoint, before its batch is run again. `closed`: the

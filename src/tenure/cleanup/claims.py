@@ -23,6 +23,7 @@ from tenure.coordination.election import observe
 from tenure.coordination.encoding import decode
 from tenure.coordination.records import Record
 from tenure.errors import UsageError
+from tenure.handles.store import PROTECTS
 from tenure.scope_context import ScopeContext
 from tenure.storage.storage import Storage
 
@@ -70,7 +71,7 @@ def read_claims(context: ScopeContext, term: Claims) -> Claims:
         term.epoch,
         term.holder,
         members=frozenset(members_in(records)),  # a member whose record does not decode lives, too
-        named=frozenset([*_blobs_in(records), *named]),
+        named=frozenset([*_blobs_in(records), *_protected_in(records), *named]),
     )
 
 
@@ -90,6 +91,15 @@ def _may_finish(storage: Storage, newest: Checkpoint, epoch: int) -> Iterator[st
             continue
         if may_finish(is_closed=is_closed, has_plan=has(f"{run}/offsets")):
             yield str(run)
+
+
+def _protected_in(records: Sequence[Record]) -> Iterator[str]:
+    """The paths that locks protect, below the storage."""
+    for record in records:
+        if record.key.is_under(CHECKPOINTS) and record.session is not None:
+            path = decode(record, fields={}).get(PROTECTS)
+            if isinstance(path, str) and path:
+                yield path
 
 
 def _blobs_in(records: Sequence[Record]) -> Iterator[str]:

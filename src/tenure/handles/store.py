@@ -9,7 +9,7 @@ orphan sweep recognises the other blobs by the epoch in their address. One threa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from tenure.clock import Clock
@@ -60,6 +60,9 @@ _LOCK_S = 2.0
 
 _FENCE = 2
 """The guards of a term."""
+
+PROTECTS = "protects"
+"""The field of a lock's record that has the path."""
 
 Handles = list[Handle]
 """As a name of its own: the store has a method `list`."""
@@ -194,8 +197,10 @@ class HandleStore:
         finally:
             self.release(lock)
 
-    def lock(self, name: str, *, session: SessionId) -> Lock:
+    def lock(self, name: str, *, session: SessionId, protects: Callable[[Handle], str] = lambda handle: "") -> Lock:
         """Claim the handle for as long as the session lives: the handle is not removed, its blob not deleted.
+        `protects`: a path below the storage that the handle names, which no sweep removes, also when the handle is
+        replaced meanwhile; empty: none.
 
         The lock is committed only while the handle stands exactly as it was read, so a lock never protects a removed
         handle, and never makes its parent. Raises HandleNotFound, CorruptHandle, SessionEnded, StoreUnavailable,
@@ -207,7 +212,8 @@ class HandleStore:
                 raise HandleNotFound(f"handle {self._area.child(name)!r} is not there")
             uid = new_uid()
             key = handle.key.child(f"lock-{uid}")
-            value = encode({"uid": uid, "session": session, "blob": handle.blob.address if handle.blob else ""})
+            fields = {"uid": uid, "session": session, "blob": handle.blob.address if handle.blob else ""}
+            value = encode({**fields, PROTECTS: protects(handle)})
             put = Put(key, value, replaces=None, session=session)
             try:
                 commit = self._commit_lock(guards=(Exact(handle.key, handle.version),), write=put)
