@@ -6,11 +6,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from tenure.errors import TermLost, UsageError
+from tenure.errors import QueryFailed, TermLost, UsageError
 from tenure.sinks.delta import staging
 from tenure.sinks.delta.log import DeltaLog
 from tenure.sinks.sink import Written
@@ -182,6 +184,34 @@ def test_other_partition_columns_are_refused(spark: SparkSession, table: Path) -
     with pytest.raises(UsageError, match=r"is partitioned by \['p'\], the sink by \[\]"):
         write(a_sink(table), rows, a_batch(1))
     assert visible(table) == [1]
+
+
+def by_plain_spark(table: Path, batch: int) -> None:
+    """delta-spark notes the batches of a query under Spark's id of it, which an adopted query keeps."""
+    noted = CommitProperties(app_transactions=[Transaction("q-1", batch)])
+    write_deltalake(table, pa.table({"n": pa.array([batch], pa.int64())}), mode="append", commit_properties=noted)
+
+
+def test_a_batch_that_sparks_own_sink_has_committed_is_known(spark: SparkSession, table: Path) -> None:
+    by_plain_spark(table, 3)
+    sink = a_sink(table)
+    assert write(sink, numbers(spark, [3]), a_batch(3)) == Written(repeated=True)
+    assert write(sink, numbers(spark, [4]), a_batch(4)) == Written(repeated=False)
+    assert write(a_sink(table), numbers(spark, [5]), a_batch(3, query_id="q-2")) == Written(repeated=False)
+    assert visible(table) == [3, 4, 5]
+
+
+def test_a_query_whose_job_of_before_went_on_is_refused(spark: SparkSession, table: Path) -> None:
+    """The job's batch has other rows than the batch of the same number that was planned here."""
+    by_plain_spark(table, 4)
+    sink = a_sink(table)
+    with pytest.raises(QueryFailed, match="has batch 4 of the same query by a job of plain Spark"):
+        write(sink, numbers(spark, [3]), a_batch(3))
+    write(sink, numbers(spark, [5]), a_batch(5))
+    by_plain_spark(table, 6)
+    with pytest.raises(QueryFailed, match="and batch 6 comes only now; stop that job"):
+        write(sink, numbers(spark, [6]), a_batch(6))
+    assert visible(table) == [4, 5, 6]
 
 
 def test_a_directory_with_other_files_is_refused(spark: SparkSession, table: Path) -> None:

@@ -49,13 +49,20 @@ def open_table(location: Location, options: Mapping[str, str]) -> DeltaTable | N
 class DeltaLog:
     """A snapshot of the table and the commits made against it. Used by one thread at a time."""
 
-    def __init__(self, location: Location, *, app_id: str, storage_options: dict[str, str]) -> None:
+    def __init__(
+        self, location: Location, *, app_id: str, storage_options: dict[str, str], adopted: str | None = None
+    ) -> None:
+        """`app_id`: the application of each commit. `adopted`: of the job from which the query may have been adopted;
+        Spark's own sink for Delta notes its batches under Spark's id of the query."""
         self._location = location
         self._app_id = app_id
+        self._adopted = adopted
         self._options = storage_options
         self._table: DeltaTable | None = None
         self.taken: int | None = None
         """The newest batch of the query in the snapshot; None: the snapshot has none."""
+        self._taken_before: int | None = None
+        """The newest batch of the job; None: the snapshot has none."""
         self.fresh = False
         """Whether no commit was tried since the snapshot was read. A commit needs a fresh snapshot."""
 
@@ -100,11 +107,30 @@ class DeltaLog:
             self._table = self._updated() or open_table(self._location, self._options)
             if self._table is None:
                 self._refuse_foreign()
-            self.taken = None if self._table is None else self._table.transaction_version(self._app_id)
+            self.taken = self._newest_batch(self._app_id)
+            self._taken_before = self._newest_batch(self._adopted)
         except (DeltaError, OSError) as error:
             self._table = None
             raise self._failure("cannot read", error) from error
         self.fresh = True
+
+    def _newest_batch(self, app_id: str | None) -> int | None:
+        return None if self._table is None or app_id is None else self._table.transaction_version(app_id)
+
+    def has(self, batch: int) -> bool:
+        """Whether the snapshot has the batch: by this writer, or by the job that it was adopted from, in whose last
+        batch it goes on. Raises QueryFailed: that job went on by itself, and its batch has other rows."""
+        if self.taken is not None and self.taken >= batch:
+            return True
+        if self._taken_before is None or self._taken_before < batch:
+            return False
+        if self.taken is None and self._taken_before == batch:
+            return True
+        raise QueryFailed(
+            f"{self._location} has batch {self._taken_before} of the same query by a job of plain Spark, and batch "
+            f"{batch} comes only now",
+            fix="stop that job, and adopt its checkpoint into a scope of a new name",
+        )
 
     def create(self, columns: Json, *, partition_by: Sequence[str], name: str | None) -> None:
         """Create the empty table, unless another writer just did, and read it."""

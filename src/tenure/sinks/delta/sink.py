@@ -158,7 +158,9 @@ class Delta:
 
         app_id = app_id_of(batch.scope, batch.query, batch.query_id)
         if app_id not in self._logs:
-            self._logs[app_id] = DeltaLog(self._location, app_id=app_id, storage_options=self._options)
+            self._logs[app_id] = DeltaLog(
+                self._location, app_id=app_id, storage_options=self._options, adopted=batch.query_id
+            )
         return self._logs[app_id]
 
     def _stage(self, rows: DataFrame, batch: Batch, log: DeltaLog, events: Events) -> _Attempt:
@@ -221,7 +223,7 @@ class Delta:
             is_needed = bool(attempt.files) or self._mode == "complete" or attempt.batch.short
             if is_needed and not log.exists:
                 log.create(attempt.columns, partition_by=self._partition_by, name=self._name)
-            if self._has(attempt, log):
+            if log.has(attempt.batch.id):
                 return self._settled(attempt, log, events, sent_at=sent_at)
             if not is_needed:
                 return Written(repeated=False)
@@ -235,12 +237,9 @@ class Delta:
         except (StorageError, QueryFailed):
             # The last commit may have succeeded although its reply, or a later step, failed.
             log.refresh()
-            if self._has(attempt, log):
+            if log.has(attempt.batch.id):
                 return self._settled(attempt, log, events, sent_at=sent_at)
             raise
-
-    def _has(self, attempt: _Attempt, log: DeltaLog) -> bool:
-        return log.taken is not None and log.taken >= attempt.batch.id
 
     def _send(self, attempt: _Attempt, log: DeltaLog) -> None:
         batch, name = attempt.batch.id, attempt.directory
