@@ -57,6 +57,16 @@ def decode_query_id(text: str, *, where: str) -> str:
     return query_id
 
 
+_SINCE_4 = "spark.sql.streaming.stateStore.encodingFormat"
+"""A setting that Spark 4.0 and newer keep in each entry of the offset log."""
+
+
+def is_of_spark_3(offsets: str) -> bool:
+    """Whether a Spark before 4.0 planned the batch with this entry of the offset log, which decodes."""
+    settings = json.loads(offsets.split("\n")[1]).get("conf")
+    return isinstance(settings, dict) and _SINCE_4 not in settings
+
+
 def decode_offsets(text: str, *, where: str) -> dict[str, str | None]:
     """The offsets of one batch: name of the source -> its offset; None: the source has none yet.
 

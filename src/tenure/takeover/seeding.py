@@ -68,7 +68,8 @@ class _Seed:
     def state(self) -> None:
         operators = self._state_copy.operators()
         for operator in operators:
-            self._seed_operator(operator)
+            if operator.path:
+                self._seed_operator(operator)
         self.files += self._state_copy.state(operators)
         self.files += self._state_copy.schemas(operators)
         self._target.sync()

@@ -24,13 +24,22 @@ from tenure.takeover.seed_logs import (
     corrupt,
     decode_commit,
     is_log_file,
+    is_of_spark_3,
     log_offset,
     missing,
     needs_start,
     source_folders,
     source_log,
 )
-from tenure.takeover.state_files import Store, decode_operator, files_of_zip, has_id, newest_metadata, state_chain
+from tenure.takeover.state_files import (
+    Store,
+    decode_operator,
+    files_of_zip,
+    has_id,
+    newest_metadata,
+    state_chain,
+    stores_found,
+)
 
 T = TypeVar("T")
 
@@ -74,7 +83,8 @@ class SeedPoint:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator with state: its number, its metadata (the file's path and text), and its stores."""
+    """An operator with state: its number, its metadata (the file's path and text), and its stores. Spark before 4.0
+    wrote no metadata: the path is empty."""
 
     number: str
     path: str
@@ -182,14 +192,23 @@ class StateCopy:
         names |= set(self.ids_of_commit(self._point.last_commit) or {})
         operators = []
         for number in sorted(names, key=int):
-            path = f"state/{number}/_metadata/metadata"
-            if "v2" in self._source.list(f"state/{number}/_metadata"):
-                path = f"state/{number}/_metadata/v2"
+            folder = f"state/{number}/_metadata"
+            names_of_metadata = self._source.list(folder)
+            if not names_of_metadata and is_of_spark_3(self._point.offsets):
+                operators.append(Operator(number, "", "", self._stores_found(f"state/{number}")))
+                continue
+            path = f"{folder}/metadata"
+            if "v2" in names_of_metadata:
+                path = f"{folder}/v2"
                 where = self._source.where(path)
                 path += "/" + newest_metadata(self._source.list(path), version=self._point.state_version, where=where)
             text = self._source.read_text(path)
             operators.append(Operator(number, path, text, decode_operator(text, where=self._source.where(path))))
         return operators
+
+    def _stores_found(self, folder: str) -> tuple[Store, ...]:
+        partitions, inside = self._source.list(folder), self._source.list(f"{folder}/0")
+        return stores_found(partitions, inside=inside, where=self._source.where(folder))
 
     def state(self, operators: Sequence[Operator]) -> int:
         """Copy the state files of these operators."""

@@ -21,6 +21,8 @@ from tenure.storage.names import checked
 from tenure.takeover.seed_logs import MissingFile, corrupt, decode_json
 
 DEFAULT_STORE = "default"
+_SIDES = ("left-", "right-")
+"""How the folders of the stores of a join begin."""
 _FULL = ("zip", "snapshot")
 _CHANGES = ("changelog", "delta")
 # The errors of `zipfile` at damaged bytes. RuntimeError, NotImplementedError: a flag or method that Spark never writes.
@@ -65,6 +67,16 @@ def decode_operator(text: str, *, where: str) -> tuple[Store, ...]:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise corrupt(where, f"does not decode: {error!r}") from error
+
+
+def stores_found(partitions: Collection[str], *, inside: Collection[str], where: str) -> tuple[Store, ...]:
+    """The stores of an operator without metadata, as Spark before 4.0 left it. `partitions`: the names in its folder;
+    `inside`: those in the folder of its partition 0. Raises CorruptRunDirectory."""
+    numbers = sorted(int(name) for name in partitions if name.isdigit())
+    if not numbers or numbers != list(range(len(numbers))):
+        raise corrupt(where, f"lacks the state of a partition: there are {numbers}")
+    names = sorted(name for name in inside if name.startswith(_SIDES)) or [DEFAULT_STORE]
+    return tuple(Store(name, len(numbers), ()) for name in names)
 
 
 def with_schema_paths(text: str, *, operator_root: Callable[[str], str], where: str) -> str:

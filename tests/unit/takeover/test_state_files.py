@@ -195,3 +195,17 @@ def test_the_metadata_of_a_state_is_that_of_a_batch_before_it() -> None:
     assert state_files.newest_metadata({"0", "13", "20"}, version=14, where="v2") == "13"
     with pytest.raises(CorruptRunDirectory, match="has no entry of a batch before 13"):
         state_files.newest_metadata({"13", "20"}, version=13, where="v2")
+
+
+def test_stores_are_found_where_spark_3_wrote_no_metadata() -> None:
+    (default,) = state_files.stores_found({"0", "1", ".x"}, inside={"_metadata", "1.delta"}, where="state/0")
+    assert (default.folder(1), default.partitions) == ("1", 2)
+    sides = {"right-keyToNumValues", "left-keyToNumValues"}
+    stores = state_files.stores_found({"0", "1", "2"}, inside=sides, where="state/0")
+    assert [(one.folder(2), one.partitions) for one in stores] == [(f"2/{side}", 3) for side in sorted(sides)]
+
+
+@pytest.mark.parametrize("partitions", [set(), {"1"}, {"0", "2"}])
+def test_a_partition_that_is_missing_is_not_overlooked(partitions: set[str]) -> None:
+    with pytest.raises(CorruptRunDirectory, match="state/0 lacks the state of a partition"):
+        state_files.stores_found(partitions, inside={"1.delta"}, where="state/0")
