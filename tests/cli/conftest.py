@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tenure.driver.session import start_session
 from tests.cli.support import Place
 from tests.jvm import SharedJvm
+from tests.unit.takeover.made_by_hand import a_run_directory
 
 
 def start() -> SparkSession:
@@ -34,3 +35,10 @@ def no_other_session(jvm: SharedJvm) -> None:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """The checkpoint of a plain query with two sources and state, whose newest batch is done."""
+    a_run_directory(str(tmp_path / "plain"))
+    return tmp_path / "plain"

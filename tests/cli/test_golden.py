@@ -31,6 +31,7 @@ from tenure.testing.waiting import wait_until
 from tests.cli.support import Place
 from tests.cli.terminal import Terminal
 from tests.cli.test_verbs import Actor
+from tests.unit.takeover.made_by_hand import a_run_directory
 
 GOLDEN: Final = Path(__file__).with_name("golden")
 WIDTHS: Final = (80, 160)
@@ -62,6 +63,8 @@ tenure sweep -h
 tenure sweep plan -h
 tenure sweep apply -h
 tenure sweep report -h
+tenure adopt -h
+tenure export -h
 tenure bogus
 tenure list
 tenure run
@@ -157,6 +160,23 @@ tenure sweep apply plan --scope other
 tenure sweep apply plan --bogus
 tenure sweep apply plan
 tenure sweep apply plan
+tenure adopt
+tenure adopt plain
+tenure adopt plain --query copy
+tenure adopt none --query copy
+tenure adopt plain --query 'a b'
+tenure adopt plain --query copy --lost-store
+tenure adopt plain --query copy --bogus
+tenure adopt plain --query copy -o xml
+tenure adopt --lost-store
+tenure adopt plain --query copy --scope new --storage file:///srv/new -o json
+tenure export
+tenure export out
+tenure export out --query copy
+tenure export out --query copy --timeout 0s
+tenure export out --query copy --timeout never
+tenure export out --query bogus
+tenure export out --query copy --bogus
 tenure run missing.py
 tenure run broken.py
 tenure run rows.py --bogus
@@ -233,6 +253,7 @@ def _pipeline(folder: Path) -> Iterator[None]:
                     continue
                 for batch in range(3):
                     context.checkpoints("copy").plan(term, _checkpoint(batch))
+    a_run_directory(f"{folder}/plain")
     for directory in ("e00000001-zoe-0123456789aa", "e00000001-zoe-0123456789ab"):  # named by the store, and an orphan
         path = place.storage / "rows" / "runs" / "copy" / directory / "commits" / "2"
         path.parent.mkdir(parents=True)

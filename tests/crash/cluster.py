@@ -171,15 +171,16 @@ class Cluster:
 
     def look(self) -> Snapshot:
         """The scope as it is now."""
-        with self._store() as store:
+        with self.opened() as store:
             return take_snapshot(store, Scope(SCOPE))
 
     def switchover(self, *, to: str) -> None:
         """Ask the leader to hand over."""
-        with self._store() as store:
+        with self.opened() as store:
             Orders(store, Scope(SCOPE), clock=SystemClock()).switchover(to=to)
 
-    def _store(self) -> contextlib.closing[CoordinationStore]:
+    def opened(self) -> contextlib.closing[CoordinationStore]:
+        """The store, which is closed after the block."""
         return contextlib.closing(open_store(self.store_url, clock=SystemClock()))
 
     def wait_until_ready(self, *names: str, seconds: float = NEVER_S) -> None:

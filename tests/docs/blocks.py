@@ -24,6 +24,8 @@ S3: Final = "docs/s3.md"
 KAFKA: Final = "docs/kafka.md"
 HDFS: Final = "docs/hdfs.md"
 POSTGRES: Final = "docs/postgres.md"
+MOVE: Final = "docs/move.md"
+LEAVE: Final = "docs/leave.md"
 
 HOUSE, SPARK, START_TEST = "tests/house/test_snippets.py", "tests/docs/test_pipelines.py", "tests/docs/test_start.py"
 DEPLOY_TEST: Final = "tests/contract/test_kubernetes_deploy.py"
@@ -61,6 +63,9 @@ KINDS_OF_KAFKA: Final = ("python kafka", "sh member", "sh look", "sh login")
 KINDS_OF_POSTGRES: Final = ("sh", "python postgres", "sh environment", "sh member", "sql ledger")
 """Kinds of the page about PostgreSQL. `tests/docs/test_postgres.py` runs those with a role, against a server of its
 own."""
+
+KINDS_OF_MOVES: Final = ("sh adopt-look", "sh adopt", "sh pause", "sh export")
+"""Kinds of the pages about moving in and out, beside those of every page. `tests/docs/test_moves.py` runs them."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,8 @@ def is_known(block: Block) -> bool:
         return block.kind in KINDS_OF_KAFKA
     if block.page == POSTGRES:
         return block.kind in KINDS_OF_POSTGRES
+    if block.page in (MOVE, LEAVE) and block.kind in KINDS_OF_MOVES:
+        return True
     if block.page == KUBERNETES and block.language == "sh":
         return block.role in KINDS_OF_KUBERNETES
     if block.page == S3:

@@ -12,6 +12,7 @@ from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_kafka import OF_KAFKA
 from tests.mutants.of_kubernetes import OF_KUBERNETES
+from tests.mutants.of_moves import OF_MOVES
 from tests.mutants.of_owners import OF_OWNERS
 from tests.mutants.of_postgres import OF_POSTGRES
 from tests.mutants.of_puts import OF_PUTS
@@ -29,6 +30,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_DECLARATIONS,
     *OF_SWEEPS,
     *OF_OWNERS,
+    *OF_MOVES,
     *OF_POSTGRES,
     *OF_KAFKA,
     *OF_STORAGE,

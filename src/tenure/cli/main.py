@@ -20,6 +20,7 @@ import typer
 
 from tenure.assembly import Run, assemble, scope_context
 from tenure.cli.lines import ERASE, replaces, wait_no_more
+from tenure.cli.moves import moves_app
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope, pairs
 from tenure.cli.output import Narrator, Output, complain, print_json, show, show_record
 from tenure.cli.results import cleanup_app, result_app
@@ -42,6 +43,7 @@ app.add_typer(checkpoints_app, name="checkpoints")
 app.add_typer(result_app, name="result")
 app.add_typer(cleanup_app, name="cleanup")
 app.add_typer(sweep_app, name="sweep")
+app.add_typer(moves_app)
 
 
 def _print_version(asked: bool) -> None:

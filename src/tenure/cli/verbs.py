@@ -145,6 +145,8 @@ def show_members(snapshot: Snapshot) -> None:
             note(f"{row['member']}: {row['trouble']}")
         if row["other_file"]:
             note(f"{row['member']}: its pipeline file ({row['file']}) is not that of the leader")
+    if not snapshot.members and not snapshot.epoch:
+        note(f"no member ever ran scope {snapshot.scope} in this store; see tenure scopes")
     warn_of_skipped(snapshot)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tenure.sinks.sink import OutputMode, Sink
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
+STREAM_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 _SHORTEST_STALL = timedelta(seconds=15)  # Spark reports the progress of an idle query every 10 s
 _LATE_PLANS = ("continuous", "real")
 _MODES = ("append", "complete", "update")
@@ -78,7 +78,7 @@ class Job:
         `stall_timeout` (`10m`): a batch that works for longer without progress counts as hung, and the driver is killed
         and replaced. A query that waits for data does not count as hung. Raises UsageError.
         """
-        if not _NAME.match(name):
+        if not STREAM_NAME.match(name):
             raise UsageError(f"stream name {name!r} is not a name", fix="use letters, digits, '_' and '-'")
         if name in self._streams:
             raise UsageError(f"stream {name!r} is declared twice", fix="give each stream a name of its own")

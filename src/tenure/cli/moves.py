@@ -1,0 +1,233 @@
+"""`tenure adopt` and `tenure export`: a query moves in from plain Spark, with its checkpoint, and out again.
+
+Promise: without `--apply` nothing is written. The plain query's own checkpoint directory is never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich import filesize
+
+from tenure.assembly import scope_context, scope_store, storage_url
+from tenure.cli.lines import say
+from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption
+from tenure.cli.output import Output, note, print_json, show, warn
+from tenure.clock import SystemClock
+from tenure.coordination.candidates import Identity
+from tenure.coordination.encoding import new_uid
+from tenure.coordination.held_term import held
+from tenure.coordination.records import Scope
+from tenure.coordination.session import SessionKeeper
+from tenure.coordination.term import Term
+from tenure.durations import parse_duration
+from tenure.errors import StoreUnavailable, UsageError
+from tenure.settings import Settings, load_settings
+from tenure.status.snapshot import take_snapshot
+from tenure.storage.reach import reach
+
+if TYPE_CHECKING:
+    from tenure.scope_context import ScopeContext
+    from tenure.takeover.lost_store import LostQuery
+    from tenure.takeover.plain_checkpoint import PlainCheckpoint
+
+moves_app = typer.Typer()
+_CLOCK: Final = SystemClock()
+_ELECTED: Final = timedelta(seconds=60)
+"""For how long a term is waited for: a session of a member that died may stand for as long as its ttl."""
+_SHOWN: Final = 60
+"""The characters of an offset that a table shows."""
+
+
+@moves_app.command()
+def adopt(
+    checkpoint: Annotated[
+        str | None,
+        typer.Argument(metavar="CHECKPOINT", help="The checkpointLocation of the plain query, a path or a URL."),
+    ] = None,
+    *,
+    query: Annotated[str | None, typer.Option(help="The stream of the pipeline file that goes on from there.")] = None,
+    lost_store: Annotated[
+        bool, typer.Option("--lost-store", help="Go on from the scope's own storage, whose store was lost.")
+    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Adopt it. Without this flag, nothing is written.")] = False,
+    store: StoreOption = None,
+    storage: StorageOption = None,
+    scope: ScopeOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Go on from the checkpoint of a plain Spark query. Stop its job first."""
+    settings = load_settings(store=store, storage=storage, scope=scope)
+    name = Scope(settings.required("scope"))
+    if lost_store:
+        if checkpoint is not None or query is not None:
+            raise UsageError(
+                "--lost-store goes on with all queries of the storage, and CHECKPOINT or --query is given",
+                fix="give no CHECKPOINT, no --query",
+            )
+        _adopt_lost(settings, name, apply=apply, output=output)
+        return
+    if checkpoint is None or query is None:
+        raise UsageError("nothing is named to adopt", fix="give CHECKPOINT and --query, or --lost-store")
+    _adopt_plain(settings, name, checkpoint, query=query, apply=apply, output=output)
+
+
+@moves_app.command()
+def export(
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="The new checkpointLocation, a path or a URL.")],
+    *,
+    query: Annotated[str, typer.Option(help="The query.")],
+    store: StoreOption = None,
+    storage: StorageOption = None,
+    scope: ScopeOption = None,
+    patience: Annotated[
+        str, typer.Option("--timeout", help="How long to wait for a batch in flight: 30s, 5m.")
+    ] = "30s",
+) -> None:
+    """Copy a query's newest checkpoint for plain Spark. Let nobody lead any more before."""
+    from tenure.takeover.exporting import export as export_checkpoint
+
+    settings = load_settings(store=store, storage=storage, scope=scope)
+    name = Scope(settings.required("scope"))
+    limit = parse_duration(patience)
+    with (
+        _context(settings, name, existing=True) as context,
+        SessionKeeper(context.store, ttl=settings.ttl, clock=_CLOCK) as keeper,
+    ):
+        newest = export_checkpoint(context, _url(directory), query=query, session=keeper.session_id, patience=limit)
+        leader = take_snapshot(context.store, name).leader
+    if leader is not None:
+        warn(f"{leader} leads scope {name}, and goes on after batch {newest.batch}: export again when nobody leads")
+    note(f"query {query} of scope {name} is exported up to batch {newest.batch}; plain Spark goes on from {directory}")
+
+
+def _url(place: str) -> str:
+    return place if "://" in place else f"file://{os.path.abspath(place)}"
+
+
+def _adopt_plain(settings: Settings, name: Scope, checkpoint: str, *, query: str, apply: bool, output: Output) -> None:
+    from tenure.takeover.adoption import check_free, refuse_name, refuse_own
+    from tenure.takeover.plain_checkpoint import read_plain
+
+    refuse_name(query)
+    plain = read_plain(_url(checkpoint))
+    refuse_own(plain, storage=storage_url(settings, name))
+    if not apply:
+        try:
+            with _context(settings, name, existing=True) as context:
+                check_free(context, query=query)
+        except StoreUnavailable as away:  # a new store is made by --apply
+            warn(f"nothing is known of scope {name!r}: {away}")
+        _show(plain, output=output)
+        note("nothing was written; --apply adopts it")
+        return
+    reach(settings.required("storage")).check_writable()
+    with _context(settings, name, existing=False) as context:
+        check_free(context, query=query)
+        _show(plain, output=output)
+        say(f"copies what a takeover needs of {plain.files} files, {filesize.decimal(plain.bytes)}")
+        with _term(context, settings) as term:
+            from tenure.takeover.adoption import adopt as adopt_plain
+
+            adopt_plain(context, term, plain, query=query)
+    note(f"query {query} of scope {name} goes on with batch {plain.next_batch}: start its members")
+
+
+def _adopt_lost(settings: Settings, name: Scope, *, apply: bool, output: Output) -> None:
+    from tenure.takeover.lost_store import begin_life, check_lost, find_lost, go_on
+
+    lost = find_lost(storage_url(settings, name))
+    if not apply:
+        try:
+            with _context(settings, name, existing=True) as context:
+                check_lost(context)
+        except StoreUnavailable as away:
+            warn(f"nothing is known of scope {name!r}: {away}")
+        _show_lost(lost, name, output=output)
+        note("nothing was written; stop all members of the lost store first, then --apply goes on from there")
+        return
+    with _context(settings, name, existing=False) as context:
+        begin_life(context)
+        _show_lost(lost, name, output=output)
+        with _term(context, settings) as term:
+            go_on(context, term, lost)
+    note(f"scope {name} goes on under a new owner, from epoch {term.epoch}: start its members")
+
+
+def _show_lost(lost: Sequence[LostQuery], scope: Scope, *, output: Output) -> None:
+    rows = [
+        {
+            "query": one.query,
+            "run_directory": str(one.run),
+            "batch": one.plain.batch,
+            "is done": one.plain.done,
+            "goes on with": one.plain.next_batch,
+        }
+        for one in lost
+    ]
+    columns = ("query", "run_directory", "batch", "is done", "goes on with")
+    show(rows, output=output, title=f"queries in the storage of {scope}", columns=columns)
+
+
+@contextmanager
+def _context(settings: Settings, scope: Scope, *, existing: bool) -> Iterator[ScopeContext]:
+    """The scope in the store of the settings, which is closed after the block."""
+    opened = scope_store(settings, clock=_CLOCK, existing=existing)
+    try:
+        yield scope_context(settings, opened, scope, clock=_CLOCK)
+    finally:
+        opened.close()
+
+
+@contextmanager
+def _term(context: ScopeContext, settings: Settings) -> Iterator[Term]:
+    """A term of this process. Raises UsageError: nobody can be elected now."""
+    who = Identity(f"adopt-{new_uid()[:8]}", socket.gethostname(), os.getpid())
+    try:
+        with held(context.store, context.scope, who, ttl=settings.ttl, timeout=_ELECTED, clock=_CLOCK) as term:
+            yield term
+    except TimeoutError as late:
+        raise UsageError(
+            f"nobody was elected in scope {context.scope!r} within {_ELECTED.total_seconds():g} s: it is paused, or "
+            "a member leads",
+            fix="see tenure list; stop the members, or tenure resume",
+        ) from late
+
+
+def _show(plain: PlainCheckpoint, *, output: Output) -> None:
+    found = _described(plain)
+    if output is Output.JSON:
+        print_json(found)
+        return
+    sources = found.pop("sources")
+    rows = [{"field": field, "value": value} for field, value in found.items()]
+    show(rows, output=output, title="the plain query", columns=("field", "value"))
+    show(sources, output=output, title="its sources", columns=("source", "kind", "offset"))
+
+
+def _described(plain: PlainCheckpoint) -> dict[str, Any]:
+    sources: list[Mapping[str, Any]] = [
+        {"source": source.folder, "kind": source.kind, "offset": (source.offset or "")[:_SHOWN]}
+        for source in plain.sources
+    ]
+    state = "none"
+    if plain.operators:
+        by = plain.provider or "the provider of Spark's settings"
+        state = f"{len(plain.operators)} operators, {plain.partitions or '?'} partitions, {by}"
+    return {
+        "checkpoint": plain.url,
+        "query id": plain.query_id,
+        "newest batch": plain.batch,
+        "is done": plain.done,
+        "goes on with batch": plain.next_batch,
+        "state": state,
+        "files": plain.files,
+        "bytes": plain.bytes,
+        "sources": sources,
+    }

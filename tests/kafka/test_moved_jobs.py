@@ -1,0 +1,146 @@
+"""A plain job over a topic is killed in mid-stream and adopted; two members go on, and the leader is killed; then the
+queries are exported, and the plain job goes on. Every record counts once (I1-I3).
+
+Meanwhile an exporter holds its lock while the leader is killed and its successor sweeps; and another exporter is killed
+in the middle.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from deltalake import DeltaTable
+
+from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.run_name import RunName
+from tenure.checkpoints.store import CHECKPOINTS
+from tenure.coordination.records import Scope
+from tenure.takeover.plain_checkpoint import read_plain
+from tenure.testing.members import MAIN
+from tenure.testing.process import GroupProcess
+from tenure.testing.servers import KafkaServer, installed
+from tenure.testing.servers.connectors import ivy_folder
+from tenure.testing.waiting import NEVER_S
+from tests.crash.cluster import SCOPE, Cluster, Topic
+from tests.kafka.exporters import export
+
+JOB = Path(__file__).parents[1] / "crash" / "pipelines" / "plain_job.py"
+STREAMS = ("passed", "windows", "unique")
+
+
+@contextmanager
+def plain_job(cluster: Cluster, topic: Topic, *, checkpoints: Path) -> Iterator[None]:
+    """The job, which is killed at the end of the block."""
+    jars = ",".join(quote(str(jar)) for jar in sorted((ivy_folder() / "jars").glob("*.jar")))
+    command = [sys.executable, str(JOB), str(checkpoints), cluster.output, ",".join(STREAMS), f"spark.jars={jars}"]
+    command += [f"param.topic={topic.name}", f"param.brokers={topic.kafka.address}"]
+    job = GroupProcess(command, log=cluster.folder / f"{checkpoints.name}.log")
+    job.start()
+    try:
+        yield
+    finally:
+        job.kill()
+
+
+def versions(cluster: Cluster) -> int:
+    """The least number of commits that the table of a stream has."""
+    tables = [f"{cluster.output}/{stream}" for stream in STREAMS]
+    return min(DeltaTable(table).version() + 1 if DeltaTable.is_deltatable(table) else 0 for table in tables)
+
+
+def tenure(cluster: Cluster, *words: str) -> None:
+    done = subprocess.run(
+        [*MAIN, *words, "--scope", SCOPE, "--store", cluster.store_url], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def locks(cluster: Cluster) -> int:
+    """How many locks there are on checkpoints."""
+    with cluster.opened() as store:
+        return sum(record.session is not None for record in store.list(Scope(SCOPE), CHECKPOINTS).records)
+
+
+def export_while_the_leader_is_killed(cluster: Cluster, directory: Path) -> tuple[Checkpoint, int]:
+    """Export a query with state. Return its checkpoint, and the epoch of the leader that was killed."""
+    leader, standby = cluster.pair()
+    epoch = cluster.epoch()
+    locked, swept = threading.Event(), threading.Event()
+
+    def in_the_middle() -> None:
+        locked.set()
+        assert swept.wait(NEVER_S)
+
+    with ThreadPoolExecutor() as pool:
+        where = (cluster.store_url, cluster.storage, "windows", f"file://{directory}")
+        exported = pool.submit(export, *where, in_the_middle=in_the_middle)
+        assert locked.wait(NEVER_S)
+        leader.kill()
+        cluster.wait_for_batches(after_epoch=epoch, count=3)
+        cluster.wait(lambda: standby.events("Swept", epoch=cluster.epoch()), what="the successor's sweep")
+        swept.set()
+        return exported.result(timeout=NEVER_S), epoch
+
+
+def lead_no_more(cluster: Cluster) -> None:
+    """Let the leader end its batches, and nobody lead after it."""
+    tenure(cluster, "pause")
+    leader = cluster.look().leader
+    assert leader is not None
+    tenure(cluster, "restart", leader)
+    cluster.wait(lambda: not cluster.look().leader, what="the end of the leadership")
+
+
+@pytest.mark.timeout(1800)
+def test_a_job_that_is_adopted_and_exported_counts_each_record_once(kafka: KafkaServer, tmp_path: Path) -> None:
+    with installed():
+        kafka.make_topic("moved", partitions=2)
+        flags = ("--connector", "kafka", "--conf", f"spark.jars.ivy={ivy_folder()}")
+    topic = Topic(
+        kafka,
+        "moved",
+        2,
+        (*flags, "--param", "topic=moved", "--param", f"brokers={kafka.address}"),
+        {"TENURE_DRIVER_SILENCE": "60s"},
+    )
+    with Cluster(tmp_path, streams=STREAMS, ttl="5s", feed_every_s=0.7, topic=topic) as cluster:
+        storage = ("--storage", cluster.storage)
+        cluster.feeder.start()
+        with plain_job(cluster, topic, checkpoints=tmp_path / "before"):
+            cluster.wait(lambda: versions(cluster) >= 4, what="batches of the plain job")
+        for stream in STREAMS:
+            tenure(cluster, "adopt", str(tmp_path / "before" / stream), "--query", stream, "--apply", *storage)
+
+        cluster.start("anna")
+        cluster.start("ben")
+        cluster.wait_for_batches(after_epoch=0, count=3)
+        exported, epoch = export_while_the_leader_is_killed(cluster, tmp_path / "meanwhile")
+        run = RunName.parse(exported.run_directory)
+        assert run is not None
+        assert run.epoch == epoch
+        assert read_plain(f"file://{tmp_path}/meanwhile").batch == exported.batch
+
+        words = (cluster.store_url, cluster.storage, "windows", f"file://{tmp_path}/killed")
+        killed = subprocess.run([sys.executable, "-m", "tests.kafka.exporters", *words], check=False)
+        assert killed.returncode == -signal.SIGKILL
+        cluster.wait(lambda: not locks(cluster), what="the end of the lock")
+        lead_no_more(cluster)
+        for stream in STREAMS:
+            tenure(cluster, "export", str(tmp_path / "after" / stream), "--query", stream, *storage)
+        for member in cluster.members:
+            member.kill()
+
+        before = versions(cluster)
+        with plain_job(cluster, topic, checkpoints=tmp_path / "after"):
+            cluster.wait(lambda: versions(cluster) >= before + 3, what="batches of the plain job again")
+            cluster.settle()
+        assert [str(cluster.verdict(name)) for name in STREAMS if not cluster.verdict(name).right] == []
