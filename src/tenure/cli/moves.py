@@ -17,7 +17,7 @@ from rich import filesize
 
 from tenure.assembly import scope_context, scope_store, storage_url
 from tenure.cli.lines import say
-from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption
+from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, duration_of
 from tenure.cli.output import Output, note, print_json, show, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
@@ -26,7 +26,6 @@ from tenure.coordination.held_term import held
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
-from tenure.durations import parse_duration
 from tenure.errors import StoreUnavailable, UsageError
 from tenure.settings import Settings, load_settings
 from tenure.status.snapshot import take_snapshot
@@ -90,12 +89,12 @@ def export(
         str, typer.Option("--timeout", help="How long to wait for a batch in flight: 30s, 5m.")
     ] = "30s",
 ) -> None:
-    """Copy a query's newest checkpoint for plain Spark. Let nobody lead any more before."""
+    """Copy a query's newest checkpoint for plain Spark. Pause the pipeline first."""
     from tenure.takeover.exporting import export as export_checkpoint
 
     settings = load_settings(store=store, storage=storage, scope=scope)
     name = Scope(settings.required("scope"))
-    limit = parse_duration(patience)
+    limit = duration_of(patience)
     with (
         _context(settings, name, existing=True) as context,
         SessionKeeper(context.store, ttl=settings.ttl, clock=_CLOCK) as keeper,

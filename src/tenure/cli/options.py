@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from tenure.assembly import scope_store
 from tenure.cli.output import Output
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
+from tenure.durations import parse_duration
 from tenure.errors import UsageError
 from tenure.settings import Settings
 
@@ -50,3 +52,11 @@ def pairs(given: list[str] | None, *, flag: str) -> dict[str, str] | None:
             raise UsageError(f"{flag} {text!r} has no value", fix=f"write {flag} NAME=VALUE")
         values[name] = value
     return values
+
+
+def duration_of(timeout: str) -> timedelta:
+    """The value of `--timeout`. Raises UsageError."""
+    try:
+        return parse_duration(timeout)
+    except ValueError as error:
+        raise UsageError(f"--timeout {timeout!r} is not a duration", fix=str(error)) from error

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich import filesize
 
-from tenure.cli.options import OutputOption, ScopeOption, StoreOption, open_scope
+from tenure.cli.options import OutputOption, ScopeOption, StoreOption, duration_of, open_scope
 from tenure.cli.output import Output, note, show, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import MEMBERS, Candidate, State
@@ -24,7 +24,6 @@ from tenure.coordination.orders import Orders, Requested
 from tenure.coordination.reading import read_again, wait_for_change
 from tenure.coordination.records import Revision, Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.durations import parse_duration
 from tenure.errors import StoreUnavailable, UsageError
 from tenure.settings import load_settings
 from tenure.status.snapshot import Snapshot, take_snapshot
@@ -56,7 +55,7 @@ def switchover(
     scope: ScopeOption = None,
 ) -> None:
     """Hand the leadership over: the leader finishes its batch and resigns, and a standby takes over."""
-    limit = _duration(timeout)
+    limit = duration_of(timeout)
     with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
         orders = Orders(opened, name, clock=_CLOCK)
         requested = orders.switchover(to=candidate)
@@ -83,7 +82,7 @@ def failover(
     scope: ScopeOption = None,
 ) -> None:
     """End the leader's term at once, without waiting for its batch. For a leader that does not work as it should."""
-    limit = _duration(timeout)
+    limit = duration_of(timeout)
     with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
         if not force:
             known_records(opened, name)  # nobody is asked about a scope that is not there
@@ -215,10 +214,3 @@ def _say_leader(view: View, scope: Scope, requested: Requested) -> None:
 
 def _say(line: str) -> None:
     sys.stdout.write(line + "\n")
-
-
-def _duration(text: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"--timeout {text!r} is not a duration", fix=str(error)) from error
