@@ -119,6 +119,7 @@ LONG_CASES: Final = (
 
 _STRUCK = "tests/regressions/test_struck_leaders.py::"
 BESIDE_THE_GATE: Final = (
+    "tests/regressions/test_jvms_that_end_early.py",
     "tests/regressions/test_late_datanodes.py",
     "tests/regressions/test_swept_between_leaders.py"
     "::test_a_plan_that_was_made_while_nobody_led_spares_who_is_elected_later",

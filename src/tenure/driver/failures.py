@@ -94,11 +94,17 @@ def query_error(query: str, error: BaseException, *, spark: SparkSession | None,
         return StorageError(f"query {query!r}: {line}", fix=fix)
     if _NO_WORKER in words_of(error):
         return DriverDied(f"query {query!r}: {line}", fix=f"the host may be short of cores or memory; see {log}")
-    if any(isinstance(cause, (Py4JError, OSError)) for cause in _chain(error)):
-        ended = how_jvm_ended(spark)
-        if ended is not None:
-            return DriverDied(ended, fix=f"see {log}")
+    if (died := of_ended_jvm(error, spark=spark, log=log)) is not None:
+        return died
     return QueryFailed(f"query {query!r} failed: {line}", fix=missing_connector(words_of(error)) or f"see {log}")
+
+
+def of_ended_jvm(error: BaseException, *, spark: SparkSession | None, log: str) -> DriverDied | None:
+    """The error of a JVM that has ended, where this error came of that. None: it came of something else."""
+    if not any(isinstance(cause, (Py4JError, OSError)) for cause in _chain(error)):
+        return None
+    ended = how_jvm_ended(spark)
+    return None if ended is None else DriverDied(ended, fix=f"see {log}")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -25,7 +25,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tenure.driver.fetching import fetching_alone
-from tenure.errors import QueryFailed, UsageError
+from tenure.errors import DriverDied, QueryFailed, TenureError, UsageError
 from tenure.link.submit import RETAINED, Submit, check_setting
 from tenure.spark.releases import check_release
 
@@ -66,7 +66,8 @@ def start_session(
     """Start a session. `master` None: `spark.master` of `conf` or `spark-defaults.conf`, or all local cores. `submit`:
     flags for the spark-submit that starts the JVM. `log`: the file for the output of the JVM.
 
-    Raises UsageError: this release of Spark or a setting is refused; QueryFailed: Spark does not start.
+    Raises UsageError: this release of Spark or a setting is refused; QueryFailed: Spark does not start; DriverDied: its
+    JVM ended meanwhile.
     """
     check_release(pyspark.__version__)
     submitted = dict(submit.settings)
@@ -86,36 +87,55 @@ def start_session(
             arguments += ["--conf", f"{setting}={value}"]
         elif setting in conf or setting not in submitted:
             builder = builder.config(setting, value)
-    # Spark raises these errors, too: its long copies stay off the terminal.
-    for noisy in ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger"):
-        PySparkLogger.getLogger(noisy).setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_not_from_py4j)
+    _log_no_copies()
     _choose_python({**submitted, **conf}, local=chosen is None or chosen.startswith("local"))
     if arguments:
         os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*arguments, "pyspark-shell"])
     written = os.path.getsize(log) if os.path.exists(log) else 0
+    session: SparkSession | None = None  # None: not made yet
     try:
         with fetching_alone(arguments, {**submitted, **conf}), _output_to(log), _own_interrupts():
             session = builder.getOrCreate()
         _judge_defaults(session)
         return session
-    except UsageError:
-        raise
     except Exception as error:  # py4j and pyspark share no root; the log has the JVM's own words
+        code = _exit_code_behind(error)
+        if session is not None:
+            end_session(session, patience_s=_END_S)
+        if isinstance(error, UsageError):
+            raise
         where = "" if chosen is None else f" on master {chosen!r}"
         why = _why_not(error, log=log, after=written)
-        raise QueryFailed(f"Spark does not start{where}: {why}", fix=f"see {log}") from error
+        raise _not_started(f"{where}: {why}", code, log=log) from error
+
+
+def _log_no_copies() -> None:
+    """Spark logs its errors, and raises them, too: the long copies stay off the terminal."""
+    for noisy in ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(noisy).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_not_from_py4j)
+
+
+def _not_started(why: str, code: int | None, *, log: str) -> TenureError:
+    """The error of a session that was not made. `code`: of the JVM that has ended; None: the JVM did not end."""
+    if code is None:
+        return QueryFailed(f"Spark does not start{why}", fix=f"see {log}")
+    return DriverDied(f"Spark's JVM ended with exit code {code} while Spark started", fix=f"see {log}")
+
+
+def _exit_code_behind(error: BaseException) -> int | None:
+    """The exit code of the JVM of a session that is being made, where the error may come of its end; None: it runs, or
+    the error is its answer."""
+    if not isinstance(error, (Py4JError, OSError)) or isinstance(error, Py4JJavaError):
+        return None
+    return _exit_code(getattr(SparkContext._gateway, "proc", None))
 
 
 def _judge_defaults(session: SparkSession) -> None:
     """Check the settings from Spark's own files. Raises UsageError; Spark's own error for a value that it refuses,
     which it would raise at the first use of the session."""
-    try:
-        check_setting(RETAINED, session.sparkContext.getConf().get(RETAINED, "100"))
-        session.conf.get(RETAINED)
-    except Exception:
-        end_session(session, patience_s=_END_S)
-        raise
+    check_setting(RETAINED, session.sparkContext.getConf().get(RETAINED, "100"))
+    session.conf.get(RETAINED)
 
 
 def _choose_python(conf: Mapping[str, str], *, local: bool) -> None:
@@ -162,7 +182,11 @@ def kill_jvm(spark: SparkSession) -> None:
 def jvm_exit_code(spark: SparkSession, *, patience_s: float) -> int | None:
     """The exit code of the session's JVM (negative: the signal). None: the JVM still runs after `patience_s`, or this
     process did not start it."""
-    process = _jvm(spark)
+    return _exit_code(_jvm(spark), patience_s=patience_s)
+
+
+def _exit_code(process: subprocess.Popen[bytes] | None, *, patience_s: float = 2) -> int | None:
+    """The exit code of a process that ends within the patience; None: it runs, or there is none."""
     try:
         return None if process is None else process.wait(timeout=patience_s)
     except subprocess.TimeoutExpired:

@@ -26,14 +26,14 @@ from tenure.coordination.term import Term
 from tenure.driver.checkpoint_files import use_fitting_files
 from tenure.driver.declarations import Declarations
 from tenure.driver.declare_streams import declare, limits_of
-from tenure.driver.failures import how_jvm_ended, query_error, short_batch, why_ended
+from tenure.driver.failures import how_jvm_ended, of_ended_jvm, query_error, short_batch, why_ended
 from tenure.driver.finishing import finish_batches
 from tenure.driver.hadoop import check_classes, prepare_file_systems
 from tenure.driver.local_files import use_own_local_files
 from tenure.driver.running_queries import RunningQueries
 from tenure.driver.session import end_session, kill_jvm
 from tenure.driver.stream import FencedStream
-from tenure.errors import DriverDied, DriverStuck
+from tenure.errors import DriverDied, DriverStuck, TenureError
 from tenure.events import LocalFilesSlow
 from tenure.housekeeping import scope_cleaner, scope_sweeper
 from tenure.link.lifecycle import Ended
@@ -109,21 +109,30 @@ class SparkDriver:
 
     def prepare(self) -> Mapping[str, float]:
         """Start Spark and declare the streams once, so that their errors come before the member contends. Return the
-        declared stall timeouts in seconds."""
+        declared stall timeouts in seconds. Raises DriverDied, also where the errors are those of a JVM that ended."""
         # Workers cannot import the pipeline's file by its name, so its definitions travel with the functions.
         cloudpickle.register_pickle_by_value(sys.modules[self._work.pipeline.declare.__module__])  # type: ignore[no-untyped-call] # untyped in pyspark
-        self._spark = self._start_spark()
-        use_own_classes(self._spark)
-        use_fitting_files(self._spark, reach(self._context.storage))
-        slow = use_own_local_files(self._spark)
+        self._spark = spark = self._start_spark()
+        try:
+            self._declare_on(spark)
+        except (TenureError, *SPARK_ERRORS) as error:
+            if (died := of_ended_jvm(error, spark=spark, log=self._work.spark_log)) is not None:
+                raise died from error
+            raise
+        return self._limits
+
+    def _declare_on(self, spark: SparkSession) -> None:
+        use_own_classes(spark)
+        use_fitting_files(spark, reach(self._context.storage))
+        slow = use_own_local_files(spark)
         if slow is not None:
             self._context.events.emit(LocalFilesSlow(self._context.scope, member=self._work.member, why=slow))
-        prepare_file_systems(self._spark)
-        check_classes(self._spark, self._context.storage, what="the storage")
+        prepare_file_systems(spark)
+        check_classes(spark, self._context.storage, what="the storage")
         job = self._declare()
         for stream in job.streams:
             if isinstance(stream.sink, Located):
-                check_classes(self._spark, stream.sink.location, what=f"the sink of stream {stream.name!r}")
+                check_classes(spark, stream.sink.location, what=f"the sink of stream {stream.name!r}")
         self._declarations.check(job.streams)
         self._rehearsals = Rehearsals(job.streams, self._context, member=self._work.member)
         self._declared = job.streams
@@ -131,7 +140,6 @@ class SparkDriver:
             self._rehearsals.start()
         self._mirror()
         self._limits = limits_of(job.streams)
-        return self._limits
 
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
         """Run the streams; see `Work.lead`."""

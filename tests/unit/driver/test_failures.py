@@ -58,6 +58,14 @@ def test_what_came_of_a_jvm_that_has_ended(monkeypatch: pytest.MonkeyPatch, erro
     assert isinstance(told(monkeypatch, error, code=None), QueryFailed)
 
 
+def test_an_error_before_the_queries_may_be_that_of_a_jvm_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "jvm_exit_code", lambda spark, *, patience_s: -9)
+    wrapped = QueryFailed("Spark does not take Tenure's classes")
+    assert failures.of_ended_jvm(wrapped, spark=SPARK, log="spark.log") is None
+    wrapped.__cause__ = Py4JNetworkError("no answer")
+    assert isinstance(failures.of_ended_jvm(wrapped, spark=SPARK, log="spark.log"), DriverDied)
+
+
 def test_what_came_of_nothing_else_is_the_query_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = raised(context=Py4JNetworkError("no answer"))
     hidden.__suppress_context__ = True
