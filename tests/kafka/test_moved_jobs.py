@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,20 +33,29 @@ from tenure.testing.waiting import NEVER_S
 from tests.crash.cluster import SCOPE, Cluster, Topic
 from tests.kafka.exporters import export
 
-JOB = Path(__file__).parents[1] / "crash" / "pipelines" / "plain_job.py"
+JOB = ("-m", "tests.crash.pipelines.plain_job")
 STREAMS = ("passed", "windows", "unique")
 
 
 @contextmanager
-def plain_job(cluster: Cluster, topic: Topic, *, checkpoints: Path) -> Iterator[None]:
-    """The job, which is killed at the end of the block."""
+def plain_job(cluster: Cluster, topic: Topic, *, checkpoints: Path) -> Iterator[Callable[[int], None]]:
+    """The job, which is killed at the end of the block. Call the value to wait for so many commits to each table."""
     jars = ",".join(quote(str(jar)) for jar in sorted((ivy_folder() / "jars").glob("*.jar")))
-    command = [sys.executable, str(JOB), str(checkpoints), cluster.output, ",".join(STREAMS), f"spark.jars={jars}"]
+    command = [sys.executable, *JOB, str(checkpoints), cluster.output, ",".join(STREAMS), f"spark.jars={jars}"]
     command += [f"param.topic={topic.name}", f"param.brokers={topic.kafka.address}"]
-    job = GroupProcess(command, log=cluster.folder / f"{checkpoints.name}.log")
+    log = cluster.folder / f"{checkpoints.name}.log"
+    job = GroupProcess(command, log=log)
+
+    def wait_for(commits: int) -> None:
+        def come() -> bool:
+            assert job.running, log.read_text()[-3000:]
+            return versions(cluster) >= commits
+
+        cluster.wait(come, what="batches of the plain job")
+
     job.start()
     try:
-        yield
+        yield wait_for
     finally:
         job.kill()
 
@@ -115,8 +124,8 @@ def test_a_job_that_is_adopted_and_exported_counts_each_record_once(kafka: Kafka
     with Cluster(tmp_path, streams=STREAMS, ttl="5s", feed_every_s=0.7, topic=topic) as cluster:
         storage = ("--storage", cluster.storage)
         cluster.feeder.start()
-        with plain_job(cluster, topic, checkpoints=tmp_path / "before"):
-            cluster.wait(lambda: versions(cluster) >= 4, what="batches of the plain job")
+        with plain_job(cluster, topic, checkpoints=tmp_path / "before") as wait_for:
+            wait_for(4)
         for stream in STREAMS:
             tenure(cluster, "adopt", str(tmp_path / "before" / stream), "--query", stream, "--apply", *storage)
 
@@ -140,7 +149,7 @@ def test_a_job_that_is_adopted_and_exported_counts_each_record_once(kafka: Kafka
             member.kill()
 
         before = versions(cluster)
-        with plain_job(cluster, topic, checkpoints=tmp_path / "after"):
-            cluster.wait(lambda: versions(cluster) >= before + 3, what="batches of the plain job again")
+        with plain_job(cluster, topic, checkpoints=tmp_path / "after") as wait_for:
+            wait_for(before + 3)
             cluster.settle()
         assert [str(cluster.verdict(name)) for name in STREAMS if not cluster.verdict(name).right] == []

@@ -1,8 +1,8 @@
 """A job of plain Spark with the queries of `kinds.py`: its own checkpoints, and a sink that notes each batch in the
 Delta table under Spark's id of the query, as delta-spark does.
 
-`python plain_job.py CHECKPOINTS OUTPUT STREAMS NAME=VALUE...`: settings of Spark, and parameters with the prefix
-`param.`.
+`python -m tests.crash.pipelines.plain_job CHECKPOINTS OUTPUT STREAMS NAME=VALUE...`: settings of Spark, and parameters
+with the prefix `param.`.
 """
 
 from __future__ import annotations
