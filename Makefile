@@ -58,6 +58,7 @@ test-other-spark: kubernetes connectors ## tests/spark and tests/crash with anot
 test-long: kubernetes connectors ## the long tests, and many more examples of each property, at random
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
+	@sh scripts/setup.sh spark 3.5
 	@$(RUN_TESTS) long
 
 mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red
