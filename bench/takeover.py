@@ -28,7 +28,6 @@ import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -49,7 +48,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.orders import Orders
 from tenure.status.snapshot import take_snapshot
-from tenure.testing.members import MemberProcess, read_events
+from tenure.testing.members import MemberProcess, pause_between_writes, read_events
 from tenure.testing.servers import STORES, NotInstalled, started
 from tenure.testing.waiting import wait_until
 
@@ -124,7 +123,7 @@ class Bench:
         faults: dict[str, Callable[[], None]] = {
             **dict.fromkeys(DRIVER_KILLED, lambda: os.killpg(leader.driver() or 0, signal.SIGKILL)),
             "leader_killed": leader.kill,
-            "paused": lambda: self.pause(leader),
+            "paused": lambda: pause_between_writes(leader, store=self.store),
             "terminated": leader.terminate,
             "switchover": self.switchover,
         }
@@ -180,21 +179,6 @@ class Bench:
         """What `tenure switchover` asks."""
         with closing(open_store(self.store, clock=SystemClock())) as store:
             Orders(store, SCOPE, clock=SystemClock()).switchover(to=None)
-
-    def pause(self, leader: MemberProcess) -> None:
-        """Stop the leader, but not in the middle of a transaction: SQLite's lock would hold up the successor."""
-        _, is_sqlite, path = self.store.partition("sqlite://")
-        while True:
-            leader.pause()
-            if not is_sqlite:
-                return
-            try:
-                with closing(sqlite3.connect(path, timeout=0.2)) as store:
-                    store.execute("BEGIN IMMEDIATE")
-                    store.rollback()
-                return
-            except sqlite3.OperationalError:
-                leader.wake()
 
     def cold_spark(self) -> Takeover:
         """A restart of plain Spark on its own checkpoint; the members are stopped meanwhile, to leave it the cores."""

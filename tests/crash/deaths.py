@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+from tenure.testing.members import pause_between_writes
 from tests.crash.cluster import Cluster
 
 
@@ -33,7 +34,7 @@ def each_kind_of_death(cluster: Cluster, start: Callable[[str], Any]) -> None:
 
     leader, _ = cluster.pair()
     epoch = cluster.epoch()
-    leader.pause()
+    pause_between_writes(leader, store=cluster.store_url)
     cluster.wait_for_batches(after_epoch=epoch, count=2)
     leader.wake()
     cluster.wait(lambda: leader.events("TermLost", epoch=epoch), what="the end of the paused leader's term")

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tenure.checkpoints.store import KEPT
-from tenure.testing.kill_points import Turn
+from tenure.testing.members import pause_between_writes
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
 from tests.stores import STORES, long_on_servers, new_store
@@ -190,8 +190,7 @@ def test_a_standby_that_is_paused_while_it_is_elected_holds_up_nobody_for_longer
         cluster.start("ben")
         cluster.wait_for_batches(after_epoch=0, count=2)
         leader, standby = cluster.pair()
-        with Turn(str(tmp_path / f"{standby.name}.turn")):  # not while it is in a transaction of the store
-            standby.pause()
+        pause_between_writes(standby, store=cluster.store_url)
         cluster.switchover(to=standby.name)
         cluster.wait(lambda: leader.events("TermLost"), what="the leader to hand over")
         cluster.wait_for_batches(after_epoch=1, count=2)

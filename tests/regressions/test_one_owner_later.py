@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tenure.agent.member import Member
 from tenure.link.lifecycle import Ended
-from tenure.testing.members import MemberProcess
+from tenure.testing.members import MemberProcess, pause_between_writes
 from tenure.testing.waiting import wait_until
 from tests.cli.conftest import place, spark
 from tests.cli.support import Place, tenure
@@ -238,7 +238,7 @@ def test_a_standby_that_outlives_what_is_forgotten_stands_by_in_the_next_life(on
     with MemberProcess("ben", folder=scene.place.folder, arguments=arguments) as ben:
         ben.wait_for("MemberReady")
         wait_until(lambda: scene.place.look("list")[0]["state"] in ("ready", "warm"))
-        ben.pause()
+        pause_between_writes(ben, store=scene.url)
         assert tenure("resume", *where[:2], *where[4:]).code == 0
         assert scene.run("--final").code == 0
         assert tenure("result", "forget", *where).code == 0

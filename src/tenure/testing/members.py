@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -113,6 +114,34 @@ def pause_process(pid: int) -> None:
     """Stop one process, and wait until the kernel has stopped it."""
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: is_stopped(pid))
+
+
+def pause_between_writes(group: GroupProcess, *, store: str) -> None:
+    """Stop a member, or another group, while it is in no transaction of the store, a URL.
+
+    A writer of SQLite holds a lock of the file: were it stopped meanwhile, all others would wait in vain.
+    """
+    _, is_sqlite, path = store.partition("sqlite://")
+
+    def paused() -> bool:
+        group.pause()
+        if not is_sqlite or _is_writable(path):
+            return True
+        group.wake()
+        return False
+
+    wait_until(paused, what=f"a moment without a transaction in {store}")
+
+
+def _is_writable(path: str) -> bool:
+    """Whether nobody writes to this SQLite store."""
+    with closing(sqlite3.connect(path, timeout=0)) as database:
+        try:
+            database.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        database.rollback()
+        return True
 
 
 def kill_host(agent: int) -> None:
