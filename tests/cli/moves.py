@@ -55,5 +55,5 @@ def led(place: Place, *, member: str = "anna") -> Iterator[None]:
     """A live member, which leads."""
     with opened(place) as store:
         who = Identity(member, "host", 1)
-        with held(store, SCOPE, who, ttl=timedelta(seconds=5), timeout=None, clock=SystemClock()):
+        with held(store, SCOPE, who, ttl=timedelta(seconds=60), timeout=None, clock=SystemClock()):
             yield

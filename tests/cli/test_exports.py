@@ -61,7 +61,7 @@ def test_a_query_without_checkpoint_and_a_folder_with_files_are_refused(
 
 def test_no_sweep_removes_what_is_exported_also_when_its_checkpoint_moves(place: Place, plain: Path) -> None:
     assert adopt(place, plain, "--apply").code == 0
-    clock, ttl = SystemClock(), timedelta(seconds=5)
+    clock, ttl = SystemClock(), timedelta(seconds=60)
     with opened(place) as store, SessionKeeper(store, ttl=ttl, clock=clock) as keeper:
         context = context_of(place, store)
         checkpoints = context.checkpoints("copy")
@@ -79,7 +79,7 @@ def test_a_lock_of_an_exporter_that_was_killed_goes_with_its_session(place: Plac
     assert adopt(place, plain, "--apply").code == 0
     with opened(place) as store:
         context = context_of(place, store)
-        with SessionKeeper(store, ttl=timedelta(seconds=5), clock=SystemClock()) as keeper:
+        with SessionKeeper(store, ttl=timedelta(seconds=60), clock=SystemClock()) as keeper:
             killed = context.checkpoints("copy").locked(session=keeper.session_id)
             locked = killed.__enter__()
             assert locked is not None
