@@ -131,4 +131,5 @@ def _answer(request: BaseHTTPRequestHandler, status: int, content: bytes, header
     for name, value in {"Content-Length": str(len(content)), **headers}.items():
         request.send_header(name, value)
     request.end_headers()
-    request.wfile.write(content)
+    if request.command != "HEAD":  # a body would be read as the head of the next answer
+        request.wfile.write(content)
