@@ -8,6 +8,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tenure.testing.members import pause_between_writes
 from tenure.testing.process import GroupProcess
 from tenure.testing.waiting import wait_until
@@ -40,6 +42,17 @@ class Writer(GroupProcess):
         super().wake()
         self.signal(signal.SIGUSR1)
         wait_until(lambda: "outside" in self.output())
+
+
+def test_a_store_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
+    group = GroupProcess(["sleep", "infinity"], log=tmp_path / "log")
+    group.start()
+    try:
+        with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+            pause_between_writes(group, store=f"sqlite://{tmp_path}/none.db")
+        assert not (tmp_path / "none.db").exists()
+    finally:
+        group.kill()
 
 
 def test_a_member_is_stopped_outside_of_its_transactions(tmp_path: Path) -> None:

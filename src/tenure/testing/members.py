@@ -134,11 +134,13 @@ def pause_between_writes(group: GroupProcess, *, store: str) -> None:
 
 
 def _is_writable(path: str) -> bool:
-    """Whether nobody writes to this SQLite store."""
-    with closing(sqlite3.connect(path, timeout=0)) as database:
+    """Whether nobody writes to this SQLite store. `path`: as in its URL."""
+    with closing(sqlite3.connect(f"file:{path}?mode=rw", uri=True, timeout=0)) as database:  # makes no file
         try:
             database.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
             return False
         database.rollback()
         return True
