@@ -317,6 +317,8 @@ def test_a_member_computes_with_executors_that_it_made_itself(
         wait_until(committed, what="a batch that an executor computed")
         (made,) = executors.pods()
         assert [owner["name"] for owner in made["metadata"]["ownerReferences"]] == ["shop-1"]
+        (jar,) = tmp_path.glob(f"{made['metadata']['name']}/*.jar")
+        assert jar.name == "tenure-classes.jar"
         member.stop()
         assert member.exit_code == 0, member.output()
         assert not executors.pods(), "the driver deletes its executors"

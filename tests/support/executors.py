@@ -32,7 +32,7 @@ class Executors:
             (folder := self._folder / name).mkdir()
             said = {one["name"]: one["value"] for one in container["env"] if "value" in one}
             pod_s = {"SPARK_EXECUTOR_POD_IP": "127.0.0.1", "SPARK_EXECUTOR_POD_NAME": name}
-            within = ("sh", "-c", 'cd "$0" && exec "$@"', str(folder))  # an executor leaves jars where it is started
+            within = ("env", "-C", str(folder))  # an executor leaves jars where it is started
             command = [*within, str(DEPLOY / "executor.sh"), *container["args"]]
             assert Path(container["command"][-1]).name == "tenure-executor"
             process = GroupProcess(
