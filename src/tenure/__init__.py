@@ -5,12 +5,52 @@ function's argument. Sinks are in `tenure.sinks`; a sink of your own is a `tenur
 `tenure.sinks.ForeachBatch` calls gets a `tenure.Batch`, and may return `tenure.Written` or raise `tenure.Fenced`.
 A notebook or a service leads with `with tenure.lead(...) as leadership`, a `tenure.Leadership`; a write that comes
 after its term raises `tenure.TermLost`. `tenure.HandleStore` keeps a `tenure.Handle` for each thing that a term stores.
+
+Each class of `tenure.errors` is also a name of this package. The page *Errors* of the documentation has what each says
+about the write, and which call raises which.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tenure.errors import Fenced, TermLost
+from tenure.errors import (
+    AccessDenied,
+    BatchMayBeShort,
+    BlobExists,
+    BlobNotFound,
+    CleanupIncomplete,
+    CommitRefused,
+    Corrupt,
+    CorruptBlob,
+    CorruptCheckpoint,
+    CorruptHandle,
+    CorruptRecord,
+    CorruptRunDirectory,
+    DeclaredOtherwise,
+    DriverDied,
+    DriverStuck,
+    Fenced,
+    GuardFailed,
+    HandleError,
+    HandleExists,
+    HandleLocked,
+    HandleNotFound,
+    InputsGone,
+    NotPublished,
+    OutcomeUnknown,
+    OutOfOrder,
+    OwnerMismatch,
+    PipelineFileError,
+    QueryFailed,
+    SessionEnded,
+    SourceUnavailable,
+    StorageError,
+    StoreError,
+    StoreUnavailable,
+    TenureError,
+    TermLost,
+    UsageError,
+)
 from tenure.pipelines.pipeline import Job, Pipeline, pipeline
 from tenure.sinks.sink import Batch, Sink, Written
 
@@ -20,15 +60,49 @@ if TYPE_CHECKING:
     from tenure.in_process import Leadership, lead
 
 __all__ = [
+    "AccessDenied",
     "Batch",
+    "BatchMayBeShort",
+    "BlobExists",
+    "BlobNotFound",
+    "CleanupIncomplete",
+    "CommitRefused",
+    "Corrupt",
+    "CorruptBlob",
+    "CorruptCheckpoint",
+    "CorruptHandle",
+    "CorruptRecord",
+    "CorruptRunDirectory",
+    "DeclaredOtherwise",
+    "DriverDied",
+    "DriverStuck",
     "Fenced",
+    "GuardFailed",
     "Handle",
+    "HandleError",
+    "HandleExists",
+    "HandleLocked",
+    "HandleNotFound",
     "HandleStore",
+    "InputsGone",
     "Job",
     "Leadership",
+    "NotPublished",
+    "OutOfOrder",
+    "OutcomeUnknown",
+    "OwnerMismatch",
     "Pipeline",
+    "PipelineFileError",
+    "QueryFailed",
+    "SessionEnded",
     "Sink",
+    "SourceUnavailable",
+    "StorageError",
+    "StoreError",
+    "StoreUnavailable",
+    "TenureError",
     "TermLost",
+    "UsageError",
     "Written",
     "lead",
     "pipeline",

@@ -67,8 +67,8 @@ def lead(
 
     `store`, `member` and `ttl` are the flags of `tenure run`; their defaults come from TENURE_* or tenure.toml.
     `timeout` None: wait for ever. Raises TimeoutError, UsageError (also: a live member has that name),
-    StoreUnavailable, SessionEnded (this process was paused while it waited), OwnerMismatch (the store was emptied,
-    restored or replaced while this process waited).
+    StoreUnavailable, OutcomeUnknown, SessionEnded (this process was paused while it waited), CorruptRecord,
+    OwnerMismatch (the store was emptied, restored or replaced while this process waited). The block was not entered.
     """
     clock = clock or SystemClock()
     settings = load_settings(store=store, member=member, ttl=ttl)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import tenure
 from tenure import errors
 from tenure.link.connectors import CONNECTORS
 from tests.house import prose, tree
@@ -47,6 +48,19 @@ def test_exit_codes_of_the_page_are_those_of_the_errors() -> None:
     documented = [int(cells[0].strip("`")) for cells in rows("docs/exit-codes.md", heading="Exit codes")]
     assert len(documented) == len(set(documented))
     assert set(documented) == {kind.exit_code for kind in all_errors()} | NOT_OF_ERRORS
+
+
+def test_each_error_is_exported_and_on_the_page() -> None:
+    family = {kind.__name__: kind for kind in all_errors()}
+    assert not {name for name, kind in family.items() if getattr(tenure, name, None) is not kind}
+    assert not family.keys() - set(tenure.__all__)
+    found = rows("docs/errors.md", heading="All errors")
+    assert {cells[0].strip("`"): int(cells[-1]) for cells in found} == {
+        name: kind.exit_code for name, kind in family.items()
+    }
+    assert len(found) == len(family)
+    raised = "".join(cells[1] for cells in rows("docs/errors.md", heading="Which call raises which"))
+    assert set(re.findall(r"`([A-Z]\w+)`", raised)) - family.keys() == {"TimeoutError"}
 
 
 def test_the_connectors_of_the_page_are_those_of_the_code() -> None:
