@@ -32,7 +32,18 @@ from tests.house.tree import ROOT
 from tests.mutants.mutant import DoesNotApply
 from tests.soak.kinds import KINDS
 from tests.soak.placed import PLACED, carry_out_placed
-from tests.soak.plan import END_KINDS, HABITS, IN_TRANSACTION, POSTGRES, SINKS, STATES, Filter, Plan, make_plan
+from tests.soak.plan import (
+    END_KINDS,
+    HABITS,
+    IN_TRANSACTION,
+    POSTGRES,
+    SINK_AWAY,
+    SINKS,
+    STATES,
+    Filter,
+    Plan,
+    make_plan,
+)
 from tests.soak.run import Result, carry_out
 from tests.soak.variants import VariantError, environment, jvm_options, package_of
 
@@ -103,7 +114,7 @@ def _random(
     new_ground: Callable[[Path], Ground | None],
 ) -> int:
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
-    habits = given.habits if given.source == "files" else ("left",)  # nobody moves the records of a topic
+    habits = given.habits or (() if given.source == "files" else ("left",))  # nobody moves the records of a topic
     only = Filter(given.kinds, given.sinks, habits, given.ends_kinds, given.states)
     results: list[Result] = []
     left = given.ends
@@ -188,7 +199,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="of the first run; the others follow (default: drawn)")
     parser.add_argument("--ends-a-run", type=int, default=ENDS_A_RUN, help=f"default: {ENDS_A_RUN}")
     parser.add_argument("--kinds", "--queries", nargs="+", choices=list(KINDS), default=(), help="kinds of queries")
-    parser.add_argument("--habits", nargs="+", choices=HABITS, default=(), help="what becomes of inputs")
+    parser.add_argument(
+        "--habits", nargs="+", choices=[*HABITS, SINK_AWAY], default=(), help="what becomes of inputs, and of targets"
+    )
     parser.add_argument("--sinks", nargs="+", choices=[*SINKS, POSTGRES], default=())
     parser.add_argument("--states", nargs="+", choices=STATES, default=(), help="where the state is kept")
     parser.add_argument(
@@ -207,8 +220,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep the folders of runs that are right, too")
     parser.add_argument("--folder", type=Path, default=BUILD / "runs", help="where runs are kept")
     given = parser.parse_args(arguments)
-    if given.source == "kafka" and given.habits:
-        parser.error("--habits is for files: nobody moves the records of a topic")
+    if given.source == "kafka" and set(given.habits) & set(HABITS):
+        parser.error(f"--habits is for files: nobody moves the records of a topic (but {SINK_AWAY})")
     return given
 
 

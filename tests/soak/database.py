@@ -33,9 +33,14 @@ select coalesce(max(extract(epoch from clock_timestamp() - l.waitstart)), 0)
 from pg_locks l join pg_stat_activity a using (pid) where not l.granted and a.application_name = 'tenure'
 """
 
+_THROW_OUT: Final = """
+select pg_terminate_backend(pid) from pg_stat_activity
+where application_name = 'tenure' and backend_type = 'client backend'
+"""
+
 
 class Database:
-    """The schema of one run. Used by one thread."""
+    """The schema of one run. Thread-safe, as its connection is."""
 
     def __init__(self, url: str, schema: str) -> None:
         """`schema`: has the name of the run's folder."""
@@ -80,6 +85,24 @@ class Database:
         """Look for how long members wait for each other now."""
         found = self._connection.execute(_LONGEST_WAIT).fetchall()[0][0]
         self.longest_wait_s = max(self.longest_wait_s, float(found))
+
+    def refuse(self) -> None:
+        """Throw the members out, and admit nobody: what a restart of the server looks like to them."""
+        self._admits(False)
+        self._connection.execute(_THROW_OUT)
+
+    def admit(self) -> None:
+        """Admit everybody again."""
+        self._admits(True)
+
+    def _admits(self, yes: bool) -> None:
+        """Said by a connection to another database: nobody can shut the one that he is in."""
+        assert self._connection.closed is False  # its own connection is there before the door is shut
+        name = self._connection.info.dbname
+        with psycopg.connect(self._url, dbname="template1", autocommit=True) as other:
+            other.execute(
+                sql.SQL("alter database {} allow_connections {}").format(sql.Identifier(name), sql.Literal(yes))
+            )
 
     def close(self) -> None:
         """Close the connection."""

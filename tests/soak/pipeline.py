@@ -15,6 +15,7 @@ from tenure.sinks import Batch, Delta, ForeachBatch, Postgres
 from tests.soak.kinds import DELAY, KINDS, TAGS, WINDOW
 from tests.soak.ledger import Call, Calls, Entry, Ledger, RefusedError
 from tests.soak.plan import POSTGRES, Query, topic_of
+from tests.soak.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,9 +88,10 @@ def _sums() -> tuple[Any, Any]:
 
 def _keeper(output: Path) -> Any:
     """The function that keeps a ledger."""
-    ledger, calls = Ledger(output), Calls(output)
+    ledger, calls, target = Ledger(output), Calls(output), Target(output)
 
     def keep(rows: DataFrame, batch: Batch) -> object:
+        target.ask()
         newest = max((entry.epoch for entry in ledger.entries()), default=-1)
         calls.note(Call(batch.epoch, batch.id, newest, "", -1))
         values = [[_plain(value) for value in row] for row in rows.collect()]
@@ -99,6 +101,7 @@ def _keeper(output: Path) -> Any:
             calls.note(Call(batch.epoch, batch.id, newest, "refused", len(values)))
             raise _fenced()(str(refused)) from refused
         calls.note(Call(batch.epoch, batch.id, newest, "taken" if taken else "had it", len(values)))
+        target.ask()  # its answer may be lost, too
         return tenure.Written(repeated=not taken) if hasattr(tenure, "Written") else None
 
     return keep

@@ -28,6 +28,13 @@ hand as soon as the output shows them; `cleanSource`."""
 
 BY_HAND: Final = ("quiet", "shown")
 
+SINK_AWAY: Final = "sink-away"
+"""A habit of targets, that has to be asked for: again and again, the query's target refuses everything for seconds, and
+sometimes what it has taken, too. The inputs stay."""
+
+AWAY_SINKS: Final = ("ledger", POSTGRES)
+"""The sinks whose targets can be made to refuse."""
+
 STATES: Final = ("rocksdb", "hdfs")
 
 END_KINDS: Final[Mapping[str, int]] = {
@@ -78,7 +85,7 @@ class Query:
 
     @property
     def name(self) -> str:
-        return f"{self.kind}_{self.sink}_{self.habit}"
+        return f"{self.kind}_{self.sink}_{self.habit}".replace("-", "_")
 
 
 def topic_of(folder: Path, query: str, source: str) -> str:
@@ -156,19 +163,22 @@ def _of(all_of: Sequence[str], chosen: Collection[str]) -> list[str]:
 
 def _queries(chance: random.Random, only: Filter) -> tuple[Query, ...]:
     """Each habit, and as many kinds as there can be, in each run; no two queries alike."""
-    kinds, habits = _of(tuple(KINDS), only.kinds), _of(HABITS, only.habits)
+    kinds = _of(tuple(KINDS), only.kinds)
+    habits = _of((*HABITS, SINK_AWAY) if only.habits else HABITS, only.habits)
     sinks = _of((*SINKS, POSTGRES) if only.sinks else SINKS, only.sinks)
     dealt_kinds, dealt_habits = _dealt(chance, kinds), _dealt(chance, habits)
     found = [
-        Query(dealt_kinds[i], _sink(dealt_kinds[i], chance.choice(sinks)), dealt_habits[i])
+        Query(dealt_kinds[i], _sink(dealt_kinds[i], chance.choice(sinks), habit=dealt_habits[i]), dealt_habits[i])
         for i in range(min(QUERIES, len(dealt_kinds)))
     ]
     return tuple(dict.fromkeys(found))
 
 
-def _sink(kind: str, drawn: str) -> str:
-    """The sink that was drawn, or another one where it does not take the mode of this kind."""
-    return "delta" if drawn == POSTGRES and KINDS[kind].mode == "complete" else drawn
+def _sink(kind: str, drawn: str, *, habit: str) -> str:
+    """The sink that was drawn, or another one where it does not take the mode of this kind, or cannot refuse."""
+    other = "ledger" if habit == SINK_AWAY else "delta"
+    unfit = habit == SINK_AWAY and drawn not in AWAY_SINKS
+    return other if unfit or (drawn == POSTGRES and KINDS[kind].mode == "complete") else drawn
 
 
 def _dealt(chance: random.Random, values: Sequence[str]) -> list[str]:

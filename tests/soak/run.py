@@ -15,7 +15,7 @@ from demo.ground import Ground
 from tenure.testing.members import MemberProcess
 from tests.soak.checks import WrongError, check_quiet, late_calls
 from tests.soak.ends import strike
-from tests.soak.plan import Plan
+from tests.soak.plan import SINK_AWAY, Plan
 from tests.soak.scene import NAMES, TTL_S, Finding, Scene, StuckError
 
 _START_S: Final = 180.0
@@ -109,6 +109,10 @@ def _carry_out(scene: Scene, done: Counter[str]) -> None:
     scene.wait(
         lambda: scene.journal.last("BatchCommitted") is not None, seconds=_START_S, what="the first batch of a run"
     )
+    if any(query.habit == SINK_AWAY for query in scene.plan.queries):
+        # A target that never answered may have a wrong address: its query ends its member.
+        scene.wait(scene.all_committed, seconds=_START_S, what="the first batch of each query")
+        scene.troubler.start()
     for number, end in enumerate(scene.plan.ends, start=1):
         said = strike(scene, end)
         done[end.kind] += 1

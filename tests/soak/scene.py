@@ -28,6 +28,7 @@ from tests.soak.ledger import Calls, Ledger
 from tests.soak.outputs import Output, told
 from tests.soak.plan import BY_HAND, Plan, Query
 from tests.soak.slots import Slot
+from tests.soak.targets import Outages
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ NAMES: Final = ("anna", "ben")
 TTL_S: Final = 2.0
 FEED_S: Final = 0.8
 _MOVE_S: Final = 0.25
+_TROUBLE_S: Final = 0.25
 _LOOK_S: Final = 0.01
 _LONGEST_REST_S: Final = 7.0
 """A member that waits for longer before it starts its driver again is replaced."""
@@ -111,6 +113,8 @@ class Scene:
         shown = [one for one in self.inputs if one.query.habit == "shown"]
         self._watched = [(one, self._output(one.query)) for one in shown]
         self.mover = Routine("mover", self._move_shown, every_s=_MOVE_S)
+        self.outages = Outages(folder, plan, database=self.database, clock=self.clock, log=self.log)
+        self.troubler = Routine("outages", self.outages.act, every_s=_TROUBLE_S)
 
     def __enter__(self) -> Self:
         (self.folder / "output").mkdir(parents=True)
@@ -126,9 +130,11 @@ class Scene:
     ) -> None:
         self.feeder.stop()
         self.mover.stop()
+        self.troubler.stop()
         for slot in self.slots.values():
             slot.member.kill()
         if self.database is not None:
+            self.database.admit()
             self.database.close()
         for _, output in [*zip(self.inputs, self.outputs, strict=True), *self._watched]:
             output.close()
@@ -216,7 +222,7 @@ class Scene:
         self.journal.read()
         if self.database is not None:
             self.database.look()
-        for failed in (self.feeder.failure, self.mover.failure):
+        for failed in (self.feeder.failure, self.mover.failure, self.troubler.failure):
             if failed is not None:
                 raise failed
         for slot in list(self.slots.values()):
@@ -287,6 +293,11 @@ class Scene:
                 found[output.query.name] = told(verdict)
         return found
 
+    def all_committed(self) -> bool:
+        """Whether each query has committed a batch."""
+        told = {event.fields["query"] for event in self.journal.events if event.kind == "BatchCommitted"}
+        return all(query.name in told for query in self.plan.queries)
+
     def noted(self) -> bool:
         """Whether Spark has noted for each query that its newest batch is done."""
         for query in self.plan.queries:
@@ -320,11 +331,14 @@ class Scene:
 
     @contextmanager
     def fasting(self) -> Iterator[None]:
-        """Nothing is fed inside the block."""
+        """Nothing is fed inside the block, and every target answers."""
         self.feeder.pause()
+        self.troubler.pause()
+        self.outages.end()
         try:
             yield
         finally:
+            self.troubler.resume()
             self.feeder.resume()
 
     def log(self, line: str) -> None:
