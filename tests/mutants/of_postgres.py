@@ -12,6 +12,18 @@ TESTS: Final = "tests/spark/sinks/test_postgres.py::"
 
 OF_POSTGRES: Final = (
     Mutant(
+        "postgres-takes-names-for-values",
+        "a name with a % is a value of its statement",
+        (Change(DATABASE, '.replace("%", "%%")', ""),),
+        (TESTS + "test_columns_keys_and_tables_may_have_any_name",),
+    ),
+    Mutant(
+        "postgres-copies-columns-by-name",
+        "PySpark takes a column with a dot for the field of another column",
+        (Change(SINK, "placed.mapInArrow", "rows.mapInArrow"),),
+        (TESTS + "test_columns_keys_and_tables_may_have_any_name",),
+    ),
+    Mutant(
         "postgres-takes-lower-epochs",
         "the ledger takes a batch of a leader whose term another one has followed",
         (Change(DATABASE, "where l.epoch <= excluded.epoch\n", ""),),

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Change, Mutant
+from tests.mutants.mutant import Change, Mutant, on
 
+APPEND = "tests/spark/sinks/test_delta_append.py::"
 FILES = "tests/spark/test_object_files.py::"
 STAGED = "tests/spark/sinks/test_staged_output.py::"
 
 OF_PUTS: Final = (
+    Mutant(
+        "days-of-another-calendar",
+        "a setting of Spark decides which day a table has for a day before 1582",
+        (Change("sinks/delta/staging.py", '    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",\n', ""),),
+        on(APPEND + "test_days_before_1582_are_those_of_the_rows", "LEGACY"),
+    ),
+    Mutant(
+        "statistics-of-other-columns",
+        "a column's statistics are taken from a file whose columns are others",
+        (Change("sinks/delta/staged_files.py", "places = {}  # Spark has written other columns", "pass"),),
+        ("tests/regressions/test_names_of_columns.py::test_a_file_with_other_columns_has_no_statistics",),
+    ),
     Mutant(
         "a-failed-put-is-silent",
         "a file of a checkpoint whose put has failed is taken for written",

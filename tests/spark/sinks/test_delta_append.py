@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
@@ -143,6 +144,40 @@ def test_partitions(spark: SparkSession, table: Path) -> None:
     # The empty string in a partition column is null, in Spark's directories as in Delta's log.
     assert [row["p"] for row in found] == ["a b", "c/d=e%f", "é", "__HIVE", None, None, "x:y"]
     assert [row["q"] for row in found] == [True, False] * 3 + [True]
+
+
+def test_columns_may_have_any_name(spark: SparkSession, table: Path) -> None:
+    names = ("a.b", "x`y", 'q"r', "it's", "100%s", "sp ace", ".k", "é")
+    values = ", ".join(f"'{place}' as `{name.replace('`', '``')}`" for place, name in enumerate(names))
+    rows = spark.sql(f"select named_struct('b', 7L) as a, {values}, 'p/q' as `part.%2F`")
+    write(a_sink(table, partition_by=["part.%2F"]), rows, a_batch(0))
+    expected = {"a": {"b": 7}, **{name: str(place) for place, name in enumerate(names)}, "part.%2F": "p/q"}
+    assert rows_of(table) == [expected]
+    (bounds,) = pa.table(DeltaTable(str(table)).get_add_actions())["min"].to_pylist()
+    assert {name: value for name, value in bounds.items() if value is not None} == {
+        name: str(place) for place, name in enumerate(names)
+    }
+
+
+@pytest.mark.parametrize("calendar", ["LEGACY", "EXCEPTION"])
+def test_days_before_1582_are_those_of_the_rows(spark: SparkSession, table: Path, calendar: str) -> None:
+    """Spark can write the days of another calendar, which no reader of a table expects."""
+    name = "spark.sql.parquet.datetimeRebaseModeInWrite"
+    before = spark.conf.get(name)
+    spark.conf.set(name, calendar)
+    try:
+        write(
+            a_sink(table),
+            spark.sql("select date'1500-02-28' as d, timestamp'1500-02-28 12:00:00 UTC' as t"),
+            a_batch(0),
+        )
+        assert spark.conf.get(name) == calendar
+    finally:
+        spark.conf.set(name, str(before))
+    day = dt.date(1500, 2, 28)
+    assert rows_of(table) == [{"d": day, "t": dt.datetime(1500, 2, 28, 12, tzinfo=dt.UTC)}]
+    (bounds,) = pa.table(DeltaTable(str(table)).get_add_actions())["min"].to_pylist()
+    assert bounds["d"] == day
 
 
 def test_other_columns_are_refused_before_anything_is_visible(spark: SparkSession, table: Path) -> None:

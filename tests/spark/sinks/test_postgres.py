@@ -62,6 +62,23 @@ def test_a_row_replaces_the_row_with_its_keys(place: PostgresServer, spark: Spar
     assert content(place) == [("a", 2), ("b", 1), ("c", 1)]
 
 
+def test_columns_keys_and_tables_may_have_any_name(place: PostgresServer, spark: SparkSession) -> None:
+    """In a statement with values, `%s` and `%b` were values within names, too."""
+    with place.connect() as connection:
+        connection.execute('create schema "100%s"')
+    names = ("a.b", "100%s", 'the "Key" %b', "it's", "x`y", "sp ace")
+    sink = a_sink(place, "100%s.t%b", mode="upsert", keys=names[2:4])
+    for number, kept in enumerate(("old", "new")):
+        values = ", ".join(f"'{kept if name == 'a.b' else 'v'}' as `{name.replace('`', '``')}`" for name in names)
+        rows = spark.sql(f"select {values}")
+        sink.check_rows(rows)
+        assert write(sink, rows, a_batch(number)) == Written(repeated=False)
+    assert write(sink, rows, a_batch(1)) == Written(repeated=True)
+    with place.connect() as connection:
+        assert connection.execute('select * from "100%s"."t%b"').fetchall() == [("new", "v", "v", "v", "v", "v")]
+        connection.execute('drop schema "100%s" cascade')
+
+
 def test_two_queries_share_a_table(place: PostgresServer, spark: SparkSession) -> None:
     sink = a_sink(place)
     for query_id in ("q-1", "q-2"):

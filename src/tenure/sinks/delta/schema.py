@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tenure.errors import UsageError
+from tenure.sinks.collations import refuse_collations
 
 Json = dict[str, Any]
 
@@ -26,7 +27,7 @@ _ENGINE_ONLY = ("delta.generationExpression", "delta.invariants", "delta.identit
 def columns_of(spark_schema: Json) -> Json:
     """The Delta schema of rows with this Spark schema: all nullable, without Spark's own metadata (watermarks).
 
-    Raises UsageError for a type that Delta does not have, naming the column.
+    Raises UsageError for a type that Delta does not have and for names that differ in case only, naming the column.
     """
     _refuse_unknown(spark_schema, path="")
     return _struct(spark_schema)
@@ -37,8 +38,16 @@ def _refuse_unknown(kind: Any, *, path: str) -> None:
         case str() if _PRIMITIVES.match(kind):
             return
         case {"type": "struct", "fields": fields}:
+            seen: dict[str, str] = {}
             for field in fields:
-                _refuse_unknown(field["type"], path=f"{path}.{field['name']}" if path else field["name"])
+                inside = f"{path}.{field['name']}" if path else field["name"]
+                if (other := seen.setdefault(field["name"].lower(), inside)) != inside:
+                    raise UsageError(
+                        f"columns {other} and {inside} differ in case only, which they may not in Delta",
+                        fix="rename one of them",
+                    )
+                refuse_collations(field, path=inside)
+                _refuse_unknown(field["type"], path=inside)
         case {"type": "array", "elementType": element}:
             _refuse_unknown(element, path=f"{path}.element")
         case {"type": "map", "keyType": key, "valueType": value}:

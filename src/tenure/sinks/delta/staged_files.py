@@ -47,8 +47,8 @@ def staged_files(
     columns: Mapping[str, Any],
     partition_by: Sequence[str],
 ) -> list[StagedFile]:
-    """The files that tasks put below `directory`. `columns`: the Delta type of each column."""
-    indexed = {name: kind for name, kind in list(columns.items())[:_INDEXED_COLUMNS] if name not in partition_by}
+    """The files that tasks put below `directory`. `columns`: the Delta type of each column of the rows, in order."""
+    inside = {name: kind for name, kind in columns.items() if name not in partition_by}
 
     def describe(put: Put) -> StagedFile:
         path = f"{directory}/{put.path}"
@@ -61,7 +61,7 @@ def staged_files(
             modified_ms=put.modified_ms,
             partition_values=partition_values(put.path, partition_by),
             rows=footer.num_rows,
-            stats=statistics(footer, indexed),
+            stats=statistics(footer, inside),
         )
 
     found = sorted(puts, key=lambda put: put.path)
@@ -88,14 +88,16 @@ def partition_values(path: str, partition_by: Sequence[str]) -> dict[str, str | 
 
 
 def statistics(footer: Any, columns: Mapping[str, Any]) -> str:
-    """Delta's statistics of one file as JSON; from its footer alone."""
-    bounds = {name: _Bounds() for name, kind in columns.items() if isinstance(kind, str) and kind in _SHOWN}
+    """Delta's statistics of one file as JSON; from its footer alone. `columns`: the Delta type of each column of the
+    file, in their order."""
+    places = leaves(columns)
+    if footer.num_columns != sum(map(_width, columns.values())):
+        places = {}  # Spark has written other columns
+    bounds = {name: _Bounds() for name in places}
     for group in range(footer.num_row_groups):
         row_group = footer.row_group(group)
-        for index in range(row_group.num_columns):
-            chunk = row_group.column(index)
-            if chunk.path_in_schema in bounds:
-                bounds[chunk.path_in_schema].take(chunk)
+        for name, place in places.items():
+            bounds[name].take(row_group.column(place))
     low: dict[str, object] = {}
     high: dict[str, object] = {}
     for name, found in bounds.items():
@@ -104,6 +106,30 @@ def statistics(footer: Any, columns: Mapping[str, Any]) -> str:
             low[name], high[name] = least, most
     nulls = {name: found.nulls for name, found in bounds.items() if found.certain}
     return json.dumps({"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
+
+
+def leaves(columns: Mapping[str, Any]) -> dict[str, int]:
+    """The columns that can have statistics -> the place of each among the columns of a Parquet file. A file names the
+    field `b` of a struct `a` as it names a column `a.b`, so that a name finds neither for certain."""
+    found, place = {}, 0
+    for name, kind in columns.items():
+        if isinstance(kind, str) and kind in _SHOWN and place < _INDEXED_COLUMNS:
+            found[name] = place
+        place += _width(kind)
+    return found
+
+
+def _width(kind: Any) -> int:
+    """The number of a Parquet file's columns that hold one column of this Delta type."""
+    match kind:
+        case {"type": "struct", "fields": fields}:
+            return sum(_width(field["type"]) for field in fields)
+        case {"type": "array", "elementType": element}:
+            return _width(element)
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return _width(key) + _width(value)
+        case _:
+            return 1
 
 
 class _Bounds:

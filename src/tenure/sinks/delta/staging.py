@@ -4,9 +4,10 @@ Promise: every path carries scope, query, Spark's id of the query, epoch and bat
 attempt. So no two attempts share a directory, and a pipeline of the same name in another store has other paths. A task
 puts each file where it stays, once, also in an object store (`spark/StagedOutput.java`). The files of an attempt are
 those that its tasks committed, and are not looked for in the storage. Nothing here makes a file visible in a table.
-Delta can read the files: timestamps in microseconds. Not promised: that the files of a failed attempt go away; the
-sweep removes them. Nor that a task that was lost leaves no file in the directory of an attempt that succeeded: the sink
-removes the files that are there at the end of a job, the table's VACUUM removes others.
+Delta can read the files: timestamps in microseconds, days in the calendar of SQL, also before 1582. Not promised: that
+the files of a failed attempt go away; the sweep removes them. Nor that a task that was lost leaves no file in the
+directory of an attempt that succeeded: the sink removes the files that are there at the end of a job, the table's
+VACUUM removes others.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _PATH = re.compile(
 )
 _SETTINGS: Final = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.sources.commitProtocolClass": STAGED_OUTPUT,
 }
 """Spark's settings for the job that stages."""

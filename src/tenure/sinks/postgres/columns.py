@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tenure.errors import UsageError
+from tenure.sinks.collations import refuse_collations
 
 TYPES: Final[Mapping[str, str]] = {
     "boolean": "boolean",
@@ -40,6 +41,7 @@ def columns_of(schema: Mapping[str, Any]) -> dict[str, str]:
         name, kind = field["name"], field["type"]
         if name in (PARTITION, ATTEMPT):
             raise UsageError(f"column {name!r} has a name that Tenure needs for itself", fix="rename it")
+        refuse_collations(field, path=name)
         found[name] = _type_of(kind, column=name)
     if not found:
         raise UsageError("the rows have no columns", fix="select some")

@@ -121,7 +121,7 @@ class Database:
         that is there."""
         with self.connected() as connection:
             if not self._exists(connection, LEDGER):
-                self._make_quietly(connection, self._sql(_LEDGER_TABLE, ledger=self._beside(LEDGER)))
+                self._make_quietly(connection, sql.SQL(_LEDGER_TABLE).format(ledger=self._beside(LEDGER)))
             if not self._exists(connection, self._name):
                 defined: list[sql.Composable] = _definitions(columns)
                 if keys:
@@ -249,14 +249,17 @@ class Database:
         columns: Mapping[str, str],
         keys: Sequence[str],
     ) -> None:
-        rows = sql.SQL("from {} where " + _ACCEPTED).format(self._beside(staged.table))
+        rows = sql.SQL("from {} where " + _ACCEPTED).format(_beside_values(self._beside(staged.table)))
         tasks = [[pair[number] for pair in staged.accepted] for number in (0, 1)]
         for key in keys:
-            without = sql.SQL("select 1 {} and {} is null limit 1").format(rows, sql.Identifier(key))
+            without = sql.SQL("select 1 {} and {} is null limit 1").format(rows, _beside_values(sql.Identifier(key)))
             if connection.execute(without, tasks).fetchone() is not None:
                 raise QueryFailed(f"a row of a batch has no {key}, which is a key of {self}", fix="filter such rows")
         statement = sql.SQL("insert into {} ({names}) select {names} {}{}").format(
-            self._table, rows, _on_conflict(columns, keys), names=_names(list(columns))
+            _beside_values(self._table),
+            rows,
+            _beside_values(_on_conflict(columns, keys)),
+            names=_beside_values(_names(list(columns))),
         )
         try:
             moved = connection.execute(statement, tasks).rowcount
@@ -279,7 +282,7 @@ class Database:
         return sql.Identifier(self._schema, name)
 
     def _sql(self, text: str, **names: sql.Composable) -> sql.Composed:
-        return sql.SQL(text).format(**names)
+        return sql.SQL(text).format(**{name: _beside_values(one) for name, one in names.items()})
 
     def _exists(self, connection: psycopg.Connection[Any], name: str) -> bool:
         asked = (self._beside(name).as_string(connection),)
@@ -324,6 +327,11 @@ def _definitions(columns: Mapping[str, str]) -> list[sql.Composable]:
 
 def _names(columns: Sequence[str]) -> sql.Composed:
     return sql.SQL(", ").join(map(sql.Identifier, columns))
+
+
+def _beside_values(names: sql.Composable) -> sql.SQL:
+    """Names for a statement with values. There a value begins with `%`, also within a quoted name."""
+    return sql.SQL(names.as_string().replace("%", "%%"))
 
 
 def _on_conflict(columns: Mapping[str, str], keys: Sequence[str]) -> sql.Composable:

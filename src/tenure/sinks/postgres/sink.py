@@ -170,7 +170,9 @@ class Postgres:
             self._parameters = self._retried(self._database.parameters)
         task = copying.copier(self._parameters, before, copy, keep=keep)
         try:
-            return rows.mapInArrow(task, copying.ANSWER).collect()
+            # By their places: PySpark takes a column `a.b` for the field `b` of a column `a` here.
+            placed = rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
+            return placed.mapInArrow(task, copying.ANSWER).collect()
         except PySparkException as error:
             if found := _AWAY.search(words_of(error)):
                 raise StorageError(f"{self._database}: a task could not copy its rows: {found[1]}") from error
