@@ -34,6 +34,7 @@ from tenure.link.words import Begin
 from tenure.scope_context import ScopeContext
 from tenure.settings import Settings, reachable_address
 from tenure.storage.reach import reach
+from tenure.wording import how_to_install
 
 if TYPE_CHECKING:
     from tenure.agent.metrics import Metrics
@@ -72,7 +73,7 @@ class Assembled:
 
 def scope_store(settings: Settings, *, clock: Clock | None = None, existing: bool = False) -> CoordinationStore:
     """Open the store that the settings name. `existing`: it must exist. Raises UsageError, StoreUnavailable."""
-    return open_store(settings.required("store"), clock=clock or SystemClock(), existing=existing)
+    return open_store(settings.store_url(), clock=clock or SystemClock(), existing=existing)
 
 
 def storage_url(settings: Settings, scope: Scope) -> str:
@@ -183,7 +184,7 @@ def _metrics(member: str) -> Metrics:
     except ModuleNotFoundError as error:
         raise UsageError(
             f"--http needs the Python package {error.name!r}, which is not installed",
-            fix="pip install 'tenure[metrics]'",
+            fix=how_to_install("metrics"),
         ) from error
     return Metrics(member=member)
 

@@ -1,8 +1,8 @@
 """Every exception of Tenure.
 
 Promise: each error states the outcome of its write (nothing sent, nothing written, may be written), carries its facts
-as fields, and prints as one line that names the thing, its value and the fix. `exit_code` is the exit code of the
-command line; docs/exit-codes.md lists the codes.
+as fields, and prints as one line that names the thing, its value and the fix. No password stands in it. `exit_code` is
+the exit code of the command line; docs/exit-codes.md lists the codes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tenure.wording import on_one_line
+from tenure.wording import masked, on_one_line
 
 
 class TenureError(Exception):
@@ -23,7 +23,7 @@ class TenureError(Exception):
         what = on_one_line(what)
         super().__init__(what)
         self.what = what
-        self.fix = fix
+        self.fix = None if fix is None else masked(fix)
 
     def __str__(self) -> str:
         return self.what if self.fix is None else f"{self.what}; {self.fix}"

@@ -1,7 +1,7 @@
 """Typed events: what logs, metrics and displays read.
 
 Promise: an event is emitted after the fact that it names. The error of a subscriber is a bug of the subscriber, and
-reaches the emitter's thread. Events decide nothing.
+reaches the emitter's thread. No text of an event has a password. Events decide nothing.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, dataclass_transform
 
 from tenure.clock import Clock
+from tenure.wording import masked
 
 
 @dataclass_transform(frozen_default=True)
@@ -24,6 +25,12 @@ class Event:
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True)(cls)
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            text = getattr(self, field.name)
+            if isinstance(text, str) and (shown := masked(text)) != text:
+                object.__setattr__(self, field.name, shown)  # as the constructor of a frozen dataclass does
 
 
 class DriverStarted(Event):

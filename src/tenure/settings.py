@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
@@ -23,9 +25,11 @@ from pydantic_settings import (
 )
 
 from tenure.checkpoints.store import KEPT
+from tenure.coordination.store_url import NAME_A_USER, with_password
 from tenure.durations import parse_duration
 from tenure.errors import UsageError
 from tenure.retry import RetryPolicy, exponential_delay, fixed_delay, no_retry
+from tenure.wording import has_password, masked_url
 
 
 def _at_least_half_a_second(value: object) -> timedelta:
@@ -76,6 +80,10 @@ class Settings(BaseSettings):
 
     store: str | None = None
     """URL of the coordination store."""
+    store_password: str | None = Field(default=None, repr=False)
+    """The password of the user in the URL of the store. It goes before `store_password_file`."""
+    store_password_file: str | None = None
+    """File with the password of the user in the URL of the store. Line ends around it do not count."""
     storage: str | None = None
     """URL of the storage that every member reaches."""
     scope: str | None = None
@@ -159,7 +167,7 @@ class Settings(BaseSettings):
         return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
 
     def to_data(self) -> dict[str, Any]:
-        """All settings as plain data for `from_data`. Secrets in URLs are included."""
+        """All settings as plain data for `from_data`. Passwords are included."""
         return {
             name: f"{value.total_seconds():f}s" if isinstance(value, timedelta) else value
             for name, value in self.model_dump().items()
@@ -182,6 +190,18 @@ class Settings(BaseSettings):
                     initial=self.cleanup_delay, maximum=self.cleanup_delay_maximum, attempts=self.cleanup_attempts
                 )
 
+    def store_url(self) -> str:
+        """The URL of the store, with the password of its user. Raises UsageError."""
+        url, password = self.required("store"), self.store_password
+        if password is None and self.store_password_file is not None:
+            try:
+                password = Path(self.store_password_file).read_text(encoding="utf-8").strip("\r\n")
+            except (OSError, UnicodeDecodeError) as error:
+                raise UsageError(
+                    f"store_password_file {self.store_password_file!r} cannot be read: {error}", fix="check the path"
+                ) from error
+        return url if password is None else with_password(url, password)
+
     def required(self, name: str) -> str:
         """The value of a setting that the command needs. Raises UsageError: it is not set."""
         value = getattr(self, name)
@@ -192,11 +212,25 @@ class Settings(BaseSettings):
         return str(value)
 
 
+OF_STORE: Final = "TENURE_STORE"
+OF_STORE_PASSWORD: Final = "TENURE_STORE_PASSWORD"
+"""The variables that may have the password of the store."""
+
+
+class PasswordInUrl(UserWarning):
+    """A password stands in a URL, which others can read."""
+
+
 def load_settings(**flags: Any) -> Settings:
-    """The settings, with the flags that are not None. Raises UsageError."""
+    """The settings, with the flags that are not None. Warns (`PasswordInUrl`) of a store URL with a password. Raises
+    UsageError."""
     given = {name: value for name, value in flags.items() if value is not None}
     try:
-        return Settings(**given)
+        settings = Settings(**given)
+        if settings.store is not None and has_password(settings.store):
+            shown = f"store URL {masked_url(settings.store)!r} has a password, which lists of processes show"
+            warnings.warn(f"{shown}; {NAME_A_USER}", PasswordInUrl, stacklevel=3)
+        return settings
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "?"
@@ -205,6 +239,7 @@ def load_settings(**flags: Any) -> Settings:
             fix = f"did you mean {near[0]!r}?" if near else "see the page Settings of the documentation"
             raise UsageError(f"there is no setting {name!r}", fix=fix) from error
         message = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"setting {name!r} cannot be {first.get('input')!r}", fix=message) from error
+        value = "what is given" if "password" in name else repr(first.get("input"))
+        raise UsageError(f"setting {name!r} cannot be {value}", fix=message) from error
     except (SettingsError, OSError, ValueError) as error:
         raise UsageError(f"settings in {os.path.abspath('tenure.toml')} or TENURE_* cannot be read: {error}") from error

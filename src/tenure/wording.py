@@ -1,7 +1,9 @@
 """The message of a foreign error as one line for a person; stacks, plans and further lines are for logs.
 
-Promise: one line without a stack frame of Java, Scala, Python or Rust. The text may come from Spark, py4j or delta-rs,
-be wrapped in an exception of Python, or have its lines joined already.
+Promise: one line without a stack frame of Java, Scala, Python or Rust, and without a password. The text may come from
+Spark, py4j or delta-rs, be wrapped in an exception of Python, or have its lines joined already. A password is known by
+its place: in a URL before the hosts, or behind a name that says what it is. Not promised: the removal of a secret that
+stands in a text without such a place.
 """
 
 from __future__ import annotations
@@ -33,13 +35,49 @@ _STREAM_FAILED: Final = re.compile(r"\A\[STREAM_FAILED\] Query \[.*?\] terminate
 """Tenure names the query itself."""
 _JVM_CAUSE: Final = re.compile(r"^Caused by: (.+)$", flags=re.MULTILINE)
 _CALLED: Final = re.compile(r"An error occurred while calling [^\n]*\n: ")
+_PORT: Final = r"(?!\d+(?:[,/?#'\"\s]|$))"
+"""A number and the end of a host stand here: no password begins."""
+_IN_URLS: Final = re.compile(rf"""(://[^\s/?#'"@:]*):(?:{_PORT}\S*|[^\s/?#'"]*)@""")
+"""Also a password with a character that a URL cannot have. It may take the beginning of the hosts along."""
+_OF_URL: Final = re.compile(rf"(://[^/?#@:]*):{_PORT}.*@", flags=re.DOTALL)
+_NAMED: Final = re.compile(
+    r"""(?P<name>(?:password|passwd|secret|token)(?:[._-]?(?:access[._-]?)?key)?|account\.key[\w.-]*)
+    (?P<sign>\s?=\s?|['"]\s*:\s*)
+    (?:"[^"]*"|'[^']*'|[^\s&;,'")}]+)""",
+    flags=re.IGNORECASE | re.VERBOSE,
+)
+_HIDDEN: Final = "***"
+
 _MODULE: Final = re.compile(r"\A(?:pyspark\.errors\.exceptions\.\w+|py4j\.protocol)\.")
 
 
 def on_one_line(text: str) -> str:
-    """The lines of a text for people, joined to one line and cut off before the first stack."""
-    found = _FRAMES.sub("", _STACK.sub("", text))
+    """The lines of a text for people, joined to one line and cut off before the first stack, without passwords."""
+    found = masked(_FRAMES.sub("", _STACK.sub("", text)))
     return " ".join(found.split()) if "\n" in found else found
+
+
+def masked(text: str) -> str:
+    """The text with `***` for each password in it."""
+    if "=" in text or ":" in text:
+        text = _NAMED.sub(rf"\g<name>\g<sign>{_HIDDEN}", _IN_URLS.sub(rf"\1:{_HIDDEN}@", text))
+    return text
+
+
+def masked_url(url: str) -> str:
+    """The URL with `***` for its password, whichever characters that has."""
+    return masked(_OF_URL.sub(rf"\1:{_HIDDEN}@", url))
+
+
+def has_password(url: str) -> bool:
+    """Whether a password stands before the hosts of a URL."""
+    return _OF_URL.search(url) is not None or _IN_URLS.search(url) is not None
+
+
+def how_to_install(extra: str) -> str:
+    """How to get the packages of an extra. The index of PyPI has no package of our name: only the clone and its wheel
+    are ours."""
+    return f"run pip install '.[{extra}]' in the clone of Tenure, or pip install 'WHEEL[{extra}]' with its wheel"
 
 
 def sentence(text: str) -> str:

@@ -156,7 +156,7 @@ def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", refuse)
-    with pytest.raises(UsageError, match=r"storage 's3://bucket/x' .*Install s3fs.*pip install 'tenure\[s3\]'"):
+    with pytest.raises(UsageError, match=r"storage 's3://bucket/x' .*Install s3fs.*pip install '\.\[s3\]'"):
         FileBlobs("s3://bucket/x")
 
 

@@ -27,7 +27,14 @@ CLIENTS = {
 TYPES_ANYWHERE = {"pyspark"}
 BACKENDS = "tenure.backends"
 # What a backend may import of Tenure; that it may import itself goes without saying.
-BACKEND_BASE = ("tenure.coordination", "tenure.errors", "tenure.clock", "tenure.retry", "tenure.events")
+BACKEND_BASE = (
+    "tenure.coordination",
+    "tenure.errors",
+    "tenure.clock",
+    "tenure.retry",
+    "tenure.events",
+    "tenure.wording",
+)
 
 
 def is_in(name: str, package: str) -> bool:

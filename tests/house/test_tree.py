@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
+import tomllib
 
 from tests.house import tree
 
@@ -37,6 +38,17 @@ def test_no_path_of_one_machine() -> None:
 
 def test_nothing_is_left_unfinished() -> None:
     assert not places(UNFINISHED)
+
+
+def test_no_instruction_names_a_package_that_is_not_ours() -> None:
+    """The index has no package of our name: a stranger could register it. An extra may name another extra."""
+    named = places(re.compile(r"\b" + "tenure" + r"\[[a-z,]+"))
+    extras = tomllib.loads((tree.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    of_extras = [place for place in named if place.startswith("pyproject.toml:")]
+    assert sum(place.count("tenure[") for place in of_extras) == str(extras).count("tenure[")
+    assert [place for place in named if place not in of_extras and "tenure[name]" not in place] == []
 
 
 def test_no_large_file() -> None:

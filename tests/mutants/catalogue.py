@@ -19,6 +19,7 @@ from tests.mutants.of_puts import OF_PUTS
 from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
 from tests.mutants.of_sweeps import OF_SWEEPS
+from tests.mutants.of_words import OF_WORDS
 
 MUTANTS: tuple[Mutant, ...] = (
     *OF_FENCE,
@@ -38,5 +39,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_PUTS,
     *OF_EMBEDDED,
     *OF_STORES,
+    *OF_WORDS,
     *OF_KUBERNETES,
 )

@@ -22,6 +22,8 @@ from typing import Final, Protocol
 from tenure.agent.processes import processes
 from tenure.link.driver_folder import DriverFolder
 from tenure.link.words import Link
+from tenure.settings import OF_STORE, OF_STORE_PASSWORD
+from tenure.wording import has_password
 
 _WARDEN = "read -r line; kill -KILL 0"
 _ENDS_WITHIN_MS = 10_000
@@ -71,7 +73,7 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
                 pass_fds=(theirs.fileno(), listen, self._folder.lock),
-                env={**os.environ, **self._folder.environment},
+                env={**_environment(), **self._folder.environment},
             )
         except BaseException:
             ours.close()
@@ -131,6 +133,15 @@ def become_child(link: int, warden: int) -> Link:
         subprocess.Popen(["/bin/sh", "-c", _WARDEN], stdin=warden, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     os.close(warden)
     return Link(socket.socket(fileno=link))
+
+
+def _environment() -> dict[str, str]:
+    """The environment of a driver: ours without the password of the store, which the agent sends with the settings. A
+    driver starts the JVM and the workers of Spark, and runs the code of the pipeline."""
+    kept = {name: value for name, value in os.environ.items() if name != OF_STORE_PASSWORD}
+    if has_password(kept.get(OF_STORE, "")):
+        del kept[OF_STORE]
+    return kept
 
 
 def _opened_session(leader: int) -> list[int]:

@@ -18,6 +18,7 @@ from tenure.coordination.published_address import PublishedAddress
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.store_url import StoreUrl, split_url
 from tenure.errors import StoreUnavailable, UsageError
+from tenure.wording import how_to_install, masked_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def _open_sqlite(url: SplitResult, clock: Clock, existing: bool) -> Coordination
 
     if url.netloc or url.query or url.fragment or not url.path.strip("/") or url.path.endswith("/"):
         raise UsageError(
-            f"store URL {url.geturl()!r} does not name a file by its absolute path",
+            f"store URL {masked_url(url.geturl())!r} does not name a file by its absolute path",
             fix="write three slashes: sqlite:///var/lib/tenure/store.db",
         )
     path = "/" + unquote(url.path).lstrip("/")
@@ -50,7 +51,9 @@ def _open_memory(url: SplitResult, clock: Clock, existing: bool) -> Coordination
     from tenure.backends.memory import MemoryStore
 
     if url.netloc or url.path or url.query or url.fragment:
-        raise UsageError(f"store URL {url.geturl()!r} names a place in the memory store", fix="write memory://")
+        raise UsageError(
+            f"store URL {masked_url(url.geturl())!r} names a place in the memory store", fix="write memory://"
+        )
     return MemoryStore(clock=clock)
 
 
@@ -118,7 +121,7 @@ def open_published_address(url: str, name: str, *, clock: Clock) -> PublishedAdd
     if backend.publish is None:
         able = ", ".join(backend.form for backend in BACKENDS.values() if backend.publish is not None)
         raise UsageError(
-            f"store URL {url!r} has no Service {name!r}: only Kubernetes has Services",
+            f"store URL {masked_url(url)!r} has no Service {name!r}: only Kubernetes has Services",
             fix=f"use {able}, or leave the Service out",
         )
     with _installed(url, backend):
@@ -129,7 +132,7 @@ def _backend_of(url: str, parts: SplitResult) -> Backend:
     backend = BACKENDS.get(parts.scheme)
     if backend is None:
         known = ", ".join(backend.form for backend in BACKENDS.values())
-        raise UsageError(f"store URL {url!r} has no known scheme", fix=f"use one of: {known}")
+        raise UsageError(f"store URL {masked_url(url)!r} has no known scheme", fix=f"use one of: {known}")
     return backend
 
 
@@ -139,9 +142,10 @@ def _installed(url: str, backend: Backend) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if backend.package is None or error.name is None or error.name.split(".")[0] != backend.package:
+        missing = None if error.name is None else error.name.split(".")[0]
+        if backend.extra is None or backend.package is None or missing != backend.package:
             raise
         raise UsageError(
-            f"store URL {url!r} needs the Python package {backend.package!r}, which is not installed",
-            fix=f"pip install 'tenure[{backend.extra}]'",
+            f"store URL {masked_url(url)!r} needs the Python package {backend.package!r}, which is not installed",
+            fix=how_to_install(backend.extra),
         ) from error

@@ -13,6 +13,8 @@ import threading
 from contextlib import suppress
 from typing import Final
 
+from tenure.wording import masked
+
 ERASE: Final = "\r\x1b[K"
 """Moves to the begin of the line and clears it, at every terminal but a dumb one."""
 
@@ -44,14 +46,15 @@ _LINES: Final = _Lines()
 
 
 def say(line: str) -> None:
-    """Write a line."""
-    _LINES.write(f"{line}\n", waiting=False)
+    """Write a line, without passwords."""
+    _LINES.write(f"{masked(line)}\n", waiting=False)
 
 
 def say_waiting(line: str) -> None:
     """Show a line until the next line comes; only where `replaces`. It is cut to the width of the terminal, because a
     line that is folded cannot be replaced."""
     if replaces():
+        line = masked(line)
         most = _columns() - 1
         _LINES.write(line if len(line) <= most else line[: most - len(_DOTS)] + _DOTS, waiting=True)
 

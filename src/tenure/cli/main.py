@@ -10,11 +10,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version as installed_version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,7 +23,7 @@ from tenure.assembly import Run, assemble, scope_context
 from tenure.cli.lines import ERASE, replaces, wait_no_more
 from tenure.cli.moves import moves_app
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope, pairs
-from tenure.cli.output import Narrator, Output, complain, print_json, show, show_record
+from tenure.cli.output import Narrator, Output, complain, print_json, show, show_record, warn
 from tenure.cli.results import cleanup_app, result_app
 from tenure.cli.scopes import scopes
 from tenure.cli.sweep import sweep_app
@@ -30,7 +31,7 @@ from tenure.cli.verbs import failover, list_members, pause, restart, resume, sho
 from tenure.clock import SystemClock
 from tenure.coordination.election_rules import reason
 from tenure.errors import HandleNotFound, StorageError, TenureError, UsageError
-from tenure.settings import load_settings
+from tenure.settings import PasswordInUrl, load_settings
 from tenure.status.snapshot import take_snapshot, terms
 
 app = typer.Typer(
@@ -280,6 +281,18 @@ def _stop_on_signals(stop: threading.Event, hurry: threading.Event) -> Iterator[
             signal.signal(number, handler)
 
 
+def _shows(others: Callable[..., object]) -> Callable[..., None]:
+    """What shows a warning: ours as a line, by `others` those of libraries."""
+
+    def show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        if issubclass(category, PasswordInUrl):
+            warn(str(message))
+        else:
+            others(message, category, *place)
+
+    return show_warning
+
+
 def _drop_output() -> None:
     """Discard the buffered output, which the interpreter would try to write again at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -287,6 +300,7 @@ def _drop_output() -> None:
 
 def main() -> None:
     """The entry point of `tenure`."""
+    warnings.showwarning = _shows(warnings.showwarning)
     try:
         result = app(prog_name="tenure", standalone_mode=False)
         code = result if isinstance(result, int) else 0

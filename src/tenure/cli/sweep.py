@@ -35,6 +35,7 @@ from tenure.coordination.store import CoordinationStore
 from tenure.errors import CleanupIncomplete, UsageError
 from tenure.housekeeping import scope_attempts
 from tenure.settings import Settings, load_settings
+from tenure.wording import how_to_install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,7 +168,7 @@ def _needing(extra: str, *, by: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise UsageError(
             f"{by} needs the Python package {error.name!r}, which is not installed",
-            fix=f"pip install 'tenure[{extra}]'",
+            fix=how_to_install(extra),
         ) from error
 
 

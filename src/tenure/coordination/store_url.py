@@ -1,6 +1,6 @@
-"""URLs of stores on servers: `scheme://[user:password@]host:port,host:port/path?option=value`.
+"""URLs of stores on servers: `scheme://[user[:password]@]host:port,host:port/path?option=value`.
 
-Promise: a part that cannot be used is a UsageError that names the part. Nothing connects.
+Promise: a part that cannot be used is a UsageError that names the part, and no password. Nothing connects.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 from datetime import timedelta
 from typing import Final
-from urllib.parse import SplitResult, parse_qsl, unquote
+from urllib.parse import SplitResult, parse_qsl, quote, unquote
 
 from tenure.durations import parse_duration
 from tenure.errors import UsageError
@@ -37,6 +37,26 @@ def split_url(url: str) -> SplitResult:
     return SplitResult(scheme.lower(), netloc, path, query, fragment)
 
 
+_SET_A_PASSWORD: Final = "set TENURE_STORE_PASSWORD or TENURE_STORE_PASSWORD_FILE"
+NAME_A_USER: Final = f"write user@ before the hosts, and {_SET_A_PASSWORD}"
+
+
+def with_password(url: str, password: str) -> str:
+    """The URL with this password for its user; as it is, where it names no user or has a password."""
+    parts = split_url(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    if not user or ":" in user:
+        return url
+    return parts._replace(netloc=f"{user}:{quote(password, safe='')}{at}{hosts}").geturl()
+
+
+def _breaks_off(url: SplitResult) -> bool:
+    """Whether the user's password has a character that ends the hosts of a URL."""
+    _, colon, password = url.netloc.partition(":")
+    rest = url.path + url.query + url.fragment
+    return bool(colon) and "@" not in url.netloc and "@" in rest and not password.partition(",")[0].isdigit()
+
+
 class StoreUrl:
     """The parts of the URL of a store on servers."""
 
@@ -47,11 +67,16 @@ class StoreUrl:
         self.scheme = url.scheme
         user, at, hosts = url.netloc.rpartition("@")
         name, colon, password = user.partition(":")
+        if _breaks_off(url):
+            raise UsageError(
+                f"the password in a store URL of {url.scheme} has one of / ? #",
+                fix=f"write it as %2F, %3F or %23; better, {NAME_A_USER}",
+            )
         self.user: str | None = unquote(name) if at else None
         """None: the URL names no user."""
         self.password = unquote(password)
         if at and not (name and colon):
-            raise UsageError(f"store URL {self.shown!r} names no user and password", fix="write user:password@")
+            raise UsageError(f"store URL {self.shown!r} names a user, and no password is set", fix=_SET_A_PASSWORD)
         self.hosts = () if port is None else tuple(self._host(one, port) for one in hosts.split(","))
         """`host:port` each."""
         self.name = unquote(hosts)

@@ -25,6 +25,7 @@ from tenure.link.submit import importable
 from tenure.link.words import Begin, Link
 from tenure.pipelines.loading import load_pipeline
 from tenure.settings import Settings
+from tenure.wording import how_to_install
 
 
 def load(
@@ -51,7 +52,7 @@ def load(
             )
         except ModuleNotFoundError as error:
             raise UsageError(
-                f"the Python package {error.name!r} is not installed", fix="pip install 'tenure[spark]'"
+                f"the Python package {error.name!r} is not installed", fix=how_to_install("spark")
             ) from error
 
         store = wrap_store(scope_store(settings, clock=clock))

@@ -25,6 +25,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tenure.driver.fetching import fetching_alone
+from tenure.driver.secret_settings import by_file, is_secret
 from tenure.errors import DriverDied, QueryFailed, TenureError, UsageError
 from tenure.link.submit import RETAINED, Submit, check_setting
 from tenure.spark.releases import check_release
@@ -49,6 +50,9 @@ _JOINED = frozenset({"spark.jars", "spark.files", "spark.archives", "spark.submi
 
 _NO_FLAGS = Submit()
 
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+"""The variable that has spark-submit's arguments for PySpark."""
+
 _END_S = 10.0
 """How long a refused session may take to end."""
 
@@ -72,29 +76,32 @@ def start_session(
     check_release(pyspark.__version__)
     submitted = dict(submit.settings)
     for setting in (*conf, *submitted):
-        if not setting.startswith("spark."):
-            raise UsageError(f"setting {setting!r} is not a setting of Spark's", fix="write --conf spark.NAME=VALUE")
-        for refused, why in _REFUSED.items():
-            if refused.lower() in setting.lower():
-                raise UsageError(f"setting {setting!r} is refused: {why}", fix="leave it out")
+        _check_name(setting)
     chosen = master or conf.get("spark.master")
     builder = SparkSession.builder.appName(f"tenure-{name}")
     if chosen is not None:
         builder = builder.master(chosen)
     arguments = submit.arguments
+    secrets: dict[str, str] = {}
     for setting, value in {**DEFAULTS, **conf}.items():
         if setting in _JOINED:
             arguments += ["--conf", f"{setting}={value}"]
+        elif is_secret(setting) and setting not in submitted:
+            secrets[setting] = value
         elif setting in conf or setting not in submitted:
             builder = builder.config(setting, value)
     _log_no_copies()
     _choose_python({**submitted, **conf}, local=chosen is None or chosen.startswith("local"))
-    if arguments:
-        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*arguments, "pyspark-shell"])
     written = os.path.getsize(log) if os.path.exists(log) else 0
     session: SparkSession | None = None  # None: not made yet
     try:
-        with fetching_alone(arguments, {**submitted, **conf}), _output_to(log), _own_interrupts():
+        with (
+            fetching_alone(arguments, {**submitted, **conf}),
+            by_file(secrets, arguments) as words,
+            _submitted_with(words),
+            _output_to(log),
+            _own_interrupts(),
+        ):
             session = builder.getOrCreate()
         _judge_defaults(session)
         return session
@@ -107,6 +114,15 @@ def start_session(
         where = "" if chosen is None else f" on master {chosen!r}"
         why = _why_not(error, log=log, after=written)
         raise _not_started(f"{where}: {why}", code, log=log) from error
+
+
+def _check_name(setting: str) -> None:
+    """Raise UsageError when the setting is refused by its name."""
+    if not setting.startswith("spark."):
+        raise UsageError(f"setting {setting!r} is not a setting of Spark's", fix="write --conf spark.NAME=VALUE")
+    for refused, why in _REFUSED.items():
+        if refused.lower() in setting.lower():
+            raise UsageError(f"setting {setting!r} is refused: {why}", fix="leave it out")
 
 
 def _log_no_copies() -> None:
@@ -197,6 +213,21 @@ def _jvm(spark: SparkSession) -> subprocess.Popen[bytes] | None:
     """The process of the session's JVM; None: this process did not start it."""
     process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
     return process
+
+
+@contextmanager
+def _submitted_with(words: list[str]) -> Iterator[None]:
+    """In the block, PySpark starts spark-submit with these arguments; without any, with those of the environment."""
+    before = os.environ.get(_ARGUMENTS)
+    if words:
+        os.environ[_ARGUMENTS] = shlex.join([*words, "pyspark-shell"])
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_ARGUMENTS, None)
+        else:
+            os.environ[_ARGUMENTS] = before
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tenure.errors import UsageError
+from tenure.wording import how_to_install
 
 PACKAGES: Final = ("--packages", "spark.jars.packages")
 EXCLUDED: Final = ("--exclude-packages", "spark.jars.excludes")
@@ -121,7 +122,7 @@ def spark_version() -> str:
             match := re.search(r"__version__.*?[\"']([^\"']+)[\"']", file.read_text(encoding="utf-8"))
         ):
             return match[1]
-    raise UsageError("the Python package 'pyspark' is not installed", fix="pip install 'tenure[spark]'")
+    raise UsageError("the Python package 'pyspark' is not installed", fix=how_to_install("spark"))
 
 
 def with_connectors(

@@ -13,6 +13,7 @@ from tenure.storage.listed import Listed
 from tenure.storage.names import unfinished
 from tenure.storage.remote import Remote
 from tenure.storage.storage import reason
+from tenure.wording import how_to_install
 
 
 class Hdfs(Remote):
@@ -23,7 +24,7 @@ class Hdfs(Remote):
         try:
             from tenure.storage.hdfs_client import client_of
         except ImportError as error:
-            raise UsageError(f"{what} {url!r} cannot be used: {error}", fix="pip install 'tenure[hdfs]'") from error
+            raise UsageError(f"{what} {url!r} cannot be used: {error}", fix=how_to_install("hdfs")) from error
         authority, _, path = url.removeprefix("hdfs://").partition("/")
         host, _, port = authority.partition(":")  # a nameservice may have capitals, which urllib lowers
         try:

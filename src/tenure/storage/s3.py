@@ -25,6 +25,7 @@ from tenure.storage.objects import AT_ONCE, Objects
 from tenure.storage.remote import Remote
 from tenure.storage.s3_settings import S3Settings
 from tenure.storage.storage import FAILED, REMOVED, RETRY, Outcome, Storage, reason
+from tenure.wording import how_to_install
 
 CALLS: Final = 8
 """Parallel calls of one removal."""
@@ -37,7 +38,7 @@ _BUSY: Final = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeo
 class S3(Remote):
     """Below `s3://bucket/prefix`."""
 
-    fix = "pip install 'tenure[s3]'"
+    fix = how_to_install("s3")
     puts_whole = True
 
     def __init__(self, url: str, *, what: str = "storage") -> None:

@@ -53,7 +53,7 @@ def test_a_missing_client_library_names_the_extra(monkeypatch: pytest.MonkeyPatc
 
     backend = registry.Backend(form="zookeeper://hosts", open=open_missing, extra="zookeeper", package="kazoo")
     monkeypatch.setitem(registry.BACKENDS, "zookeeper", backend)
-    with pytest.raises(UsageError, match=r"pip install 'tenure\[zookeeper\]'"):
+    with pytest.raises(UsageError, match=r"pip install '\.\[zookeeper\]' in the clone"):
         registry.open_store("zookeeper://host", clock=ManualClock())
     monkeypatch.setitem(registry.BACKENDS, "zookeeper", registry.Backend(form="", open=open_missing))
     with pytest.raises(ModuleNotFoundError):

@@ -45,7 +45,10 @@ def test_hosts_path_user_and_options_are_read() -> None:
         ("etcd://[::1]]:7", "has '[::1]]:7', which is no host:port"),
         ("etcd", "store URL 'etcd' has no known scheme; use one of: sqlite:///absolute/path.db,"),
         ("sqlite://h/x", "does not name a file by its absolute path; write three slashes"),
-        ("zookeeper://ann@h", "names no user and password; write user:password@"),
+        (
+            "zookeeper://ann@h",
+            "names a user, and no password is set; set TENURE_STORE_PASSWORD or TENURE_STORE_PASSWORD_FILE",
+        ),
         ("zookeeper://h/a#b", "has a '#'; write %23 where it is meant"),
         ("zookeeper://h?tsl=true", "has option 'tsl', which zookeeper has not; use one of: acl, ca,"),
         (
@@ -87,7 +90,9 @@ def test_stores_are_opened_without_being_connected_to() -> None:
 
 def test_sasl_needs_a_package_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenure.backends.zookeeper.url.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match="needs the Python package 'puresasl', which is not installed; pip install"):
+    with pytest.raises(
+        UsageError, match="needs the Python package 'puresasl', which is not installed; run pip install '\\.\\[sasl"
+    ):
         ensemble_of(read("zookeeper://h?sasl=GSSAPI"))
 
 

@@ -107,7 +107,7 @@ def test_an_unknown_name_and_an_untested_spark_are_one_line(monkeypatch: pytest.
 def test_the_version_of_spark_is_known_without_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spark_version() == pyspark.__version__
     monkeypatch.setattr(connectors, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"'pyspark' is not installed; pip install 'tenure\[spark\]'"):
+    with pytest.raises(UsageError, match=r"'pyspark' is not installed; run pip install '\.\[spark\]'"):
         spark_version()
 
 

@@ -37,7 +37,7 @@ def test_one_sink_has_one_mode(tmp_path: Path) -> None:
 def test_a_missing_package_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenure.sinks.delta.sink.find_spec", lambda name: None)
     assert importlib.util.find_spec("deltalake") is not None
-    with pytest.raises(UsageError, match=r"pip install 'tenure\[delta\]'"):
+    with pytest.raises(UsageError, match=r"pip install '\.\[delta\]'"):
         Delta(tmp_path).check(output_mode="append")
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import grpc
 
+from tenure.coordination.store_url import NAME_A_USER
 from tenure.errors import AccessDenied, OutcomeUnknown, StoreUnavailable
 
 REFUSED: Final = frozenset(
@@ -56,11 +57,11 @@ def refused(words: str, what: str) -> StoreUnavailable:
     if "permission denied" in words:
         return AccessDenied(f"etcd does not permit to {what}: {words}", fix="give the user's role this prefix")
     if "user name is empty" in words:
-        return AccessDenied(f"etcd asks who we are: {words}", fix="write user:password@ before the hosts")
+        return AccessDenied(f"etcd asks who we are: {words}", fix=NAME_A_USER)
     if "authentication failed" in words or "invalid auth token" in words:
         return AccessDenied(f"etcd does not let in this user: {words}", fix="check the user and its password")
     if "authentication is not enabled" in words:
-        return AccessDenied(f"etcd knows no users: {words}", fix="leave user:password@ out, or enable them")
+        return AccessDenied(f"etcd knows no users: {words}", fix="leave user@ out, or enable them")
     if "database space exceeded" in words:
         return StoreUnavailable(f"etcd is full: {words}", fix="compact and defragment it, then disarm its alarm")
     return StoreUnavailable(f"etcd did not {what}: {words}")

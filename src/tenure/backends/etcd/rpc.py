@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ class Cluster:
     prefix: str = ""
     """The beginning of all keys."""
     user: str | None = None
-    password: str = ""
+    password: str = field(default="", repr=False)
     credentials: grpc.ChannelCredentials | None = None
     """For TLS; None: without."""
     connect_timeout: timedelta = timedelta(seconds=5)

@@ -17,7 +17,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
@@ -44,9 +44,9 @@ class Ensemble:
     """`host:port`, joined by commas."""
     chroot: str = ""
     """The path above all scopes; empty: the root."""
-    auth: tuple[tuple[str, str], ...] = ()
+    auth: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Schemes and credentials: `("digest", "user:password")`."""
-    sasl: tuple[tuple[str, str], ...] = ()
+    sasl: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Options of kazoo's SASL client."""
     tls: tuple[tuple[str, Any], ...] = ()
     """kazoo's options for TLS."""

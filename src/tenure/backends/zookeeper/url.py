@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any
 
 from kazoo.security import CREATOR_ALL_ACL
 
 from tenure.backends.zookeeper.connection import Ensemble
-from tenure.coordination.store_url import StoreUrl
+from tenure.coordination.store_url import NAME_A_USER, StoreUrl
 from tenure.errors import UsageError
-
-_PURE_SASL: Final = "pip install 'tenure[sasl]'"  # kazoo asks for it only once a line is there, in a thread of its own
+from tenure.wording import how_to_install
 
 
 def ensemble_of(url: StoreUrl) -> Ensemble:
@@ -21,9 +20,11 @@ def ensemble_of(url: StoreUrl) -> Ensemble:
     sasl = url.choice("sasl", ("DIGEST-MD5", "GSSAPI"))
     known = url.user is not None or sasl is not None
     if sasl == "DIGEST-MD5" and url.user is None:
-        raise UsageError("sasl=DIGEST-MD5 needs a user and a password", fix="write user:password@ before the hosts")
-    if sasl is not None and find_spec("puresasl") is None:
-        raise UsageError(f"sasl={sasl} needs the Python package 'puresasl', which is not installed", fix=_PURE_SASL)
+        raise UsageError("sasl=DIGEST-MD5 needs a user and a password", fix=NAME_A_USER)
+    if sasl is not None and find_spec("puresasl") is None:  # kazoo asks for it only in a thread of its own
+        raise UsageError(
+            f"sasl={sasl} needs the Python package 'puresasl', which is not installed", fix=how_to_install("sasl")
+        )
     options: dict[str, Any] = {} if sasl is None else {"mechanism": sasl}
     if sasl == "DIGEST-MD5":
         options |= {"username": url.user, "password": url.password}

@@ -26,6 +26,7 @@ from tenure.sinks.delta import schema as delta_schema
 from tenure.sinks.delta.location import Location
 from tenure.sinks.sink import Attempts, Batch, OutputMode, Written
 from tenure.storage.engines import delta_options
+from tenure.wording import how_to_install
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -98,7 +99,7 @@ class Delta:
     def check(self, *, output_mode: OutputMode) -> None:
         """Refuse options that do not fit together, and remember the mode. Raises UsageError."""
         if find_spec("deltalake") is None:
-            raise UsageError("the Delta sink needs the package deltalake", fix="pip install 'tenure[delta]'")
+            raise UsageError("the Delta sink needs the package deltalake", fix=how_to_install("delta"))
         if output_mode == "update" and not self._key:
             raise UsageError(f"update mode into {self._location} needs a key", fix="Delta(..., key=['column'])")
         if output_mode != "update" and self._key:

@@ -309,7 +309,10 @@ def _parameters(url: str) -> dict[str, Any]:
     try:
         found = dict(conninfo_to_dict(url))
     except psycopg.Error as error:
-        raise UsageError(f"the URL of a Postgres sink is not one: {_one_line(error)}", fix=_FORM) from error
+        scheme, _, rest = url.partition("://")
+        cites_no_password = scheme.startswith("postgres") and ":" not in rest.rpartition("@")[0]
+        words = _one_line(error) if cites_no_password else "it cannot be read"
+        raise UsageError(f"the URL of a Postgres sink is not one: {words}", fix=_FORM) from error
     if found.pop("password", None) is not None:
         raise UsageError(
             "the URL of a Postgres sink has a password",

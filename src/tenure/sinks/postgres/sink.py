@@ -25,6 +25,7 @@ from tenure.events import Events
 from tenure.retry import RetryPolicy, exponential_delay, retry
 from tenure.sinks.postgres.columns import columns_of, refuse_keys
 from tenure.sinks.sink import Attempts, Batch, OutputMode, Written
+from tenure.wording import how_to_install
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -80,7 +81,7 @@ class Postgres:
     def check(self, *, output_mode: OutputMode) -> None:
         """Refuse options that do not fit together. Raises UsageError."""
         if find_spec("psycopg") is None:
-            raise UsageError("the Postgres sink needs the package psycopg", fix="pip install 'tenure[postgres]'")
+            raise UsageError("the Postgres sink needs the package psycopg", fix=how_to_install("postgres"))
         if self._mode not in ("append", "upsert"):
             raise UsageError(f"mode {self._mode!r} of a Postgres sink is unknown", fix="give append or upsert")
         if self._mode == "upsert" and not self._keys:

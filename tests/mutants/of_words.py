@@ -1,0 +1,40 @@
+"""What is weak in the words for people and in what they can see: passwords that are shown."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Change, Mutant
+
+OPEN = "tests/regressions/test_passwords_in_the_open.py::"
+
+OF_WORDS: Final = (
+    Mutant(
+        "errors-with-passwords",
+        "an error shows the password of a URL that it cites",
+        (
+            Change(
+                "wording.py", 'found = masked(_FRAMES.sub("", _STACK.sub("", text)))', 'found = _FRAMES.sub("", text)'
+            ),
+        ),
+        (OPEN + "test_errors_events_and_lines", OPEN + "test_a_storage_error_that_cites_a_request"),
+    ),
+    Mutant(
+        "events-with-passwords",
+        "an event shows the password of a URL that it cites",
+        (Change("events.py", "(shown := masked(text)) != text", "(shown := text) != text"),),
+        (OPEN + "test_errors_events_and_lines",),
+    ),
+    Mutant(
+        "drivers-with-the-password",
+        "the JVM and the code of the pipeline have the password of the store in their environment",
+        (Change("agent/child.py", "if name != OF_STORE_PASSWORD}", "}"),),
+        (OPEN + "test_a_driver_gets_it_with_the_settings_alone",),
+    ),
+    Mutant(
+        "secrets-on-the-command-line",
+        "a setting of Spark with a secret is on the command line of the JVM",
+        (Change("driver/session.py", "elif is_secret(setting) and setting not in submitted:", "elif not setting:"),),
+        (OPEN + "test_settings_with_secrets_are_not_on_the_command_line_of_the_jvm",),
+    ),
+)
