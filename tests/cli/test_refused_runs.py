@@ -113,7 +113,7 @@ def test_a_name_that_a_live_member_has(place: Place, spark: SparkSession) -> Non
         Election(store, Scope("rows"), member="anna", clock=clock).join(on, host="here", pid=7)
         told = place.run(file, "--member", "anna", "--ttl", "500ms", spark=spark)
     assert told.code == 2
-    assert told.error == "a live member of scope 'rows' is named 'anna'; start this member with another --member name"
+    assert told.error == "a live member of scope 'rows' is named 'anna'; start this one with another member name"
     assert place.look("history") == []
     assert place.run(file, "--member", "anna", spark=spark).code == 0
 

@@ -87,14 +87,11 @@ def test_a_lease_that_was_deleted_while_nobody_looked_is_missed(kube_rig: Kubern
 
 
 def test_objects_of_others_are_left_alone(kube_rig: KubernetesRig, hands: Hands) -> None:
-    """They have similar names and even our labels, and nobody renews them."""
-    labels = {"app.kubernetes.io/managed-by": "tenure", "app.kubernetes.io/instance": "tenure2"}
+    """They have similar names and even our label, and nobody renews them."""
     spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 1}
     hands.add("Lease", "tenure.theirs", spec=spec)
-    hands.add("Lease", "tenure2.theirs", spec=spec, metadata={"labels": labels})
-    hands.add(
-        "Lease", "other.theirs", spec=spec, metadata={"labels": {**labels, "app.kubernetes.io/instance": "tenure"}}
-    )
+    hands.add("Lease", "tenure2.theirs", spec=spec, metadata={"labels": {"tenure.store": "tenure2"}})
+    hands.add("Lease", "other.theirs", spec=spec, metadata={"labels": {"tenure.store": "tenure"}})
     hands.add("ConfigMap", "tenure", data={"a": "theirs"})
     hands.add("ConfigMap", "tenure.shop2", data={"a": "theirs"})
     before = hands.all()

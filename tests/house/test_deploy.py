@@ -13,6 +13,7 @@ import yaml
 
 from tenure.agent.probes import QUESTIONS, parse_address
 from tenure.backends.kubernetes.endpoint_slices import PORT, slice_name
+from tenure.backends.kubernetes.leases import STORE
 from tenure.backends.kubernetes.names import object_name
 from tenure.backends.kubernetes.url import place_of
 from tenure.coordination.records import Scope
@@ -160,7 +161,7 @@ def test_labels_choose_the_members_and_no_object_of_the_store() -> None:
     added = yaml.safe_load((KUBERNETES / "members" / "kustomization.yaml").read_text(encoding="utf-8"))["labels"]
     (added,) = [one["pairs"] for one in added if one["includeTemplates"]]
     chosen = {**template, **added}
-    assert not {"app.kubernetes.io/managed-by", "app.kubernetes.io/instance"} & {*chosen}
+    assert STORE not in chosen
     selectors = [*selectors_in(objects("members"))]
     assert len(selectors) == 4  # the Deployment, the budget, the Service of the members, the anti-affinity
     assert all(selector.items() <= chosen.items() for selector in selectors)

@@ -12,6 +12,8 @@ API = "backends/kubernetes/api.py"
 SILENCE = "backends/kubernetes/silence.py"
 LEASES = "backends/kubernetes/leases.py"
 SESSION = "backends/kubernetes/session.py"
+OBSERVER = "backends/kubernetes/observer.py"
+SIGHTINGS = "backends/kubernetes/sightings.py"
 FOLLOWER = "backends/kubernetes/follower.py"
 
 REAL = "tests/contract/test_kubernetes.py::"
@@ -19,6 +21,7 @@ HANDS = "tests/contract/test_kubernetes_hands.py::"
 OUTAGES = "tests/contract/test_kubernetes_outages.py::"
 RIGHTS = "tests/contract/test_kubernetes_rights.py::"
 SILENT = "tests/unit/backends/test_kubernetes_silence.py::"
+DEAD = "tests/regressions/test_sessions_of_the_dead.py::"
 OBJECTS = "tests/unit/backends/test_kubernetes_objects.py::"
 
 OF_KUBERNETES: Final = (
@@ -103,13 +106,21 @@ OF_KUBERNETES: Final = (
     ),
     Mutant(
         "kubernetes-takes-others-leases",
-        "a Lease counts as ours by its name",
-        (
-            Change(
-                LEASES, ".items() >= labels(store).items() and name == store", ".items() is not None and name == store"
-            ),
-        ),
-        (OBJECTS + "test_a_lease_without_our_labels_is_not_ours",),
+        "a Lease with our label counts as ours, also under the name of another store",
+        (Change(LEASES, "SessionId(session) if name == store and session else None", "SessionId(session or name)"),),
+        (OBJECTS + "test_a_lease_of_another_store_is_not_ours", HANDS + "test_objects_of_others_are_left_alone"),
+    ),
+    Mutant(
+        "kubernetes-forgets-with-the-client",
+        "each client of the store begins to observe anew",
+        (Change(SIGHTINGS, "return _of_places.setdefault(place, Sightings())", "return Sightings()"),),
+        (DEAD + "test_who_waits_shorter_than_the_ttl_again_and_again_sees_a_death",),
+    ),
+    Mutant(
+        "kubernetes-judges-by-the-label",
+        "a Lease that a scope names is not judged once its label is gone",
+        (Change(OBSERVER, "            done = True\n            self.sees(lease)", "            done = True"),),
+        (DEAD + "test_a_lease_is_judged_by_the_name_that_a_scope_has",),
     ),
     Mutant(
         "kubernetes-amends-a-record-made-anew",

@@ -23,6 +23,7 @@ from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import NOT_BEHIND, Identity, Lag, State
 from tenure.coordination.election import Election, Flag
 from tenure.coordination.election_rules import reason
+from tenure.coordination.joining import join_after_itself
 from tenure.coordination.records import Record
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import LEADER, Term
@@ -31,7 +32,6 @@ from tenure.errors import (
     BatchMayBeShort,
     CleanupIncomplete,
     DriverDied,
-    GuardFailed,
     OutcomeUnknown,
     QueryFailed,
     SessionEnded,
@@ -39,7 +39,6 @@ from tenure.errors import (
     StoreError,
     StoreUnavailable,
     TermLost,
-    UsageError,
 )
 from tenure.events import DriverEnded, MemberReady, PipelineEnded, SourceAway, StoreAway, TermWon
 from tenure.events import TermLost as TermLostEvent
@@ -195,7 +194,8 @@ class Member:
     def _under_a_session(self, stop: threading.Event) -> Ended:
         with SessionKeeper(self._store, ttl=self._conduct.ttl, clock=self._clock) as keeper:
             self._had_session = True
-            self._join(keeper, stop=stop)
+            if not self._join(keeper, stop=stop):
+                return Ended.STOPPED
             if self._driver.prepare(scope=self._scope, stop=stop):
                 self._was_ready = True
                 self._events.emit(MemberReady(scope=self._scope, member=self._identity.member))
@@ -327,23 +327,8 @@ class Member:
         trouble = self._driver.trouble if state is State.FAILING else ""
         self._election.announce(keeper, state, lag=lag, behind=behind, file=self._driver.file, trouble=trouble)
 
-    def _join(self, keeper: SessionKeeper, *, stop: threading.Event) -> None:
-        """Announce the member. Its own earlier session may have to end first."""
-        deadline_s = self._clock.monotonic_s() + 2 * self._conduct.ttl.total_seconds()
-        while True:
-            try:
-                return self._election.join(
-                    keeper,
-                    host=self._identity.host,
-                    pid=self._identity.pid,
-                    state=State.STARTING,
-                    priority=self._identity.priority,
-                    nofailover=self._identity.nofailover,
-                )
-            except GuardFailed as taken:
-                if self._clock.monotonic_s() > deadline_s:
-                    raise UsageError(
-                        f"a live member of scope {self._scope!r} is named {self._identity.member!r}",
-                        fix="start this member with another --member name",
-                    ) from taken
-                self._clock.wait(stop, timeout_s=0.2)
+    def _join(self, keeper: SessionKeeper, *, stop: threading.Event) -> bool:
+        """Announce the member; False: `stop` was set first. Its own earlier session may have to end first."""
+        return join_after_itself(
+            self._election, keeper, self._identity, state=State.STARTING, stop=stop, clock=self._clock
+        )

@@ -6,41 +6,40 @@ when the term is lost: its writes are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from tenure.clock import Clock
-from tenure.coordination.candidates import Identity
+from tenure.coordination.candidates import MEMBERS, PAUSED, Identity, State, decode_candidate
 from tenure.coordination.election import Election
-from tenure.coordination.records import Scope
+from tenure.coordination.encoding import decode
+from tenure.coordination.joining import join_after_itself
+from tenure.coordination.records import Record, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.term import Term
-from tenure.errors import GuardFailed, StoreError, TermLost, UsageError
+from tenure.coordination.term import LEADER, Term
+from tenure.errors import CorruptRecord, StoreError, TermLost
 
 
 @contextmanager
 def held(
     store: CoordinationStore, scope: Scope, who: Identity, *, ttl: timedelta, timeout: timedelta | None, clock: Clock
 ) -> Iterator[Term]:
-    """Contend as `who`, and hold the term. `timeout` None: wait for ever.
+    """Contend as `who`, and hold the term. `timeout` None: wait for ever. A former session of `who` is waited for.
 
-    Raises TimeoutError (another member leads), UsageError (a live member has that name), StoreUnavailable,
-    OutcomeUnknown, SessionEnded (this process was paused while it waited), OwnerMismatch (the store was emptied,
-    restored or replaced while this process waited).
+    Raises TimeoutError (it says who leads, or that a session of this name still stands), UsageError (a live member has
+    that name), StoreUnavailable, OutcomeUnknown, SessionEnded (this process was paused while it waited), OwnerMismatch
+    (the store was emptied, restored or replaced while this process waited).
     """
     election = Election(store, scope, member=who.member, clock=clock)
     with SessionKeeper(store, ttl=ttl, clock=clock) as keeper:
-        try:
-            election.join(keeper, host=who.host, pid=who.pid, priority=who.priority)
-        except GuardFailed as taken:
-            raise UsageError(
-                f"a live member of scope {scope!r} is named {who.member!r}", fix="give this one another member="
-            ) from taken
-        term = election.campaign(keeper, stop=_Until(clock, timeout))
+        until = _Until(clock, timeout)
+        if not join_after_itself(election, keeper, who, state=State.READY, stop=until, clock=clock):
+            raise TimeoutError(_why_not_joined(store, scope, who.member))
+        term = election.campaign(keeper, stop=until, on_look=until.look)
         if term is None:
-            raise TimeoutError(f"somebody else leads scope {scope!r}")
+            raise TimeoutError(_why_not_elected(scope, until.records))
         with election.attending(term):
             try:
                 yield term
@@ -50,11 +49,37 @@ def held(
 
 
 class _Until:
-    """Set at a deadline."""
+    """Set at a deadline. Keeps the records of the last look."""
 
     def __init__(self, clock: Clock, timeout: timedelta | None) -> None:
         self._clock = clock
         self._end_s = None if timeout is None else clock.monotonic_s() + timeout.total_seconds()
+        self.records: Sequence[Record] = ()
 
     def is_set(self) -> bool:
         return self._end_s is not None and self._clock.monotonic_s() >= self._end_s
+
+    def look(self, records: Sequence[Record]) -> None:
+        self.records = records
+
+
+def _why_not_joined(store: CoordinationStore, scope: Scope, member: str) -> str:
+    known = f"a session of member {member!r} of scope {scope!r} still stands"
+    with suppress(StoreError, CorruptRecord):
+        record = store.read(scope, MEMBERS.child(member))
+        if record is not None:
+            other = decode_candidate(record)
+            known += f", of process {other.pid} on {other.host} since {other.since}"
+    return f"{known}: that process lives, or has died within the last ttl"
+
+
+def _why_not_elected(scope: Scope, records: Sequence[Record]) -> str:
+    leader = next((record for record in records if record.key == LEADER), None)
+    if leader is not None:
+        with suppress(CorruptRecord):
+            found = decode(leader, fields={"member": str, "epoch": int})
+            return f"{found['member']} leads scope {scope!r}, epoch {found['epoch']}"
+        return f"somebody else leads scope {scope!r}"
+    if any(record.key == PAUSED for record in records):
+        return f"scope {scope!r} is paused, so nobody is elected; tenure resume ends that"
+    return f"nobody leads scope {scope!r}, and this member was not elected in time"

@@ -119,6 +119,11 @@ class SessionKeeper:
         return self._session.id
 
     @property
+    def ttl(self) -> timedelta:
+        """The time to live of the session."""
+        return timedelta(seconds=self._ttl_s)
+
+    @property
     def liveness(self) -> Liveness:
         """Until when the holder may believe in the session."""
         assert self._liveness is not None, "the keeper is not open"

@@ -138,12 +138,30 @@ def test_a_standby_stops_when_it_is_asked(scene: Scene) -> None:
 
 def test_a_name_that_a_live_member_has_is_refused(scene: Scene) -> None:
     def lead(term: Term) -> Ended:
-        with pytest.raises(UsageError, match="a live member of scope 'rows' is named 'anna'; start this member"):
+        with pytest.raises(UsageError, match="a live member of scope 'rows' is named 'anna'; start this one"):
             scene.member(Scripted(), ttl=0.5).run(stop=threading.Event())
         return Ended.IDLE
 
     assert scene.member(Scripted(lead)).run(stop=threading.Event()) is Ended.IDLE
     assert scene.words() == ["finished"]
+
+
+def test_a_member_that_waits_for_its_former_session_stops_when_it_is_asked(scene: Scene) -> None:
+    def lead(term: Term) -> Ended:
+        stop = threading.Event()
+        again, faulty = Scripted(), FaultyStore(scene.store)
+        tried = faulty.script(lambda call, proceed: proceed(), when=writes_under("members"), times=None)
+        ended: list[Ended] = []
+        member = scene.member(again, ttl=NEVER_S, store=faulty)
+        waiting = threading.Thread(target=lambda: ended.append(member.run(stop=stop)))
+        waiting.start()
+        wait_until(lambda: tried.fired >= 2)
+        stop.set()
+        waiting.join(timeout=NEVER_S / 2)
+        assert (ended, again.prepared) == ([Ended.STOPPED], 0)
+        return Ended.IDLE
+
+    assert scene.member(Scripted(lead)).run(stop=threading.Event()) is Ended.IDLE
 
 
 def test_a_term_that_cannot_be_given_up_ends_with_its_session_and_says_so(scene: Scene) -> None:

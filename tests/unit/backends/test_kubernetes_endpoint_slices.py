@@ -20,7 +20,7 @@ from tenure.backends.kubernetes.endpoint_slices import (
     shows,
     slice_name,
 )
-from tenure.backends.kubernetes.leases import INSTANCE
+from tenure.backends.kubernetes.leases import STORE
 from tenure.coordination.records import Scope
 
 WANTED = Publication("shop", "orders", Scope("totals"), epoch=3, address="10.1.2.3", port=8008)
@@ -45,16 +45,31 @@ def test_a_slice_says_whose_it_is() -> None:
             "labels": {
                 "kubernetes.io/service-name": "shop",
                 "endpointslice.kubernetes.io/managed-by": "tenure",
-                "app.kubernetes.io/managed-by": "tenure",
-                "app.kubernetes.io/instance": "orders",
+                "tenure.store": "orders",
             },
-            "annotations": {"tenure.scope": "totals", "tenure.epoch": "3"},
+            "annotations": {
+                "argocd.argoproj.io/sync-options": "Prune=false",
+                "argocd.argoproj.io/compare-options": "IgnoreExtraneous",
+                "tenure.scope": "totals",
+                "tenure.epoch": "3",
+            },
         },
         "addressType": "IPv4",
         "endpoints": [{"addresses": ["10.1.2.3"], "conditions": {"ready": True}}],
         "ports": [{"name": "probes", "port": 8008, "protocol": "TCP"}],
     }
     assert new_slice(WANTED)["metadata"]["name"] == slice_name("shop")
+
+
+def test_the_slice_of_an_earlier_version_is_replaced_and_marked_anew() -> None:
+    former = {"app.kubernetes.io/managed-by": "tenure", "app.kubernetes.io/instance": "orders"}
+    found = marked("labels", STORE, None)
+    found["metadata"]["labels"] |= former
+    assert obstacle(found, WANTED) is None
+    assert not shows(found, WANTED)
+    assert replaced(found, WANTED) == new_slice(WANTED)
+    other = replace(WANTED, store="other")
+    assert obstacle(found, other) == "it belongs to store 'orders', scope 'totals'"
 
 
 @pytest.mark.parametrize("epoch", [3, 4, 40])
@@ -75,8 +90,8 @@ def test_a_lower_epoch_may_not_replace_it_and_not_withdraw_it(epoch: int, addres
         ("labels", MANAGER, "endpointslice-controller.k8s.io", "is 'endpointslice-controller.k8s.io', not 'tenure'"),
         ("labels", MANAGER, None, "managed-by is '', not 'tenure'"),
         ("labels", SERVICE, "other", "it belongs to Service 'other'"),
-        ("labels", INSTANCE, "other", "it belongs to store 'other', scope 'totals'"),
-        ("labels", INSTANCE, None, "it belongs to store '', scope 'totals'"),
+        ("labels", STORE, "other", "it belongs to store 'other', scope 'totals'"),
+        ("labels", STORE, None, "it belongs to store '', scope 'totals'"),
         ("annotations", SCOPE, "other", "it belongs to store 'orders', scope 'other'"),
         ("annotations", SCOPE, None, "it belongs to store 'orders', scope ''"),
         ("annotations", EPOCH, "many", "its annotation tenure.epoch is 'many', which is no number"),

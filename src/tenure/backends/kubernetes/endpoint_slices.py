@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Final
 
-from tenure.backends.kubernetes.leases import INSTANCE, PROGRAM, labels
+from tenure.backends.kubernetes.leases import PROGRAM, STORE, former_store, marked
 from tenure.coordination.records import Scope
 
 SERVICE: Final = "kubernetes.io/service-name"
@@ -51,7 +51,7 @@ def obstacle(found: Object, wanted: Publication) -> str | None:
         return f"its label {MANAGER} is {marks.get(MANAGER, '')!r}, not {PROGRAM!r}"
     if marks.get(SERVICE) != wanted.service:
         return f"it belongs to Service {marks.get(SERVICE, '')!r}"
-    owner = (marks.get(INSTANCE, ""), notes.get(SCOPE, ""))
+    owner = (marks.get(STORE) or former_store(marks) or "", notes.get(SCOPE, ""))
     if owner != (wanted.store, wanted.scope):
         return f"it belongs to store {owner[0]!r}, scope {owner[1]!r}"
     epoch = str(notes.get(EPOCH, ""))
@@ -87,13 +87,14 @@ def new_slice(wanted: Publication) -> Object:
 
 def replaced(found: Object, wanted: Publication) -> Object:
     """The slice with the publication in the place of its own."""
-    kept = {name: value for name, value in found["metadata"].items() if name != "managedFields"}
-    marks = {SERVICE: wanted.service, MANAGER: PROGRAM, **labels(wanted.store)}
+    bare = {name: value for name, value in found["metadata"].items() if name != "managedFields"}
+    kept = marked(bare, wanted.store)
+    marks = {SERVICE: wanted.service, MANAGER: PROGRAM}
     notes = {SCOPE: str(wanted.scope), EPOCH: str(wanted.epoch)}
     metadata = {
         **kept,
-        "labels": {**(kept.get("labels") or {}), **marks},
-        "annotations": {**(kept.get("annotations") or {}), **notes},
+        "labels": {**kept["labels"], **marks},
+        "annotations": {**kept["annotations"], **notes},
     }
     endpoints = [] if wanted.address is None else [{"addresses": [wanted.address], "conditions": {"ready": True}}]
     ports = found.get("ports") if wanted.port is None else [{"name": PORT, "port": wanted.port, "protocol": "TCP"}]

@@ -17,9 +17,17 @@ from typing import Any, Final
 from tenure.coordination.records import Record, Scope, SessionId
 from tenure.errors import UsageError
 
-MANAGED: Final = "app.kubernetes.io/managed-by"
-INSTANCE: Final = "app.kubernetes.io/instance"
+STORE: Final = "tenure.store"
+"""The label of every object of a store. It is a key of our own: tools take objects with common keys for theirs. Argo CD
+removes each object whose `app.kubernetes.io/instance` names an application that does not have the object."""
 PROGRAM: Final = "tenure"
+_FORMER: Final = ("app.kubernetes.io/managed-by", "app.kubernetes.io/instance")
+"""The labels of earlier versions; their values were `PROGRAM` and the store."""
+_SPARED: Final = {
+    "argocd.argoproj.io/sync-options": "Prune=false",
+    "argocd.argoproj.io/compare-options": "IgnoreExtraneous",
+}
+"""Annotations for Argo CD, should it track the objects by other means."""
 _SCOPES: Final = "tenure.scopes"
 _TTL: Final = "tenure.ttl-ms"
 _AMENDED: Final = "tenure.amended"
@@ -29,14 +37,29 @@ _BASE64: Final = "base64:"
 Object = dict[str, Any]
 
 
-def labels(store: str) -> dict[str, str]:
-    """The labels of every object of a store."""
-    return {MANAGED: PROGRAM, INSTANCE: store}
-
-
 def selector(store: str) -> str:
     """The label selector of the objects of a store."""
-    return ",".join(f"{label}={value}" for label, value in labels(store).items())
+    return f"{STORE}={store}"
+
+
+def former_selector(store: str) -> str:
+    """The label selector of the objects that an earlier version has made, and no later version has written."""
+    return ",".join(f"{label}={value}" for label, value in zip(_FORMER, (PROGRAM, store), strict=True))
+
+
+def former_store(marks: Mapping[str, str]) -> str | None:
+    """The store that the labels of an earlier version name; None: they name none."""
+    return marks.get(_FORMER[1]) if marks.get(_FORMER[0]) == PROGRAM else None
+
+
+def marked(metadata: Mapping[str, Any], store: str) -> Object:
+    """The metadata of an object of a store with the marks of the store. Labels that others add, and annotations that
+    they change, are kept; the labels of an earlier version go."""
+    marks = metadata.get("labels") or {}
+    gone = _FORMER if former_store(marks) == store else ()
+    kept = {label: value for label, value in marks.items() if label not in gone}
+    notes = {**_SPARED, **(metadata.get("annotations") or {})}
+    return {**metadata, "labels": {**kept, STORE: store}, "annotations": notes}
 
 
 def new_lease(store: str, session: SessionId, *, ttl: timedelta, now: datetime) -> Object:
@@ -44,11 +67,9 @@ def new_lease(store: str, session: SessionId, *, ttl: timedelta, now: datetime) 
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {
-            "name": f"{store}.{session}",
-            "labels": labels(store),
-            "annotations": {_TTL: str(ttl // timedelta(milliseconds=1))},
-        },
+        "metadata": marked(
+            {"name": f"{store}.{session}", "annotations": {_TTL: str(ttl // timedelta(milliseconds=1))}}, store
+        ),
         "spec": {
             "holderIdentity": f"session {session}",
             "leaseDurationSeconds": max(1, math.ceil(ttl.total_seconds())),
@@ -59,11 +80,10 @@ def new_lease(store: str, session: SessionId, *, ttl: timedelta, now: datetime) 
 
 
 def session_of(lease: Object, store: str) -> SessionId | None:
-    """The session of a Lease; None: the Lease is not one of this store."""
-    metadata = lease["metadata"]
-    name, _, session = str(metadata["name"]).partition(".")
-    mine = (metadata.get("labels") or {}).items() >= labels(store).items() and name == store
-    return SessionId(session) if mine and session else None
+    """The session of a Lease that has the label of the store, or that a scope of the store names; None: by its name,
+    the Lease is not one of this store."""
+    name, _, session = str(lease["metadata"]["name"]).partition(".")
+    return SessionId(session) if name == store and session else None
 
 
 def renewed(lease: Object, *, now: datetime, holder: str | None = None) -> Object:

@@ -5,6 +5,9 @@ that was seen: an owner that renews in between wins, and an owner that renews la
 are its records removed, scope by scope, and then the Lease. Every step can be done twice, and by several observers. In
 each scope that the Lease names, the removal writes, even where it finds nothing: so a commit of the session that was
 evaluated before is refused by the object's resourceVersion.
+
+The Leases are followed by their label. A Lease that a scope names and that has lost its label is judged all the same:
+it is asked for by its name. What an observer has seen outlives it (`sightings.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from tenure.backends.kubernetes.api import Api, Object
 from tenure.backends.kubernetes.errors import CONFLICT, NOT_FOUND, NoAnswer, Refused, unavailable
 from tenure.backends.kubernetes.follower import Follower
 from tenure.backends.kubernetes.known import version_of
+from tenure.backends.kubernetes.sightings import Sightings
 from tenure.backends.kubernetes.silence import Silence
 from tenure.clock import Clock
 from tenure.coordination.records import Record, Scope, SessionId
@@ -36,10 +40,20 @@ Remove = Callable[[Scope, SessionId, bool], None]
 class Observer:
     """Follows the Leases of a store. Nothing is sent before `start`."""
 
-    def __init__(self, api: Api, store: str, *, remove: Remove, woken: Callable[[], None], clock: Clock) -> None:
-        """`woken`: called when a value was amended, or the Leases were listed."""
+    def __init__(
+        self,
+        api: Api,
+        store: str,
+        *,
+        remove: Remove,
+        woken: Callable[[], None],
+        sightings: Sightings,
+        clock: Clock,
+    ) -> None:
+        """`woken`: called when a value was amended, or the Leases were listed. `sightings`: of this process."""
         self._api = api
         self._store = store
+        self._sightings = sightings
         self._remove = remove
         self._woken = woken
         self._clock = clock
@@ -58,6 +72,10 @@ class Observer:
         """The path of all Leases, or of that of a session."""
         all_of_them = f"/apis/coordination.k8s.io/v1/namespaces/{self._api.namespace}/leases"
         return all_of_them if session is None else f"{all_of_them}/{self._store}.{session}"
+
+    def marked(self, lease: Object) -> Object:
+        """The Lease with its label, which a tool may have taken off, or an earlier version did not know."""
+        return {**lease, "metadata": leases.marked(lease["metadata"], self._store)}
 
     def start(self) -> Follower:
         """Follow the Leases from now on, and end who is silent."""
@@ -109,7 +127,7 @@ class Observer:
         with self._lock:
             for session in sessions:
                 if self._listed and session not in self._leases and (session, scope) not in self._missing:
-                    self._missing[session, scope] = self._clock.monotonic_s() + _OTHERS_S
+                    self._miss(session, scope)
                     self._wake.set()
 
     def amended(self, scope: Scope, record: Record) -> Record:
@@ -145,7 +163,7 @@ class Observer:
             with self._lock:
                 self._forget(session)
                 for scope in leases.scopes_of(found):
-                    self._missing[session, scope] = self._clock.monotonic_s() + _OTHERS_S
+                    self._miss(session, scope)  # or a Lease that has lost its label
             self._wake.set()
 
     def spoke(self) -> None:
@@ -196,6 +214,7 @@ class Observer:
                 self._note(session, lease, str(lease["metadata"]["resourceVersion"]), answered_s)
                 return
             silence.confirmed(asked_s=asked_s, answered_s=answered_s)
+            self._sightings.note(session, silence)
             dead = silence.is_death
         if dead:
             self._end(session, lease)
@@ -214,8 +233,10 @@ class Observer:
             self._interrupted(session)
             return
         with self._lock:
-            self._note(session, ended, str(ended["metadata"]["resourceVersion"]), self._clock.monotonic_s())
-            self._to_end[session] = self._clock.monotonic_s()
+            now_s = self._clock.monotonic_s()
+            self._sightings.due(session, at_s=now_s, now_s=now_s)  # for the next observer, should this be closed before
+            self._note(session, ended, str(ended["metadata"]["resourceVersion"]), now_s)
+            self._to_end[session] = now_s
 
     def _finish(self, session: SessionId) -> None:
         """The second step: the records, scope by scope, then the Lease."""
@@ -234,6 +255,7 @@ class Observer:
             return
         with self._lock:
             self._forget(session)
+        self._sightings.done(session)
 
     def delete(self, session: SessionId) -> None:
         """Delete the Lease of an ended session. Raises Refused, NoAnswer, StoreUnavailable."""
@@ -244,7 +266,8 @@ class Observer:
                 raise
 
     def _look_for(self, session: SessionId, scope: Scope) -> None:
-        """A scope names a session without a Lease: where there is none indeed, remove the session's records."""
+        """A scope names a session whose Lease is not among those with our label: if it has lost the label, observe it
+        from now on; where there is none indeed, remove the session's records."""
         lease: Object | None = None
         try:
             lease = self._api.ask("GET", self.path(session))
@@ -258,6 +281,7 @@ class Observer:
         with self._lock:
             if done:
                 self._missing.pop((session, scope), None)
+                self._sightings.done(session, scope)
             else:
                 self._missing[session, scope] = self._clock.monotonic_s() + _OTHERS_S
 
@@ -274,12 +298,14 @@ class Observer:
             self._forget(session)
             for scope in leases.scopes_of(lease) if lease is not None else ():
                 self._missing[session, scope] = self._clock.monotonic_s()
+        self._sightings.done(session)
 
     def _interrupted(self, session: SessionId) -> None:
         with self._lock:
             silence = self._silences.get(session)
             if silence is not None:
                 silence.interrupted(at_s=self._clock.monotonic_s())
+                self._sightings.note(session, silence)
 
     # --- under the lock ---------------------------------------------------------------------------------------------
 
@@ -290,11 +316,17 @@ class Observer:
         self._leases[session] = lease
         if leases.has_ended(lease):
             self._silences.pop(session, None)
-            self._to_end.setdefault(session, now_s + _OTHERS_S)
+            self._to_end.setdefault(session, self._sightings.due(session, at_s=now_s + _OTHERS_S, now_s=now_s))
             return
         silence = self._silences.get(session)
         if silence is None or silence.version != version:
-            self._silences[session] = Silence(version, leases.ttl_s(lease), now_s)
+            ttl_s = leases.ttl_s(lease)
+            self._silences[session] = self._sightings.silence(session, version, ttl_s=ttl_s, now_s=now_s)
+
+    def _miss(self, session: SessionId, scope: Scope) -> None:
+        now_s = self._clock.monotonic_s()
+        at_s = self._sightings.due(session, scope, at_s=now_s + _OTHERS_S, now_s=now_s)
+        self._missing[session, scope] = at_s
 
     def _forget(self, session: SessionId) -> None:
         for known in (self._leases, self._silences, self._to_end):

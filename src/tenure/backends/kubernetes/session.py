@@ -108,7 +108,8 @@ class KubernetesSession:
         timeout_s = min(self._timeout_s, self._api.request_s)
         for _ in range(_ATTEMPTS):
             try:
-                self._lease = self._api.ask("PUT", path, body=change(self._lease), timeout_s=timeout_s)
+                body = self._observer.marked(change(self._lease))
+                self._lease = self._api.ask("PUT", path, body=body, timeout_s=timeout_s)
                 self._observer.sees(self._lease)
                 return
             except Refused as refused:

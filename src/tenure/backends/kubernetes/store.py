@@ -23,6 +23,7 @@ from tenure.backends.kubernetes.names import object_name
 from tenure.backends.kubernetes.objects import ScopeState, scope_in
 from tenure.backends.kubernetes.observer import Observer
 from tenure.backends.kubernetes.session import KubernetesSession, own
+from tenure.backends.kubernetes.sightings import sightings_of
 from tenure.backends.kubernetes.url import Place
 from tenure.backends.kubernetes.watch import Followed, KubernetesChanges
 from tenure.clock import Clock, SystemClock
@@ -73,7 +74,12 @@ class KubernetesStore:
         self._clock: Clock = clock or SystemClock()
         self._api = Api(place, clock=self._clock)
         self._observer = Observer(
-            self._api, place.name, remove=self.remove_session, woken=self._wake_all, clock=self._clock
+            self._api,
+            place.name,
+            remove=self.remove_session,
+            woken=self._wake_all,
+            sightings=sightings_of(place),
+            clock=self._clock,
         )
         self._lock = threading.Lock()  # guards the four below
         self._turns: dict[Scope, threading.Lock] = {}
@@ -100,15 +106,17 @@ class KubernetesStore:
         return self.list(scope, prefix)
 
     def scopes(self) -> Sequence[Scope]:
-        """The scopes of the ConfigMaps with the labels of the store. This needs the right to list all ConfigMaps of the
-        namespace, which members do not need."""
-        query = [("labelSelector", leases.selector(self._place.name))]
+        """The scopes of the ConfigMaps with the label of the store, or with those of an earlier version. This needs the
+        right to list all ConfigMaps of the namespace, which members do not need."""
+        found: list[Object] = []
         try:
-            found = self._api.ask("GET", self._path(None), query=query).get("items") or []
+            for selector in (leases.selector(self._place.name), leases.former_selector(self._place.name)):
+                answer = self._api.ask("GET", self._path(None), query=[("labelSelector", selector)])
+                found += answer.get("items") or []
         except (Refused, NoAnswer) as error:
             raise unavailable(error, "list the ConfigMaps of all scopes") from error
         named = ((scope_in(one.get("data") or {}), one["metadata"]["name"]) for one in found)
-        return sorted(scope for scope, name in named if scope and object_name(self._place.name, scope) == name)
+        return sorted({scope for scope, name in named if scope and object_name(self._place.name, scope) == name})
 
     def watch(self, scope: Scope, *, after: Revision) -> KubernetesChanges:
         return KubernetesChanges(self._follow(scope), after=after, clock=self._clock)
@@ -256,7 +264,7 @@ class KubernetesStore:
                 found = self._api.ask("POST", self._path(None), body=self._new(scope, entries))
             else:
                 metadata = {name: value for name, value in seen.found["metadata"].items() if name != "managedFields"}
-                body = {**seen.found, "metadata": metadata, "data": entries}
+                body = {**seen.found, "metadata": leases.marked(metadata, self._place.name), "data": entries}
                 found = self._api.ask("PUT", self._path(scope), body=body)
         except Refused as refused:
             if refused.status == CONFLICT or (refused.status == NOT_FOUND and seen.found is not None):
@@ -270,7 +278,7 @@ class KubernetesStore:
         return True
 
     def _new(self, scope: Scope, entries: dict[str, str]) -> dict[str, Any]:
-        metadata = {"name": object_name(self._place.name, scope), "labels": leases.labels(self._place.name)}
+        metadata = leases.marked({"name": object_name(self._place.name, scope)}, self._place.name)
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": entries}
 
     def _join(self, scope: Scope, session: SessionId) -> None:
