@@ -27,6 +27,16 @@ _SENT = """        return commit_settled(
 
 OF_FENCE: Final = (
     Mutant(
+        "time-to-connect-counts",
+        "the time in which the store looks for a server counts against the first ttl",
+        (Change("coordination/session.py", "if sent_s - began_s <= _SLOW * self._ttl_s:", "if True:"),),
+        (
+            "tests/unit/coordination/test_session.py::test_the_time_to_connect_does_not_count_against_the_first_ttl[8.2]",
+            "tests/regressions/test_silent_first_endpoints.py::"
+            "test_a_short_ttl_outlives_the_search_for_a_server_that_answers",
+        ),
+    ),
+    Mutant(
         "no-fence",
         "a commit under a term sends no guards of the term",
         (Change(TERM, "guards=(*fence, *guards),", "guards=tuple(guards),"),),

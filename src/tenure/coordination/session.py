@@ -17,6 +17,15 @@ from tenure.errors import OutcomeUnknown, SessionEnded, StoreError, StoreUnavail
 _BELIEVED = 0.9
 """The share of its ttl for which the holder of a session believes in it."""
 
+_SLOW = 0.1
+"""A session whose opening took more than this share of its ttl is renewed at once."""
+
+_RENEWED = 1 / 3
+"""The share of its ttl after which a session is renewed."""
+
+_AGAIN = 1 / 20
+"""The same, after a renewal that failed."""
+
 
 class Liveness:
     """Until when a session or a term may be believed to live. `over` is judged when it is read, so no thread has to
@@ -141,10 +150,11 @@ class SessionKeeper:
 
     def __enter__(self) -> SessionKeeper:
         """Open the session and start renewing. Raises StoreUnavailable or OutcomeUnknown."""
-        sent_s = self._clock.monotonic_s()
-        self._session = self._store.open_session(ttl=timedelta(seconds=self._ttl_s))
+        sent_s = self._open()
         self._liveness = Liveness(clock=self._clock, until_s=self._deadline_s(sent_s))
-        self._thread = threading.Thread(target=self._renew_until_stopped, name="tenure-session", daemon=True)
+        self._thread = threading.Thread(
+            target=self._renew_until_stopped, args=(sent_s,), name="tenure-session", daemon=True
+        )
         self._thread.start()
         return self
 
@@ -160,13 +170,29 @@ class SessionKeeper:
         except StoreError as failed:
             self.liveness.failed(failed)
 
+    def _open(self) -> float:
+        """Open the session, and return when the request left from which its ttl counts at the latest. The store may
+        look for a server that answers before it sends the request: a renewal goes over the line that stands then."""
+        began_s = self._clock.monotonic_s()
+        session = self._session = self._store.open_session(ttl=self.ttl)
+        sent_s = self._clock.monotonic_s()
+        if sent_s - began_s <= _SLOW * self._ttl_s:
+            return began_s
+        try:
+            session.renew()
+        except StoreError:  # SessionEnded, too: the thread finds that out, or the deadline passes
+            return began_s
+        return sent_s
+
     def _deadline_s(self, sent_s: float) -> float:
         return sent_s + _BELIEVED * self._ttl_s
 
-    def _renew_until_stopped(self) -> None:
+    def _renew_until_stopped(self, sent_s: float) -> None:
         assert self._session is not None
-        pause_s = self._ttl_s / 3
-        while not self._clock.wait(self._stop, timeout_s=pause_s) and not self.liveness.over:
+        again_s = sent_s + _RENEWED * self._ttl_s
+        while not self._clock.wait(self._stop, timeout_s=again_s - self._clock.monotonic_s()):
+            if self.liveness.over:
+                return
             sent_s = self._clock.monotonic_s()
             try:
                 self._session.renew()
@@ -175,7 +201,7 @@ class SessionKeeper:
                 return
             except (StoreUnavailable, OutcomeUnknown) as failed:
                 self.liveness.failed(failed)
-                pause_s = self._ttl_s / 20
+                again_s = self._clock.monotonic_s() + _AGAIN * self._ttl_s
             else:
                 self.liveness.extend(self._deadline_s(sent_s))
-                pause_s = self._ttl_s / 3
+                again_s = sent_s + _RENEWED * self._ttl_s

@@ -65,14 +65,47 @@ def threads() -> list[str]:
 
 def test_the_first_deadline_counts_from_before_the_request_left(scene: Scene) -> None:
     scene.store.script(scene.slow(4), when=operation("open_session"))
+    scene.store.be_unavailable(when=operation("renew"), times=None)
     with scene.keeper as keeper:
         assert keeper.liveness.remaining_s() == pytest.approx(8.1 - 4)
 
 
+def test_a_session_whose_opening_was_quick_is_not_renewed_at_once(scene: Scene) -> None:
+    scene.store.script(scene.slow(0.8), when=operation("open_session"))
+    with scene.keeper as keeper:
+        assert keeper.liveness.remaining_s() == pytest.approx(8.1 - 0.8)
+        assert scene.renewals() == 0
+
+
+@pytest.mark.parametrize("connecting_s", [4.0, 8.2, 60.0])
+def test_the_time_to_connect_does_not_count_against_the_first_ttl(scene: Scene, connecting_s: float) -> None:
+    """The store looked for a server that answers, for longer than a short ttl: each opening ended at once."""
+
+    def connect(call: Call, proceed: Proceed) -> object:
+        scene.clock.advance(seconds(connecting_s))
+        return proceed()
+
+    scene.store.script(connect, when=operation("open_session"))
+    with scene.keeper as keeper:
+        assert keeper.liveness.remaining_s() == pytest.approx(8.1)
+
+
 def test_a_session_that_opened_too_late_is_over_at_once(scene: Scene) -> None:
-    scene.store.script(scene.slow(8.2), when=operation("open_session"))
+    scene.store.script(scene.slow(9.1), when=operation("open_session"))
     with scene.keeper as keeper:
         assert keeper.liveness.over
+
+
+def test_the_next_renewal_counts_from_when_the_last_left(scene: Scene) -> None:
+    """It counted from the answer, so slow answers ended a session of which each renewal succeeded."""
+    scene.store.script(scene.slow(2.9), when=operation("renew"), times=None)
+    with scene.keeper as keeper:
+        scene.step(3)
+        scene.after_renewal(1)
+        for count in range(2, 6):
+            scene.step(0.1)
+            scene.after_renewal(count)
+            assert keeper.liveness.remaining_s() == pytest.approx(8.1 - 2.9)
 
 
 def test_a_renewal_counts_from_before_its_request_left(scene: Scene) -> None:
@@ -161,7 +194,7 @@ def test_a_late_renewal_never_revives(scene: Scene) -> None:
         scene.clock.advance(seconds(5.2))
         assert keeper.liveness.over
         gate.release()
-        scene.clock.wait_until_blocked(1)
+        wait_until(lambda: not threads(), what="the end of the thread")
         assert keeper.liveness.over
         assert keeper.liveness.why == "the deadline passed without a renewal"
 
