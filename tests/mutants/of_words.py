@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Change, Mutant
 
+JOBS = "tests/regressions/test_jobs_as_they_were.py::"
 OPEN = "tests/regressions/test_passwords_in_the_open.py::"
 
 OF_WORDS: Final = (
@@ -36,5 +37,29 @@ OF_WORDS: Final = (
         "a setting of Spark with a secret is on the command line of the JVM",
         (Change("driver/session.py", "elif is_secret(setting) and setting not in submitted:", "elif not setting:"),),
         (OPEN + "test_settings_with_secrets_are_not_on_the_command_line_of_the_jvm",),
+    ),
+    Mutant(
+        "listeners-of-rehearsals",
+        "a listener hears the events of each query of the session",
+        (Change("driver/listening.py", "if event.name in self._names:", "if event.name:"),),
+        ("tests/spark/test_listening.py::test_each_event_once_and_none_of_a_rehearsal",),
+    ),
+    Mutant(
+        "listeners-for-ever",
+        "a listener stays when the queries of the term have ended",
+        (Change("driver/listening.py", "spark.streams.removeListener(one)", "one.ended.clear()"),),
+        ("tests/spark/test_listening.py::test_each_event_once_and_none_of_a_rehearsal",),
+    ),
+    Mutant(
+        "listeners-in-the-function",
+        "a listener that the pipeline's function adds hears each event twice",
+        (Change("driver/declare_streams.py", "if own_listeners(spark):", "if own_listeners(spark) < 0:"),),
+        (JOBS + "test_a_listener_that_the_function_adds_is_refused",),
+    ),
+    Mutant(
+        "a-session-of-the-file",
+        "a file that makes a session at its top level starts a JVM without the settings of the member",
+        (Change("driver/session_first.py", 'patch.object(SparkContext, "__init__", stop), ', ""),),
+        (JOBS + "test_a_job_with_its_columns_functions_and_listener",),
     ),
 )

@@ -179,7 +179,7 @@ class Lead:
             ),
             sink=SimpleNamespace(check=lambda output_mode: None),
             sparkContext=SimpleNamespace(_gateway=None, _jvm=Mock(), _jsc=hadoop, master="made up"),
-            streams=SimpleNamespace(active=[]),
+            streams=SimpleNamespace(active=[], _jsqm=SimpleNamespace(listListeners=list)),
         )
         store, events = MemoryStore(MemoryServer()), Events(self.events.append)
         driver = self.driver = SparkDriver(

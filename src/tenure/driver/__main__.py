@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from tenure.agent.child import become_child
 from tenure.assembly import member_events, scope_context, scope_store, submit_of
@@ -21,11 +24,14 @@ from tenure.driver.owned_work import OwnedWork
 from tenure.driver.serving import Pipeline, Served, Work
 from tenure.errors import UsageError
 from tenure.events import Events, Subscriber
-from tenure.link.submit import importable
+from tenure.link.submit import Submit, importable
 from tenure.link.words import Begin, Link
-from tenure.pipelines.loading import load_pipeline
+from tenure.pipelines.loading import Loaded, load_pipeline
 from tenure.settings import Settings
 from tenure.wording import how_to_install
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def load(
@@ -35,25 +41,18 @@ def load(
     wrap_store: Callable[[CoordinationStore], CoordinationStore] = lambda store: store,
     clock: Clock,
 ) -> Pipeline:
-    """Load the pipeline that `begin` names. Raises PipelineFileError, UsageError."""
+    """Load the pipeline that `begin` names. Spark starts now where the file uses it at its top level, else with the
+    work. Raises PipelineFileError, UsageError; the errors of a Spark that does not start."""
     settings = Settings.from_data(begin.settings)
     submit = submit_of(settings)
     sys.path[:0] = importable(submit.python_files)
-    loaded = load_pipeline(begin.pipeline_file)
+    loaded, made = _loaded(begin.pipeline_file, settings, submit)
     pipeline, file = loaded.pipeline, loaded.fingerprint
 
     def work(scope: Scope, agent: Events) -> Work:
-        try:
+        with _needing_spark():
             from tenure.driver.declarations import Declarations
-            from tenure.driver.session import start_session
-            from tenure.driver.spark_driver import (  # pyspark is an extra, and slow to import
-                DriverWork,
-                SparkDriver,
-            )
-        except ModuleNotFoundError as error:
-            raise UsageError(
-                f"the Python package {error.name!r} is not installed", fix=how_to_install("spark")
-            ) from error
+            from tenure.driver.spark_driver import DriverWork, SparkDriver
 
         store = wrap_store(scope_store(settings, clock=clock))
         events = member_events(settings, agent.emit, *subscribers, clock=clock)
@@ -78,9 +77,7 @@ def load(
                     stop_patience=settings.stop_patience,
                     accepts_short=frozenset(settings.short_batch),
                 ),
-                start_spark=lambda: start_session(
-                    name=f"{scope}-{member}", master=settings.master, conf=settings.conf, submit=submit, log=spark_log
-                ),
+                start_spark=lambda: made or _session(scope, settings, submit),
                 declarations=Declarations(context, file=file, allowed=allowed),
                 look_first=look_first,
                 on_close=store.close,
@@ -89,6 +86,43 @@ def load(
         return OwnedWork(context.owner(), around=driver, every=settings.ttl, clock=clock)
 
     return Pipeline(name=pipeline.name, file=file, work=work)
+
+
+def _loaded(file: str, settings: Settings, submit: Submit) -> tuple[Loaded, SparkSession | None]:
+    """The pipeline of the file, and the session that it needed for that; None: none."""
+    if find_spec("pyspark") is None:
+        return load_pipeline(file), None  # its own error comes first
+    from tenure.driver.session import end_session
+    from tenure.driver.session_first import load_with_session
+
+    named = settings.scope or os.path.splitext(os.path.basename(file))[0]
+    return load_with_session(
+        file,
+        start=lambda: _session(named, settings, submit),
+        end=lambda session: end_session(session, patience_s=settings.stop_patience.total_seconds()),
+    )
+
+
+def _session(name: str, settings: Settings, submit: Submit) -> SparkSession:
+    with _needing_spark():
+        from tenure.driver.session import start_session
+    return start_session(
+        name=f"{name}-{settings.required('member')}",
+        master=settings.master,
+        conf=settings.conf,
+        submit=submit,
+        log=settings.required("spark_log"),
+    )
+
+
+@contextmanager
+def _needing_spark() -> Iterator[None]:
+    """Raise UsageError when the block imports a package that is not installed: pyspark is an extra, and slow to
+    import."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(f"the Python package {error.name!r} is not installed", fix=how_to_install("spark")) from error
 
 
 def serve(link: Link, *, load: Callable[[Begin], Pipeline], clock: Clock) -> int:

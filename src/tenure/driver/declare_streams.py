@@ -1,7 +1,8 @@
 """Lets a pipeline declare its streams, checks them before a term is spent on them, and reads their triggers and stall
 timeouts.
 
-Promise: no query is started. A query that the pipeline starts by itself is stopped, and is an error.
+Promise: no query is started. A query that the pipeline starts by itself is stopped, and is an error. So is a listener
+that it adds to the session.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tenure.driver.listening import own_listeners
 from tenure.errors import PipelineFileError, TenureError, UsageError
 from tenure.link.connectors import missing_connector
 from tenure.link.submit import RETAINED, check_setting
@@ -41,6 +43,12 @@ def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mappi
             f"pipeline {pipeline.name!r} starts {len(running)} queries by itself ({', '.join(running)}), "
             "outside of the fence",
             fix="declare them with job.stream(...) instead of writeStream.start()",
+        )
+    if own_listeners(spark):
+        raise PipelineFileError(
+            f"pipeline {pipeline.name!r} adds a listener to the session, which would hear each event twice, and those "
+            "of rehearsals",
+            fix="declare it with job.listener(...) instead of spark.streams.addListener(...)",
         )
     if not job.streams:
         raise PipelineFileError(f"pipeline {pipeline.name!r} declares no stream", fix="call job.stream(...)")

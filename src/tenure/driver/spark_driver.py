@@ -29,6 +29,7 @@ from tenure.driver.declare_streams import declare, limits_of
 from tenure.driver.failures import how_jvm_ended, of_ended_jvm, query_error, short_batch, why_ended
 from tenure.driver.finishing import finish_batches
 from tenure.driver.hadoop import check_classes, prepare_file_systems
+from tenure.driver.listening import listening
 from tenure.driver.local_files import use_own_local_files
 from tenure.driver.running_queries import RunningQueries
 from tenure.driver.session import end_session, kill_jvm
@@ -165,29 +166,32 @@ class SparkDriver:
         ]
         running = RunningQueries(clock)
         sweeper = scope_sweeper(self._context, term, more=self._staged(job.streams, term), look_first=self._look_first)
-        try:
-            self._streams = streams
-            with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="tenure-take-over") as pool:
-                prepared = [pool.submit(self._do, stream, stream.prepare) for stream in streams]
-                for stream, ready in zip(streams, prepared, strict=True):
-                    ready.result()
-                    running.watch(self._do(stream, stream.start), stream, until_idle=self._work.until_idle)
-            self._end_mirrors()
-            sweeper.start(ready=_calm(streams, clock))
-            ended = running.wait(term, stop=stop, finish=finish)
-            if ended is Ended.STOPPED and not stop.is_set():
-                finish_batches(streams, running, term, stop=stop, finish=finish, clock=clock)
-            # A batch of late input may have begun: the streams are idle when that batch is done.
-            if ended is Ended.IDLE:
-                ended = finish_batches(streams, running, term, stop=stop, finish=finish, clock=clock)
-            # From here on queries end because they are stopped.
-            failed = [stream.name for stream in streams if stream.failure is not None or stream.name in running.failed]
-        finally:
-            sweeper.stop()
-            self._streams = ()
-            self._stop(running)
-            for stream in streams:
-                stream.close()
+        with listening(self._spark, job.listeners, queries=[one.name for one in streams], clock=clock):
+            try:
+                self._streams = streams
+                with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="tenure-take-over") as pool:
+                    prepared = [pool.submit(self._do, stream, stream.prepare) for stream in streams]
+                    for stream, ready in zip(streams, prepared, strict=True):
+                        ready.result()
+                        running.watch(self._do(stream, stream.start), stream, until_idle=self._work.until_idle)
+                self._end_mirrors()
+                sweeper.start(ready=_calm(streams, clock))
+                ended = running.wait(term, stop=stop, finish=finish)
+                if ended is Ended.STOPPED and not stop.is_set():
+                    finish_batches(streams, running, term, stop=stop, finish=finish, clock=clock)
+                # A batch of late input may have begun: the streams are idle when that batch is done.
+                if ended is Ended.IDLE:
+                    ended = finish_batches(streams, running, term, stop=stop, finish=finish, clock=clock)
+                # From here on queries end because they are stopped.
+                failed = [
+                    stream.name for stream in streams if stream.failure is not None or stream.name in running.failed
+                ]
+            finally:
+                sweeper.stop()
+                self._streams = ()
+                self._stop(running)
+                for stream in streams:
+                    stream.close()
         if (short := short_batch(streams)) is not None:
             raise short
         if ended is Ended.IDLE:

@@ -18,6 +18,7 @@ from tenure.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryListener
 
     from tenure.sinks.sink import OutputMode, Sink
 
@@ -50,17 +51,35 @@ class Stream:
 
 
 class Job:
-    """The argument of a pipeline function: the session, the parameters, and `stream` to declare streams."""
+    """The argument of a pipeline function: the session, the parameters, `stream` to declare streams, and `listener` to
+    hear of their progress."""
 
     def __init__(self, spark: SparkSession, params: Mapping[str, str]) -> None:
         self.spark = spark
         self.params = Params(params)
         self._streams: dict[str, Stream] = {}
+        self._listeners: list[StreamingQueryListener] = []
 
     @property
     def streams(self) -> tuple[Stream, ...]:
         """The declared streams, in order."""
         return tuple(self._streams.values())
+
+    @property
+    def listeners(self) -> tuple[StreamingQueryListener, ...]:
+        """The declared listeners, in order."""
+        return tuple(self._listeners)
+
+    def listener(self, listener: StreamingQueryListener) -> None:
+        """Declare a listener of the queries: it is called on the leader only, and once for each event. It is added
+        when the queries start, and removed when they end. Raises UsageError."""
+        calls = ("onQueryStarted", "onQueryProgress", "onQueryTerminated")
+        if isinstance(listener, type) or not all(callable(getattr(listener, name, None)) for name in calls):
+            raise UsageError(
+                f"{listener!r} is not a listener", fix="give an object of a class that extends StreamingQueryListener"
+            )
+        if not any(one is listener for one in self._listeners):
+            self._listeners.append(listener)
 
     def stream(
         self,

@@ -31,9 +31,11 @@ def _only_in_the_driver() -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One micro-batch. Executors can receive a copy of it, which cannot ask the store."""
+@dataclass(frozen=True, eq=False)
+class Batch(int):
+    """One micro-batch, and the number of it: a function that Spark's own foreachBatch called with the batch id works as
+    it is (`batch % 2`, `f"{batch}"`, `F.lit(batch)`). Two batches of different queries are equal when
+    their numbers are; `idempotency_key` tells them apart. Executors can receive a copy, which cannot ask the store."""
 
     scope: str
     """The pipeline's scope."""
@@ -52,6 +54,14 @@ class Batch:
     than a part of it: a leader that is paused would keep its successor waiting."""
     check_term: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
     """Asks the store whether the term stands. Raises TermLost, StoreUnavailable."""
+
+    def __new__(cls, scope: str, query: str, query_id: str, id: int, *rest: object, **named: object) -> Batch:  # noqa: A002 - the field
+        """The number is that of the batch; the fields are set by `__init__`."""
+        return super().__new__(cls, id)
+
+    def __str__(self) -> str:
+        """The number, as the text of the batch id that Spark gives."""
+        return str(self.id)
 
     def check(self) -> None:
         """Ask the store, now, whether the term stands: before a function writes something that cannot be fenced. Raises
