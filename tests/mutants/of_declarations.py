@@ -11,6 +11,9 @@ STORE = "declarations/store.py"
 SHAPE = "driver/state_shape.py"
 EXPRESSIONS = "driver/spark_expressions.py"
 PLANS = "driver/spark_plans.py"
+EVALUATIONS = "driver/evaluations.py"
+DECLARE = "driver/declare_streams.py"
+TWICE = "tests/spark/test_evaluations.py::"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
 ANOTHER = "tests/regressions/test_another_pipeline.py::"
 ALIKE = "tests/spark/test_state_shape.py::test_two_declarations_in_two_processes_are_read_alike"
@@ -161,6 +164,29 @@ OF_DECLARATIONS: Final = (
             "tests/cli/test_changed_pipelines.py::test_a_changed_query_that_is_allowed_needs_no_flag_again",
             "tests/unit/driver/test_declarations.py::test_a_change_that_planned_nothing_is_undone_without_a_flag",
             JUDGED + "test_a_change_that_has_run_is_undone_by_a_flag",
+        ),
+    ),
+    Mutant(
+        "state-of-another-evaluation",
+        "a query over state that is not deterministic runs, and nobody has allowed it",
+        (Change(DECLARE, "        _check_evaluations(stream)\n", ""),),
+        (
+            "tests/regressions/test_not_twice_the_same.py::test_a_query_that_is_not_deterministic_is_refused_by_one_line",
+        ),
+    ),
+    Mutant(
+        "clock-is-the-batchs",
+        "the functions that read the clock at each evaluation are taken for the time of the batch",
+        (Change(EVALUATIONS, "{*_clocks(read(plan)), *_samples(nodes)", "{*_samples(nodes)"),),
+        (TWICE + "test_what_may_differ_below_the_state_is_named[the clock]",),
+    ),
+    Mutant(
+        "tables-stand-still",
+        "nobody writes to a table beside a stream",
+        (Change(EVALUATIONS, ", *_tables(nodes)}", "}"),),
+        (
+            TWICE + "test_what_may_differ_below_the_state_is_named[a table]",
+            TWICE + "test_what_is_allowed_by_name_is_not_refused",
         ),
     ),
 )

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tenure.driver.evaluations import differences
 from tenure.driver.listening import own_listeners
 from tenure.errors import PipelineFileError, TenureError, UsageError
 from tenure.link.connectors import missing_connector
@@ -54,6 +55,7 @@ def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mappi
         raise PipelineFileError(f"pipeline {pipeline.name!r} declares no stream", fix="call job.stream(...)")
     for stream in job.streams:
         _check_trigger(stream)
+        _check_evaluations(stream)
         if isinstance(stream.sink, ChecksRows):
             stream.sink.check_rows(stream.rows)
         # Checked again: the value may come from spark-defaults.conf, a file of properties, or the pipeline's function.
@@ -70,6 +72,28 @@ def _check_trigger(stream: Stream) -> None:
             f"trigger {stream.trigger!r} of stream {stream.name!r} is refused by Spark: {one_line(error)}",
             fix="use an interval such as '1 second', or 'available now'",
         ) from error
+
+
+def _check_evaluations(stream: Stream) -> None:
+    """Check that a second evaluation of a batch computes the same as the first. In complete mode each batch replaces
+    the output by the state, so that they never part. Raises PipelineFileError."""
+    if stream.output_mode == "complete":
+        return
+    try:
+        found = [one for one in differences(stream.rows) if one.name not in stream.may_differ]
+    except SPARK_ERRORS as error:
+        raise PipelineFileError(f"stream {stream.name!r}: Spark makes no plan of it: {one_line(error)}") from error
+    if not found:
+        return
+    names = sorted({one.name for one in found})
+    clock = "take current_timestamp(), the batch's own time, or " if "now" in names else ""
+    allow = ", ".join(f'"{name}"' for name in (stream.name, *names))
+    told = ", ".join(one.told for one in found)
+    raise PipelineFileError(
+        f"query {stream.name!r} keeps state and is not deterministic: {told} may differ when a takeover runs a batch "
+        "again whose output is there, and output and state would differ from then on",
+        fix=f"{clock}compute it before the stream, or allow it by job.may_differ({allow})",
+    )
 
 
 def with_trigger(writer: DataStreamWriter, trigger: str | None) -> DataStreamWriter:

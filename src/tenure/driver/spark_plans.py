@@ -26,7 +26,7 @@ _BYTES: Final = "[B@"
 
 def read(plan: Any) -> Nodes:
     """The nodes of a plan."""
-    nodes, text = list(_walk(plan)), str(plan.toJSON())
+    nodes, text = list(walk(plan)), str(plan.toJSON())
     described = json.loads(text)
     if _BYTES in text:
         literals = [literal for node in nodes for literal in _literals(node)]
@@ -61,7 +61,7 @@ def keeps_state(rows: DataFrame) -> bool:
 
 def has_state(*plans: Any) -> bool:
     """Whether a plan among these has a stateful operator."""
-    return any(is_stateful(node) for plan in plans for node in _walk(plan))
+    return any(is_stateful(node) for plan in plans for node in walk(plan))
 
 
 def source_folders_of(query: StreamingQuery) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def items(sequence: Any) -> list[Any]:
     return [sequence.apply(index) for index in range(sequence.size())]
 
 
-def _walk(tree: Any) -> Iterator[Any]:
+def walk(tree: Any) -> Iterator[Any]:
     """The nodes of a tree in the order of its JSON."""
     ahead = [tree]
     while ahead:
@@ -95,7 +95,7 @@ def _walk(tree: Any) -> Iterator[Any]:
 def _literals(node: Any) -> Iterator[Any]:
     """The literals in the expressions of a node of a plan."""
     for expression in items(node.expressions()):
-        yield from (part for part in _walk(expression) if part.nodeName() == "Literal")
+        yield from (part for part in walk(expression) if part.nodeName() == "Literal")
 
 
 def _put_bytes(described: Json, values: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, overload
 
@@ -48,6 +48,8 @@ class Stream:
     """An interval such as `1 second`, `available now`, or None: a batch starts as soon as the last is done."""
     stall_timeout: timedelta | None = None
     """How long the query may work without progress before its driver counts as hung; None: for ever."""
+    may_differ: frozenset[str] = frozenset()
+    """What a second evaluation of a batch may compute otherwise, by name, though the query keeps state."""
 
 
 class Job:
@@ -115,6 +117,18 @@ class Job:
             )
         sink.check(output_mode=output_mode)
         self._streams[name] = Stream(name, rows, sink, output_mode, trigger, _stall_timeout(stall_timeout, stream=name))
+
+    def may_differ(self, name: str, *values: str) -> None:
+        """Allow by name what a second evaluation of a batch of a declared query may compute otherwise, though the query
+        keeps state: `job.may_differ("totals", "rand", "tables")`.
+
+        Such a query is refused otherwise. You answer for its rows: a takeover may run a batch again whose output the
+        sink has, and output and state may differ from then on. Raises UsageError: no stream of this name is declared.
+        """
+        if name not in self._streams:
+            raise UsageError(f"stream {name!r} is not declared", fix="call job.stream(...) before job.may_differ(...)")
+        stream = self._streams[name]
+        self._streams[name] = replace(stream, may_differ=stream.may_differ | frozenset(values))
 
 
 def _stall_timeout(given: str | timedelta | None, *, stream: str) -> timedelta | None:

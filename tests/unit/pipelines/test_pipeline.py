@@ -56,6 +56,17 @@ def test_a_second_stream_of_one_name_is_refused() -> None:
     assert len(one.streams) == 1
 
 
+def test_what_may_differ_is_allowed_by_name_for_one_stream() -> None:
+    two = job()
+    declare(two, "a")
+    declare(two, "b")
+    two.may_differ("b", "rand")
+    two.may_differ("b", "tables")
+    assert [stream.may_differ for stream in two.streams] == [frozenset(), frozenset({"rand", "tables"})]
+    with pytest.raises(UsageError, match=r"stream 'c' is not declared; call job\.stream\(\.\.\.\) before"):
+        two.may_differ("c", "rand")
+
+
 def test_rows_that_do_not_stream_are_refused() -> None:
     with pytest.raises(UsageError, match=r"of stream 'copy' are not streaming; start from spark\.readStream"):
         declare(job(), rows=streaming(False))
