@@ -146,7 +146,7 @@ def failing(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteStore
 @pytest.mark.parametrize(
     ("failure", "error", "written"),
     [
-        (("BEGIN IMMEDIATE", "", sqlite3.SQLITE_BUSY), StoreUnavailable, False),
+        (("BEGIN IMMEDIATE", "", sqlite3.SQLITE_IOERR_SHMMAP), StoreUnavailable, False),
         (("INSERT", "", sqlite3.SQLITE_FULL), StoreUnavailable, False),
         (("INSERT", "ROLLBACK", sqlite3.SQLITE_FULL), StoreUnavailable, False),
         (("INSERT", "ROLLBACK", sqlite3.SQLITE_IOERR_WRITE), StoreUnavailable, False),
@@ -185,14 +185,14 @@ def test_a_session_whose_opening_failed_leaves_nothing_alive(failing: SqliteStor
     FailingConnection.failure = ("COMMIT", "COMMIT", sqlite3.SQLITE_IOERR_FSYNC)
     with pytest.raises(OutcomeUnknown):
         failing.open_session(ttl=timedelta(days=1))
-    failing.list(SCOPE)
+    failing.scopes()
     assert list(path.with_name("store.db-sessions").iterdir()) == []
 
 
 def test_a_session_whose_closing_failed_is_over_all_the_same(failing: SqliteStore) -> None:
     session = failing.open_session(ttl=timedelta(days=1))
     failing.commit(SCOPE, guards=[], writes=[Put(Key("leader"), b"", None, session.id)])
-    FailingConnection.failure = ("BEGIN IMMEDIATE", "", sqlite3.SQLITE_BUSY)
+    FailingConnection.failure = ("BEGIN IMMEDIATE", "", sqlite3.SQLITE_IOERR_SHMMAP)
     with pytest.raises(StoreUnavailable):
         session.close()
     assert failing.read(SCOPE, Key("leader")) is None
@@ -293,17 +293,19 @@ def test_a_forked_child_is_refused_and_harms_nobody(path: Path) -> None:
 
 
 def test_a_missing_lock_file_leaves_the_session_to_its_ttl(path: Path) -> None:
-    clock = ManualClock()
-    one, other = SqliteStore(path, clock=clock), SqliteStore(path, clock=clock)
+    clocks = ManualClock(), ManualClock()  # as two processes have them: each observes for itself
+    one, other = (SqliteStore(path, clock=clock) for clock in clocks)
     session = one.open_session(ttl=timedelta(seconds=10))
     one.commit(SCOPE, guards=[], writes=[Put(A, b"", None, session.id)])
     for file in path.with_name("store.db-sessions").iterdir():
         file.unlink()
     assert other.read(SCOPE, A) is not None
     session.renew()
-    clock.advance(timedelta(seconds=10))
+    for clock in clocks:
+        clock.advance(timedelta(seconds=10))
     assert other.read(SCOPE, A) is not None, "this observer has seen the last renewal just now"
-    clock.advance(timedelta(seconds=10))
+    for clock in clocks:
+        clock.advance(timedelta(seconds=10))
     assert other.read(SCOPE, A) is None
     one.close()
     other.close()

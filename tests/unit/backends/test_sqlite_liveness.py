@@ -51,7 +51,7 @@ def test_a_pause_between_question_and_answer_is_in_favour_of_the_session() -> No
 def test_a_forgotten_session_is_seen_for_the_first_time() -> None:
     sightings = Sightings()
     look(sightings, 1, asked=0)
-    sightings.overdue([], asked_at_s=5, answered_at_s=5)
+    sightings.keep([])
     assert not look(sightings, 1, asked=20)
 
 

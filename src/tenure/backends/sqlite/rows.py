@@ -6,10 +6,12 @@ the database's origin and the revision of the commit that wrote the record.
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
+from tenure.backends.sqlite.liveness import SessionRow
 from tenure.coordination.records import (
     Absent,
     Commit,
@@ -28,6 +30,9 @@ from tenure.coordination.records import (
 from tenure.errors import GuardFailed, SessionEnded
 
 _COLUMNS = "key, value, revision, session"
+_LARGEST_STEP: Final = 1 << 28
+"""Revisions grow by random steps: in a database that was restored from an older copy, or that lost its log, a revision
+names no state that was lost. Room for 60 billion commits a scope."""
 
 
 class Rows:
@@ -88,9 +93,27 @@ class Rows:
                 self._connection.execute("DELETE FROM records WHERE scope = ? AND key = ?", (scope, write.key))
         return Commit(versions, revision)
 
-    def end_session(self, session: SessionId) -> bool:
-        """Delete the session and its records; False: there was no session."""
-        if not self._connection.execute("DELETE FROM sessions WHERE id = ?", (session,)).rowcount:
+    def sessions(self, scope: Scope | None = None) -> Sequence[SessionRow]:
+        """The sessions with a record in the scope; None: all sessions."""
+        if scope is None:
+            return self._sessions("SELECT id, ttl_us, renewals FROM sessions", ())
+        bound = "SELECT session FROM records WHERE scope = ? AND session IS NOT NULL"
+        return self._sessions(f"SELECT id, ttl_us, renewals FROM sessions WHERE id IN ({bound})", (scope,))
+
+    def sessions_named(self, names: Collection[SessionId]) -> Sequence[SessionRow]:
+        """Those of the named sessions that have a row."""
+        marks = ", ".join("?" for _ in names)
+        return self._sessions(f"SELECT id, ttl_us, renewals FROM sessions WHERE id IN ({marks})", names)
+
+    def _sessions(self, query: str, values: Collection[str]) -> Sequence[SessionRow]:
+        rows = self._connection.execute(query, tuple(values))
+        return [SessionRow(SessionId(session), ttl_us / 1_000_000, renewals) for session, ttl_us, renewals in rows]
+
+    def end_session(self, session: SessionId, *, renewals: int | None = None) -> bool:
+        """Delete the session and its records; False: there was no session, or it has renewed more often than
+        `renewals`."""
+        query = "DELETE FROM sessions WHERE id = ? AND renewals = ifnull(?, renewals)"
+        if not self._connection.execute(query, (session, renewals)).rowcount:
             return False
         scopes = self._connection.execute("SELECT DISTINCT scope FROM records WHERE session = ?", (session,)).fetchall()
         self._connection.execute("DELETE FROM records WHERE session = ?", (session,))
@@ -99,10 +122,11 @@ class Rows:
         return True
 
     def _bump(self, scope: str) -> Revision:
+        step = 1 + secrets.randbelow(_LARGEST_STEP)
         row = self._connection.execute(
-            "INSERT INTO scopes VALUES (?, 1)"
-            " ON CONFLICT (name) DO UPDATE SET revision = revision + 1 RETURNING revision",
-            (scope,),
+            "INSERT INTO scopes VALUES (?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET revision = revision + excluded.revision RETURNING revision",
+            (scope, step),
         ).fetchone()
         return Revision(row[0])
 

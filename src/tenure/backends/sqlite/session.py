@@ -6,17 +6,15 @@ process that opened it: a forked child closes its copy of the lock, and the data
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenure.backends.sqlite import liveness
+from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.liveness import LockFile, SessionRow, Sightings, lock_path
-from tenure.backends.sqlite.rows import Rows
 from tenure.clock import Clock
 from tenure.coordination.amending import amend_by_commit
 from tenure.coordination.records import Key, Scope, SessionId
@@ -48,66 +46,65 @@ class SqliteSession:
 
 
 class Sessions:
-    """All sessions as one store knows them, and the locks of its own sessions. Thread-safe."""
+    """The sessions of a database as one store judges them, and the locks of its own sessions. Thread-safe."""
 
-    def __init__(self, directory: Path, *, clock: Clock) -> None:
-        self._directory = directory
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
         self._clock = clock
         self._lock = threading.Lock()  # taken inside the database's lock, never around it
-        self._sightings = Sightings()  # guarded by _lock
         self._held: dict[SessionId, LockFile] = {}  # guarded by _lock
 
     def create_lock(self) -> SessionId:
         """Make and hold the lock of a new session, before its row exists. Raises StoreUnavailable."""
+        directory = self._database.sessions
         while True:
             session = SessionId(uuid.uuid4().hex)
             try:
-                self._directory.mkdir(exist_ok=True)
-                lock = LockFile.create(lock_path(self._directory, session))
+                directory.mkdir(exist_ok=True)
+                lock = LockFile.create(lock_path(directory, session))
             except OSError as error:
                 raise StoreUnavailable(
-                    f"session directory {self._directory} cannot be written: {error}", fix="make it writable"
+                    f"session directory {directory} cannot be written: {error}", fix="make it writable"
                 ) from error
             if lock is not None:
                 with self._lock:
                     self._held[session] = lock
                 return session
 
-    def renewed(self, session: SessionId, renewals: int) -> None:
-        """Note that this process opened or renewed the session: its ttl counts from now."""
+    def renewed(self, session: SessionId, renewals: int, *, at_s: float) -> None:
+        """Note that this process opened or renewed the session in a transaction that began at `at_s`: its ttl counts
+        from then."""
+        self._sightings().note(session, renewals, at_s=at_s)
+
+    def dead(self, rows: Sequence[SessionRow], *, asked_at_s: float) -> list[SessionRow]:
+        """Those of the rows whose sessions are over. The rows were read after `asked_at_s`. An end in a later
+        transaction names the row exactly: its session may renew before."""
+        overdue = self.overdue(rows, asked_at_s=asked_at_s)
         with self._lock:
-            self._sightings.note(session, renewals, at_s=self._clock.monotonic_s())
+            foreign = [row for row in rows if row not in overdue and row.id not in self._held]
+        directory = self._database.sessions
+        return overdue + [row for row in foreign if liveness.is_free(lock_path(directory, row.id))]
 
-    def dead(self, connection: sqlite3.Connection) -> set[SessionId]:
-        """The sessions with a row that are over."""
-        asked_at_s = self._clock.monotonic_s()
-        rows = [
-            SessionRow(SessionId(session), ttl_us / 1_000_000, renewals)
-            for session, ttl_us, renewals in connection.execute("SELECT id, ttl_us, renewals FROM sessions")
-        ]
-        answered_at_s = self._clock.monotonic_s()
-        with self._lock:
-            dead = self._sightings.overdue(rows, asked_at_s=asked_at_s, answered_at_s=answered_at_s)
-            foreign = [row.id for row in rows if row.id not in dead and row.id not in self._held]
-        return dead | {session for session in foreign if liveness.is_free(lock_path(self._directory, session))}
+    def overdue(self, rows: Sequence[SessionRow], *, asked_at_s: float) -> list[SessionRow]:
+        """Those of the rows whose sessions did not renew for their ttl."""
+        return self._sightings().overdue(rows, asked_at_s=asked_at_s, answered_at_s=self._clock.monotonic_s())
 
-    def end_dead(self, connection: sqlite3.Connection, rows: Rows) -> set[SessionId]:
-        """End every dead session in this write transaction."""
-        dead = self.dead(connection)
-        for session in dead:
-            rows.end_session(session)
-        return dead
+    def keep(self, rows: Sequence[SessionRow]) -> None:
+        """Forget the sightings of all sessions but these, which are all that there are."""
+        self._sightings().keep(rows)
 
-    def prune(self, connection: sqlite3.Connection) -> None:
-        """Remove lock files without a session; in a write transaction."""
-        living = {SessionId(session) for (session,) in connection.execute("SELECT id FROM sessions")}
-        liveness.prune(self._directory, living)
+    def _sightings(self) -> Sightings:
+        return liveness.sightings_of(self._database.identity, self._clock)
+
+    def prune(self, rows: Sequence[SessionRow]) -> None:
+        """Remove the lock files of all sessions but these, which are all that there are; in a write transaction."""
+        liveness.prune(self._database.sessions, {row.id for row in rows})
 
     def discard(self, ended: Iterable[SessionId]) -> None:
         """Remove the lock files of sessions whose rows are gone for good."""
         for session in ended:
             self.release(session)
-            liveness.discard(lock_path(self._directory, session))
+            liveness.discard(lock_path(self._database.sessions, session))
 
     def release(self, session: SessionId) -> None:
         """Free a lock of this store: the next store that looks ends the session."""
