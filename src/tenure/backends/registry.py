@@ -36,15 +36,36 @@ class Backend:
 def _open_sqlite(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
     from tenure.backends.sqlite import SqliteStore
 
-    if url.netloc or url.query or url.fragment or not url.path.strip("/") or url.path.endswith("/"):
+    if url.netloc or not url.path.strip("/") or url.path.endswith("/"):
         raise UsageError(
             f"store URL {masked_url(url.geturl())!r} does not name a file by its absolute path",
             fix="write three slashes: sqlite:///var/lib/tenure/store.db",
         )
+    for mark, code, found in (("?", "%3F", url.query), ("#", "%23", url.fragment)):
+        if found:
+            raise UsageError(
+                f"store URL {url.geturl()!r} ends its path at {mark!r}, and SQLite's URLs have no options",
+                fix=f"write {code} where the file's name has {mark!r}, else leave {mark + found!r} out",
+            )
     path = "/" + unquote(url.path).lstrip("/")
-    if existing and not os.path.exists(path):
-        raise StoreUnavailable(f"store {path} does not exist", fix="check the path; `tenure run` makes a new one")
+    if existing:
+        _check_exists(path)
     return SqliteStore(path, clock=clock)
+
+
+def _check_exists(path: str) -> None:
+    """Raises StoreUnavailable: there is no file. A volume that is not mounted is an empty directory, or none."""
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise StoreUnavailable(
+            f"store {path} does not exist, nor does its directory {folder}",
+            fix="check the path, and that its volume is mounted",
+        )
+    if not os.path.exists(path):
+        raise StoreUnavailable(
+            f"store {path} does not exist, but its directory does",
+            fix="check the path, and that its volume is mounted; the first member of a new store makes the file",
+        )
 
 
 def _open_memory(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:

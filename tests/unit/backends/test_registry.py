@@ -27,12 +27,29 @@ def test_a_sqlite_url_names_an_absolute_path(tmp_path: Path) -> None:
         store.close()
 
 
-@pytest.mark.parametrize(
-    "url", ["sqlite://rel.db", "sqlite://host/x.db", "sqlite://", "sqlite:///", "sqlite:///d/", "sqlite:///x?y=1"]
-)
+@pytest.mark.parametrize("url", ["sqlite://rel.db", "sqlite://host/x.db", "sqlite://", "sqlite:///", "sqlite:///d/"])
 def test_another_form_of_a_sqlite_url_is_refused_with_the_fix(url: str) -> None:
     with pytest.raises(UsageError, match="sqlite:///var/lib"):
         registry.open_store(url, clock=ManualClock())
+
+
+@pytest.mark.parametrize(
+    ("url", "fix"),
+    [
+        ("sqlite:///srv/ha.db?timeout=5", r"ends its path at '\?'.*; write %3F where .* else leave '\?timeout=5' out"),
+        ("sqlite:///srv/a#1/ha.db", r"ends its path at '#'.*; write %23 where .* else leave '#1/ha\.db' out"),
+    ],
+)
+def test_a_mark_in_a_sqlite_url_is_named_with_the_fix(url: str, fix: str) -> None:
+    with pytest.raises(UsageError, match=fix):
+        registry.open_store(url, clock=ManualClock())
+
+
+def test_a_store_whose_volume_is_not_mounted_is_not_said_to_be_new(tmp_path: Path) -> None:
+    for path, found in ((tmp_path / "ha.db", "but its directory does"), (tmp_path / "d" / "ha.db", "nor does its dir")):
+        with pytest.raises(StoreUnavailable, match=rf"does not exist, {found}.*that its volume is mounted"):
+            registry.open_store(f"sqlite://{path}", clock=ManualClock(), existing=True)
+        assert not path.exists()
 
 
 def test_a_memory_url_is_a_store_of_its_own() -> None:
@@ -70,7 +87,7 @@ def test_only_kubernetes_has_services(url: str) -> None:
 
 def test_a_reader_makes_no_store_by_a_typing_error(tmp_path: Path) -> None:
     url = f"sqlite://{tmp_path}/store.db"
-    with pytest.raises(StoreUnavailable, match=r"store\.db does not exist; check the path"):
+    with pytest.raises(StoreUnavailable, match=r"store\.db does not exist, .*; check the path"):
         registry.open_store(url, clock=ManualClock(), existing=True)
     assert not list(tmp_path.iterdir())
     with closing(registry.open_store(url, clock=ManualClock())) as store:
