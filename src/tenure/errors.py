@@ -42,8 +42,8 @@ class PipelineFileError(TenureError):
 
 
 class DeclaredOtherwise(TenureError):
-    """The pipeline file declares other streams, or other state of a query, than the scope has run, and no operator has
-    allowed that. Nothing was planned, read or written."""
+    """The pipeline file declares other streams, or other state or sources of a query, than the scope has run, and no
+    operator has allowed that. Nothing was planned, read or written."""
 
     exit_code = 12
 

@@ -141,6 +141,8 @@ class Settings(BaseSettings):
     """Recorded streams that the pipeline no longer declares."""
     changed_query: list[str] = Field(default_factory=list)
     """Queries that may go on with their present state though their declaration has changed its shape."""
+    changed_source: list[str] = Field(default_factory=list)
+    """Queries that may go on from their present positions though they read other sources."""
     short_batch: list[str] = Field(default_factory=list)
     """Queries whose newest batch may run again without records that Kafka has no more."""
     http: str | None = None

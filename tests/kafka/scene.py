@@ -26,6 +26,7 @@ from tenure.sinks import Delta
 from tenure.sinks.sink import Batch, OutputMode, Sink, Written
 from tenure.spark.errors import SPARK_ERRORS
 from tenure.takeover.run_directory import read_query_id
+from tenure.takeover.source_plans import sources_of
 from tenure.testing.servers import KafkaServer
 
 SCOPE, QUERY = Scope("rows"), "copy"
@@ -96,7 +97,7 @@ class Scene:
             term = election.campaign(keeper, stop=threading.Event())
             assert term is not None
             stream = FencedStream(
-                Stream(QUERY, rows, sink, mode, None),
+                Stream(QUERY, rows, sink, mode, None, sources=sources_of(rows)),
                 context,
                 term=term,
                 missing=lambda paths: (),

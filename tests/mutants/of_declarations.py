@@ -18,6 +18,8 @@ ALL = ("memory", "sqlite", "zookeeper", "etcd")
 ANOTHER = "tests/regressions/test_another_pipeline.py::"
 ALIKE = "tests/spark/test_state_shape.py::test_two_declarations_in_two_processes_are_read_alike"
 JUDGED = "tests/unit/declarations/test_rules.py::"
+MOVED = "takeover/moved_files.py"
+SWAPPED = "tests/regressions/test_swapped_sources.py::"
 
 OF_DECLARATIONS: Final = (
     Mutant(
@@ -38,7 +40,7 @@ OF_DECLARATIONS: Final = (
     Mutant(
         "runs-on-the-state-of-another",
         "what decides the state of a query is not compared",
-        (Change(RULES, " if one.shape != declared.streams[name].shape}\n", " if False}\n"),),
+        (Change(RULES, "other_state=now.shape not in (one.shape, of.shape),", "other_state=False,"),),
         (
             ANOTHER + "test_a_sum_does_not_go_on_with_the_state_of_a_count",
             JUDGED + "test_a_dropped_stream_that_comes_back_goes_on_with_the_state_that_it_had",
@@ -50,8 +52,8 @@ OF_DECLARATIONS: Final = (
         (
             Change(
                 RULES,
-                "        record=replace(declared, streams={**_left(",
-                "        record=recorded or replace(declared, streams={**_left(",
+                "        record=replace(\n            declared,\n",
+                "        record=recorded or replace(\n            declared,\n",
             ),
         ),
         (
@@ -62,7 +64,7 @@ OF_DECLARATIONS: Final = (
     Mutant(
         "judged-only-before-it-leads",
         "what another member has recorded meanwhile is not looked at, and nothing is recorded",
-        (Change("driver/spark_driver.py", "        self._declarations.record(term, job.streams)\n", ""),),
+        (Change("driver/spark_driver.py", "        self._declarations.record(term, declared_now)\n", ""),),
         (
             "tests/spark/test_driver.py::test_what_may_not_be_run_by_now_is_not_started",
             ANOTHER + "test_a_sum_does_not_go_on_with_the_state_of_a_count",
@@ -149,12 +151,73 @@ OF_DECLARATIONS: Final = (
     Mutant(
         "allowed-is-as-good-as-run",
         "a query whose change was allowed is taken for the other one, though it has planned nothing since",
-        (Change(RULES, "    unrun = _unrun(stateful, newest)\n", "    unrun: dict[str, Earlier] = {}\n"),),
+        (Change(RULES, "declared.streams, _unrun(resumed, newest))\n", "declared.streams, {})\n"),),
         (
             ANOTHER + "test_a_change_that_spark_refuses_is_undone_without_a_flag",
             JUDGED + "test_a_change_that_has_run_nothing_is_undone_without_a_flag",
             JUDGED + "test_of_two_changes_that_have_run_nothing_the_state_is_the_first_ones",
         ),
+    ),
+    Mutant(
+        "sources-by-position",
+        "the sources of a query are known by their position alone",
+        (Change("declarations/source_rules.py", "    if not was or not now:\n", "    if True:\n"),),
+        (
+            SWAPPED + "test_a_swapped_union_is_refused_and_a_flag_lets_no_folder_go_on_as_another",
+            SWAPPED + "test_a_source_of_python_runs_again_and_with_another_feed_only_with_a_flag",
+            JUDGED + "test_a_source_in_the_place_of_another_needs_a_flag_and_is_recorded_then",
+        ),
+    ),
+    Mutant(
+        "a-source-is-its-format",
+        "what a source reads is not a part of what it is known by",
+        (
+            Change(
+                "takeover/source_plans.py",
+                "            options[name] = str(qualified)\n",
+                "            options[name] = '/'\n",
+            ),
+        ),
+        (
+            SWAPPED + "test_a_swapped_union_is_refused_and_a_flag_lets_no_folder_go_on_as_another",
+            "tests/spark/test_source_plans.py::test_the_kinds_and_the_words_of_sources",
+        ),
+    ),
+    Mutant(
+        "kafka-by-its-looks",
+        "a source whose offset is a map of maps of numbers is taken for Kafka",
+        (
+            Change(
+                "takeover/source_plans.py",
+                "    kafka = is_kafka(leaf)\n",
+                "    kafka = True\n",
+            ),
+        ),
+        (
+            SWAPPED + "test_a_source_of_python_runs_again_and_with_another_feed_only_with_a_flag",
+            "tests/spark/test_source_plans.py::test_the_kinds_and_the_words_of_sources",
+        ),
+    ),
+    Mutant(
+        "moved-files-are-believed",
+        "files at another path are taken for those of the log, whatever they are",
+        (Change(MOVED, '            if changed != entry["timestamp"]:\n', "            if False:\n"),),
+        (
+            SWAPPED + "test_a_swapped_union_is_refused_and_a_flag_lets_no_folder_go_on_as_another",
+            "tests/unit/takeover/test_moved_files.py::test_the_newest_files_are_compared_by_their_times",
+        ),
+    ),
+    Mutant(
+        "moved-files-are-new",
+        "the log of a source whose files moved keeps the old paths",
+        (
+            Change(
+                "takeover/state_copy.py",
+                "data if move is None else moved_entry(text, move).encode())",
+                "data)",
+            ),
+        ),
+        (SWAPPED + "test_a_folder_that_was_moved_goes_on_with_a_flag_also_in_a_batch_in_flight",),
     ),
     Mutant(
         "run-is-undone-without-a-flag",

@@ -158,7 +158,8 @@ OF_EDGES: Final = (
         (
             Change(
                 STREAM,
-                "            self._folders = source_folders_of(self._query)\n",
+                "            self._folders = source_folders_of(self._query)\n"
+                "            self._sources = sources_beside(self._folders, self._declared.sources)\n",
                 "            self._folders = ()\n",
             ),
         ),

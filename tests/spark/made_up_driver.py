@@ -257,6 +257,7 @@ def made_up(folder: Path) -> Iterator[Lead]:
         patch.object(driver_module, "FencedStream", FakeStream),
         patch.object(driver_module, "kill_jvm", one.kill_jvm),
         patch.object(driver_module, "use_own_classes"),  # there is no JVM
+        patch.object(driver_module, "with_sources", lambda stream: stream),  # nor a plan
         patch.object(driver_module, "scope_sweeper", one.sweeper),
         patch("tenure.driver.declare_streams.differences", lambda rows: ()),
     ):

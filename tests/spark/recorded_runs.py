@@ -24,7 +24,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from tenure.checkpoints.source import FILES, kinds_of, sources_beside
 from tenure.driver.spark_plans import source_folders_of
+from tenure.takeover.source_plans import sources_of
 from tenure.testing.waiting import NEVER_S
 
 BATCHES = 14
@@ -213,13 +215,15 @@ def run(
             raise
 
     with settings(spark, kind.settings(format_)):
-        writer = kind.query(spark, source).writeStream.outputMode(kind.mode)
+        rows = kind.query(spark, source)
+        writer = rows.writeStream.outputMode(kind.mode)
         writer = writer.option("checkpointLocation", str(directory)).trigger(availableNow=True)
         query = writer.foreachBatch(keep).start()
         try:
             assert query.awaitTermination(int(NEVER_S)), "the query did not end"
             if folders is not None:
                 folders.append(source_folders_of(query))
+                assert kinds_of(sources_beside(folders[-1], sources_of(rows))) == dict.fromkeys(folders[-1], FILES)
         finally:
             end(spark, query)
     return {batch: rows for batch, rows in output.items() if rows}

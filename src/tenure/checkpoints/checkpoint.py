@@ -7,11 +7,15 @@ contradicts its name, is CorruptCheckpoint.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 
+from tenure.checkpoints.source import decode_kinds
 from tenure.errors import CorruptCheckpoint
 
 _FORMAT = 1
+_TYPES = {"batch": int, "epoch": int, "folders": tuple, "kinds": dict, "paths": dict, "closed": bool}
+"""Of the fields that are not text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,10 @@ class Checkpoint:
     """Wall clock (ISO 8601, UTC), for people."""
     folders: tuple[str, ...] = ()
     """The folder below Spark's `sources/` of each line of `offsets`; empty: line i is folder i."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """The kind of each source, by its folder. A folder that is not there: the kind was not recorded."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """The URL that each source of files reads, by its folder. A folder that is not there: it was not recorded."""
     closed: bool = False
     """`run_directory` was seeded after the end of the batch, so it has only the state after the batch. (A batch is
     done, closed or not, when its run directory has Spark's `commits/<batch>`.)"""
@@ -58,13 +66,17 @@ def decode_checkpoint(payload: bytes, *, query: str, name: str) -> Checkpoint:
         folders = found.get("folders", [])
         if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
             raise ValueError("folders is not a list of texts")
-        checkpoint = Checkpoint(**{**found, "folders": tuple(folders)})
+        kinds = decode_kinds(found.get("kinds", {}))
+        paths = found.get("paths", {})
+        if not isinstance(paths, dict) or not all(isinstance(path, str) for path in paths.values()):
+            raise ValueError("paths does not hold texts")
+        checkpoint = Checkpoint(**{**found, "folders": tuple(folders), "kinds": kinds, "paths": paths})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptCheckpoint(f"{where} does not decode: {error}") from error
-    for field in fields(Checkpoint):
-        wanted = {"batch": int, "epoch": int, "folders": tuple, "closed": bool}.get(field.name, str)
-        if type(getattr(checkpoint, field.name)) is not wanted:
-            raise CorruptCheckpoint(f"{where} does not decode: {field.name} is not {wanted.__name__}")
+    for one in fields(Checkpoint):
+        wanted = _TYPES.get(one.name, str)
+        if type(getattr(checkpoint, one.name)) is not wanted:
+            raise CorruptCheckpoint(f"{where} does not decode: {one.name} is not {wanted.__name__}")
     if checkpoint.query != query or checkpoint_name(checkpoint.batch) != name:
         raise CorruptCheckpoint(f"{where} says that it is batch {checkpoint.batch} of query {checkpoint.query!r}")
     return checkpoint

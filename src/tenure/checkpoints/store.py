@@ -7,7 +7,7 @@ older checkpoint hides it (FLINK-22502). Used by one thread at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -154,9 +154,12 @@ class CheckpointStore:
             self._known = None
             raise OutOfOrder(f"query {self._query!r} got a checkpoint while one was adopted") from moved
 
-    def retake(self, term: Term, *, run_directory: str, closed: bool = False) -> Checkpoint:
-        """Put this term and its run directory into the newest checkpoint, before its batch is run again. `closed`: the
-        batch is done, and the run directory goes on after the batch.
+    def retake(
+        self, term: Term, *, run_directory: str, paths: Mapping[str, str] | None = None, closed: bool = False
+    ) -> Checkpoint:
+        """Put this term and its run directory into the newest checkpoint, before its batch is run again. `paths`: of
+        the sources of files in that run directory; None: they stay. `closed`: the batch is done, and the run directory
+        goes on after the batch.
 
         Raises TermLost, StorageError, StoreUnavailable: the checkpoint stays as it was. OutOfOrder: the checkpoint is
         not the newest any more.
@@ -165,7 +168,9 @@ class CheckpointStore:
             self.newest(term)
         if self._newest is None or not self._known:
             raise OutOfOrder(f"query {self._query!r} has no checkpoint to take over")
-        retaken = replace(self._newest, run_directory=run_directory, epoch=term.epoch, closed=closed)
+        newest = self._newest
+        paths = newest.paths if paths is None else paths
+        retaken = replace(newest, run_directory=run_directory, epoch=term.epoch, paths=paths, closed=closed)
         try:
             handle = self._handles.replace(term, self._known[-1], encode_checkpoint(retaken))
         except HandleNotFound as moved:

@@ -96,6 +96,9 @@ def run(
     changed_query: Annotated[
         list[str] | None, typer.Option(help="A query that may go on with its old state though it changed; repeatable.")
     ] = None,
+    changed_source: Annotated[
+        list[str] | None, typer.Option(help="A query that may go on though it reads other sources; repeatable.")
+    ] = None,
     short_batch: Annotated[
         list[str] | None, typer.Option(help="A query that may run a batch again without its lost records; repeatable.")
     ] = None,
@@ -130,6 +133,7 @@ def run(
         new_stream=new_stream or None,
         drop_stream=drop_stream or None,
         changed_query=changed_query or None,
+        changed_source=changed_source or None,
         short_batch=short_batch or None,
         stop_patience=stop_patience,
         priority=priority,

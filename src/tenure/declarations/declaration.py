@@ -1,4 +1,4 @@
-"""A declaration: the streams that a leader ran, their pipeline file, and the shape of each query's state.
+"""A declaration: the streams that a leader ran, their pipeline file, the shape of each query's state, and its sources.
 
 Promise: `decode_declaration` reads everything that `encode_declaration` wrote; anything else is CorruptRecord.
 """
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tenure.checkpoints.source import Source, decode_kinds, kinds_of
 from tenure.coordination.encoding import decode, encode
 from tenure.coordination.records import Record
 from tenure.errors import CorruptRecord
@@ -34,21 +35,24 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The shape of a query before it was changed. The state keeps this shape while nothing was planned since."""
+    """A query before it was changed. State and offsets are those of this query while nothing was planned since."""
 
     shape: Shape | None
     epoch: int
     """The epoch of the term that recorded the change."""
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredStream:
     """A stream. `shape` None: its query keeps no state. `dropped`: an operator has allowed that the pipeline does not
-    have the stream any more; its checkpoints are still there. `earlier` None: the query was never changed."""
+    have the stream any more; its checkpoints are still there. `earlier` None: the query was never changed. `sources`: a
+    source a line of Spark's offsets; empty: an older version recorded none."""
 
     shape: Shape | None = None
     dropped: bool = False
     earlier: Earlier | None = None
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +90,18 @@ def _stream(found: dict[str, Any]) -> DeclaredStream:
     if type(dropped) is not bool:
         raise ValueError("dropped is neither true nor false")
     if earlier is not None:
-        earlier = Earlier(_shape(earlier["shape"]), earlier["epoch"])
+        earlier = Earlier(_shape(earlier["shape"]), earlier["epoch"], _sources(earlier))
         if type(earlier.epoch) is not int:
             raise ValueError("an epoch is not a number")
-    return DeclaredStream(_shape(found["shape"]), dropped, earlier)
+    return DeclaredStream(_shape(found["shape"]), dropped, earlier, _sources(found))
+
+
+def _sources(found: dict[str, Any]) -> tuple[Source, ...]:
+    sources = tuple(Source(**one) for one in found.get("sources", []))
+    decode_kinds(kinds_of(sources))
+    if not all(type(text) is str for one in sources for text in (one.folder, one.reads, one.told)):
+        raise ValueError("a source is not text")
+    return sources
 
 
 def _shape(found: dict[str, Any] | None) -> Shape | None:

@@ -1,8 +1,9 @@
 """Pure: whether a pipeline file may go on with the declaration and the checkpoints of a scope. No I/O, no clock.
 
-Promise: a file that would read a source again under another name, leave a stream behind, or run a query on the state of
-another query, is refused until an operator allows that by name. The new record includes the allowed changes, so nobody
-allows them twice. Not promised: that an allowed change gives the right rows.
+Promise: a file that would read a source again under another name, leave a stream behind, run a query on the state of
+another query, or read a source from the position of another, is refused until an operator allows that by name. The new
+record includes the allowed changes, so nobody allows them twice. Not promised: that an allowed change gives the right
+rows.
 
 A query is known when it is recorded, or has a checkpoint, unless it was dropped. A query without a checkpoint has
 planned nothing, and has no state to lose. A changed query that has planned nothing since (Spark may have refused the
@@ -15,6 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tenure.declarations.declaration import Declaration, DeclaredStream, Earlier, Shape
+from tenure.declarations.source_rules import Differences, differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Allowed:
     """The pipeline does not have them any more."""
     changed: frozenset[str] = frozenset()
     """They go on with their state, though their shape is different."""
+    sources: frozenset[str] = frozenset()
+    """They go on from their positions, though their sources are different."""
 
     def flags(self) -> tuple[str, ...]:
         """The flags of `tenure run` that allow this."""
@@ -34,11 +38,17 @@ class Allowed:
             *(f"--drop-stream {name}" for name in sorted(self.dropped)),
             *(f"--new-stream {name}" for name in sorted(self.new)),
             *(f"--changed-query {name}" for name in sorted(self.changed)),
+            *(f"--changed-source {name}" for name in sorted(self.sources)),
         )
 
     def without(self, other: Allowed) -> Allowed:
         """The permissions that `other` does not have."""
-        return Allowed(self.new - other.new, self.dropped - other.dropped, self.changed - other.changed)
+        return Allowed(
+            self.new - other.new,
+            self.dropped - other.dropped,
+            self.changed - other.changed,
+            self.sources - other.sources,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +88,90 @@ def judge(
     known = {name for name in (*before.streams, *checkpointed) if name not in before.streams or before.declares(name)}
     gone = {name for name in known if name in checkpointed and name not in declared.streams}
     fresh = {name for name in declared.streams if name not in checkpointed and name not in known} if gone else set()
-    stateful = {name: one for name, one in before.streams.items() if name in checkpointed and name in declared.streams}
-    unrun = _unrun(stateful, newest)
-    different = {name for name, one in stateful.items() if one.shape != declared.streams[name].shape}
-    back = {name for name in different if name in unrun and unrun[name].shape == declared.streams[name].shape}
-    changed = {name: (stateful[name].shape, declared.streams[name].shape) for name in different - back}
-    earlier = {
-        **{name: one.earlier for name, one in stateful.items() if name not in different},
-        **{name: Earlier((unrun.get(name) or stateful[name]).shape, epoch) for name in changed},
-    }
-    needed = Allowed(frozenset(fresh), frozenset(gone), frozenset(changed))
+    resumed = {name: one for name, one in before.streams.items() if name in checkpointed and name in declared.streams}
+    compared = _compare(resumed, declared.streams, _unrun(resumed, newest))
+    changed = {name: one.shapes for name, one in compared.items() if one.other_state}
+    moved = {name: one.sources for name, one in compared.items() if one.sources}
+    needed = Allowed(
+        frozenset(fresh),
+        frozenset(gone),
+        frozenset(changed),
+        frozenset(name for name, found in moved.items() if found.may_be_allowed),
+    )
     wanted = needed.without(allowed)
+    refused_sources = {name for name, found in moved.items() if name in wanted.sources or not found.may_be_allowed}
     return Judgement(
         refused=(
             *_lost(sorted(wanted.dropped), sorted(wanted.new)),
             *(_misfit(name, *changed[name]) for name in sorted(wanted.changed)),
+            *(sentence for name in sorted(refused_sources) for sentence in moved[name].told),
             *_other_words(before, declared, wanted),
         ),
         wanted=wanted,
         needless=allowed.without(needed),
-        record=replace(declared, streams={**_left(before, declared, checkpointed), **_declared(declared, earlier)}),
-        news=_news(before, declared, checkpointed, changed, back) if recorded is not None else (),
+        record=replace(
+            declared,
+            streams={**_left(before, declared, checkpointed), **_declared(declared, _earlier(compared, epoch))},
+        ),
+        news=_news(before, declared, checkpointed, compared) if recorded is not None else (),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A declared query beside the recorded query, and beside the query that its state and offsets are of."""
+
+    recorded: DeclaredStream
+    declared: DeclaredStream
+    of: Earlier
+    """The query of state and offsets: the recorded query, or its earlier form if nothing was planned since."""
+    other_state: bool
+    """The shape is neither that of the recorded query nor that of the state."""
+    sources: Differences
+    """From the sources of the offsets; empty: they are the same, or were allowed before."""
+    is_recorded: bool
+    """It does not differ from the recorded query."""
+
+    @property
+    def shapes(self) -> tuple[Shape | None, Shape | None]:
+        return self.recorded.shape, self.declared.shape
+
+    @property
+    def is_back(self) -> bool:
+        """The query is again as it was before a change after which it has planned nothing."""
+        return not self.is_recorded and not self.other_state and not self.sources and self._is_of_state
+
+    @property
+    def _is_of_state(self) -> bool:
+        of, now = self.of, self.declared
+        return of.shape == now.shape and not differences("", of.sources, now.sources)
+
+
+def _compare(
+    recorded: Mapping[str, DeclaredStream], declared: Mapping[str, DeclaredStream], unrun: Mapping[str, Earlier]
+) -> dict[str, _Compared]:
+    compared = {}
+    for name, one in recorded.items():
+        now, of = declared[name], unrun.get(name) or Earlier(one.shape, 0, one.sources)
+        of = replace(of, sources=of.sources or one.sources)
+        since_recorded = differences(name, one.sources, now.sources)
+        compared[name] = _Compared(
+            one,
+            now,
+            of,
+            other_state=now.shape not in (one.shape, of.shape),
+            sources=differences(name, of.sources, now.sources) if since_recorded else Differences(),
+            is_recorded=one.shape == now.shape and not since_recorded,
+        )
+    return compared
+
+
+def _earlier(compared: Mapping[str, _Compared], epoch: int) -> dict[str, Earlier | None]:
+    """What the state and the offsets of each query are of, where that is not the declared query."""
+    return {
+        name: one.recorded.earlier if one.is_recorded else None if one.is_back else replace(one.of, epoch=epoch)
+        for name, one in compared.items()
+    }
 
 
 def _unrun(streams: Mapping[str, DeclaredStream], newest: Mapping[str, int]) -> dict[str, Earlier]:
@@ -143,8 +215,7 @@ def _news(
     before: Declaration,
     declared: Declaration,
     checkpointed: Collection[str],
-    changed: Collection[str],
-    back: Collection[str],
+    compared: Mapping[str, _Compared],
 ) -> tuple[str, ...]:
     came = [name for name in declared.streams if not before.declares(name)]
     went = [name for name in before.streams if before.declares(name) and name not in declared.streams]
@@ -153,6 +224,15 @@ def _news(
         *((f"Spark is {declared.spark}, and was {before.spark}",) if declared.spark != before.spark else ()),
         *(f"stream {name!r} {'goes on where it was' if name in checkpointed else 'begins'}" for name in sorted(came)),
         *(f"stream {name!r} is declared no more" for name in sorted(went)),
-        *(f"query {name!r} goes on with the state of another one" for name in sorted(changed)),
-        *(f"query {name!r} goes on as it was: it has run nothing since it was changed" for name in sorted(back)),
+        *(
+            f"query {name!r} goes on with the state of another one"
+            for name in sorted(compared)
+            if compared[name].other_state
+        ),
+        *(f"query {name!r} goes on with other sources" for name in sorted(compared) if compared[name].sources),
+        *(
+            f"query {name!r} goes on as it was: it has run nothing since it was changed"
+            for name in sorted(compared)
+            if compared[name].is_back
+        ),
     )

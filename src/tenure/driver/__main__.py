@@ -59,7 +59,10 @@ def load(
         context = scope_context(settings, store, scope, clock=clock, events=events)
         spark_log, member = settings.required("spark_log"), settings.required("member")
         allowed = Allowed(
-            frozenset(settings.new_stream), frozenset(settings.drop_stream), frozenset(settings.changed_query)
+            new=frozenset(settings.new_stream),
+            dropped=frozenset(settings.drop_stream),
+            changed=frozenset(settings.changed_query),
+            sources=frozenset(settings.changed_source),
         )
 
         def driver(look_first: Callable[[], None]) -> SparkDriver:

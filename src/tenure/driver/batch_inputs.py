@@ -7,8 +7,9 @@ evaluation may have skipped are an event after the sink has the batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypedDict
+import functools
+from collections.abc import Mapping
+from typing import TypedDict, Unpack
 
 from tenure.coordination.term import Term
 from tenure.driver.spark_plans import keeps_state
@@ -19,6 +20,7 @@ from tenure.sinks.sink import Stages
 from tenure.spark.errors import words_of
 from tenure.takeover.input_files import Missing
 from tenure.takeover.kafka_records import LOSS, KafkaRecords
+from tenure.takeover.moved_files import modification_times
 from tenure.takeover.offset_ranges import count_of, in_words
 from tenure.takeover.query_inputs import NO_INPUTS, PlannedInputs, QueryInputs, Shortness
 from tenure.takeover.query_takeover import Begun
@@ -28,9 +30,10 @@ from tenure.takeover.run_directory import RunDirectory
 class Logged(TypedDict):
     """The words of Spark's logs about a batch."""
 
-    directory: str
+    directory: RunDirectory
     offsets: str
     folders: tuple[str, ...]
+    kinds: Mapping[str, str]
 
 
 class BatchInputs:
@@ -42,7 +45,13 @@ class BatchInputs:
         )
         self._query = declared.name
         self._stages = isinstance(declared.sink, Stages)
-        self.of_query = QueryInputs(declared.name, KafkaRecords(declared.rows), missing=missing, shortness=shortness)
+        self.of_query = QueryInputs(
+            declared.name,
+            KafkaRecords(declared.rows),
+            missing=missing,
+            times=functools.partial(modification_times, declared.rows.sparkSession),
+            shortness=shortness,
+        )
         """For the takeover of the query."""
         self.begun = Begun("")
         """Set when the query is taken over."""
@@ -63,21 +72,17 @@ class BatchInputs:
         short."""
         self.of_query.check_state(self._without, batch=batch, repeated=repeated)
 
-    def gone(
-        self, error: Exception, batch: int, *, directory: str, offsets: str, folders: Sequence[str]
-    ) -> InputsGone | None:
+    def gone(self, error: Exception, batch: int, **logged: Unpack[Logged]) -> InputsGone | None:
         """The error in our words, where Spark refuses to read on without records that are gone; None: another error."""
         if LOSS not in words_of(error):
             return None
-        records = self.of_query.records(RunDirectory(directory), batch, offsets=offsets, folders=folders)
+        records = self.of_query.records(batch=batch, **logged)
         gone = self.of_query.gone(PlannedInputs(records=records))
         return self.of_query.error(gone, batch=batch) if gone else None
 
-    def report_skipped(
-        self, batch: int, *, directory: str, offsets: str, folders: Sequence[str], term: Term, events: Events
-    ) -> None:
+    def report_skipped(self, batch: int, *, term: Term, events: Events, **logged: Unpack[Logged]) -> None:
         """Emit an event when records of a batch that is in the sink are gone: Spark may have read them as nothing."""
-        skipped = self.of_query.skipped(RunDirectory(directory), batch, offsets=offsets, folders=folders)
+        skipped = self.of_query.skipped(batch=batch, **logged)
         if skipped:
             events.emit(
                 RecordsSkipped(

@@ -57,7 +57,9 @@ class Declarations:
 
     def _judge(self, recorded: Found, streams: Sequence[Stream], term: Term | None) -> Judgement:
         declared = Declaration(
-            self._file, pyspark.__version__, {stream.name: DeclaredStream(shape_of(stream)) for stream in streams}
+            self._file,
+            pyspark.__version__,
+            {stream.name: DeclaredStream(shape_of(stream), sources=stream.sources) for stream in streams},
         )
         changed = sorted(changed_queries(recorded.declaration) & recorded.checkpointed)
         newest = {name: self._checkpoints(name).newest(term) for name in changed}
@@ -69,10 +71,11 @@ class Declarations:
             newest={name: checkpoint.epoch for name, checkpoint in newest.items() if checkpoint is not None},
             epoch=0 if term is None else term.epoch,  # without a term nothing is written
         )
+        flags = judged.wanted.flags()
         if judged.refused:
             raise DeclaredOtherwise(
                 f"scope {self._scope!r} has run another pipeline: {'; '.join(judged.refused)}",
-                fix=f"undo that, or allow it once by {' '.join(judged.wanted.flags())}",
+                fix=" ".join(("undo that, or allow it once by", *flags)) if flags else "undo that",
             )
         return judged
 

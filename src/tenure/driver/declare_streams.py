@@ -8,7 +8,10 @@ that it adds to the session.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -21,6 +24,7 @@ from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.sinks.sink import Calls, ChecksRows
 from tenure.spark.errors import SPARK_ERRORS, one_line, words_of
+from tenure.takeover.source_plans import sources_of
 
 
 def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mapping[str, str]) -> Job:
@@ -61,6 +65,16 @@ def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mappi
         # Checked again: the value may come from spark-defaults.conf, a file of properties, or the pipeline's function.
         check_setting(RETAINED, str(stream.rows.sparkSession.conf.get(RETAINED)))
     return job
+
+
+def with_sources(stream: Stream) -> Stream:
+    """The stream with its sources, from Spark's plan. Raises PipelineFileError: Spark cannot plan it."""
+    try:
+        return replace(stream, sources=sources_of(stream.rows))
+    except (PySparkException, Py4JJavaError) as error:
+        raise PipelineFileError(
+            f"stream {stream.name!r}: Spark does not name its sources: {one_line(error)}"
+        ) from error
 
 
 def _check_trigger(stream: Stream) -> None:

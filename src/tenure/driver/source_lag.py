@@ -8,9 +8,12 @@ a transaction may be no record.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from tenure.takeover.offset_ranges import count_of, kafka_partitions, ranges_between
+
+_KAFKA: Final = "KafkaV2["
+"""The begin of what Spark's source of Kafka calls itself."""
 
 
 def offsets_behind(progress: Mapping[str, Any]) -> int | None:
@@ -18,6 +21,8 @@ def offsets_behind(progress: Mapping[str, Any]) -> int | None:
     end of one, as in the first batch of a leader."""
     behind: int | None = None
     for source in progress["sources"]:
+        if not source["description"].startswith(_KAFKA):
+            continue
         end, latest = (kafka_partitions(source[name]) for name in ("endOffset", "latestOffset"))
         if end is None:
             continue

@@ -25,7 +25,7 @@ from tenure.clock import Clock
 from tenure.coordination.term import Term
 from tenure.driver.checkpoint_files import use_fitting_files
 from tenure.driver.declarations import Declarations
-from tenure.driver.declare_streams import declare, limits_of
+from tenure.driver.declare_streams import declare, limits_of, with_sources
 from tenure.driver.failures import how_jvm_ended, of_ended_jvm, query_error, short_batch, why_ended
 from tenure.driver.finishing import finish_batches
 from tenure.driver.hadoop import check_classes, prepare_file_systems
@@ -130,17 +130,17 @@ class SparkDriver:
             self._context.events.emit(LocalFilesSlow(self._context.scope, member=self._work.member, why=slow))
         prepare_file_systems(spark)
         check_classes(spark, self._context.storage, what="the storage")
-        job = self._declare()
-        for stream in job.streams:
+        streams = [with_sources(stream) for stream in self._declare().streams]
+        for stream in streams:
             if isinstance(stream.sink, Located):
                 check_classes(spark, stream.sink.location, what=f"the sink of stream {stream.name!r}")
-        self._declarations.check(job.streams)
-        self._rehearsals = Rehearsals(job.streams, self._context, member=self._work.member)
-        self._declared = job.streams
+        self._declarations.check(streams)
+        self._rehearsals = Rehearsals(streams, self._context, member=self._work.member)
+        self._declared = streams
         if self._work.warm:
             self._rehearsals.start()
         self._mirror()
-        self._limits = limits_of(job.streams)
+        self._limits = limits_of(streams)
 
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
         """Run the streams; see `Work.lead`."""
@@ -151,7 +151,8 @@ class SparkDriver:
         if mirrors is not None:
             mirrors.stop()
         job = self._declare()
-        self._declarations.record(term, job.streams)
+        declared_now = [with_sources(stream) for stream in job.streams]
+        self._declarations.record(term, declared_now)
         clock, missing = self._context.clock, functools.partial(missing_files, self._spark)
         streams = [
             FencedStream(
@@ -162,10 +163,11 @@ class SparkDriver:
                 mirrors=mirrors,
                 accepts_short=declared.name in self._work.accepts_short,
             )
-            for declared in job.streams
+            for declared in declared_now
         ]
         running = RunningQueries(clock)
-        sweeper = scope_sweeper(self._context, term, more=self._staged(job.streams, term), look_first=self._look_first)
+        staged = self._staged(declared_now, term)
+        sweeper = scope_sweeper(self._context, term, more=staged, look_first=self._look_first)
         with listening(self._spark, job.listeners, queries=[one.name for one in streams], clock=clock):
             try:
                 self._streams = streams

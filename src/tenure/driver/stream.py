@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.checkpoints.batch_rules import asked_around
 from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.source import KAFKA, kinds_of, paths_of, sources_beside
 from tenure.coordination.term import Term, check_term
 from tenure.driver.batch_inputs import BatchInputs, Logged
 from tenure.driver.declare_streams import call_of, is_available_now, with_trigger
@@ -32,9 +33,8 @@ from tenure.spark.errors import SPARK_ERRORS
 from tenure.spark.own_folders import hold
 from tenure.takeover.input_files import Missing
 from tenure.takeover.mirror import Mirrors
-from tenure.takeover.offset_ranges import reads_kafka
 from tenure.takeover.query_takeover import Begun, QueryTakeover
-from tenure.takeover.run_directory import has_commit, latest_commit, read_offsets, read_query_id
+from tenure.takeover.run_directory import RunDirectory, has_commit, latest_commit, read_offsets, read_query_id
 
 
 class _FinishedError(Exception):
@@ -66,8 +66,15 @@ class FencedStream:
         self._ttl = context.ttl
         self._events = context.events
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"tenure-plan-{declared.name}")
+        self._sources = declared.sources
         self._takeover = QueryTakeover(
-            declared.name, context, term, self._checkpoints, inputs=self._inputs.of_query, mirrors=mirrors
+            declared.name,
+            context,
+            term,
+            self._checkpoints,
+            inputs=self._inputs.of_query,
+            mirrors=mirrors,
+            sources=declared.sources,
         )
         self._begun = Begun("")
         self._query_id: str | None = None  # None: not read yet
@@ -75,7 +82,6 @@ class FencedStream:
         self._started = threading.Event()  # set when it is known whether `_query` runs
         self._folders: tuple[str, ...] | None = None  # None: not read yet
         self._planned: tuple[int | None, str] = None, ""  # the batch that was planned last, and its offsets
-        self._reads_kafka = False  # until a batch shows that
         self._batches = 0
         self.last: int | None = None  # the last batch that this term put into the sink; None: no batch yet
         self._caller = CallerThread()
@@ -177,7 +183,7 @@ class FencedStream:
     def behind(self) -> int | None:
         """How many offsets of Kafka the query is behind, by Spark's last progress; None: it reads none, or does not
         know. Raises Spark's own errors when its JVM is gone."""
-        if self._query is None or not self._reads_kafka:
+        if self._query is None or KAFKA not in kinds_of(self._sources).values():
             return None
         last = self._query.lastProgress
         return None if last is None else offsets_behind(last)
@@ -307,7 +313,7 @@ class FencedStream:
         began_s, term = self._clock.monotonic_s(), self._term
         offsets = read_offsets(self._directory, batch_id)
         self._planned = batch_id, offsets
-        self._reads_kafka = reads_kafka(offsets, self._source_folders())
+        folders = self._source_folders()
         checkpoint = Checkpoint(
             query=self.name,
             query_id=self._spark_query_id(),
@@ -316,7 +322,9 @@ class FencedStream:
             run_directory=self._begun.run_directory,
             epoch=term.epoch,
             planned_at=self._clock.now().isoformat(timespec="milliseconds"),
-            folders=self._source_folders(),
+            folders=folders,
+            kinds=kinds_of(self._sources),
+            paths=paths_of(self._sources),
         )
         try:
             self._checkpoints.plan(term, checkpoint)
@@ -337,11 +345,18 @@ class FencedStream:
     def _logged(self, batch_id: int) -> Logged:
         planned, offsets = self._planned
         offsets = offsets if planned == batch_id else read_offsets(self._directory, batch_id)
-        return {"directory": self._directory, "offsets": offsets, "folders": self._source_folders()}
+        folders = self._source_folders()
+        return {
+            "directory": RunDirectory(self._directory),
+            "offsets": offsets,
+            "folders": folders,
+            "kinds": kinds_of(self._sources),
+        }
 
     def _source_folders(self) -> tuple[str, ...]:
         if self._folders is None:
             self._started.wait()  # Spark may call `_on_batch` before `start` has returned the query
             assert self._query is not None
             self._folders = source_folders_of(self._query)
+            self._sources = sources_beside(self._folders, self._declared.sources)
         return self._folders

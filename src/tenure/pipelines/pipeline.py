@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, overload
 
+from tenure.checkpoints.source import Source
 from tenure.coordination.records import Scope
 from tenure.durations import parse_duration
 from tenure.errors import UsageError
@@ -50,6 +51,8 @@ class Stream:
     """How long the query may work without progress before its driver counts as hung; None: for ever."""
     may_differ: frozenset[str] = frozenset()
     """What a second evaluation of a batch may compute otherwise, by name, though the query keeps state."""
+    sources: tuple[Source, ...] = ()
+    """What the query reads, a source a line of Spark's offsets; empty: Spark's plan was not read."""
 
 
 class Job:

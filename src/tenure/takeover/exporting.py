@@ -38,7 +38,7 @@ def export(context: ScopeContext, directory: str, *, query: str, session: Sessio
                 )
             source = f"{context.storage}/{newest.run_directory}"
             if has_commit(source, newest.batch):
-                seed(source, directory, SeedPoint(newest.batch, newest.offsets, True, newest.folders))
+                seed(source, directory, SeedPoint(newest.batch, newest.offsets, True, newest.folders, newest.kinds))
                 return newest
         if context.clock.monotonic_s() >= end_s:
             raise UsageError(

@@ -7,7 +7,7 @@ forty at a time. Not promised: that an existing file still has its planned conte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,11 +15,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+from tenure.checkpoints.source import FILES
 from tenure.errors import BatchMayBeShort, InputsGone, StorageError
 from tenure.spark.errors import one_line
 from tenure.spark.releases import look_for
+from tenure.takeover.moved_files import Move
 from tenure.takeover.run_directory import RunDirectory
-from tenure.takeover.seed_logs import entries_between, files_in_entry, log_offset, source_folders
+from tenure.takeover.seed_logs import entries_between, files_in_entry, kind_of, last_entry, source_folders
 
 Missing = Callable[[Sequence[str]], Sequence[str]]
 """Files -> those of them that do not exist, or at least `MOST_NAMED` of those."""
@@ -31,9 +33,18 @@ _AT_ONCE = 40
 _CHUNK = 10_000
 
 
-def planned_inputs(directory: RunDirectory, batch: int, *, offsets: str, folders: Sequence[str]) -> tuple[str, ...]:
+def planned_inputs(
+    directory: RunDirectory,
+    batch: int,
+    *,
+    offsets: str,
+    folders: Sequence[str],
+    kinds: Mapping[str, str],
+    moves: Mapping[str, Move],
+) -> tuple[str, ...]:
     """The input files of a batch, as Hadoop names them, from the logs of the file sources in a run directory. Other
-    sources have none. `offsets`, `folders`: from the checkpoint. Raises CorruptRunDirectory, StorageError."""
+    sources have none. `offsets`, `folders`, `kinds`: as in the checkpoint. `moves`: of sources, by their folder. Raises
+    CorruptRunDirectory, StorageError."""
     where = f"plan of batch {batch}"
     until = source_folders(offsets, folders, where=where)
     before: dict[str, str | None] = {}
@@ -42,11 +53,13 @@ def planned_inputs(directory: RunDirectory, batch: int, *, offsets: str, folders
         before = dict(source_folders(directory.read_text(path), folders, where=directory.where(path)))
     inputs: list[str] = []
     for folder, offset in until.items():
-        last = None if offset is None else log_offset(offset)
-        if last is not None:
-            begun = before.get(folder)
-            after = None if begun is None else log_offset(begun)
-            inputs += _logged(directory, f"sources/{folder}", after=-1 if after is None else after, last=last)
+        names = directory.list(f"sources/{folder}") if folder not in kinds else ()
+        if kind_of(kinds.get(folder), offset, names) == FILES:
+            where = f"plan of batch {batch}, source {folder}"
+            after = last_entry(before.get(folder), where=where)
+            logged = _logged(directory, f"sources/{folder}", after=after, last=last_entry(offset, where=where))
+            move = moves.get(folder)
+            inputs += [unquote(url if move is None else move.of(url)) for url in logged]
     return tuple(inputs)
 
 
@@ -56,8 +69,7 @@ def _logged(directory: RunDirectory, folder: str, *, after: int, last: int) -> I
     for name in entries_between(directory.list(folder), after, last, where=directory.where(folder)):
         path = f"{folder}/{name}"
         text = directory.read_text(path)
-        for url in files_in_entry(text, after=after, last=last, where=directory.where(path)):
-            yield unquote(url)
+        yield from files_in_entry(text, after=after, last=last, where=directory.where(path))
 
 
 def missing_files(spark: SparkSession, paths: Sequence[str]) -> Sequence[str]:

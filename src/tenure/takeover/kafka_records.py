@@ -17,9 +17,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from tenure.errors import BatchMayBeShort, InputsGone, SourceUnavailable, StorageError
+from tenure.errors import BatchMayBeShort, InputsGone, SourceUnavailable
 from tenure.spark.errors import SPARK_ERRORS, one_line, words_of
 from tenure.takeover.offset_ranges import Edges, OffsetRange, Partitions, in_words, lost_of
+from tenure.takeover.source_plans import is_kafka, streaming_leaves
 
 LOSS: Final = "data may have been lost because they are not available in Kafka"
 """In the errors with which Spark refuses to read on."""
@@ -47,16 +48,11 @@ class KafkaRecords:
 
     @cached_property
     def _sources(self) -> Mapping[str, _Source]:
-        """The Kafka sources by their folder: Spark numbers all sources by their first place in the plan."""
-        leaves = self._rows._jdf.queryExecution().analyzed().collectLeaves()
-        distinct: list[Any] = []
-        for leaf in (leaves.apply(index) for index in range(leaves.size())):
-            if leaf.nodeName().startswith("StreamingRelation") and not any(one.equals(leaf) for one in distinct):
-                distinct.append(leaf)
+        """The Kafka sources by their folder."""
+        kafka = {folder: leaf for folder, leaf in streaming_leaves(self._rows) if is_kafka(leaf)}
         return {
-            str(number): _Source(_reader(leaf), not leaf.extraOptions().getBoolean("failOnDataLoss", True))
-            for number, leaf in enumerate(distinct)
-            if leaf.nodeName() == "StreamingRelationV2" and "kafka" in leaf.table().getClass().getName()
+            folder: _Source(_reader(leaf), not leaf.extraOptions().getBoolean("failOnDataLoss", True))
+            for folder, leaf in kafka.items()
         }
 
     @property
@@ -66,15 +62,18 @@ class KafkaRecords:
 
     def tolerates(self, lost: Sequence[OffsetRange]) -> bool:
         """Whether all lost records are of sources that read lost records as nothing."""
-        return all(self._source(one.folder).tolerant for one in lost)
+        return all(one.folder in self._sources and self._sources[one.folder].tolerant for one in lost)
 
     def lost(self, ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
-        """The parts of the ranges that are gone. Raises SourceUnavailable: the broker does not answer; the gateway's
-        own error when the JVM is gone."""
+        """The parts of the ranges that are gone. Nobody is asked for ranges of a source in whose place the query has no
+        source of Kafka any more: an operator has allowed that. Raises SourceUnavailable: the broker does not answer;
+        the gateway's own error when the JVM is gone."""
         lost: list[OffsetRange] = []
         for folder in sorted({one.folder for one in ranges}):
+            if folder not in self._sources:
+                continue
             mine = [one for one in ranges if one.folder == folder]
-            lost += lost_of(mine, self._edges(self._source(folder).reader))
+            lost += lost_of(mine, self._edges(self._sources[folder].reader))
         return tuple(lost)
 
     def _edges(self, reader: Any) -> Edges:
@@ -87,16 +86,6 @@ class KafkaRecords:
             if _GONE in words_of(error):
                 return Edges({}, {})
             raise SourceUnavailable(f"Kafka does not say which records it has: {one_line(error)}") from error
-
-    def _source(self, folder: str) -> _Source:
-        source = self._sources.get(folder)
-        if source is None:
-            raise StorageError(
-                f"it cannot be known whether the planned records of source {folder} are there: the plan has no such "
-                "source of Kafka",
-                fix="leave spark.sql.streaming.queryEvolution.enableSourceEvolution off",
-            )
-        return source
 
     def close(self) -> None:
         """Close the connections to the brokers."""

@@ -194,7 +194,7 @@ class Mirrors:
         return has_commit(f"{self._storage}/{newest.run_directory}", newest.batch)
 
     def _fill(self, mirror: _Mirror, newest: Checkpoint, *, epoch: int, done: bool) -> None:
-        point = SeedPoint(newest.batch, newest.offsets, done, newest.folders)
+        point = SeedPoint(newest.batch, newest.offsets, done, newest.folders, newest.kinds)
         if mirror.mirrored is None:
             mirror.path = str(RunName.new(mirror.query, epoch=epoch, member=self._member))
             mirror.epoch, mirror.source = epoch, newest.run_directory

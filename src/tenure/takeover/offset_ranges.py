@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tenure.checkpoints.source import KAFKA
 from tenure.takeover.run_directory import RunDirectory
 from tenure.takeover.seed_logs import corrupt, source_folders
 
@@ -46,22 +47,25 @@ class Edges:
     until: Partitions
 
 
-def reads_kafka(offsets: str, folders: Sequence[str]) -> bool:
-    """Whether a batch with these offsets has a source of Kafka's kind. Raises CorruptRunDirectory."""
-    found = source_folders(offsets, folders, where="the plan of a batch").values()
-    return any(kafka_partitions(offset) is not None for offset in found)
-
-
 def planned_ranges(
-    directory: RunDirectory, batch: int, *, offsets: str, before: str | None = None, folders: Sequence[str]
+    directory: RunDirectory,
+    batch: int,
+    *,
+    offsets: str,
+    before: str | None = None,
+    folders: Sequence[str],
+    kinds: Mapping[str, str],
 ) -> tuple[OffsetRange, ...]:
     """The ranges of a batch whose `offsets/<batch>` is `offsets`. `before`: the offsets of the batch before; None: they
-    are read in the run directory. `folders`: as in `source_folders`. Raises CorruptRunDirectory, StorageError."""
+    are read in the run directory. `folders`, `kinds`: as in the checkpoint. Raises CorruptRunDirectory, StorageError.
+    """
+    if KAFKA not in kinds.values():
+        return ()
     where = f"plan of batch {batch}"
     ends = {
         folder: partitions
         for folder, offset in source_folders(offsets, folders, where=where).items()
-        if (partitions := kafka_partitions(offset)) is not None
+        if kinds.get(folder) == KAFKA and (partitions := kafka_partitions(offset)) is not None
     }
     if not ends:
         return ()
@@ -87,8 +91,8 @@ def ranges_between(folder: str, start: Partitions, end: Partitions) -> list[Offs
 
 
 def kafka_partitions(offset: str | None) -> Partitions | None:
-    """The offset of a Kafka source, from a line of the offset log; None: the source is of another kind, or has no
-    offset yet."""
+    """The offset of a Kafka source, from a line of the offset log; None: it has no offset yet. (Sources of other kinds
+    may have offsets that look alike.)"""
     value = None if offset is None else json.loads(offset)
     if not isinstance(value, dict) or not value:
         return None

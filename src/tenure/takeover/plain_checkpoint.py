@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tenure.checkpoints.source import ANOTHER
 from tenure.errors import UsageError
 from tenure.storage.reach import reach
 from tenure.takeover.offset_ranges import kafka_partitions
 from tenure.takeover.run_directory import RunDirectory, latest_commit, latest_planned, read_query_id
-from tenure.takeover.seed_logs import decode_offsets, log_offset
+from tenure.takeover.seed_logs import decode_offsets, kind_of, log_offset
 
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDERS: Final = ("RocksDBStateStoreProvider", "HDFSBackedStateStoreProvider")
@@ -86,8 +87,9 @@ def read_plain(url: str) -> PlainCheckpoint:
             f"{url} keeps its state by {provider}, whose files Tenure does not know",
             fix=f"Tenure goes on from state of {' and '.join(_PROVIDERS)}",
         )
-    sources = [_source(name, offset) for name, offset in named.items()]
-    _check_folders(url, sources, directory.list("sources"))
+    folders = directory.list("sources")
+    sources = [_source(name, offset, directory.list(f"sources/{name}")) for name, offset in named.items()]
+    _check_folders(url, sources, folders)
     files, size = _size(url)
     partitions = settings.get(_PARTITIONS, "")
     return PlainCheckpoint(
@@ -122,27 +124,30 @@ def _settings(offsets: str) -> Mapping[str, str]:
     return {name: str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
-def _source(folder: str, offset: str | None) -> PlainSource:
-    return PlainSource(folder, "another" if offset is None else _kind(offset), offset)
+def _source(folder: str, offset: str | None, files: frozenset[str]) -> PlainSource:
+    """`files`: in the folder of the source, which has to speak for the kind as well as the offset does."""
+    kind = kind_of(None, offset, files)
+    if kind == ANOTHER and offset is not None:
+        value = json.loads(offset)
+        if "0" in files and kafka_partitions(offset) is not None:
+            kind = "Kafka"
+        elif isinstance(value, dict) and "reservoirId" in value:
+            kind = "Delta"
+    return PlainSource(folder, kind, offset)
 
 
-def _kind(offset: str) -> str:
-    if log_offset(offset) is not None:
-        return "files"
-    if kafka_partitions(offset) is not None:
-        return "Kafka"
-    value = json.loads(offset)
-    if isinstance(value, dict) and "reservoirId" in value:
-        return "Delta"
-    return "rate" if isinstance(value, int) else "another"
+def _may_have_log(offset: str) -> bool:
+    """Whether an offset may be one of files or of a rate source, which both have a folder."""
+    return log_offset(offset) is not None or isinstance(json.loads(offset), int)
 
 
 def _check_folders(url: str, sources: Sequence[PlainSource], folders: frozenset[str]) -> None:
-    """A source that a query reads twice has two offsets and one folder, and the offsets do not say which."""
+    """A source that a query reads twice has two equal offsets and one folder, and the offsets do not say which. Sources
+    of other kinds may have no folder at all."""
     known = {source.folder for source in sources}
     numbered = {folder for folder in folders if folder.isdigit()}
-    needing = {source.folder for source in sources if source.kind in ("files", "rate")}
-    if not numbered <= known or not needing <= numbered:
+    logs = {one.folder: one.offset for one in sources if one.offset is not None and _may_have_log(one.offset)}
+    if not numbered <= known or (len(set(logs.values())) < len(logs) and not logs.keys() <= numbered):
         raise UsageError(
             f"{url} has {len(sources)} offsets for the folders {sorted(folders)} of sources: the query reads a source "
             "twice",

@@ -6,15 +6,17 @@ Promise: inputs that are gone are an error that names them, unless they are reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tenure.checkpoints.batch_rules import may_run_short, short_state
+from tenure.checkpoints.source import KAFKA
 from tenure.errors import InputsGone
 from tenure.takeover.input_files import Missing, files_gone, planned_inputs
 from tenure.takeover.kafka_records import KafkaRecords, records_gone
-from tenure.takeover.offset_ranges import OffsetRange, planned_ranges, reads_kafka
+from tenure.takeover.moved_files import Move, Times, check_moved
+from tenure.takeover.offset_ranges import OffsetRange, planned_ranges
 from tenure.takeover.run_directory import RunDirectory
 
 
@@ -46,27 +48,45 @@ class Shortness:
 class QueryInputs:
     """The inputs of one query. Used by one thread at a time. The constructor does no I/O."""
 
-    def __init__(self, query: str, records: KafkaRecords, *, missing: Missing, shortness: Shortness) -> None:
-        """`missing`: input files -> those that do not exist."""
+    def __init__(
+        self, query: str, records: KafkaRecords, *, missing: Missing, times: Times, shortness: Shortness
+    ) -> None:
+        """`missing`: input files -> those that do not exist. `times`: input files -> when each was changed."""
         self._query = query
         self._records = records
         self._missing = missing
+        self._times = times
         self._shortness = shortness
         self._last: tuple[int, str] | None = None  # a batch and its offsets; None: no batch was looked at
 
-    def planned(self, directory: RunDirectory, batch: int, *, offsets: str, folders: Sequence[str]) -> PlannedInputs:
-        """The inputs of a batch, by the logs of its run directory. `offsets`, `folders`: as in its checkpoint. Raises
-        CorruptRunDirectory, StorageError."""
-        files = planned_inputs(directory, batch, offsets=offsets, folders=folders)
-        return PlannedInputs(files, self.records(directory, batch, offsets=offsets, folders=folders))
+    def planned(
+        self,
+        directory: RunDirectory,
+        batch: int,
+        *,
+        offsets: str,
+        folders: Sequence[str],
+        kinds: Mapping[str, str],
+        moves: Mapping[str, Move],
+    ) -> PlannedInputs:
+        """The inputs of a batch, by the logs of its run directory. `offsets`, `folders`, `kinds`: as in its checkpoint.
+        `moves`: of sources of files, by their folder. Raises CorruptRunDirectory, StorageError."""
+        files = planned_inputs(directory, batch, offsets=offsets, folders=folders, kinds=kinds, moves=moves)
+        return PlannedInputs(files, self.records(directory, batch, offsets=offsets, folders=folders, kinds=kinds))
 
     def records(
-        self, directory: RunDirectory, batch: int, *, offsets: str, folders: Sequence[str]
+        self, directory: RunDirectory, batch: int, *, offsets: str, folders: Sequence[str], kinds: Mapping[str, str]
     ) -> tuple[OffsetRange, ...]:
         """The records among `planned`."""
         before = self._last[1] if self._last is not None and self._last[0] == batch - 1 else None
         self._last = (batch, offsets)
-        return planned_ranges(directory, batch, offsets=offsets, before=before, folders=folders)
+        return planned_ranges(directory, batch, offsets=offsets, before=before, folders=folders, kinds=kinds)
+
+    def check_moved(
+        self, directory: RunDirectory, moves: Mapping[str, Move], *, offsets: str, folders: Sequence[str]
+    ) -> None:
+        """Check that the files of sources with another path only moved. Raises as `moved_files.check_moved` does."""
+        check_moved(directory, moves, query=self._query, offsets=offsets, folders=folders, times=self._times)
 
     def gone(self, planned: PlannedInputs) -> PlannedInputs:
         """The inputs that are gone. Raises StorageError, SourceUnavailable."""
@@ -101,12 +121,12 @@ class QueryInputs:
         return bool(planned.records) and self._records.tolerant
 
     def skipped(
-        self, directory: RunDirectory, batch: int, *, offsets: str, folders: Sequence[str]
+        self, directory: RunDirectory, batch: int, *, offsets: str, folders: Sequence[str], kinds: Mapping[str, str]
     ) -> tuple[OffsetRange, ...]:
         """The records of a batch that are gone, where Spark says nothing of them. Raises SourceUnavailable."""
-        if not reads_kafka(offsets, folders) or not self._records.tolerant:
+        if KAFKA not in kinds.values() or not self._records.tolerant:
             return ()
-        return self._records.lost(self.records(directory, batch, offsets=offsets, folders=folders))
+        return self._records.lost(self.records(directory, batch, offsets=offsets, folders=folders, kinds=kinds))
 
     def error(self, gone: PlannedInputs, *, batch: int, written: bool = False) -> InputsGone:
         """The error of a batch whose inputs are gone."""

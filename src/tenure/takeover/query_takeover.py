@@ -7,19 +7,22 @@ batch as done. Not promised: that the owner of the source directory is dead; it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TypedDict
 
 from tenure.checkpoints.batch_rules import Takeover, take_over
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RUNS, RunName
+from tenure.checkpoints.source import Source, kinds_of, paths_of
 from tenure.checkpoints.store import CheckpointStore
 from tenure.coordination.term import Term
 from tenure.errors import CorruptRunDirectory, TenureError
 from tenure.events import BatchRetaken, MirrorFailed, RunDirectorySeeded
 from tenure.scope_context import ScopeContext
 from tenure.takeover.mirror import Mirrors
+from tenure.takeover.moved_files import Move, moves_between
 from tenure.takeover.query_inputs import NO_INPUTS, PlannedInputs, QueryInputs
 from tenure.takeover.run_directory import RunDirectory, has_commit
 from tenure.takeover.seed_logs import decode_query_id
@@ -41,6 +44,15 @@ class Begun:
     """The planned inputs of that batch."""
 
 
+class _Plan(TypedDict):
+    """The offsets of a batch, and of which sources they are."""
+
+    offsets: str
+    folders: tuple[str, ...]
+    kinds: Mapping[str, str]
+    moves: Mapping[str, Move]
+
+
 class QueryTakeover:
     """Takes over one query, once."""
 
@@ -53,24 +65,27 @@ class QueryTakeover:
         *,
         inputs: QueryInputs,
         mirrors: Mirrors | None,
+        sources: Sequence[Source],
     ) -> None:
-        """`mirrors`: of the standby; None: it had none."""
+        """`mirrors`: of the standby; None: it had none. `sources`: as declared."""
         self._term = term
         self._checkpoints = checkpoints
         self._query = query
         self._storage = context.storage
         self._inputs = inputs
         self._mirrors = mirrors
+        self._sources = sources
         self._clock = context.clock
         self._events = context.events
 
     def begin(self) -> Begun:
         """Prepare the run directory, and retake the newest batch where it must run again. Raises Corrupt...,
-        InputsGone, StorageError, StoreUnavailable, TermLost; the query must not run then."""
+        DeclaredOtherwise, InputsGone, StorageError, StoreUnavailable, TermLost; the query must not run then."""
         own = str(RunName.new(self._query, epoch=self._term.epoch, member=self._term.holder))
         newest = self._checkpoints.newest(self._term)
         if newest is None:
             return Begun(own)
+        self._check_moved(newest)
         inputs, gone = self._look_for_inputs(newest)
         way = take_over(
             newest.run_directory,
@@ -83,7 +98,8 @@ class QueryTakeover:
             raise self._inputs.error(gone(), batch=newest.batch)
         own = self._seed(newest, way, own)
         if way.recorded:
-            self._checkpoints.retake(self._term, run_directory=own, closed=way.done)
+            paths = paths_of(self._sources) or None
+            self._checkpoints.retake(self._term, run_directory=own, paths=paths, closed=way.done)
             scope, epoch = self._term.scope, self._term.epoch
             self._events.emit(BatchRetaken(scope, epoch=epoch, query=self._query, batch=newest.batch, done=way.done))
         if way.done:
@@ -108,13 +124,19 @@ class QueryTakeover:
             if (same, offsets) == (newest.query_id, newest.offsets):
                 yield str(run)
 
+    def _check_moved(self, newest: Checkpoint) -> None:
+        moves = moves_between(newest.paths, self._sources)
+        if moves:
+            directory = RunDirectory(f"{self._storage}/{newest.run_directory}")
+            self._inputs.check_moved(directory, moves, offsets=newest.offsets, folders=newest.folders)
+
     def _look_for_inputs(self, newest: Checkpoint) -> tuple[Callable[[], PlannedInputs], Callable[[], PlannedInputs]]:
         """Two functions: the planned inputs, and those of them that are gone. Each looks once, at its first call."""
 
         @cache
         def inputs() -> PlannedInputs:
             source = RunDirectory(f"{self._storage}/{newest.run_directory}")
-            return self._inputs.planned(source, newest.batch, offsets=newest.offsets, folders=newest.folders)
+            return self._inputs.planned(source, newest.batch, **self._plan_of(newest))
 
         @cache
         def gone() -> PlannedInputs:
@@ -122,11 +144,20 @@ class QueryTakeover:
 
         return inputs, gone
 
+    def _plan_of(self, newest: Checkpoint) -> _Plan:
+        """What the checkpoint says of its sources; an older version has not recorded their kinds."""
+        return {
+            "offsets": newest.offsets,
+            "folders": newest.folders,
+            "kinds": newest.kinds or kinds_of(self._sources),
+            "moves": moves_between(newest.paths, self._sources),
+        }
+
     def _seed(self, newest: Checkpoint, way: Takeover[str], own: str) -> str:
         """Fill a run directory, and return its path below the storage."""
         began_s = self._clock.monotonic_s()
-        point = SeedPoint(newest.batch, newest.offsets, way.done, newest.folders)
-        ahead = self._seed_mirror(way.source, point)
+        point = SeedPoint(newest.batch, committed=way.done, **self._plan_of(newest))
+        ahead = None if point.moves else self._seed_mirror(way.source, point)
         if ahead is None:
             source = RunDirectory(f"{self._storage}/{way.source}")
             files = seed_mirrored(Mirrored(source, RunDirectory(f"{self._storage}/{own}")), point)

@@ -33,6 +33,7 @@ from tenure.spark.caller_threads import CallerThread
 from tenure.spark.errors import one_line
 from tenure.spark.own_folders import hold, release
 from tenure.storage.urls import hadoop_url
+from tenure.takeover.moved_files import moves_between
 from tenure.takeover.pace import Pace, requests_of
 from tenure.takeover.run_directory import remove_tree
 from tenure.takeover.seeding import seed
@@ -211,7 +212,13 @@ class Rehearsals:
             seed(
                 f"{self._storage}/{planned.run_directory}",
                 directory,
-                SeedPoint(planned.batch, planned.offsets, folders=planned.folders),
+                SeedPoint(
+                    planned.batch,
+                    planned.offsets,
+                    folders=planned.folders,
+                    kinds=planned.kinds,
+                    moves=moves_between(planned.paths, stream.sources),
+                ),
                 query_id=str(uuid.uuid4()),  # Spark would wait for the end of an active query of the same id
             )
             writer = (

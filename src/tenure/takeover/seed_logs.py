@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NewType
 
+from tenure.checkpoints.source import ANOTHER, FILES, KAFKA, RATE
 from tenure.errors import CorruptRunDirectory
 
 StateIds = NewType("StateIds", Mapping[str, list[list[str]]])
@@ -112,11 +113,22 @@ def decode_commit(text: str, *, where: str) -> StateIds | None:
 
 
 def log_offset(offset: str) -> int | None:
-    """The last entry of a file source's log that `offset` covers; None: the source is of another kind."""
+    """The last entry of a file source's log that `offset` covers; None: it is no offset of a file source."""
     value = json.loads(offset)
     if isinstance(value, dict) and set(value) == {"logOffset"} and isinstance(value["logOffset"], int):
         return int(value["logOffset"])
     return None
+
+
+def last_entry(offset: str | None, *, where: str) -> int:
+    """The last entry of a file source's log that is read; -1: none is. Raises CorruptRunDirectory: `where` has an
+    offset of another kind of source."""
+    if offset is None:
+        return -1
+    last = log_offset(offset)
+    if last is None:
+        raise corrupt(where, f"has the offset {offset}, which is none of a source of files")
+    return last
 
 
 def source_log(names: Collection[str], last: int, *, where: str) -> tuple[str, ...]:
@@ -131,6 +143,15 @@ def source_log(names: Collection[str], last: int, *, where: str) -> tuple[str, .
     return *(f"{entry}.compact" for entry in compacts[-2:]), *above
 
 
+def newest_of_log(names: Collection[str], last: int) -> str | None:
+    """The newest file of a file source's log, up to the entry `last`; None: there is none. A compact file comes before
+    the single entry of its number."""
+    found = {number: f"{number}.compact" for number in _compacts(names, last)}
+    single = {int(name): name for name in names if name.isdecimal() and int(name) <= last}
+    newest = {**single, **found}
+    return newest[max(newest)] if newest else None
+
+
 def check_source_entry(text: str, *, where: str) -> None:
     """Check an entry of a file source's log: a version, then one JSON object a line. The last line shows a torn file.
     Raises CorruptRunDirectory."""
@@ -138,26 +159,30 @@ def check_source_entry(text: str, *, where: str) -> None:
         decode_json(line, where=where)
 
 
-def needs_start(offset: str, batch: int) -> bool:
-    """Whether a source that is no file source needs its own record of its start.
-
-    A plain number is the offset of a rate source: without its start time Spark silently shifts all event times.
-    Topic -> partition -> number is an offset of Kafka: without its start, batch 0 would begin at the topic's present
-    end.
-    """
-    value = json.loads(offset)
-    if isinstance(value, int):
-        return True
-    return batch == 0 and isinstance(value, dict) and bool(value) and all(map(_is_partitions, value.values()))
-
-
-def _is_partitions(value: object) -> bool:
-    return isinstance(value, dict) and bool(value) and all(k.isdigit() and isinstance(v, int) for k, v in value.items())
+def kind_of(recorded: str | None, offset: str | None, names: Collection[str]) -> str:
+    """The kind of a source, one of `KINDS`. `recorded`: as a checkpoint has it. None: the plan was not at hand; then
+    the source is of a kind only if both its offset and the `names` in its folder speak for that."""
+    if recorded is not None:
+        return recorded
+    if offset is None:
+        return ANOTHER
+    if log_offset(offset) is not None:
+        return FILES if any(name.removesuffix(".compact").isdecimal() for name in names) else ANOTHER
+    if "0" in names and isinstance(json.loads(offset), int):
+        return RATE
+    return ANOTHER
 
 
-def is_log_file(name: str) -> bool:
-    """Whether a source's file is an entry of its log: neither hidden, nor a checksum, nor temporary."""
-    return not name.startswith((".", "_")) and not name.endswith((".crc", ".tmp"))
+def needs_start(kind: str, batch: int) -> bool:
+    """Whether a source needs its own record of its start. A rate source without it shifts all event times without a
+    word, and batch 0 of Kafka would begin at the topic's present end."""
+    return kind == RATE or (kind == KAFKA and batch == 0)
+
+
+def is_copied(name: str) -> bool:
+    """Whether a file of a source with a layout of its own is copied: all but the checksums and the unfinished files of
+    Hadoop's file systems."""
+    return not (name.startswith(".") and name.endswith((".crc", ".tmp")))
 
 
 def source_folders(text: str, folders: Sequence[str], *, where: str) -> Mapping[str, str | None]:

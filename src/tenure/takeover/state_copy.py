@@ -16,16 +16,19 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tenure.checkpoints.source import ANOTHER, FILES
 from tenure.errors import CorruptCheckpoint, CorruptRunDirectory, UsageError
+from tenure.takeover.moved_files import Move, moved_entry
 from tenure.takeover.run_directory import RunDirectory
 from tenure.takeover.seed_logs import (
     StateIds,
     check_source_entry,
     corrupt,
     decode_commit,
-    is_log_file,
+    is_copied,
     is_of_spark_3,
-    log_offset,
+    kind_of,
+    last_entry,
     missing,
     needs_start,
     source_folders,
@@ -69,6 +72,10 @@ class SeedPoint:
     committed: bool = False
     folders: tuple[str, ...] = ()
     """The folder below `sources/` of each line of the offsets; empty: line i is folder i."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """The kind of each source, by its folder. A folder that is not there: the kind was not recorded."""
+    moves: Mapping[str, Move] = field(default_factory=dict)
+    """The moves of sources of files, by their folder."""
 
     @property
     def state_version(self) -> int:
@@ -145,39 +152,44 @@ class StateCopy:
 
     def sources(self) -> int:
         """Copy the logs of the sources up to the planned offsets."""
-        items: list[tuple[str, bool]] = []  # (path, whether it is an entry of a file source's log)
+        items: list[tuple[str, str, Move | None]] = []  # path, kind of the source, its move
         for name, offset in self._folders.items():
-            folder = f"sources/{name}"
-            last = None if offset is None else log_offset(offset)
-            if last is not None:
-                entries = source_log(self._source.list(folder), last, where=self._source.where(folder))
-                items += [(f"{folder}/{entry}", True) for entry in entries]
+            folder, names = f"sources/{name}", self._source.list(f"sources/{name}")
+            kind = kind_of(self._point.kinds.get(name), offset, names)
+            if kind == FILES:
+                last = last_entry(offset, where=f"plan of batch {self._point.batch}, source {name}")
+                entries = source_log(names, last, where=self._source.where(folder))
+                items += [(f"{folder}/{entry}", kind, self._point.moves.get(name)) for entry in entries]
                 continue
             if self._ahead:
                 continue  # the source may change its files
             files = self._files_below(folder)
-            if offset is not None and f"{folder}/0" not in files and needs_start(offset, self._point.batch):
+            if offset is not None and f"{folder}/0" not in files and needs_start(kind, self._point.batch):
                 raise missing(self._source.where(f"{folder}/0"))
-            items += [(path, False) for path in files]
+            items += [(path, kind, None) for path in files]
         return self._in_threads(lambda item: self._source_file(*item), items)
 
-    def _source_file(self, path: str, is_entry: bool) -> int:
-        if not is_entry:
+    def _source_file(self, path: str, kind: str, move: Move | None) -> int:
+        if kind == ANOTHER:
+            self._target.write(path, self._source.read(path))  # as it is, also if it is empty
+            return 1
+        if kind != FILES:
             self._target.copy(self._source, path)
             return 1
         if not self._is_new(path):
             return 0
         self._check_stop()
         data = self._source.read(path)
-        check_source_entry(data.decode("utf-8", errors="replace"), where=self._source.where(path))
-        self._target.write(path, data)
+        text = data.decode("utf-8", errors="replace")
+        check_source_entry(text, where=self._source.where(path))
+        self._target.write(path, data if move is None else moved_entry(text, move).encode())
         self._mirrored.files.add(path)
         return 1
 
     def _files_below(self, folder: str) -> list[str]:
         """All files of a source with a layout of its own, in the order of names."""
         paths: list[str] = []
-        for name in sorted(filter(is_log_file, self._source.list(folder))):
+        for name in sorted(filter(is_copied, self._source.list(folder))):
             below = self._files_below(f"{folder}/{name}")
             paths += below or [f"{folder}/{name}"]
         return paths

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, decode_checkpoint, encode_checkpoint
+from tenure.checkpoints.source import FILES, KAFKA
 from tenure.checkpoints.store import CheckpointStore
 from tenure.coordination.records import Key, Put
 from tenure.errors import (
@@ -98,6 +99,11 @@ def test_a_checkpoint_under_a_wrong_name_or_query_is_loud(lab: Lab) -> None:
         encode_checkpoint(checkpoint(1)).replace(b'"batch":1', b'"batch":1.0'),
         encode_checkpoint(checkpoint(1)).replace(b'"epoch":1', b'"epoch": null'),
         encode_checkpoint(checkpoint(1)).replace(b'"epoch":1', b'"epoch":1, "more": 2'),
+        encode_checkpoint(checkpoint(1)).replace(b'"kinds":{}', b'"kinds":[]'),
+        encode_checkpoint(checkpoint(1)).replace(b'"paths":{}', b'"paths":[]'),
+        encode_checkpoint(checkpoint(1)).replace(b'"paths":{}', b'"paths":{"0":1}'),
+        encode_checkpoint(checkpoint(1)).replace(b'"kinds":{}', b'"kinds":{"0":"magic"}'),
+        encode_checkpoint(checkpoint(1)).replace(b'"kinds":{}', b'"kinds":{"0":["files"]}'),
     ],
 )
 def test_a_payload_that_does_not_decode_is_loud(payload: bytes) -> None:
@@ -106,8 +112,15 @@ def test_a_payload_that_does_not_decode_is_loud(payload: bytes) -> None:
 
 
 def test_what_was_encoded_is_decoded() -> None:
-    found = checkpoint(3, offsets='v1\n{"a":"ü"}\n')
+    found = replace(checkpoint(3, offsets='v1\n{"a":"ü"}\n'), folders=("0", "1"), kinds={"0": FILES, "1": KAFKA})
+    found = replace(found, paths={"0": "file:/a"})
     assert decode_checkpoint(encode_checkpoint(found), query="q", name=checkpoint_name(3)) == found
+
+
+def test_a_checkpoint_of_an_older_version_has_neither_kinds_nor_paths() -> None:
+    payload = encode_checkpoint(checkpoint(1)).replace(b'"kinds":{},', b"").replace(b'"paths":{},', b"")
+    assert (b"kinds" in payload, b"paths" in payload) == (False, False)
+    assert decode_checkpoint(payload, query="q", name=checkpoint_name(1)) == checkpoint(1)
 
 
 def test_names_sort_as_batches_do() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenure.checkpoints.source import FILES, Source
 from tenure.declarations.declaration import Declaration, DeclaredStream, Earlier, Shape
 from tenure.declarations.rules import Allowed, Judgement, changed_queries, judge
 
@@ -225,3 +226,79 @@ def test_whatever_was_allowed_once_is_never_asked_for_again(
     for more in (checkpointed, checkpointed | set(declared.streams)):
         again = judged(given.record, declared, *more)
         assert (again.refused, again.record) == ((), given.record)
+
+
+WEB, APP = Source.of("0", FILES, "json path=file:/web"), Source.of("0", FILES, "json path=file:/app")
+CHANGED = "source 0 of query 'a' was [json path=file:/web], and would go on from there with [json path=file:/app]"
+
+
+def reading(*sources: Source, shape: Shape | None = None, earlier: Earlier | None = None) -> Declaration:
+    return Declaration("f1", "4.3.0", {"a": DeclaredStream(shape, earlier=earlier, sources=sources)})
+
+
+def test_a_source_in_the_place_of_another_needs_a_flag_and_is_recorded_then() -> None:
+    refused = judged(reading(WEB), reading(APP), "a")
+    assert refused.wanted == Allowed(sources=frozenset({"a"}))
+    assert refused.wanted.flags() == ("--changed-source a",)
+    assert refused.refused[0].startswith(CHANGED)
+    allowed = judged(reading(WEB), reading(APP), "a", allowed=Allowed(sources=frozenset({"a"})))
+    assert (allowed.refused, allowed.news) == ((), ("query 'a' goes on with other sources",))
+    assert allowed.record == reading(APP, earlier=Earlier(None, 5, (WEB,)))
+    again = judged(allowed.record, reading(APP), "a", planned=4)
+    assert (again.refused, again.news, again.record) == ((), (), allowed.record)
+
+
+def test_what_an_older_version_has_not_recorded_is_taken_and_recorded() -> None:
+    found = judged(reading(), reading(APP), "a")
+    assert (found.refused, found.record) == ((), reading(APP))
+    unrun = reading(shape=SUM, earlier=Earlier(COUNT, 4))
+    found = judged(unrun, reading(APP, shape=SUM), "a", planned=3)
+    assert (found.refused, found.record) == ((), reading(APP, shape=SUM, earlier=Earlier(COUNT, 4)))
+
+
+def test_a_query_that_has_planned_nothing_may_read_anything() -> None:
+    assert judged(reading(WEB), reading(APP)).refused == ()
+
+
+def test_another_source_that_has_run_nothing_is_undone_without_a_flag() -> None:
+    changed = reading(APP, earlier=Earlier(None, 4, (WEB,)))
+    back = judged(changed, reading(WEB), "a", planned=3)
+    assert (back.refused, back.record) == ((), reading(WEB))
+    assert back.news == ("query 'a' goes on as it was: it has run nothing since it was changed",)
+    run = judged(changed, reading(WEB), "a", planned=4)
+    assert run.wanted == Allowed(sources=frozenset({"a"}))
+
+
+def test_of_two_sources_that_have_run_nothing_the_positions_are_the_first_ones() -> None:
+    third = Source.of("0", FILES, "json path=file:/third")
+    changed = reading(APP, earlier=Earlier(None, 4, (WEB,)))
+    found = judged(changed, reading(third), "a", planned=3, allowed=Allowed(sources=frozenset({"a"})))
+    assert found.record == reading(third, earlier=Earlier(None, 5, (WEB,)))
+    assert "was [json path=file:/web]" in judged(changed, reading(third), "a", planned=3).refused[0]
+
+
+def test_state_and_sources_are_allowed_each_by_its_flag() -> None:
+    was, now = reading(WEB, shape=COUNT), reading(APP, shape=SUM)
+    assert judged(was, now, "a").wanted == Allowed(changed=frozenset({"a"}), sources=frozenset({"a"}))
+    half = judged(was, now, "a", allowed=Allowed(changed=frozenset({"a"})))
+    assert half.wanted == Allowed(sources=frozenset({"a"}))
+    both = Allowed(changed=frozenset({"a"}), sources=frozenset({"a"}))
+    assert judged(was, now, "a", allowed=both).record == reading(APP, shape=SUM, earlier=Earlier(COUNT, 5, (WEB,)))
+    # of a change of both that has run nothing, each half is known
+    unrun = reading(APP, shape=SUM, earlier=Earlier(COUNT, 4, (WEB,)))
+    assert judged(unrun, reading(APP, shape=COUNT), "a", planned=3).refused == ()
+    assert judged(unrun, reading(WEB, shape=SUM), "a", planned=3).refused == ()
+
+
+def test_more_sources_cannot_be_allowed() -> None:
+    more = reading(WEB, Source.of("1", FILES, "more"))
+    found = judged(reading(WEB), more, "a", allowed=Allowed(sources=frozenset({"a"})))
+    assert "had 1 sources" in found.refused[0]
+    assert found.wanted == Allowed()
+    assert found.needless == Allowed(sources=frozenset({"a"}))
+
+
+def test_a_dropped_stream_that_comes_back_reads_what_it_read() -> None:
+    left = Declaration("f1", "4.3.0", {"a": DeclaredStream(dropped=True, sources=(WEB,))})
+    assert judged(left, reading(WEB), "a").refused == ()
+    assert judged(left, reading(APP), "a").wanted == Allowed(sources=frozenset({"a"}))

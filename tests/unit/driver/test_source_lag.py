@@ -22,5 +22,14 @@ A, LATER = '{"a":{"0":5,"1":7}}', '{"a":{"0":9,"1":7,"2":3}}'
     ],
 )
 def test_offsets_behind(sources: list[tuple[str | None, str | None]], behind: int | None) -> None:
-    progress = {"sources": [{"endOffset": end, "latestOffset": latest} for end, latest in sources]}
-    assert offsets_behind(progress) == behind
+    assert offsets_behind(progress(sources, "KafkaV2[Subscribe[a]]")) == behind
+
+
+def test_a_source_of_another_kind_is_not_counted_whatever_its_offsets_look_like() -> None:
+    assert offsets_behind(progress([(A, LATER)], "PythonMicroBatchStream@1")) is None
+
+
+def progress(sources: list[tuple[str | None, str | None]], description: str) -> dict[str, object]:
+    return {
+        "sources": [{"description": description, "endOffset": end, "latestOffset": latest} for end, latest in sources]
+    }

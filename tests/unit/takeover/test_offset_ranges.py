@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tenure.checkpoints.source import ANOTHER, FILES, KAFKA, RATE
 from tenure.errors import CorruptRunDirectory
 from tenure.takeover.offset_ranges import (
     Edges,
@@ -15,7 +16,6 @@ from tenure.takeover.offset_ranges import (
     kafka_partitions,
     lost_of,
     planned_ranges,
-    reads_kafka,
 )
 from tenure.takeover.run_directory import RunDirectory
 
@@ -28,7 +28,8 @@ def test_the_ranges_of_a_batch_begin_where_the_batch_before_ended(tmp_path: Path
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets/4").write_text(text('{"a":{"0":5,"1":7}}', '{"logOffset":3}'))
     planned = text('{"a":{"0":9,"1":7,"2":3}}', '{"logOffset":4}')
-    found = planned_ranges(RunDirectory(str(tmp_path)), 5, offsets=planned, folders=("0", "1"))
+    kinds = {"0": KAFKA, "1": FILES}
+    found = planned_ranges(RunDirectory(str(tmp_path)), 5, offsets=planned, folders=("0", "1"), kinds=kinds)
     assert found == (OffsetRange("0", "a", 0, 5, 9), OffsetRange("0", "a", 2, 0, 3))
 
 
@@ -36,19 +37,25 @@ def test_the_ranges_of_a_first_batch_begin_at_the_recorded_start_of_the_source(t
     (tmp_path / "sources/0").mkdir(parents=True)
     (tmp_path / "sources/0/0").write_bytes(b'\0v1\n{"a":{"0":6}}')
     directory = RunDirectory(str(tmp_path))
-    found = planned_ranges(directory, 0, offsets=text('{"a":{"0":9}}'), folders=("0",))
+    found = planned_ranges(directory, 0, offsets=text('{"a":{"0":9}}'), folders=("0",), kinds={"0": KAFKA})
     assert found == (OffsetRange("0", "a", 0, 6, 9),)
     (tmp_path / "sources/0/0").write_bytes(b"\0v1\n{")
     with pytest.raises(CorruptRunDirectory, match="no offsets of Kafka"):
-        planned_ranges(directory, 0, offsets=text('{"a":{"0":9}}'), folders=("0",))
+        planned_ranges(directory, 0, offsets=text('{"a":{"0":9}}'), folders=("0",), kinds={"0": KAFKA})
 
 
 @pytest.mark.parametrize("offset", ["7", '{"logOffset":3}', "{}", '{"a":5}', '{"a":{"x":5}}', '{"a":{"0":"5"}}'])
 def test_offsets_of_other_sources_are_no_ranges(tmp_path: Path, offset: str) -> None:
     assert kafka_partitions(offset) is None
-    assert planned_ranges(RunDirectory(str(tmp_path)), 5, offsets=text(offset, "-"), folders=("0", "1")) == ()
-    assert not reads_kafka(text(offset, "-"), ("0", "1"))
-    assert reads_kafka(text(offset, '{"a":{"0":5}}'), ("0", "1"))
+    directory, folders = RunDirectory(str(tmp_path)), ("0", "1")
+    for kinds in ({"0": KAFKA, "1": KAFKA}, {"0": FILES, "1": RATE}, {}):
+        assert planned_ranges(directory, 5, offsets=text(offset, "-"), folders=folders, kinds=kinds) == ()
+
+
+@pytest.mark.parametrize("kinds", [{"0": ANOTHER}, {}])
+def test_a_source_whose_offset_looks_like_one_of_kafka_has_no_ranges(tmp_path: Path, kinds: dict[str, str]) -> None:
+    offsets = text('{"a":{"0":9}}')
+    assert planned_ranges(RunDirectory(str(tmp_path)), 0, offsets=offsets, folders=("0",), kinds=kinds) == ()
 
 
 @pytest.mark.parametrize(

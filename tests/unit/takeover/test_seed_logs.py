@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenure.checkpoints.source import ANOTHER, FILES, KAFKA, RATE
 from tenure.errors import CorruptRunDirectory
 from tenure.takeover import seed_logs as seed_plan
 
@@ -89,18 +90,42 @@ def test_a_torn_source_entry(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "batch", "needed"),
+    ("kind", "batch", "needed"),
+    [(RATE, 7, True), (KAFKA, 0, True), (KAFKA, 7, False), (FILES, 0, False), (ANOTHER, 0, False)],
+)
+def test_which_sources_cannot_go_on_without_their_beginning(kind: str, batch: int, needed: bool) -> None:
+    assert seed_plan.needs_start(kind, batch) is needed
+
+
+@pytest.mark.parametrize(
+    ("offset", "names", "kind"),
     [
-        ("5", 7, True),
-        ('{"topic":{"0":3,"1":4}}', 0, True),
-        ('{"topic":{"0":3,"1":4}}', 7, False),
-        ('{"offset":20,"timestamp":4000}', 0, False),
-        ('{"p":{"shard":"x"}}', 0, False),
-        ("{}", 0, False),
+        ('{"logOffset":3}', {"3", "2"}, FILES),
+        ('{"logOffset":3}', {"3.compact"}, FILES),
+        ('{"logOffset":3}', set(), ANOTHER),
+        ("5", {"0"}, RATE),
+        ("5", set(), ANOTHER),
+        ('{"topic":{"0":3}}', {"0"}, ANOTHER),
+        (None, {"0"}, ANOTHER),
     ],
 )
-def test_which_sources_cannot_go_on_without_their_beginning(offset: str, batch: int, needed: bool) -> None:
-    assert seed_plan.needs_start(offset, batch) is needed
+def test_a_kind_that_was_not_recorded_is_known_by_offset_and_files_alone(
+    offset: str | None, names: set[str], kind: str
+) -> None:
+    assert seed_plan.kind_of(None, offset, names) == kind
+    for recorded in (FILES, KAFKA, RATE, ANOTHER):
+        assert seed_plan.kind_of(recorded, offset, names) == recorded
+
+
+def test_an_offset_that_is_none_of_files_is_named() -> None:
+    assert (seed_plan.last_entry(None, where="it"), seed_plan.last_entry('{"logOffset":3}', where="it")) == (-1, 3)
+    with pytest.raises(CorruptRunDirectory, match="it has the offset 5, which is none of a source of files"):
+        seed_plan.last_entry("5", where="it")
+
+
+def test_of_a_source_with_files_of_its_own_only_what_hadoop_adds_is_not_copied() -> None:
+    names = ["0", "_log", ".part", "a.crc", ".0.crc", ".0.1234.tmp"]
+    assert list(filter(seed_plan.is_copied, names)) == ["0", "_log", ".part", "a.crc"]
 
 
 def test_only_a_file_source_has_a_log_offset() -> None:

@@ -10,11 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from tenure.checkpoints.source import ANOTHER, FILES, RATE
 from tenure.errors import CorruptCheckpoint, CorruptRunDirectory, StorageError
 from tenure.takeover.seeding import seed
 from tenure.takeover.state_copy import SeedPoint
 from tests.support.seeds import PARTS, announced
-from tests.unit.takeover.made_by_hand import NEWEST, a_run_directory, content_of, hard_links, offsets_of, state_names
+from tests.unit.takeover.made_by_hand import (
+    NEWEST,
+    a_run_directory,
+    content_of,
+    hard_links,
+    offsets_of,
+    put,
+    state_names,
+)
 
 
 @pytest.fixture
@@ -103,10 +112,28 @@ def test_every_file_that_is_needed_is_asked_for(source: str, tmp_path: Path, nam
     elif damage == "a folder":
         path.mkdir()
     with pytest.raises(CorruptRunDirectory) as refused:
-        seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10)))
+        seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10), kinds={"0": FILES, "1": RATE}))
     named = name.removesuffix(".changelog").removesuffix(".compact").removesuffix("/0" if "v2/0" in name else "")
     assert f"{source}/{named}" in refused.value.what
     assert not (tmp_path / "target" / "metadata").exists()
+
+
+@pytest.mark.parametrize("kind", [ANOTHER, None])
+@pytest.mark.parametrize("batch", [0, 10])
+def test_a_source_of_another_kind_is_copied_as_it_is_and_nothing_is_demanded_of_it(
+    source: str, tmp_path: Path, batch: int, kind: str | None
+) -> None:
+    offsets = offsets_of(batch).rpartition("\n")[0] + '\n{"shards":{"0":5,"1":7}}'
+    Path(source, "sources/1/0").unlink()
+    kinds = {"0": FILES} if kind is None else {"0": FILES, "1": kind}
+    seed(source, str(tmp_path / "none"), SeedPoint(batch, offsets, kinds=kinds))
+    assert not (tmp_path / "none" / "sources" / "1").exists()
+    files = {"sources/1/_log/a": b"", "sources/1/7": b"any", "sources/1/.hidden": b"too"}
+    for path, content in {**files, "sources/1/.7.crc": b"crc"}.items():
+        put(f"{source}/{path}", content)
+    seed(source, str(tmp_path / "all"), SeedPoint(batch, offsets, kinds=kinds))
+    found = {path: data for path, data in content_of(str(tmp_path / "all")).items() if path.startswith("sources/1")}
+    assert found == files
 
 
 def test_a_table_of_another_size_is_named(source: str, tmp_path: Path) -> None:
