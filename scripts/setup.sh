@@ -202,16 +202,14 @@ set_up_postgres() {
 
 # --- Jars from Maven, for the tests ----------------------------------------------------------------------------
 
-# fetch_jars FOLDER FLAG...: the jars into FOLDER/jars below .venv, by Spark's own way to fetch packages. FLAGs of
-# spark-submit name the packages. FOLDER/fetch.log says why it failed.
+# fetch_jars FOLDER FLAG...: the jars into FOLDER/jars below .venv, by Spark's own way to fetch packages, and again where
+# that fails. FLAGs of spark-submit name the packages. A failure sets $why; FOLDER/fetch.log has more.
 fetch_jars() {
     folder=$VENV/$1
     shift
-    mkdir -p "$folder"
     # spark-submit looks for PySpark by a Python, and without this one by whatever `python` is in PATH.
-    JAVA_HOME=$(cat "$JAVA_NOTE") PYSPARK_PYTHON="$(pwd -P)/$VENV/bin/python" "$VENV/bin/spark-submit" \
-        --conf "spark.jars.ivy=$(pwd -P)/$folder" "$@" \
-        --class org.apache.hadoop.util.VersionInfo spark-internal >"$folder/fetch.log" 2>&1
+    why=$(JAVA_HOME=$(cat "$JAVA_NOTE") PYSPARK_PYTHON="$(pwd -P)/$VENV/bin/python" PYTHONPATH=src \
+        "$VENV/bin/python" -m tenure.testing.servers.jars "$folder" "$@")
 }
 
 # The jars behind `tenure run --connector`. A run with nothing missing asks no network.
@@ -220,7 +218,7 @@ set_up_connectors() {
     [ -n "$flags" ] || return 0
     say "fetching the jars of the connectors (23 MB)"
     # shellcheck disable=SC2086 # $flags are several words, of which none has a space
-    fetch_jars connectors $flags || say "no connectors ($VENV/connectors/fetch.log says why): their tests are skipped"
+    fetch_jars connectors $flags || say "no connectors: $why ($VENV/connectors/fetch.log has more); their tests are skipped"
 }
 
 # Hadoop's NameNode and DataNode in one jar; the rest comes with PySpark.
@@ -231,7 +229,7 @@ set_up_hdfs() {
     say "fetching Hadoop's servers (60 MB)"
     fetch_jars hdfs --packages "org.apache.hadoop:hadoop-client-minicluster:$version" \
         --exclude-packages org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime ||
-        say "no HDFS ($VENV/hdfs/fetch.log says why): its tests are skipped; fetch" \
+        say "no HDFS: $why ($VENV/hdfs/fetch.log has more); its tests are skipped; fetch" \
             "org.apache.hadoop:hadoop-client-minicluster:$version into $VENV/hdfs/jars"
 }
 
@@ -241,7 +239,7 @@ set_up_kafka() {
     [ ! -f "$1" ] || return 0
     say "fetching a broker of Kafka (37 MB)"
     fetch_jars kafka --packages "org.apache.kafka:kafka_2.13:$KAFKA" --exclude-packages org.slf4j:slf4j-api ||
-        say "no Kafka ($VENV/kafka/fetch.log says why): its tests are skipped; fetch" \
+        say "no Kafka: $why ($VENV/kafka/fetch.log has more); its tests are skipped; fetch" \
             "org.apache.kafka:kafka_2.13:$KAFKA into $VENV/kafka/jars"
 }
 

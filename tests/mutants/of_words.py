@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Change, Mutant
 
 JOBS = "tests/regressions/test_jobs_as_they_were.py::"
+STARTS = "tests/regressions/test_starts_of_spark.py::"
 OPEN = "tests/regressions/test_passwords_in_the_open.py::"
 
 OF_WORDS: Final = (
@@ -59,7 +60,25 @@ OF_WORDS: Final = (
     Mutant(
         "a-session-of-the-file",
         "a file that makes a session at its top level starts a JVM without the settings of the member",
-        (Change("driver/session_first.py", 'patch.object(SparkContext, "__init__", stop), ', ""),),
+        (Change("driver/session_first.py", 'replaced(SparkContext, "__init__", stop), ', ""),),
         (JOBS + "test_a_job_with_its_columns_functions_and_listener",),
+    ),
+    Mutant(
+        "always-with-maven",
+        "a package whose POM lies without its jar in Maven's cache can never be fetched",
+        (Change("driver/fetching.py", "return start([*arguments, *way])", "return start([*arguments])"),),
+        (STARTS + "test_a_package_that_is_nowhere_is_asked_for_once_in_each_way",),
+    ),
+    Mutant(
+        "one-try-at-a-repository",
+        "a repository that refuses for a moment is asked once",
+        (Change("driver/fetching.py", "                    ways.append(way)\n", "                    pass\n"),),
+        (STARTS + "test_a_repository_that_refuses_is_asked_again_and_the_member_may_start_again",),
+    ),
+    Mutant(
+        "killed-early-for-good",
+        "a JVM that was killed before Python reached it ends a member for good",
+        (Change("driver/not_started.py", "code is not None and (code < 0 or code > 128)", "code is None"),),
+        (STARTS + "test_why",),
     ),
 )

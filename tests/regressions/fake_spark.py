@@ -9,6 +9,8 @@ import pytest
 
 NOTE = """
 printf '%s\\n' "$@" > "$0.arguments"
+echo "$*" >> "$0.starts"
+args="$*"
 while [ $# -gt 0 ]; do [ "$1" = --properties-file ] && cp -p "$2" "$0.properties"; shift; done
 """
 
@@ -30,6 +32,11 @@ class FakeSpark:
     def arguments(self) -> list[str]:
         """Of the last start."""
         return Path(f"{self._program}.arguments").read_text(encoding="utf-8").splitlines()
+
+    @property
+    def starts(self) -> list[str]:
+        """The arguments of each start, joined by blanks."""
+        return Path(f"{self._program}.starts").read_text(encoding="utf-8").splitlines()
 
     @property
     def properties(self) -> Path:

@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shlex
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkContext
+from pyspark import SparkContext, java_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from tenure.driver.fetching import fetching_alone
+from tenure.clock import Clock, SystemClock
+from tenure.driver.fetching import fetched, fetching_alone
+from tenure.driver.not_started import Failure, not_started
+from tenure.driver.replacing import replaced
 from tenure.driver.secret_settings import by_file, is_secret
-from tenure.errors import DriverDied, QueryFailed, TenureError, UsageError
+from tenure.errors import UsageError
 from tenure.link.submit import RETAINED, Submit, check_setting
 from tenure.spark.releases import check_release
 
@@ -56,8 +59,6 @@ _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _END_S = 10.0
 """How long a refused session may take to end."""
 
-_GAVE_UP = re.compile(r'^(?:Error: |Exception in thread "main" (?:[\w.$]+: )?)(.+)$', flags=re.MULTILINE)
-
 _REFUSED: Mapping[str, str] = {
     "kafka.useDeprecatedOffsetFetching": "nobody could ask the broker which records it still has",
     "asyncProgressTrackingEnabled": "it writes offsets late, so no batch could be planned before its output",
@@ -65,14 +66,21 @@ _REFUSED: Mapping[str, str] = {
 
 
 def start_session(
-    *, name: str, master: str | None, conf: Mapping[str, str], log: str, submit: Submit = _NO_FLAGS
+    *,
+    name: str,
+    master: str | None,
+    conf: Mapping[str, str],
+    log: str,
+    submit: Submit = _NO_FLAGS,
+    clock: Clock | None = None,
 ) -> SparkSession:
     """Start a session. `master` None: `spark.master` of `conf` or `spark-defaults.conf`, or all local cores. `submit`:
     flags for the spark-submit that starts the JVM. `log`: the file for the output of the JVM.
 
-    Raises UsageError: this release of Spark or a setting is refused; QueryFailed: Spark does not start; DriverDied: its
-    JVM ended meanwhile.
+    Raises UsageError: this release of Spark or a setting is refused, or there is no Java for it; QueryFailed: Spark
+    does not start; DriverDied: its JVM was killed, or a repository with its packages does not answer.
     """
+    clock = clock or SystemClock()
     check_release(pyspark.__version__)
     submitted = dict(submit.settings)
     for setting in (*conf, *submitted):
@@ -92,28 +100,35 @@ def start_session(
             builder = builder.config(setting, value)
     _log_no_copies()
     _choose_python({**submitted, **conf}, local=chosen is None or chosen.startswith("local"))
+    settings = {**submitted, **conf}
     written = os.path.getsize(log) if os.path.exists(log) else 0
+    started: list[subprocess.Popen[bytes]] = []
     session: SparkSession | None = None  # None: not made yet
+
+    def start(words: Sequence[str]) -> SparkSession:
+        with _submitted_with(words):
+            return builder.getOrCreate()
+
     try:
         with (
-            fetching_alone(arguments, {**submitted, **conf}),
+            fetching_alone(arguments, settings),
             by_file(secrets, arguments) as words,
-            _submitted_with(words),
+            _noted_starts(started),
             _output_to(log),
             _own_interrupts(),
         ):
-            session = builder.getOrCreate()
+            session = fetched(start, words, settings, log=log, clock=clock)
         _judge_defaults(session)
         return session
     except Exception as error:  # py4j and pyspark share no root; the log has the JVM's own words
-        code = _exit_code_behind(error)
+        code = _exit_code_behind(error, started)
         if session is not None:
             end_session(session, patience_s=_END_S)
         if isinstance(error, UsageError):
             raise
         where = "" if chosen is None else f" on master {chosen!r}"
-        why = _why_not(error, log=log, after=written)
-        raise _not_started(f"{where}: {why}", code, log=log) from error
+        said = _said(log, after=written)
+        raise not_started(Failure(_why(error), code, said=said, where=where, log=log)) from error
 
 
 def _check_name(setting: str) -> None:
@@ -132,16 +147,11 @@ def _log_no_copies() -> None:
     logging.getLogger().addFilter(_not_from_py4j)
 
 
-def _not_started(why: str, code: int | None, *, log: str) -> TenureError:
-    """The error of a session that was not made. `code`: of the JVM that has ended; None: the JVM did not end."""
-    if code is None:
-        return QueryFailed(f"Spark does not start{why}", fix=f"see {log}")
-    return DriverDied(f"Spark's JVM ended with exit code {code} while Spark started", fix=f"see {log}")
-
-
-def _exit_code_behind(error: BaseException) -> int | None:
+def _exit_code_behind(error: BaseException, started: Sequence[subprocess.Popen[bytes]]) -> int | None:
     """The exit code of the JVM of a session that is being made, where the error may come of its end; None: it runs, or
-    the error is its answer."""
+    the error is its answer. `started`: each spark-submit, which becomes the JVM."""
+    if "JAVA_GATEWAY_EXITED" in str(error) and started:
+        return _exit_code(started[-1])
     if not isinstance(error, (Py4JError, OSError)) or isinstance(error, Py4JJavaError):
         return None
     return _exit_code(getattr(SparkContext._gateway, "proc", None))
@@ -216,7 +226,20 @@ def _jvm(spark: SparkSession) -> subprocess.Popen[bytes] | None:
 
 
 @contextmanager
-def _submitted_with(words: list[str]) -> Iterator[None]:
+def _noted_starts(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Note each process that PySpark starts in the block: it keeps none of a spark-submit that ends too early."""
+
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            started.append(self)
+
+    with replaced(java_gateway, "Popen", Noted):
+        yield
+
+
+@contextmanager
+def _submitted_with(words: Sequence[str]) -> Iterator[None]:
     """In the block, PySpark starts spark-submit with these arguments; without any, with those of the environment."""
     before = os.environ.get(_ARGUMENTS)
     if words:
@@ -262,18 +285,11 @@ def _own_interrupts() -> Iterator[None]:
             signal.signal(signal.SIGINT, ours)
 
 
-def _why_not(error: BaseException, *, log: str, after: int) -> str:
-    """Why Spark did not start, in one line. `after`: the offset in the log at which this start begins."""
-    why = _why(error)
-    return (_last_words(log, after=after) or why) if "JAVA_GATEWAY_EXITED" in why else why
-
-
-def _last_words(log: str, *, after: int) -> str | None:
-    """Why spark-submit gave up, in its own words; None: the log has no reason."""
+def _said(log: str, *, after: int) -> str:
+    """The beginning of what spark-submit and its JVM printed from this place of the log on."""
     with open(log, encoding="utf-8", errors="replace") as file:
         file.seek(after)
-        reasons = _GAVE_UP.findall(file.read(1 << 20))
-    return reasons[-1][:300] if reasons else None
+        return file.read(1 << 20)
 
 
 def _why(error: BaseException) -> str:

@@ -11,12 +11,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
-from unittest.mock import patch
 
 import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from tenure.driver.replacing import replaced
 from tenure.errors import PipelineFileError
 from tenure.pipelines.loading import Loaded, load_pipeline
 
@@ -59,7 +59,7 @@ def _stopped_at_the_first_use() -> Iterator[None]:
     if SparkContext._active_spark_context is not None:
         yield
         return
-    with patch.object(SparkContext, "__init__", stop), patch.object(SparkSession, "getActiveSession", stop):
+    with replaced(SparkContext, "__init__", stop), replaced(SparkSession, "getActiveSession", stop):
         yield
 
 
