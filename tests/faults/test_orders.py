@@ -157,9 +157,9 @@ def test_a_leadership_s_request_is_settled(scene: Scene) -> None:
 
 @pytest.mark.parametrize("word", ["pause", "resume", "restart", "withdraw"])
 def test_a_request_that_is_not_seen_is_not_known(scene: Scene, word: str) -> None:
+    requested = scene.orders.switchover(to="ben")
     if word == "resume":
         scene.other.pause()
-    requested = scene.orders.switchover(to="ben")
     before = scene.sent()
     scene.line.lose_request(times=None)
     calls: dict[str, Callable[[], object]] = {

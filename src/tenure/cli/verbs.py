@@ -67,7 +67,7 @@ def switchover(
         if successor is None:
             taken_back = orders.withdraw(requested)
             raise StoreUnavailable(
-                f"no other member of scope {name!r} led within {timeout}"
+                f"no other member of scope {name!r} led within {timeout}{_pause_of(opened, name)}"
                 + ("; the request is taken back" if taken_back else ""),
                 fix="see tenure list; give a longer --timeout if the batches take long",
             )
@@ -90,7 +90,9 @@ def failover(
         requested = Orders(opened, name, clock=_CLOCK).failover(to=candidate)
         successor = _wait_for_successor(opened, name, requested, limit=limit)
         if successor is None:
-            raise StoreUnavailable(f"no member of scope {name!r} led within {timeout}", fix="see tenure list")
+            raise StoreUnavailable(
+                f"no member of scope {name!r} led within {timeout}{_pause_of(opened, name)}", fix="see tenure list"
+            )
     _say_leader(successor, name, requested)
 
 
@@ -199,6 +201,11 @@ def _wait_for_successor(
         revision = max(revision, view.revision)
         timeout = timedelta(seconds=min(remaining_s, 1.0))
         wait_for_change(store, scope, after=revision, timeout=timeout, clock=_CLOCK)
+
+
+def _pause_of(store: CoordinationStore, scope: Scope) -> str:
+    """For a scope that was paused after the request."""
+    return ": it is paused, see tenure resume" if observe(store, scope).paused else ""
 
 
 def _confirm_failover(view: View, scope: Scope) -> None:

@@ -34,7 +34,13 @@ PAUSED = Key("paused")
 RESTARTS = Key("restarts")
 """The parent of one record for each member whose driver an operator wants to replace."""
 
-_OPTIONAL: Mapping[str, type] = {"priority": int, "nofailover": bool, "file": str, "trouble": str}
+_OPTIONAL: Mapping[str, type] = {
+    "priority": int,
+    "nofailover": bool,
+    "in_process": bool,
+    "file": str,
+    "trouble": str,
+}
 """Fields that a member's record may lack."""
 
 
@@ -88,6 +94,8 @@ class Candidate:
     state: State = State.READY
     priority: int = 0
     nofailover: bool = False
+    in_process: bool = False
+    """The member is a process of `tenure.lead`: it obeys no request, and has no driver."""
     lag: Lag | None = None
     """None: the member mirrors nothing."""
     file: str = ""

@@ -96,8 +96,12 @@ class View:
 class Election:
     """One member's part in the election of one scope. Used by one thread at a time."""
 
-    def __init__(self, store: CoordinationStore, scope: Scope, *, member: str, clock: Clock) -> None:
+    def __init__(
+        self, store: CoordinationStore, scope: Scope, *, member: str, clock: Clock, in_process: bool = False
+    ) -> None:
+        """`in_process`: see `Candidate`."""
         self._store = store
+        self._in_process = in_process
         self._scope = scope
         self._member = member
         self._clock = clock
@@ -119,7 +123,8 @@ class Election:
 
         Raises SessionEnded, StoreUnavailable, OutcomeUnknown; GuardFailed when a live member has this name.
         """
-        who = Candidate(self._member, host, pid, timestamp(self._clock), state, priority, nofailover)
+        now, in_process = timestamp(self._clock), self._in_process
+        who = Candidate(self._member, host, pid, now, state, priority, nofailover, in_process)
         put = Put(MEMBERS.child(self._member), who.encode(uid=new_uid()), replaces=None, session=keeper.session_id)
         self._commit(keeper, writes=(put,))
         self._announced = who

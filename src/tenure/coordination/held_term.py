@@ -6,9 +6,11 @@ when the term is lost: its writes are refused.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from typing import Final
 
 from tenure.clock import Clock
 from tenure.coordination.candidates import MEMBERS, PAUSED, Identity, State, decode_candidate
@@ -21,6 +23,9 @@ from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import LEADER, Term
 from tenure.errors import CorruptRecord, StoreError, TermLost
 
+_LOG: Final = logging.getLogger("tenure")
+"""For people: a program that sets up no logging shows the warnings on stderr."""
+
 
 @contextmanager
 def held(
@@ -32,7 +37,7 @@ def held(
     that name), StoreUnavailable, OutcomeUnknown, SessionEnded (this process was paused while it waited), OwnerMismatch
     (the store was emptied, restored or replaced while this process waited).
     """
-    election = Election(store, scope, member=who.member, clock=clock)
+    election = Election(store, scope, member=who.member, clock=clock, in_process=True)
     with SessionKeeper(store, ttl=ttl, clock=clock) as keeper:
         until = _Until(clock, timeout)
         if not join_after_itself(election, keeper, who, state=State.READY, stop=until, clock=clock):
@@ -44,8 +49,18 @@ def held(
             try:
                 yield term
             finally:
-                with suppress(TermLost, StoreError):  # the term is over already, or ends with the session
-                    election.resign(term, why="resigned")
+                _give_up(election, term)
+
+
+def _give_up(election: Election, term: Term) -> None:
+    try:
+        election.resign(term, why="resigned")
+    except TermLost:
+        pass  # it is over already
+    except StoreError as failed:
+        _LOG.warning(
+            "term %d of scope %r is not given up, it ends with the session: %s", term.epoch, term.scope, failed
+        )
 
 
 class _Until:

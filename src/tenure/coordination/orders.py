@@ -10,15 +10,24 @@ not there. Not promised: that a batch which hangs ever ends; `failover` waits fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tenure.clock import Clock, timestamp
-from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER, members_in, ready_beside
+from tenure.coordination.candidates import (
+    PAUSED,
+    RESTARTS,
+    SWITCHOVER,
+    Candidate,
+    candidates_in,
+    members_in,
+    ready_beside,
+)
 from tenure.coordination.election import seen_in
 from tenure.coordination.election_rules import Office, Seen, decode_office, reason, resignation
 from tenure.coordination.encoding import encode, new_uid
 from tenure.coordination.known_scopes import known_records
-from tenure.coordination.records import Delete, Exact, Guard, Put, Record, Scope, Write
+from tenure.coordination.records import Absent, Delete, Exact, Guard, Put, Record, Scope, Write
 from tenure.coordination.settle import commit_once, commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER
@@ -50,20 +59,24 @@ class Orders:
     def switchover(self, *, to: str | None) -> Requested:
         """Ask the leader to finish its batch and hand over to `to`; None: to the best standby.
 
-        Raises UsageError: nobody leads, or nobody could take over; StoreUnavailable, OutcomeUnknown.
+        Raises UsageError: nobody leads, nobody could take over, the scope is paused, or its leader obeys no request;
+        StoreUnavailable, OutcomeUnknown.
         """
         found = self._look()
         if found.seen.leader is None:
             raise UsageError(f"nobody leads scope {self._scope!r}", fix="see tenure list; or use tenure failover")
+        self._refuse_in_process(found.seen.members, found.leader_name)
         self._check_target(found, to)
         request = self._request(found, to)
-        self._commit(writes=(request,), guards=(Exact(LEADER, found.seen.leader.version), found.as_it_is))
+        self._commit(
+            writes=(request,), guards=(Exact(LEADER, found.seen.leader.version), found.as_it_is, Absent(PAUSED))
+        )
         return Requested(found.office.epoch, found.leader_name, request.value)
 
     def failover(self, *, to: str | None) -> Requested:
         """Take the office away now, for `to`; None: for the best standby. Pending writes of the leader are refused.
 
-        Raises UsageError: nobody could take over; StoreUnavailable, OutcomeUnknown.
+        Raises UsageError: nobody could take over, or the scope is paused; StoreUnavailable, OutcomeUnknown.
         """
         found = self._look()
         self._check_target(found, to)
@@ -72,9 +85,10 @@ class Orders:
             why = reason("failover", f"to {to}" if to else "")
             ended = resignation(found.epoch, now=timestamp(self._clock), why=why, uid=new_uid())
             vacated = Delete(LEADER, found.seen.leader.version)
-            self._commit(writes=(vacated, Put(EPOCH, ended, replaces=found.epoch.version), request))
+            ended_now = Put(EPOCH, ended, replaces=found.epoch.version)
+            self._commit(writes=(vacated, ended_now, request), guards=(Absent(PAUSED),))
         else:
-            self._commit(writes=(request,), guards=(found.as_it_is,))
+            self._commit(writes=(request,), guards=(found.as_it_is, Absent(PAUSED)))
         return Requested(found.office.epoch, found.leader_name, request.value)
 
     def withdraw(self, requested: Requested) -> bool:
@@ -113,14 +127,15 @@ class Orders:
     def restart(self, member: str) -> None:
         """Ask a member to replace its driver; a leader finishes its batch and resigns first.
 
-        Raises UsageError: no such scope, no such member; StoreUnavailable; OutcomeUnknown: the member may have been
-        asked, and obeyed.
+        Raises UsageError: no such scope, no such member, or the member has no driver; StoreUnavailable; OutcomeUnknown:
+        the member may have been asked, and obeyed.
         """
         records = known_records(self._store, self._scope)
         names = members_in(records)
         if member not in names:
             fix = f"live: {names}" if names else "it has no live member: start tenure run"
             raise UsageError(f"no live member of scope {self._scope!r} is named {member!r}", fix=fix)
+        self._refuse_in_process(candidates_in(records), member)
         key = RESTARTS.child(member)
         before = next((record for record in records if record.key == key), None)
         put = Put(key, self._stamped(), replaces=None if before is None else before.version)
@@ -134,7 +149,16 @@ class Orders:
             raise UsageError(f"scope {self._scope!r} never had a leader", fix="check --scope; start tenure run")
         return _Found(seen, seen.epoch, decode_office(seen.epoch))
 
+    def _refuse_in_process(self, members: Sequence[Candidate], name: str | None) -> None:
+        if any(one.member == name and one.in_process for one in members):
+            raise UsageError(
+                f"member {name!r} of scope {self._scope!r} is a service that calls tenure.lead, and obeys no request",
+                fix="end that service, or take the leadership away with tenure failover",
+            )
+
     def _check_target(self, found: _Found, to: str | None) -> None:
+        if found.seen.paused:
+            raise UsageError(f"scope {self._scope!r} is paused: nobody would be elected", fix="first: tenure resume")
         ready = [one.member for one in ready_beside(found.seen.members, found.leader_name)]
         if to is None and not ready:
             raise UsageError(f"no standby of scope {self._scope!r} could take over", fix="see tenure list")

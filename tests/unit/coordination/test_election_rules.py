@@ -90,6 +90,10 @@ def test_the_grant_itself_refuses_a_paused_scope_and_removes_the_request_that_it
     assert Delete(SWITCHOVER, Version("s3")) in found.writes
 
 
+def test_nobody_takes_the_office_of_a_paused_scope() -> None:
+    assert step(Seen(None, epoch_record(), paused=True)) == Wait()
+
+
 def test_a_leader_of_another_session_is_waited_for_even_under_the_own_name() -> None:
     assert step(Seen(leader_record(THEIRS), epoch_record())) == Wait()
 

@@ -137,6 +137,40 @@ def test_a_name_that_a_live_member_has(store: str) -> None:
             enter(store, "anna")
 
 
+def test_an_order_that_a_service_does_not_obey_is_refused_at_once(store: str) -> None:
+    """An operator waited for a minute, and read that nobody had led."""
+    with tenure.lead("report", store=store, member="anna"), opened(store) as hand:
+        done = threading.Event()
+
+        def follow() -> None:
+            with tenure.lead("report", store=store, member="ben"):
+                done.wait(timeout=NEVER_S)
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        wait_until(lambda: len(take_snapshot(hand, SCOPE).members) == 2)
+        orders = Orders(hand, SCOPE, clock=SystemClock())
+        told = "member 'anna' of scope 'report' is a service that calls tenure.lead.*; end that service, or .* failover"
+        with pytest.raises(UsageError, match=told):
+            orders.switchover(to="ben")
+        with pytest.raises(UsageError, match=told):
+            orders.restart("anna")
+        orders.failover(to="ben")
+        wait_until(lambda: take_snapshot(hand, SCOPE).leader == "ben")
+        done.set()
+        thread.join(timeout=NEVER_S)
+
+
+def test_a_failover_is_refused_while_the_scope_is_paused(store: str) -> None:
+    """A failover took the office away, and nobody was elected."""
+    with tenure.lead("report", store=store, member="anna") as leadership, opened(store) as hand:
+        orders = Orders(hand, SCOPE, clock=SystemClock())
+        orders.pause()
+        with pytest.raises(UsageError, match="scope 'report' is paused: nobody would be elected; first: tenure resume"):
+            orders.failover(to=None)
+        leadership.check()
+
+
 def test_a_pause_is_told_to_who_waits(store: str) -> None:
     with tenure.lead("report", store=store, member="anna"), opened(store) as hand:
         Orders(hand, SCOPE, clock=SystemClock()).pause()
