@@ -73,7 +73,8 @@ class StoreUnavailable(StoreError):
 
 
 class AccessDenied(StoreUnavailable):
-    """The store answers, and does not permit this user the request. Nothing was written; waiting does not help."""
+    """The store answers, and does not permit this user the request, or a rule of the server forbids it. Nothing was
+    written; waiting does not help."""
 
 
 class OutcomeUnknown(StoreError):

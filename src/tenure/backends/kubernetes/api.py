@@ -28,7 +28,7 @@ from urllib3.exceptions import (
     ReadTimeoutError,
 )
 
-from tenure.backends.kubernetes.errors import FORBIDDEN, TOO_MANY, UNAUTHORIZED, NoAnswer, Refused
+from tenure.backends.kubernetes.errors import FORBIDDEN, TOO_MANY, UNAUTHORIZED, NoAnswer, Refused, rule_of
 from tenure.backends.kubernetes.url import Place
 from tenure.clock import Clock
 from tenure.errors import StoreUnavailable, UsageError
@@ -224,7 +224,7 @@ class Api:
             words = str(response.data or b"", "utf-8", "replace")[:_SAYS_LITTLE] or str(response.reason)
         after = response.headers.get("Retry-After", "")
         refused = Refused(response.status, words, retry_after_s=float(after) if after.isdecimal() else None)
-        if refused.status == FORBIDDEN and right in self._granted:
+        if refused.status == FORBIDDEN and right in self._granted and rule_of(words) is None:
             now_s = self._clock.monotonic_s()
             since_s = self._granted[right] or now_s
             self._granted[right] = since_s

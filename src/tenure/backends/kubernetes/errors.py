@@ -34,10 +34,36 @@ class NoAnswer(Exception):
     """The request was sent, and no answer came."""
 
 
+_RIGHT: Final = " cannot "
+"""As the server says that an account lacks a right: User "x" cannot get resource "configmaps" ..."""
+
+_RULES: Final = (
+    ("because it is being terminated", "name another namespace, or create this one again when it is gone"),
+    ("exceeded quota", "raise the ResourceQuota of the namespace, or delete objects that it counts"),
+    ("admission webhook", "exempt the objects with the label tenure.store from that rule of the cluster"),
+    ("ValidatingAdmissionPolicy", "exempt the objects with the label tenure.store from that rule of the cluster"),
+    (
+        "field is immutable when `immutable` is set",
+        "create the ConfigMap anew, with its data and without `immutable`: see docs/kubernetes.md",
+    ),
+)
+"""Words of the server -> the fix, where the account may make a request, and an object or a rule of the cluster forbids
+it."""
+
+
+def rule_of(words: str) -> str | None:
+    """The fix, where the words of a refusal name a rule or an object of the cluster; None: they name none."""
+    return next((fix for said, fix in _RULES if said in words), None)
+
+
 def unavailable(error: Refused | NoAnswer, what: str) -> StoreUnavailable:
     """For a request of which nothing was applied. `what`: the request."""
+    fix = rule_of(str(error)) if isinstance(error, Refused) else None
+    if fix is not None:
+        return AccessDenied(f"the API server does not {what}: {error}", fix=fix)
     if isinstance(error, Refused) and error.status == FORBIDDEN:
-        return AccessDenied(f"the API server does not permit to {what}: {error}", fix="give the account this right")
+        fix = "give the account this right" if _RIGHT in str(error) else "change the rule that the server names"
+        return AccessDenied(f"the API server does not permit to {what}: {error}", fix=fix)
     if isinstance(error, Refused) and error.status == UNAUTHORIZED:
         return AccessDenied(f"the API server does not know who we are: {error}", fix="check the token or certificate")
     if isinstance(error, Refused) and error.status == NOT_FOUND:

@@ -30,7 +30,7 @@ from tenure.errors import AccessDenied, TenureError
 _IDLE_S: Final = 60.0
 _OTHERS_S: Final = 1.0
 """The owner, or the observer that ends a session, removes its records; other observers do so after this pause."""
-_DENIED_S: Final = 60.0
+_DENIED_S: Final = 10.0
 """The pause where this account may not write the scope: members of that scope may."""
 
 Remove = Callable[[Scope, SessionId, bool], None]
@@ -57,11 +57,12 @@ class Observer:
         self._remove = remove
         self._woken = woken
         self._clock = clock
-        self._lock = threading.Lock()  # guards the seven below
+        self._lock = threading.Lock()  # guards the eight below
         self._leases: dict[SessionId, Object] = {}
         self._silences: dict[SessionId, Silence] = {}
         self._to_end: dict[SessionId, float] = {}  # ended sessions -> when their records are to be removed
         self._missing: dict[tuple[SessionId, Scope], float] = {}  # named without a Lease -> when to look for it
+        self._refused: dict[SessionId, tuple[Scope, AccessDenied]] = {}  # ended sessions whose records must stay
         self._follower: Follower | None = None  # None: not started
         self._thread: threading.Thread | None = None  # None: not started
         self._wake = threading.Event()
@@ -102,6 +103,14 @@ class Observer:
         except (Refused, NoAnswer) as error:
             raise unavailable(error, "end the sessions of members that died") from error
         self.start().check_rights()
+
+    def check_removals(self, scope: Scope) -> None:
+        """Raises AccessDenied: the server refuses to remove the records of a session that has ended, so what the scope
+        shows, a leader for example, may be dead."""
+        with self._lock:
+            refused = [error for where, error in self._refused.values() if where == scope]
+        if refused:
+            raise refused[0]
 
     def close(self) -> None:
         """Stop."""
@@ -245,7 +254,7 @@ class Observer:
         try:
             if lease is not None:
                 for scope in leases.scopes_of(lease):
-                    self._remove(scope, session, True)
+                    self._remove_from(scope, session, in_any_case=True)
                 self.delete(session)
         except (Refused, NoAnswer, TenureError) as error:
             pause_s = _DENIED_S if isinstance(error, AccessDenied) else _OTHERS_S
@@ -287,10 +296,21 @@ class Observer:
 
     def _removed(self, session: SessionId, scope: Scope) -> bool:
         try:
-            self._remove(scope, session, False)
+            self._remove_from(scope, session, in_any_case=False)
         except TenureError:
             return False
         return True
+
+    def _remove_from(self, scope: Scope, session: SessionId, *, in_any_case: bool) -> None:
+        try:
+            self._remove(scope, session, in_any_case)
+        except AccessDenied as denied:
+            with self._lock:
+                self._refused[session] = (scope, denied)
+            raise
+        with self._lock:
+            if self._refused.get(session, (None,))[0] == scope:
+                del self._refused[session]
 
     def _is_gone(self, session: SessionId) -> None:
         with self._lock:
@@ -329,5 +349,5 @@ class Observer:
         self._missing[session, scope] = at_s
 
     def _forget(self, session: SessionId) -> None:
-        for known in (self._leases, self._silences, self._to_end):
+        for known in (self._leases, self._silences, self._to_end, self._refused):
             known.pop(session, None)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
-from tenure.backends.kubernetes.errors import CONFLICT, INVALID, NOT_FOUND, NoAnswer, Refused, outcome, unavailable
+from tenure.backends.kubernetes.errors import CONFLICT, NOT_FOUND, NoAnswer, Refused, outcome, unavailable
 from tenure.backends.kubernetes.known import Known, Seen, version_of
 from tenure.backends.kubernetes.names import object_name
 from tenure.backends.kubernetes.objects import ScopeState, scope_in
@@ -100,6 +100,7 @@ class KubernetesStore:
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
         followed = self._follow(scope)
         followed.check_rights()
+        self._observer.check_removals(scope)
         seen = self._known_of(scope).seen
         if followed.follows and seen is not None:
             return self._listing(scope, seen.state, prefix)
@@ -269,8 +270,6 @@ class KubernetesStore:
         except Refused as refused:
             if refused.status == CONFLICT or (refused.status == NOT_FOUND and seen.found is not None):
                 return False
-            if refused.status == INVALID:
-                raise StoreUnavailable(f"the API server refused {self._where(scope)}: {refused}") from refused
             raise outcome(refused, f"commit to scope {scope!r}") from refused
         except NoAnswer as silent:
             raise outcome(silent, f"commit to scope {scope!r}") from silent
