@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from tenure.agent.child import ChildProcess, Start
 from tenure.agent.driver_process import DriverProcess, Patience
+from tenure.agent.failures import Limits
 from tenure.agent.handover import patience_for
 from tenure.agent.leader_service import LeaderService
 from tenure.agent.log_files import LogFile
@@ -165,7 +166,15 @@ def assemble(
         context.owner().check()  # raises for an unusable store before Spark takes its seconds to start
         hold, cold = settings.on_store_loss == "hold", settings.standby == "cold"
         handover = patience_for(settings.stop_patience)
-        conduct = Conduct(ttl=settings.ttl, hold=hold, cold=cold, final=run.final, handover=handover)
+        conduct = Conduct(
+            ttl=settings.ttl,
+            hold=hold,
+            cold=cold,
+            final=run.final,
+            ends=run.until_idle or run.final,
+            limits=Limits(batch_attempts=settings.batch_attempts, away=settings.away_limit),
+            handover=handover,
+        )
         member = Member(context, identity=identity, driver=driver, conduct=conduct, service=service)
         if settings.http is not None and metrics is not None:
             from tenure.agent.probes import ProbeServer

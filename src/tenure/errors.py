@@ -8,7 +8,7 @@ the exit code of the command line; docs/exit-codes.md lists the codes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from tenure.wording import masked, on_one_line
 
@@ -24,6 +24,15 @@ class TenureError(Exception):
         super().__init__(what)
         self.what = what
         self.fix = None if fix is None else masked(fix)
+        self.query = ""
+        """The query that the error ended; empty: none, or nobody knows."""
+        self.batch = -1
+        """The newest batch of the query that had begun; -1: none, or nobody knows."""
+
+    def of_query(self, query: str, batch: int) -> Self:
+        """Note the query that the error ended."""
+        self.query, self.batch = query, batch
+        return self
 
     def __str__(self) -> str:
         return self.what if self.fix is None else f"{self.what}; {self.fix}"
@@ -55,8 +64,18 @@ class QueryFailed(TenureError):
     exit_code = 8
 
 
+class BatchFailed(QueryFailed):
+    """A query that has committed batches before ended with an error. The batch is tried again, a limited number of
+    times; then the scope is paused until an operator resumes it."""
+
+
 class SourceUnavailable(QueryFailed):
     """A source that the pipeline has read before does not answer. Nothing was written; the member tries again later."""
+
+
+class SinkUnavailable(QueryFailed):
+    """A sink that has taken batches before, or a source that its batch reads, does not answer. The sink may have the
+    batch; the batch runs again, later."""
 
 
 # --- the coordination store -------------------------------------------------------------------------------
@@ -176,6 +195,10 @@ class StorageError(TenureError):
     exit_code = 6
 
 
+class StorageUnavailable(StorageError):
+    """A storage that the query has used before failed. The member tries again later."""
+
+
 class BlobExists(StorageError):
     """A blob of that address exists; blobs are written once. Nothing was written."""
 
@@ -250,18 +273,29 @@ class OutOfOrder(HandleError):
 # --- between processes ----------------------------------------------------------------------------------------
 
 
-def error_to_data(error: TenureError) -> dict[str, str | None]:
-    """The error as data: its words, and the nearest of its classes that this module has."""
+ErrorData = Mapping[str, str | int | None]
+"""An error between two processes."""
+
+
+def error_to_data(error: TenureError) -> dict[str, str | int | None]:
+    """The error as data: its words, its query, and the nearest of its classes that this module has."""
     kind = next(kind for kind in type(error).__mro__ if kind.__module__ == __name__)
-    return {"kind": kind.__name__, "what": error.what, "fix": error.fix}
+    return {
+        "kind": kind.__name__,
+        "what": error.what,
+        "fix": error.fix,
+        "query": error.query,
+        "batch": error.batch,
+    }
 
 
-def error_from_data(data: Mapping[str, str | None]) -> TenureError:
-    """The error that `error_to_data` described, with the same class, words and exit code. Further fields of the class
-    are not set. An unknown class becomes a plain TenureError."""
-    kind = globals().get(data["kind"] or "")
+def error_from_data(data: ErrorData) -> TenureError:
+    """The error that `error_to_data` described, with the same class, words, query and exit code. Further fields of the
+    class are not set. An unknown class becomes a plain TenureError."""
+    kind = globals().get(str(data["kind"]))
     if not (isinstance(kind, type) and issubclass(kind, TenureError)):
         kind = TenureError
     error: TenureError = kind.__new__(kind)
-    TenureError.__init__(error, data["what"] or "", fix=data["fix"])
-    return error
+    fix = data["fix"]
+    TenureError.__init__(error, str(data["what"]), fix=None if fix is None else str(fix))
+    return error.of_query(str(data.get("query", "")), int(data.get("batch", -1) or 0))

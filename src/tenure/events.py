@@ -71,12 +71,14 @@ class MemberReady(Event):
 
 class LeadershipAwaited(Event):
     """A member stands by while `leader` leads its term `epoch` (empty and 0: nobody leads, because the scope is
-    `paused`). Emitted in each session once for each leader, and for each begin and end of a pause."""
+    `paused`; `why`: by a failure). Emitted in each session once for each leader, and for each begin and end of a
+    pause."""
 
     member: str
     leader: str
     epoch: int
     paused: bool
+    why: str = ""
 
 
 class LocalFilesSlow(Event):
@@ -244,6 +246,42 @@ class SourceAway(Event):
     member: str
     why: str
     again_s: float
+
+
+class SinkAway(Event):
+    """A sink of the leader, or what its batch reads, does not answer. A member tries again `again_s` seconds later."""
+
+    member: str
+    query: str
+    why: str
+    again_s: float
+
+
+class StorageAway(Event):
+    """The storage does not answer, or fails. A member tries again `again_s` seconds later."""
+
+    member: str
+    why: str
+    again_s: float
+
+
+class QueryFailed(Event):
+    """Batch `batch` of a query failed by itself, for the `attempt`-th time by this error (batch -1: before any batch;
+    query empty: the pipeline's own function failed). A member tries again `again_s` seconds later."""
+
+    member: str
+    query: str
+    batch: int
+    error: str
+    attempt: int
+    again_s: float
+
+
+class ScopePaused(Event):
+    """The last allowed attempt at a batch failed. No member is elected until an operator resumes the scope."""
+
+    member: str
+    why: str
 
 
 class WriteRefused(Event):

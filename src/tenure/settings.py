@@ -107,6 +107,11 @@ class Settings(BaseSettings):
     """Of the standbys that can take over, those with the highest priority come first."""
     nofailover: bool = False
     """The member never leads. It rehearses, and answers probes."""
+    batch_attempts: int = Field(default=5, ge=1, le=1000)
+    """How often a batch may fail by the same error, by whichever member, before the scope is paused. A run with
+    `--until-idle` or `--final` then ends with exit code 8."""
+    away_limit: Delay | None = None
+    """How long a source, a sink or the storage may be away before the member ends; by default it waits for ever."""
     checkpoints_kept: int = Field(default=KEPT, ge=1, le=1000)
     """The number of checkpoints kept for each query."""
     cleanup_retry: Literal["exponential-delay", "fixed-delay", "none"] = "exponential-delay"

@@ -90,6 +90,8 @@ class FakeStream:
     caught_up = False
     last: int | None = None
     has_read = True
+    has_committed = False
+    newest = -1
 
     def __init__(self, declared: Any, context: Any, **named: Any) -> None:
         self.name = declared.name

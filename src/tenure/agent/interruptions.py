@@ -6,7 +6,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER, Unread, is_restart, read_switchover, unread_in
+from tenure.coordination.candidates import (
+    RESTARTS,
+    SWITCHOVER,
+    Pause,
+    Unread,
+    is_restart,
+    pause_in,
+    read_switchover,
+    unread_in,
+)
 from tenure.coordination.election import Flag
 from tenure.coordination.encoding import decode
 from tenure.coordination.records import Delete, Record, Scope
@@ -48,7 +57,11 @@ class Restarts:
 class Requests:
     """The requests of operators to a member under one session. As a flag: set when the member must stop contending."""
 
-    def __init__(self, restarts: Restarts, *, stop: threading.Event, gone: Callable[[], str | None]) -> None:
+    def __init__(
+        self, restarts: Restarts, *, stop: threading.Event, gone: Callable[[], str | None], ends: bool = False
+    ) -> None:
+        """`ends`: the run is to end, so it does not wait for the end of a pause that followed on failures."""
+        self._ends = ends
         self._restarts = restarts
         self._stop = stop
         self._gone = gone
@@ -60,14 +73,19 @@ class Requests:
         """The member that a switchover names: `to ben`; empty: there is no switchover, or it names no member."""
         self.done: Result | None = None
         """The result of a pipeline that was cleaned up; None: the pipeline was not."""
+        self.failed: Pause | None = None
+        """The pause after failures for which the member does not wait; None: there is none."""
 
     def is_set(self) -> bool:
-        return self._stop.is_set() or self.done is not None or self.restart is not None or self._gone() is not None
+        asked = self.done is not None or self.restart is not None or self.failed is not None
+        return asked or self._stop.is_set() or self._gone() is not None
 
     def look(self, records: Sequence[Record], *, epoch: int | None) -> None:
         """Note the requests among the records. `epoch`: of the member's own term; None: the member does not lead."""
         result = result_in(records)
         self.done = result if result is not None and result.stage is Stage.CLEAN else None
+        pause = pause_in(records) if self._ends and epoch is None else None
+        self.failed = pause if pause is not None and pause.why and not has_leader(records) else None
         restart = self._restarts.asked(records)
         if restart is not None:
             self.restart = restart
@@ -84,6 +102,11 @@ class Requests:
         self.finish_as = ended
         self.finish.set()
         return True
+
+
+def has_leader(records: Sequence[Record]) -> bool:
+    """Whether a member leads, in the records of a scope."""
+    return any(record.key == LEADER for record in records)
 
 
 class SkippedRecords:
@@ -110,21 +133,24 @@ class LeaderAhead:
         self._scope = scope
         self._events = events
         self._member = member
-        self._known = ("", 0, False)
+        self._known: tuple[str, int, Pause | None] = ("", 0, None)
 
     def look(self, records: Sequence[Record]) -> None:
         """Emit an event if there is another leader, or another state of a pause, than at the last look."""
         leader = next((record for record in records if record.key == LEADER), None)
-        paused = any(record.key == PAUSED for record in records)
+        pause = pause_in(records)
         name, epoch = "", 0
         if leader is not None:
             with suppress(CorruptRecord):  # the member waits all the same, and the error is the reader's of the term
                 found = decode(leader, fields={"member": str, "epoch": int})
                 name, epoch = found["member"], found["epoch"]
-        before, self._known = self._known, (name, epoch, paused)
-        if self._known != before and (name or paused):
+        before, self._known = self._known, (name, epoch, pause)
+        if self._known != before and (name or pause is not None):
+            why = "" if pause is None else pause.why
             self._events.emit(
-                LeadershipAwaited(self._scope, member=self._member, leader=name, epoch=epoch, paused=paused)
+                LeadershipAwaited(
+                    self._scope, member=self._member, leader=name, epoch=epoch, paused=pause is not None, why=why
+                )
             )
 
 

@@ -1,8 +1,9 @@
 """One member: holds a session, contends, and lets its driver lead under the term that it won.
 
 Promise: the driver gets a term only after the store granted it. A term is resigned only after the driver has stopped
-or is dead. A member that lost its term, its driver, a source or the store stands by again under a new session. (I7):
-the result of a pipeline is durable before anything of the pipeline is removed, and before the term is given up. A
+or is dead. A member that lost its term, its driver or the store, or whose queries failed by a cause that may pass
+(`failures`), stands by again under a new session. (I7): the result of a pipeline is durable before anything of the
+pipeline is removed, and before the term is given up. A
 pipeline that has ended for good never runs again. A leader that was asked to stop contends no more, and says who took
 over (`handover`). Not promised: that a first start succeeds; its error is raised.
 """
@@ -13,16 +14,19 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Final
 
 from tenure.agent import words
 from tenure.agent.driver import BY_ITSELF, Driver
+from tenure.agent.failures import Failures, Limits, Noted, pause_line
 from tenure.agent.handover import AT_MOST, Handover
 from tenure.agent.interruptions import Delays, LeaderAhead, Requests, Restarts, SkippedRecords, StopOrStoreLost
 from tenure.agent.leader_service import LeaderService
 from tenure.checkpoints.store import CHECKPOINTS
-from tenure.coordination.candidates import NOT_BEHIND, Identity, Lag, State
+from tenure.coordination.candidates import NOT_BEHIND, Identity, Lag, Pause, State, pause_in
 from tenure.coordination.election import Election, Flag
 from tenure.coordination.election_rules import reason
+from tenure.coordination.failing import Failing, Failure, failing_in
 from tenure.coordination.joining import join_after_itself
 from tenure.coordination.records import Record
 from tenure.coordination.session import SessionKeeper
@@ -36,11 +40,13 @@ from tenure.errors import (
     QueryFailed,
     SessionEnded,
     SourceUnavailable,
+    StorageError,
     StoreError,
     StoreUnavailable,
+    TenureError,
     TermLost,
 )
-from tenure.events import DriverEnded, MemberReady, PipelineEnded, SourceAway, StoreAway, TermWon
+from tenure.events import DriverEnded, MemberReady, PipelineEnded, StoreAway, TermWon
 from tenure.events import TermLost as TermLostEvent
 from tenure.link.lifecycle import AFTER, Ended
 from tenure.results.result import Ending, Result, Stage
@@ -49,6 +55,9 @@ from tenure.scope_context import ScopeContext
 
 DRIVER_RESTART = exponential_delay(initial=timedelta(seconds=3), maximum=timedelta(minutes=1))
 """How long a member waits before it starts another driver: the first batches of its successor need the cores."""
+
+RESUME: Final = "mend the cause, then tenure resume, and start again"
+"""What an operator does about a scope that is paused after failures."""
 
 STORE_RETRY = exponential_delay(initial=timedelta(milliseconds=200), maximum=timedelta(seconds=5))
 
@@ -66,6 +75,10 @@ class Condition:
     """How far the driver's mirrors are behind; None: the driver mirrors nothing."""
     behind: Mapping[str, int] = field(default_factory=dict)
     """Of a leader: query -> the offsets of Kafka that it is behind, where that is known."""
+    paused: str = ""
+    """Why nobody is elected, after failures; empty: the scope is not paused so."""
+    failing: str = ""
+    """The last failure of a leadership, until its query makes progress; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +92,22 @@ class Conduct:
     """The driver does not rehearse."""
     final: bool = False
     """The pipeline ends for good once all input is in the sinks."""
+    ends: bool = False
+    """The run is to end: after the last attempt at a batch it does so, and does not wait for an operator."""
+    limits: Limits = field(default_factory=Limits)
     handover: timedelta = AT_MOST
     """How long a leader that has resigned on a signal looks for its successor."""
+
+
+class _Again(Exception):
+    """A leadership failed by a cause that may pass, and its term is given up."""
+
+    def __init__(self, failure: Failure, noted: Noted | None, error: TenureError) -> None:
+        super().__init__(failure.why)
+        self.failure = failure
+        self.noted = noted
+        """None: the failure is not in the store."""
+        self.error = error
 
 
 class Member:
@@ -108,6 +135,9 @@ class Member:
         self._term: Term | None = None  # None: no term is held
         self._election = Election(self._store, self._scope, member=identity.member, clock=self._clock)
         self._restarts = Restarts(self._store, self._scope, member=identity.member)
+        self._failures = Failures(context, member=identity.member, limits=conduct.limits)
+        self._pause: Pause | None = None  # as seen last; None: the scope is not paused
+        self._failing: Failing | None = None  # as seen last; None: nothing fails
         self._skipped = SkippedRecords(self._scope, self._events)
         self._handover = Handover(
             self._store, self._scope, member=identity.member, at_most=conduct.handover, clock=self._clock
@@ -119,6 +149,12 @@ class Member:
     @property
     def condition(self) -> Condition:
         """The present condition. Any thread may ask."""
+        now, pause, failing = self._present, self._pause, self._failing
+        paused = "" if pause is None or not pause.why else pause_line(pause)
+        return replace(now, paused=paused, failing="" if failing is None else failing.last.why)
+
+    @property
+    def _present(self) -> Condition:
         name, term = self._identity.member, self._term
         if term is not None and not term.lost:
             return Condition(name, State.LEADING, term.epoch, ready=True, behind=self._driver.behind)
@@ -171,12 +207,13 @@ class Member:
                     DriverEnded(self._scope, member=self._identity.member, why=str(died), again_s=round(again_s, 1))
                 )
                 self._clock.wait(stop, timeout_s=again_s)
-            except SourceUnavailable as away:
-                again_s = restarts.after(self._clock.monotonic_s() - began_s)
-                self._events.emit(
-                    SourceAway(self._scope, member=self._identity.member, why=str(away), again_s=round(again_s, 1))
-                )
-                self._clock.wait(stop, timeout_s=again_s)
+            except _Again as again:
+                self._tried_again(again, stop, restarts, began_s=began_s)
+            except (SourceUnavailable, StorageError) as away:  # of a driver that is prepared anew
+                failure = self._failures.of(away)
+                if failure is None or not self._was_ready:
+                    raise
+                self._tried_again(_Again(failure, None, away), stop, restarts, began_s=began_s)
             except (StoreUnavailable, OutcomeUnknown) as away:
                 for_good = isinstance(away, AccessDenied) and not self._was_permitted
                 if for_good or not (self._had_session and self._conduct.hold):
@@ -191,6 +228,22 @@ class Member:
                     return ended
         return Ended.STOPPED
 
+    def _tried_again(self, again: _Again, stop: threading.Event, delays: Delays, *, began_s: float) -> None:
+        """Go on after a failure: the next campaign waits, by the record of the failure; without a record, this member
+        waits. Raises the error: the run ends."""
+        noted, error = again.noted, again.error
+        wait_s = delays.after(self._clock.monotonic_s() - began_s) if noted is None else 0.0
+        self._failures.emit(again.failure, noted, again_s=wait_s if noted is None else noted.failing.again_s)
+        if self._failures.gives_up(noted):
+            raise error
+        if noted is not None and noted.spent and self._conduct.ends:
+            raise type(error)(f"{error.what}; it was the last attempt, and the scope is paused", fix=RESUME) from error
+        self._clock.wait(stop, timeout_s=wait_s)
+
+    def _look(self, records: Sequence[Record]) -> None:
+        self._pause, self._failing = pause_in(records), failing_in(records)
+        self._skipped.look(records)
+
     def _under_a_session(self, stop: threading.Event) -> Ended:
         with SessionKeeper(self._store, ttl=self._conduct.ttl, clock=self._clock) as keeper:
             self._had_session = True
@@ -199,14 +252,15 @@ class Member:
             if self._driver.prepare(scope=self._scope, stop=stop):
                 self._was_ready = True
                 self._events.emit(MemberReady(scope=self._scope, member=self._identity.member))
-            requests = Requests(self._restarts, stop=stop, gone=lambda: self._driver.gone)
+            requests = Requests(self._restarts, stop=stop, gone=lambda: self._driver.gone, ends=self._conduct.ends)
             ahead = LeaderAhead(self._scope, self._events, member=self._identity.member)
 
             def look(records: Sequence[Record]) -> None:
                 self._announce(keeper, self._standing, lag=self._driver.lag)
                 keeper.describe(words.standing_by(self._identity.member, self._scope, self._standing))
                 requests.look(records, epoch=None)
-                self._skipped.look(records)
+                self._look(records)
+                self._failures.look(records)
                 ahead.look(records)
                 self._nothing_to_rehearse = not any(record.key.is_under(CHECKPOINTS) for record in records)
                 self._was_permitted |= any(record.key == LEADER for record in records)
@@ -224,6 +278,8 @@ class Member:
             elif requests.done is not None:
                 self._say_ended(requests.done)
                 ended = Ended.DONE
+            elif requests.failed is not None:
+                raise QueryFailed(f"scope {self._scope!r} is paused: {pause_line(requests.failed)}", fix=RESUME)
             elif requests.restart is not None:
                 ended = Ended.RESTART
             else:
@@ -240,8 +296,10 @@ class Member:
             self._announce(keeper, State.LEADING, behind=self._driver.behind)
             keeper.describe(words.leading(self._identity.member, self._scope, epoch=term.epoch, records=records))
             requests.look(records, epoch=term.epoch)
-            self._skipped.look(records)
+            self._look(records)
+            self._failures.clear(term, records, led_s=self._clock.monotonic_s() - began_s)
 
+        began_s = self._clock.monotonic_s()
         with self._election.attending(term, on_look=look):
             self._term = term
             try:
@@ -266,9 +324,11 @@ class Member:
             self._give_up(term, Ended.LOST if term.lost else asked or Ended.DIED, detail=how)
             raise
         except Exception as error:
+            failure = None if term.lost else self._failures.of(error)
+            if failure is not None and isinstance(error, TenureError):
+                raise _Again(failure, self._resign_over(term, failure), error) from error
             if not term.lost or isinstance(error, BatchMayBeShort):
-                failed = Ended.AWAY if isinstance(error, SourceUnavailable) else Ended.FAILED
-                self._give_up(term, Ended.LOST if term.lost else failed, detail=getattr(error, "what", ""))
+                self._give_up(term, Ended.LOST if term.lost else Ended.FAILED, detail=getattr(error, "what", ""))
                 raise
             ended = Ended.LOST  # a successor may have removed files that the driver still needed
         if ended is Ended.STOPPED and not stop.is_set() and requests.finish_as is not None:
@@ -320,6 +380,18 @@ class Member:
             except StoreError as failed:
                 why = f"not resigned, it ends with the session: {failed}"
         self._events.emit(TermLostEvent(scope=self._scope, member=self._identity.member, epoch=term.epoch, why=why))
+
+    def _resign_over(self, term: Term, failure: Failure) -> Noted | None:
+        """Give the term up over a failure; None: the failure is not noted, and the term ends with the session."""
+        why, noted = failure.kind, None
+        try:
+            noted = self._failures.resign(self._election, term, failure)
+        except TermLost:
+            why = "refused"
+        except StoreError as failed:
+            why = f"not resigned, it ends with the session: {failed}"
+        self._events.emit(TermLostEvent(scope=self._scope, member=self._identity.member, epoch=term.epoch, why=why))
+        return noted
 
     def _announce(
         self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None, behind: Mapping[str, int] = NOT_BEHIND

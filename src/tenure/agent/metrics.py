@@ -6,6 +6,8 @@ driver is asked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from tenure.agent.member import Condition
@@ -15,13 +17,19 @@ from tenure.events import (
     DriverEnded,
     Event,
     OrphansFound,
+    QueryFailed,
     RunDirectorySeeded,
+    SinkAway,
+    SourceAway,
+    StorageAway,
     StoreAway,
     Swept,
     TermLost,
     TermWon,
     WriteRefused,
 )
+
+_ABSENCES: Mapping[type[Event], str] = {SourceAway: "source", SinkAway: "sink", StorageAway: "storage"}
 
 
 class Metrics:
@@ -46,6 +54,10 @@ class Metrics:
         self._removed = self._counter("orphans_removed", "Orphans of dead leaders and members that were removed")
         self._drivers = self._counter("drivers_replaced", "Drivers that ended by themselves")
         self._away = self._counter("store_failures", "Times that the store was away")
+        self._absences = self._counter("away", "Times that a leader gave up because this was away", "what")
+        self._failures = self._counter("batches_failed", "Batches that failed by themselves", "query")
+        self._paused = self._member_gauge("paused", "1 while the scope is paused after failures")
+        self._failing = self._member_gauge("failing", "1 after a failure, until its query makes progress")
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"tenure_{name}", what, ("scope", "member", *labels), registry=self._registry)
@@ -84,12 +96,21 @@ class Metrics:
             case StoreAway():
                 self._away.labels(*who).inc()
             case _:
-                pass
+                self._count_failure(event, who)
+
+    def _count_failure(self, event: Event, who: tuple[str, str]) -> None:
+        what = _ABSENCES.get(type(event))
+        if what is not None:
+            self._absences.labels(*who, what).inc()
+        elif isinstance(event, QueryFailed):
+            self._failures.labels(*who, event.query).inc()
 
     def page(self, condition: Condition) -> bytes:
         """The page in Prometheus' text format."""
         for state in State:
             self._state.labels(self._member, state.value).set(state is condition.state)
+        self._paused.labels(self._member).set(bool(condition.paused))
+        self._failing.labels(self._member).set(bool(condition.failing))
         for gauge in (self._lag_batches, self._lag_bytes, self._behind):
             gauge.clear()
         if condition.lag is not None:

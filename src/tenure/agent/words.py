@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tenure.checkpoints.store import CHECKPOINTS
+from tenure.checkpoints.store import newest_batches
 from tenure.coordination.candidates import State
 from tenure.coordination.records import Record
 
@@ -18,12 +18,7 @@ _STANDING = {
 
 def leading(member: str, scope: str, *, epoch: int, records: Iterable[Record]) -> str:
     """For example `anna leads shop, epoch 3, totals batch 12`: each query with its newest planned batch."""
-    batches: dict[str, int] = {}
-    for record in records:
-        if record.key.is_under(CHECKPOINTS):
-            query, _, batch = record.key.removeprefix(f"{CHECKPOINTS}/").partition("/")
-            if batch.isdecimal():  # below a checkpoint lie the locks of its readers
-                batches[query] = max(int(batch), batches.get(query, 0))
+    batches = newest_batches(records)
     return ", ".join(
         [f"{member} leads {scope}, epoch {epoch}", *(f"{q} batch {n}" for q, n in sorted(batches.items()))]
     )

@@ -7,13 +7,13 @@ older checkpoint hides it (FLINK-22502). Used by one thread at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
 from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, decode_checkpoint, encode_checkpoint
 from tenure.checkpoints.retention import falls_out
-from tenure.coordination.records import Exact, Guard, Key, SessionId
+from tenure.coordination.records import Exact, Guard, Key, Record, SessionId
 from tenure.coordination.term import Term
 from tenure.errors import (
     CorruptBlob,
@@ -206,3 +206,14 @@ class CheckpointStore:
 
     def _decode(self, handle: Handle) -> Checkpoint:
         return decode_checkpoint(self._handles.payload(handle), query=self._query, name=handle.name)
+
+
+def newest_batches(records: Iterable[Record]) -> Mapping[str, int]:
+    """Query -> its newest planned batch, in the records of a scope."""
+    newest: dict[str, int] = {}
+    for record in records:
+        if record.key.is_under(CHECKPOINTS):
+            query, _, batch = record.key.removeprefix(f"{CHECKPOINTS}/").partition("/")
+            if batch.isdecimal():  # below a checkpoint lie the locks of its readers
+                newest[query] = max(int(batch), newest.get(query, -1))
+    return newest

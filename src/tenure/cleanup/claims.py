@@ -21,13 +21,14 @@ from tenure.cleanup.plan import SWEPT, Cleanable
 from tenure.coordination.candidates import MEMBERS, PAUSED, RESTARTS, SWITCHOVER, members_in
 from tenure.coordination.election import observe
 from tenure.coordination.encoding import decode
+from tenure.coordination.failing import FAILING
 from tenure.coordination.records import Record
 from tenure.errors import UsageError
 from tenure.handles.store import PROTECTS
 from tenure.scope_context import ScopeContext
 from tenure.storage.storage import Storage
 
-_WITHOUT_BLOBS: Final = {MEMBERS, RESTARTS, SWITCHOVER, PAUSED}
+_WITHOUT_BLOBS: Final = {MEMBERS, RESTARTS, SWITCHOVER, PAUSED, FAILING}
 """Records, and areas of records, that name no blob. Everybody skips such a record that does not decode."""
 
 

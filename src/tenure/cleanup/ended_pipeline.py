@@ -12,6 +12,7 @@ from tenure.checkpoints.store import CHECKPOINTS as CHECKPOINT_AREAS
 from tenure.cleanup.engine import Everything, Leftovers
 from tenure.cleanup.plan import ANCHORS, AREAS, CHECKPOINTS, DECLARATION, REQUESTS, STORAGE, Cleanable
 from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER
+from tenure.coordination.failing import FAILING
 from tenure.coordination.records import Delete, Key, NoneUnder, Record
 from tenure.coordination.term import Term, commit_under
 from tenure.declarations.store import DECLARED
@@ -33,7 +34,7 @@ def cleanables_of(context: ScopeContext) -> dict[str, Cleanable]:
 
 
 def _is_request(record: Record) -> bool:
-    return record.key in (SWITCHOVER, PAUSED) or record.key.is_under(RESTARTS)
+    return record.key in (SWITCHOVER, PAUSED, FAILING) or record.key.is_under(RESTARTS)
 
 
 def _is_anchor(record: Record) -> bool:

@@ -102,6 +102,12 @@ def run(
     short_batch: Annotated[
         list[str] | None, typer.Option(help="A query that may run a batch again without its lost records; repeatable.")
     ] = None,
+    batch_attempts: Annotated[
+        int | None, typer.Option(help="How often a batch may fail by the same error before the scope is paused.")
+    ] = None,
+    away_limit: Annotated[
+        str | None, typer.Option(help="How long a source, sink or storage may be away before the member ends: 2h.")
+    ] = None,
     stop_patience: Annotated[str | None, typer.Option(help="How long queries may take to stop.")] = None,
     priority: Annotated[int | None, typer.Option(help="Standbys with a higher priority are elected first.")] = None,
     nofailover: Annotated[bool | None, typer.Option("--nofailover", help="Never lead.")] = None,
@@ -135,6 +141,8 @@ def run(
         changed_query=changed_query or None,
         changed_source=changed_source or None,
         short_batch=short_batch or None,
+        batch_attempts=batch_attempts,
+        away_limit=away_limit,
         stop_patience=stop_patience,
         priority=priority,
         nofailover=nofailover,

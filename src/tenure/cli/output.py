@@ -34,14 +34,18 @@ from tenure.events import (
     MirrorFailed,
     NobodyTookOver,
     PipelineEnded,
+    QueryFailed,
     QueryStarted,
     RecordSkipped,
     RecordsSkipped,
     RehearsalFailed,
     RunDirectorySeeded,
+    ScopePaused,
     ServiceNotLed,
+    SinkAway,
     SourceAway,
     StandbyWarm,
+    StorageAway,
     StoreAway,
     SuccessorUnknown,
     Swept,
@@ -133,7 +137,14 @@ def _nobody_line(event: NobodyTookOver) -> str:
 
 def _awaited_line(event: LeadershipAwaited) -> str:
     why = f"{event.leader} leads (epoch {event.epoch})" if event.leader else "nobody leads"
-    return f"member {event.member} waits for the leadership: {why}{', and the scope is paused' * event.paused}"
+    cause = f": {event.why}" if event.why else ""
+    return f"member {event.member} waits for the leadership: {why}{', and the scope is paused' * event.paused}{cause}"
+
+
+def _failed_line(event: QueryFailed) -> str:
+    what = f"query {event.query} batch {event.batch}" if event.query else "the pipeline's function"
+    again = f", tried again in {event.again_s:g} s" if event.again_s else ""
+    return f"{what} failed (attempt {event.attempt}){again}: {event.error}"
 
 
 _LINES: Mapping[type[Event], Callable[[Any], str]] = {
@@ -163,6 +174,10 @@ _LINES: Mapping[type[Event], Callable[[Any], str]] = {
         f"query {e.query} batch {e.batch} lacks {e.offsets} offsets that Kafka has no more: {e.what}"
     ),
     SourceAway: lambda e: f"member {e.member} tries its sources again in {e.again_s:g} s: {e.why}",
+    SinkAway: lambda e: f"member {e.member} tries its sinks again in {e.again_s:g} s: {e.why}",
+    StorageAway: lambda e: f"member {e.member} tries its storage again in {e.again_s:g} s: {e.why}",
+    QueryFailed: _failed_line,
+    ScopePaused: lambda e: f"paused by member {e.member} after the last attempt: {e.why}; see tenure resume",
     WriteRefused: lambda e: f"refused by the {e.by}: {e.what} (epoch {e.epoch} is over)",
     PipelineEnded: _ended_line,
     Swept: lambda e: f"swept orphans {_removed(e)}",
@@ -177,15 +192,20 @@ _WAITING: Final = (DriverStarted, LeadershipAwaited)
 """Kinds of events whose line says for what a member waits: at a terminal, the next line replaces it."""
 
 
+_AWAY: Final = (StoreAway, SourceAway, SinkAway, StorageAway)
+"""Kinds of events about something that does not answer."""
+
+
 class Narrator:
     """A subscriber that prints each event as a line on stderr. `quiet`: but for batches and for waiting. A member that
-    tries its store or its sources again for the same reason prints that once, and at a terminal renews the line."""
+    tries its store, a source, a sink or its storage again for the same reason prints that once, and at a terminal
+    renews the line."""
 
     def __init__(self, *, clock: Clock, quiet: bool) -> None:
         self._clock = clock
         self._quiet = quiet
         self._away: tuple[type[Event], str] | None = None
-        """The last line, if it was about a store or a source that does not answer."""
+        """The last line, if it was about something that does not answer."""
 
     def wait(self, what: str) -> None:
         """Show at a terminal for what the run waits."""
@@ -197,7 +217,7 @@ class Narrator:
         if line is None or (self._quiet and isinstance(event, (BatchCommitted, *_WAITING))):
             return
         told = f"{self._clock.now():%H:%M:%S} {event.scope}: {line(event)}"
-        away = (type(event), event.why) if isinstance(event, StoreAway | SourceAway) else None
+        away = (type(event), event.why) if isinstance(event, _AWAY) else None
         if away is not None and away == self._away:
             if not self._quiet:
                 say_waiting(told)

@@ -7,6 +7,7 @@ for the new leader; a switchover that takes too long is withdrawn.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 from datetime import timedelta
 from typing import Annotated
@@ -141,6 +142,8 @@ def show_members(snapshot: Snapshot) -> None:
         columns=("member", "role", "state", "epoch", "lag", "behind", "priority", "tags", "host", "pid", "since"),
         spare=("since", "host", "priority", "epoch", "tags", "behind", "lag"),
     )
+    for line in _troubles(snapshot):
+        note(line)
     for row in _rows(snapshot):
         if row["state"] == State.FAILING.value:
             note(f"{row['member']}: {row['trouble']}")
@@ -149,6 +152,19 @@ def show_members(snapshot: Snapshot) -> None:
     if not snapshot.members and not snapshot.epoch:
         note(f"no member ever ran scope {snapshot.scope} in this store; see tenure scopes")
     warn_of_skipped(snapshot)
+
+
+def _troubles(snapshot: Snapshot) -> Iterator[str]:
+    """Why the scope is paused, and what fails, for people."""
+    pause, failing = snapshot.pause, snapshot.failing
+    if pause is not None and pause.why:
+        yield f"paused by {pause.by}, {pause.at}: {pause.why}; mend the cause, then tenure resume"
+    elif failing is not None:
+        times = "once" if failing.tries == 1 else f"{failing.tries} times"
+        what = (
+            f"attempt {failing.count} at batch {failing.last.batch}, " if failing.count and failing.last.query else ""
+        )
+        yield f"{failing.last.kind} {times} since {failing.since}, {what}last by {failing.member}: {failing.last.why}"
 
 
 def warn_of_skipped(snapshot: Snapshot) -> None:

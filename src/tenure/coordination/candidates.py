@@ -29,7 +29,7 @@ SWITCHOVER = Key("switchover")
 """The request of an operator that the leader hands over."""
 
 PAUSED = Key("paused")
-"""While this record is there, nobody is elected."""
+"""While this record is there, nobody is elected. See `Pause`."""
 
 RESTARTS = Key("restarts")
 """The parent of one record for each member whose driver an operator wants to replace."""
@@ -129,6 +129,16 @@ class Switchover:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """Nobody is elected. `why` and `by` empty: an operator asked for it; else the failure, and the member that paused
+    the scope after its last attempt."""
+
+    at: str = ""
+    why: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Unread:
     """A record that does not decode, and is skipped."""
 
@@ -174,6 +184,20 @@ def decode_candidate(record: Record) -> Candidate:
     states = {state.value: state for state in State}
     state = states.get(str(found.get("state")), State.STARTING)  # a state of a newer version is not for us to elect
     return Candidate(record.key.name, found["host"], found["pid"], found["since"], state, **known)
+
+
+def pause_in(records: Iterable[Record]) -> Pause | None:
+    """The pause of a scope; None: it is not paused. A record that does not decode pauses it, too."""
+    record = next((record for record in records if record.key == PAUSED), None)
+    if record is None:
+        return None
+    read = _read(record, _decode_pause)
+    return read if isinstance(read, Pause) else Pause()
+
+
+def _decode_pause(record: Record) -> Pause:
+    found = decode(record, fields={}, optional={"at": str, "why": str, "by": str})
+    return Pause(found.get("at", ""), found.get("why", ""), found.get("by", ""))
 
 
 def read_switchover(record: Record | None) -> Switchover | None:

@@ -22,10 +22,12 @@ from tenure.coordination.candidates import (
     SWITCHOVER,
     Candidate,
     Lag,
+    Pause,
     State,
     Switchover,
     Unread,
     candidates_in,
+    pause_in,
     read_switchover,
     unread_in,
 )
@@ -39,6 +41,7 @@ from tenure.coordination.election_rules import (
     resignation,
 )
 from tenure.coordination.encoding import decode, new_uid
+from tenure.coordination.failing import Failing, HoldOff, failing_in
 from tenure.coordination.identity import IDENTITY, Life, birth_in, check_follows, has_checkpoints
 from tenure.coordination.reading import LONG, SHORT, read_again, wait_for_change
 from tenure.coordination.records import Commit, Delete, Guard, Listing, Put, Record, Revision, Scope, Write
@@ -85,7 +88,10 @@ class View:
     """The epoch of the leader; 0 when nobody leads."""
     office: Office | None
     members: tuple[Candidate, ...]
-    paused: bool
+    pause: Pause | None
+    """None: the scope is not paused."""
+    failing: Failing | None
+    """The failures since the last progress; None: there are none."""
     switchover: Switchover | None
     """A request that the newest term has not obeyed yet."""
     unread: tuple[Unread, ...]
@@ -108,6 +114,7 @@ class Election:
         self._announced: Candidate | None = None  # None: not joined
         self._announced_s = float("-inf")
         self._known: Life | None = None  # None: nothing was read yet
+        self._hold_off = HoldOff(clock)
 
     def join(
         self,
@@ -200,7 +207,8 @@ class Election:
                 raise
             self._known = check_follows(life_in(listing.records), self._known, scope=self._scope)
             on_look(listing.records)
-            seen = self._with_itself(seen_in(listing.records))
+            holds_off = self._hold_off.holds(listing.records)
+            seen = replace(self._with_itself(seen_in(listing.records)), holds_off=holds_off)
             now = timestamp(self._clock)
             step = next_step(seen, member=self._member, session=keeper.session_id, now=now, uid=uid)
             match step:
@@ -257,11 +265,12 @@ class Election:
             except (StoreError, CorruptRecord):
                 self._clock.sleep(WAKE_UP.total_seconds())
 
-    def resign(self, term: Term, *, why: str = "resigned") -> None:
-        """Give the term up: the office is empty when this returns.
+    def resign(self, term: Term, *, why: str = "resigned", writes: Sequence[Write] = ()) -> None:
+        """Give the term up, and commit `writes` with that: the office is empty when this returns.
 
-        Raises TermLost: the term was over already, or the reply was lost and the term is over now. StoreUnavailable:
-        nothing was sent, and the term goes on, or ends with the session; a member that resigns does not wait for long.
+        Raises GuardFailed: a record of `writes` has changed, and nothing was written; TermLost: the term was over
+        already, or the reply was lost and the term is over now; StoreUnavailable: nothing was sent, and the term goes
+        on, or ends with the session; a member that resigns does not wait for long.
         """
         record = read_again(
             lambda: self._store.read(self._scope, EPOCH), over=lambda: term.lost, at_most=SHORT, clock=self._clock
@@ -270,8 +279,8 @@ class Election:
             value = b""  # the fence below refuses this value: the epoch record has changed since the grant
         else:
             value = resignation(record, now=timestamp(self._clock), why=why, uid=new_uid())
-        writes = (Delete(LEADER, term.leader), Put(EPOCH, value, replaces=term.epoch_record))
-        commit_under(self._store, term, writes=writes, clock=self._clock)
+        given_up = (Delete(LEADER, term.leader), Put(EPOCH, value, replaces=term.epoch_record))
+        commit_under(self._store, term, writes=(*given_up, *writes), clock=self._clock)
         term.liveness.end(why)
 
     def _with_itself(self, seen: Seen) -> Seen:
@@ -307,7 +316,8 @@ def view_in(listing: Listing) -> View:
         epoch=leader.get("epoch", 0),
         office=office,
         members=seen.members,
-        paused=seen.paused,
+        pause=pause_in(listing.records),
+        failing=failing_in(listing.records),
         switchover=request if request is not None and office is not None and request.epoch == office.epoch else None,
         unread=tuple(unread_in(listing.records)),
         revision=listing.revision,

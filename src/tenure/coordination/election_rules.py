@@ -3,7 +3,8 @@
 The records: `leader` (session-bound: who holds office) and `epoch` (permanent: the newest epoch, and the terms before
 it). Taking office is one commit: `leader` and `paused` must be absent, and `epoch` must be unchanged since the read.
 The commit removes the request for a switchover, and the first grant begins a life (`identity`). `candidates` decides
-whose turn it is.
+whose turn it is. After a failure (`failing`), the members wait, and the leader of the failed term lets another member
+go first. A request for a switchover ends that wait.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import asdict, astuple, dataclass, replace
 
 from tenure.coordination.candidates import PAUSED, SWITCHOVER, Candidate, Switchover, may_take_office, read_switchover
 from tenure.coordination.encoding import decode, encode
+from tenure.coordination.failing import FAILED, SINK_AWAY, SOURCE_AWAY, STORAGE_AWAY
 from tenure.coordination.identity import Birth, put_identity
 from tenure.coordination.records import Absent, Delete, Guard, Put, Record, SessionId, Write
 from tenure.coordination.term import EPOCH, LEADER
@@ -28,7 +30,10 @@ _DETAIL_MOST = 120
 """Characters of the detail of a reason."""
 
 RESTART = "restart"
-"""Why a term ended whose holder replaces its driver: the best standby goes first, as at a switchover."""
+"""Why a term ended whose holder replaces its driver."""
+
+_OTHERS_FIRST = (RESTART, FAILED, SINK_AWAY, SOURCE_AWAY, STORAGE_AWAY)
+"""The words for the end of a term after which the best other member goes first, as at a switchover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,8 @@ class Seen:
     epoch: Record | None
     switchover: Record | None = None
     paused: bool = False
+    holds_off: bool = False
+    """The contender waits after a failure."""
     members: tuple[Candidate, ...] = ()
     nameless: bool = False
     """The scope has neither an identity nor a checkpoint."""
@@ -107,10 +114,15 @@ def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str
         return Wait()
     office = None if seen.epoch is None else decode_office(seen.epoch)
     request = read_switchover(seen.switchover)
-    if office is not None and office.why == RESTART and (request is None or request.epoch != office.epoch):
+    asked = request is not None and office is not None and request.epoch == office.epoch
+    if office is not None and not asked and parts_of(office.why or "")[0] in _OTHERS_FIRST:
         request = Switchover(office.epoch, to=None)
     outgoing = None if office is None else (office.epoch, office.holder)
-    if seen.paused or not may_take_office(member, seen.members, request=request, outgoing=outgoing):
+    if (
+        seen.paused
+        or (seen.holds_off and not asked)
+        or not may_take_office(member, seen.members, request=request, outgoing=outgoing)
+    ):
         return Wait()
     epoch = 1 if office is None else office.epoch + 1
     begun = Office(epoch, member, now, until=None, why=None, past=() if office is None else office.as_past(now=now))

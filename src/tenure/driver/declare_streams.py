@@ -17,18 +17,20 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tenure.driver.evaluations import differences
 from tenure.driver.listening import own_listeners
-from tenure.errors import PipelineFileError, TenureError, UsageError
+from tenure.errors import PipelineFileError, SourceUnavailable, TenureError, UsageError
 from tenure.link.connectors import missing_connector
 from tenure.link.submit import RETAINED, check_setting
 from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.sinks.sink import Calls, ChecksRows
 from tenure.spark.errors import SPARK_ERRORS, one_line, words_of
+from tenure.spark.silence import does_not_answer
 from tenure.takeover.source_plans import sources_of
 
 
 def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mapping[str, str]) -> Job:
-    """The streams of the pipeline that was loaded from `file`. Raises PipelineFileError, UsageError."""
+    """The streams of the pipeline that was loaded from `file`. Raises PipelineFileError, UsageError;
+    SourceUnavailable: its function reads from something that does not answer."""
     job = Job(spark, params)
     before = {query.id for query in spark.streams.active}  # a rehearsal may still be stopping
     try:
@@ -36,9 +38,8 @@ def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mappi
     except TenureError:
         raise
     except (Exception, SystemExit) as error:  # user code and Spark's analysis of it: reported in one line
-        raise PipelineFileError(
-            f"{where(error, file)}: {one_line(error)}", fix=missing_connector(words_of(error))
-        ) from error
+        kind = SourceUnavailable if does_not_answer(error) else PipelineFileError
+        raise kind(f"{where(error, file)}: {one_line(error)}", fix=missing_connector(words_of(error))) from error
     started = [query for query in spark.streams.active if query.id not in before]
     if started:
         running = [str(query.name or query.id) for query in started]

@@ -1,9 +1,14 @@
-"""Turns the end of a query into the error that the member raises, in one line."""
+"""Turns the end of a query into the error that the member raises, in one line.
+
+Promise: the member tries a query again that has committed batches before, but for errors on which a retry changes
+nothing: those of data that is gone or damaged (`Corrupt`), of the store, of a lost term, and of a driver that died. The
+error of a query that has never committed a batch is raised as it is: the address of its sink may be wrong.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -12,18 +17,25 @@ from pyspark.sql import SparkSession
 from tenure.driver.session import jvm_exit_code
 from tenure.driver.stream import FencedStream
 from tenure.errors import (
+    BatchFailed,
     BatchMayBeShort,
+    Corrupt,
     DriverDied,
     InputsGone,
+    OwnerMismatch,
     QueryFailed,
+    SinkUnavailable,
     SourceUnavailable,
     StorageError,
+    StorageUnavailable,
+    StoreError,
     TenureError,
     TermLost,
 )
 from tenure.link.connectors import missing_connector
 from tenure.link.driver_folder import full_disk_fix
 from tenure.spark.errors import one_line, words_of
+from tenure.spark.silence import causes_of, does_not_answer
 from tenure.takeover.kafka_records import LOSS, TOLERATE
 
 _REASON: Final = re.compile(r"Reason: (.+?)\.?(?: SQLSTATE.*)?$", flags=re.MULTILINE)
@@ -62,14 +74,41 @@ def why_ended(
     causes = [stream for stream in streams if stream.name in failed]
     for stream in causes:
         if isinstance(stream.failure, TenureError):
-            return stream.failure
+            return judged(stream, stream.failure)
     for stream in causes:
         error = errors.get(stream.name)
         if (why := stream.failure or error) is not None:
             failure = source_error(stream, why) or query_error(stream.name, why, spark=spark, log=log)
-            failure.__cause__ = error
-            return failure
+            failure.__cause__ = error or why
+            return judged(stream, failure)
     return ended_unasked([stream.name for stream in causes], spark=spark, log=log)
+
+
+_AS_IT_IS: Final = (Corrupt, OwnerMismatch, StoreError, TermLost, DriverDied)
+"""Errors that are not tried again, or that the member handles by other rules."""
+
+
+def judged(stream: FencedStream, error: TenureError) -> TenureError:
+    """The error of a query that ended. Its class says whether the member tries again; see above."""
+    error.of_query(stream.name, stream.newest)
+    if not stream.has_committed or isinstance(error, (*_AS_IT_IS, SourceUnavailable, SinkUnavailable)):
+        return error
+    kind: type[TenureError] = BatchFailed
+    if isinstance(error, StorageError):
+        kind = StorageUnavailable
+    elif does_not_answer(error):
+        kind = StorageUnavailable if stream.failure is None else SinkUnavailable
+    known = kind(error.what, fix=error.fix).of_query(error.query, error.batch)
+    known.__cause__ = error
+    return known
+
+
+def declared_before(error: BaseException) -> TenureError:
+    """The error of a pipeline's function that has declared its streams before: what it reads has changed."""
+    if isinstance(error, SourceUnavailable):
+        return error
+    words = error.what if isinstance(error, TenureError) else one_line(error)
+    return BatchFailed(words, fix=error.fix if isinstance(error, TenureError) else None)
 
 
 def source_error(stream: FencedStream, error: BaseException) -> TenureError | None:
@@ -101,18 +140,10 @@ def query_error(query: str, error: BaseException, *, spark: SparkSession | None,
 
 def of_ended_jvm(error: BaseException, *, spark: SparkSession | None, log: str) -> DriverDied | None:
     """The error of a JVM that has ended, where this error came of that. None: it came of something else."""
-    if not any(isinstance(cause, (Py4JError, OSError)) for cause in _chain(error)):
+    if not any(isinstance(cause, (Py4JError, OSError)) for cause in causes_of(error)):
         return None
     ended = how_jvm_ended(spark)
     return None if ended is None else DriverDied(ended, fix=f"see {log}")
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and its causes: pyspark raises some errors of its own in place of the gateway's."""
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
 
 
 def ended_unasked(queries: Sequence[str], *, spark: SparkSession | None, log: str) -> TenureError:

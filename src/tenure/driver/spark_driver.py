@@ -26,7 +26,15 @@ from tenure.coordination.term import Term
 from tenure.driver.checkpoint_files import use_fitting_files
 from tenure.driver.declarations import Declarations
 from tenure.driver.declare_streams import declare, limits_of, with_sources
-from tenure.driver.failures import how_jvm_ended, of_ended_jvm, query_error, short_batch, why_ended
+from tenure.driver.failures import (
+    declared_before,
+    how_jvm_ended,
+    judged,
+    of_ended_jvm,
+    query_error,
+    short_batch,
+    why_ended,
+)
 from tenure.driver.finishing import finish_batches
 from tenure.driver.hadoop import check_classes, prepare_file_systems
 from tenure.driver.listening import listening
@@ -34,7 +42,7 @@ from tenure.driver.local_files import use_own_local_files
 from tenure.driver.running_queries import RunningQueries
 from tenure.driver.session import end_session, kill_jvm
 from tenure.driver.stream import FencedStream
-from tenure.errors import DriverDied, DriverStuck, TenureError
+from tenure.errors import DriverDied, DriverStuck, PipelineFileError, TenureError, UsageError
 from tenure.events import LocalFilesSlow
 from tenure.housekeeping import scope_cleaner, scope_sweeper
 from tenure.link.lifecycle import Ended
@@ -150,7 +158,7 @@ class SparkDriver:
         mirrors = self._mirrors
         if mirrors is not None:
             mirrors.stop()
-        job = self._declare()
+        job = self._declare_again()
         declared_now = [with_sources(stream) for stream in job.streams]
         self._declarations.record(term, declared_now)
         clock, missing = self._context.clock, functools.partial(missing_files, self._spark)
@@ -294,11 +302,24 @@ class SparkDriver:
         assert self._spark is not None
         return declare(self._spark, self._work.pipeline, file=self._work.pipeline_file, params=self._work.params)
 
+    def _declare_again(self) -> Job:
+        """As `_declare`, by a driver that has declared the streams before."""
+        try:
+            return self._declare()
+        except (PipelineFileError, UsageError, *SPARK_ERRORS) as error:
+            if (died := of_ended_jvm(error, spark=self._spark, log=self._work.spark_log)) is not None:
+                raise died from error
+            raise declared_before(error) from error
+
     def _do(self, stream: FencedStream, step: Callable[[], T]) -> T:
         try:
             return step()
         except SPARK_ERRORS as error:
-            raise query_error(stream.name, error, spark=self._spark, log=self._work.spark_log) from error
+            failed = query_error(stream.name, error, spark=self._spark, log=self._work.spark_log)
+            failed.__cause__ = error
+            raise judged(stream, failed) from error
+        except TenureError as error:
+            raise judged(stream, error) from error
 
     def _stop(self, running: RunningQueries) -> None:
         if not running.stop_all(patience=self._work.stop_patience):

@@ -23,7 +23,16 @@ from tenure.driver.batch_inputs import BatchInputs, Logged
 from tenure.driver.declare_streams import call_of, is_available_now, with_trigger
 from tenure.driver.source_lag import offsets_behind
 from tenure.driver.spark_plans import source_folders_of
-from tenure.errors import Fenced, GuardFailed, InputsGone, QueryFailed, SessionEnded, StorageError, TermLost
+from tenure.errors import (
+    Fenced,
+    GuardFailed,
+    InputsGone,
+    QueryFailed,
+    SessionEnded,
+    SinkUnavailable,
+    StorageError,
+    TermLost,
+)
 from tenure.events import BatchCommitted, BatchStarted, CheckpointSaved, QueryStarted, WriteRefused
 from tenure.pipelines.pipeline import Stream
 from tenure.scope_context import ScopeContext
@@ -83,6 +92,7 @@ class FencedStream:
         self._folders: tuple[str, ...] | None = None  # None: not read yet
         self._planned: tuple[int | None, str] = None, ""  # the batch that was planned last, and its offsets
         self._batches = 0
+        self._newest = -1  # the newest batch that has begun; -1: none
         self.last: int | None = None  # the last batch that this term put into the sink; None: no batch yet
         self._caller = CallerThread()
         self._turn = threading.Lock()  # guards the four below
@@ -132,6 +142,16 @@ class FencedStream:
     def has_read(self) -> bool:
         """Whether the query has read its sources, in this term or before it."""
         return self._begun.continues or self.last is not None
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether a batch of the query is known to be done, in this term or before it."""
+        return self._takeover.has_committed or self.last is not None
+
+    @property
+    def newest(self) -> int:
+        """The newest batch that has begun or was planned before; -1: none."""
+        return max(self._newest, self._takeover.newest)
 
     @property
     def caught_up(self) -> bool:
@@ -225,6 +245,7 @@ class FencedStream:
                 raise _FinishedError  # not planned: the successor decides on this batch
             self._in_batch = True
             self._begun_batches += 1
+            self._newest = batch_id
         try:
             self._plan_and_write(rows, batch_id)
         except BaseException as error:
@@ -267,15 +288,25 @@ class FencedStream:
         sink, retaken = self._declared.sink, batch.id == self._begun.retaken
         asked = asked_around(retaken=retaken)
 
+        ours: list[BaseException] = []  # the errors of the plan, which a sink lets through
+
         def planned() -> None:
-            plan.result()
-            if asked.inputs:
-                self._inputs.look(batch.id, written=False)
+            try:
+                plan.result()
+                if asked.inputs:
+                    self._inputs.look(batch.id, written=False)
+            except BaseException as error:
+                ours.append(error)
+                raise
 
         try:
             written = sink.write(rows, batch, planned=planned, events=self._events)
         except Fenced as fenced:
             raise self._fenced(fenced, batch) from fenced
+        except StorageError as error:
+            if error in ours or not self.has_committed:
+                raise
+            raise SinkUnavailable(f"query {batch.query!r}: {error.what}", fix=error.fix) from error
         if asked.inputs:
             self._inputs.look(batch.id, written=True)
             self._inputs.look_at_state(batch.id, repeated=written.repeated)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tenure.coordination.election_rules import RESTART
+from tenure.coordination.failing import FAILED
 
 
 class Ended(Enum):
@@ -26,8 +27,6 @@ class Ended(Enum):
     """An operator asked for a new driver: the batches are finished, the queries are stopped."""
     OVERTAKEN = "overtaken"
     """The leader of an earlier term finished a batch that was being run again. The next takeover starts after it."""
-    AWAY = "away"
-    """A source that the pipeline has read before does not answer; the queries are stopped."""
     DIED = "died"
     """The driver ended by itself, or hung and was killed."""
     CLEANED = "cleaned"
@@ -50,11 +49,10 @@ AFTER: Mapping[Ended, Next] = {
     Ended.LOST: Next(resign=None, again=True),
     Ended.IDLE: Next(resign="finished", again=False),
     Ended.STOPPED: Next(resign="stopped", again=False),
-    Ended.FAILED: Next(resign="failed", again=False),
+    Ended.FAILED: Next(resign=FAILED, again=False),
     Ended.SWITCHOVER: Next(resign="switchover", again=True),
     Ended.RESTART: Next(resign=RESTART, again=True),
     Ended.OVERTAKEN: Next(resign="overtaken", again=True),
-    Ended.AWAY: Next(resign="source away", again=True),
     Ended.DIED: Next(resign="driver died", again=True),
     Ended.CLEANED: Next(resign="cleaned up", again=False),
     Ended.LEFT: Next(resign="cleanup gave up", again=False),

@@ -128,14 +128,14 @@ class Over(Word):
     (`error_to_data`)."""
 
     ended: str
-    error: dict[str, str | None] | None = None
+    error: dict[str, str | int | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Failed(Word):
     """The driver ends with this error (`error_to_data`)."""
 
-    error: dict[str, str | None]
+    error: dict[str, str | int | None]
 
 
 _OF_AGENT = (Begin, Prepare, StandBy, Lead, Renewed, Lost, Stop, Finish, Close)

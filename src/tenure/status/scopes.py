@@ -63,7 +63,7 @@ def _decoded(scope: Scope, listing: Listing, members: tuple[str, ...]) -> ScopeS
         leader=view.leader,
         epoch=0 if view.office is None else view.office.epoch,
         members=members,
-        paused=view.paused,
+        paused=view.pause is not None,
         ended=None if result is None else result.ending.value,
         planned_at=_planned_at(listing.records),
     )

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tenure.checkpoints.store import CHECKPOINTS
-from tenure.coordination.candidates import Candidate, Switchover, Unread
+from tenure.coordination.candidates import Candidate, Pause, Switchover, Unread
 from tenure.coordination.election import observe
 from tenure.coordination.election_rules import SESSION_ENDED, TermPast, parts_of
+from tenure.coordination.failing import Failing
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.handles.handle import decode_handle
@@ -46,6 +47,10 @@ class Snapshot:
     queries: tuple[QueryStatus, ...]
     unread: tuple[Unread, ...] = ()
     """The skipped records: those of members and requests that do not decode."""
+    pause: Pause | None = None
+    """Who paused the scope, and why; None: it is not paused."""
+    failing: Failing | None = None
+    """The failures since the last progress; None: there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,9 @@ def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
         store=store.guarantees.name,
         leader=view.leader,
         epoch=0 if view.office is None else view.office.epoch,
-        paused=view.paused,
+        paused=view.pause is not None,
+        pause=view.pause,
+        failing=view.failing,
         switchover=view.switchover,
         members=view.members,
         queries=tuple(newest.values()),

@@ -77,6 +77,10 @@ class QueryTakeover:
         self._sources = sources
         self._clock = context.clock
         self._events = context.events
+        self.newest = -1
+        """The newest planned batch; -1: none is planned, or it was not read yet."""
+        self.has_committed = False
+        """Whether a batch of the query is known to have been done."""
 
     def begin(self) -> Begun:
         """Prepare the run directory, and retake the newest batch where it must run again. Raises Corrupt...,
@@ -85,6 +89,7 @@ class QueryTakeover:
         newest = self._checkpoints.newest(self._term)
         if newest is None:
             return Begun(own)
+        self.newest, self.has_committed = newest.batch, newest.batch > 0 or newest.closed
         self._check_moved(newest)
         inputs, gone = self._look_for_inputs(newest)
         way = take_over(
@@ -94,6 +99,7 @@ class QueryTakeover:
             finished=lambda: self.finished(newest),
             may_be_short=lambda: self._inputs.may_be_short(gone()),
         )
+        self.has_committed |= way is not None and way.done
         if way is None:
             raise self._inputs.error(gone(), batch=newest.batch)
         own = self._seed(newest, way, own)

@@ -9,10 +9,12 @@ from datetime import timedelta
 import pytest
 
 from tenure.agent import member as member_module
+from tenure.agent.failures import Limits
 from tenure.agent.leader_service import LeaderService
 from tenure.agent.member import Conduct, Member
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
+from tenure.coordination import failing as failing_module
 from tenure.coordination.candidates import NOT_BEHIND, Identity, Lag
 from tenure.coordination.election import Flag
 from tenure.coordination.records import Scope
@@ -84,10 +86,14 @@ class Scene:
         hold: bool = True,
         cold: bool = False,
         final: bool = False,
+        ends: bool = False,
+        limits: Limits | None = None,
         service: LeaderService | None = None,
     ) -> Member:
         context = ScopeContext(store or self.store, SCOPE, "memory://nothing", CLOCK, Events(self.told.append))
-        conduct = Conduct(timedelta(seconds=ttl), hold=hold, cold=cold, final=final)
+        conduct = Conduct(
+            timedelta(seconds=ttl), hold=hold, cold=cold, final=final, ends=ends, limits=limits or Limits()
+        )
         return Member(context, identity=Identity(name, "here", 7), driver=driver, conduct=conduct, service=service)
 
     def words(self) -> list[str]:
@@ -98,6 +104,8 @@ def make_scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     at_once = fixed_delay(delay=timedelta(milliseconds=10))
     monkeypatch.setattr(member_module, "DRIVER_RESTART", at_once)
     monkeypatch.setattr(member_module, "STORE_RETRY", at_once)
+    for policy in ("AWAY_RETRY", "BATCH_RETRY"):
+        monkeypatch.setattr(failing_module, policy, at_once)
     return Scene()
 
 

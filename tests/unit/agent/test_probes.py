@@ -74,6 +74,8 @@ def test_each_probe_answers_its_question(site: Site, path: str) -> None:
             "ready": condition.ready,
             "lag": None,
             "behind": {},
+            "paused": "",
+            "failing": "",
         }
         assert site.get(path, "HEAD") == (code, "")
 

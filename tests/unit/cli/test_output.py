@@ -86,6 +86,21 @@ TOLD: dict[events.Event, str | None] = {
     events.SourceAway(scope="rows", member="anna", why="query 'copy': no answer", again_s=3.0): (
         "member anna tries its sources again in 3 s: query 'copy': no answer"
     ),
+    events.SinkAway(scope="rows", member="anna", query="copy", why="query 'copy': refused", again_s=3.0): (
+        "member anna tries its sinks again in 3 s: query 'copy': refused"
+    ),
+    events.StorageAway(scope="rows", member="anna", why="s3://a: 503", again_s=6.0): (
+        "member anna tries its storage again in 6 s: s3://a: 503"
+    ),
+    events.QueryFailed(
+        scope="rows", member="anna", query="copy", batch=7, error="query 'copy' failed: 1/0", attempt=2, again_s=30.0
+    ): "query copy batch 7 failed (attempt 2), tried again in 30 s: query 'copy' failed: 1/0",
+    events.QueryFailed(
+        scope="rows", member="anna", query="", batch=-1, error="line 7: 1/0", attempt=5, again_s=0.0
+    ): "the pipeline's function failed (attempt 5): line 7: 1/0",
+    events.ScopePaused(scope="rows", member="anna", why="batch 7 of copy fails: 1/0"): (
+        "paused by member anna after the last attempt: batch 7 of copy fails: 1/0; see tenure resume"
+    ),
     events.WriteRefused(scope="rows", epoch=3, by="store", what="plan of batch 7"): (
         "refused by the store: plan of batch 7 (epoch 3 is over)"
     ),

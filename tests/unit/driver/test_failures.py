@@ -12,14 +12,25 @@ from pyspark.sql import SparkSession
 
 from tenure.driver import failures
 from tenure.errors import (
+    BatchFailed,
     BatchMayBeShort,
+    CorruptCheckpoint,
     DriverDied,
     InputsGone,
+    OutcomeUnknown,
+    OwnerMismatch,
+    PipelineFileError,
     QueryFailed,
+    SinkUnavailable,
     SourceUnavailable,
     StorageError,
+    StorageUnavailable,
+    StoreUnavailable,
     TenureError,
     TermLost,
+    UsageError,
+    error_from_data,
+    error_to_data,
 )
 
 SPARK = cast(SparkSession, object())
@@ -83,8 +94,18 @@ def test_a_python_worker_that_was_not_up_in_time_is_no_error_of_the_query(monkey
 class Ended:
     """A stream whose query has ended."""
 
-    def __init__(self, name: str, failure: BaseException | None = None, *, has_read: bool = True) -> None:
+    newest = 7
+
+    def __init__(
+        self,
+        name: str,
+        failure: BaseException | None = None,
+        *,
+        has_read: bool = True,
+        has_committed: bool = False,
+    ) -> None:
         self.has_read = has_read
+        self.has_committed = has_committed
         self.name = name
         self.failure = failure
 
@@ -137,3 +158,65 @@ def test_a_short_batch_is_one_whoever_ended_first() -> None:
     others = [Ended("a"), Ended("b", TermLost(scope="s", epoch=3)), Ended("c", InputsGone("inputs are gone"))]
     assert failures.short_batch(cast(Any, others)) is None
     assert failures.short_batch(cast(Any, [*others, Ended("d", short)])) is short
+
+
+# --- worth another try ------------------------------------------------------------------------------------------
+
+NODE = (
+    "java.io.IOException: x\nCaused by: java.net.ConnectException: Connection refused\n\tat java.base/a.B.c(B.java:1)"
+)
+BUSY = "org.apache.hadoop.fs.s3a.AWSServiceIOException: Service: S3, Status Code: 503, Request ID: 7: SlowDown"
+
+
+@pytest.mark.parametrize(
+    ("failure", "error", "kind"),
+    [
+        (ValueError("7"), None, BatchFailed),
+        (QueryFailed("table raw refused a statement"), None, BatchFailed),
+        (UsageError("table raw lacks column 'delay' of the rows"), None, BatchFailed),
+        (SinkUnavailable("table raw: refused"), None, SinkUnavailable),
+        (ConnectionRefusedError(111, "refused"), None, SinkUnavailable),
+        (TimeoutError("the lookup service"), None, SinkUnavailable),
+        (RuntimeError("HTTP Error 503: Service Unavailable"), None, SinkUnavailable),
+        (QueryFailed("the commit failed: error sending request for url (http://s3)"), None, SinkUnavailable),
+        (StorageError("blobs/7: no space"), None, StorageUnavailable),
+        (None, ValueError(NODE), StorageUnavailable),
+        (None, ValueError(BUSY), StorageUnavailable),
+        (None, ValueError(SILENT), SourceUnavailable),
+        (None, ValueError("[UNRESOLVED_COLUMN] delay"), BatchFailed),
+        # Waiting changes nothing, or other rules know what to do.
+        (InputsGone("inputs are gone"), None, InputsGone),
+        (CorruptCheckpoint("no"), None, CorruptCheckpoint),
+        (OwnerMismatch("another's"), None, OwnerMismatch),
+        (StoreUnavailable("away"), None, StoreUnavailable),
+        (OutcomeUnknown("who knows"), None, OutcomeUnknown),
+        (DriverDied("it died"), None, DriverDied),
+    ],
+)
+def test_what_is_tried_again_of_a_query_that_worked(
+    failure: BaseException | None, error: BaseException | None, kind: type[TenureError]
+) -> None:
+    errors = {"a": error} if error is not None else {}
+    found = why(Ended("a", failure, has_committed=True), failed=["a"], errors=errors)
+    assert type(found) is kind
+    assert (found.query, found.batch) == ("a", 7)
+
+
+@pytest.mark.parametrize("failure", [ValueError("7"), ConnectionRefusedError(111, "refused"), StorageError("no space")])
+def test_a_query_that_never_worked_is_not_tried_again(failure: BaseException) -> None:
+    found = why(Ended("a", failure), failed=["a"])
+    assert type(found) in (QueryFailed, StorageError)
+    assert found.query == "a", "so the storage of another query does not speak for this"
+
+
+def test_an_error_keeps_its_query_between_the_processes() -> None:
+    sent = error_to_data(BatchFailed("no luck", fix="see the log").of_query("raw", 0))
+    came = error_from_data(sent)
+    assert (type(came), str(came), came.query, came.batch) == (BatchFailed, "no luck; see the log", "raw", 0)
+
+
+def test_a_function_that_has_declared_its_streams_before_is_tried_again() -> None:
+    silent = SourceUnavailable("line 3: refused")
+    assert failures.declared_before(silent) is silent
+    again = failures.declared_before(PipelineFileError("line 3: no such file", fix="f"))
+    assert (type(again), str(again), again.query) == (BatchFailed, "line 3: no such file; f", "")

@@ -14,7 +14,7 @@ def test_every_end_has_a_row() -> None:
 @pytest.mark.parametrize("ended", list(Ended))
 def test_a_term_is_given_up_or_was_lost_never_both(ended: Ended) -> None:
     after = AFTER[ended]
-    goes_on = (Ended.LOST, Ended.DIED, Ended.SWITCHOVER, Ended.RESTART, Ended.OVERTAKEN, Ended.AWAY)
+    goes_on = (Ended.LOST, Ended.DIED, Ended.SWITCHOVER, Ended.RESTART, Ended.OVERTAKEN)
     assert after.again == (ended in goes_on)
     assert (after.resign is None) == (ended is Ended.LOST)
 
