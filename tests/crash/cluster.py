@@ -112,10 +112,14 @@ class Cluster:
         store: str | None = None,
         root: str | None = None,
         topic: Topic | None = None,
+        pipeline: Path = PIPELINE,
     ) -> None:
         """`store`: the URL of an empty one; None: SQLite, in the folder. `root`: the URL below which storage and output
         are; None: the folder. `topic`: the input; None: a folder of files."""
         self._topic = topic
+        self._pipeline = pipeline
+        self.variables: Mapping[str, str] = {}
+        """Further variables of all members."""
         self.folder = folder
         self.storage = f"{root or f'file://{folder}'}/storage"
         self.output = f"{root or folder}/output"
@@ -154,7 +158,7 @@ class Cluster:
         self, name: str, *, flags: Sequence[str] = (), variables: Mapping[str, str] | None = None, **faults: Any
     ) -> MemberProcess:
         """Start a member with these further flags, variables and faults (see `tests.support.launch`)."""
-        arguments = ["run", str(PIPELINE), "--store", self.store_url, "--storage", self.storage]
+        arguments = ["run", str(self._pipeline), "--store", self.store_url, "--storage", self.storage]
         arguments += ["--ttl", self.ttl, "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
         arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.output}"]
         arguments += ["--param", f"only={','.join(self.streams)}", *flags]
@@ -163,7 +167,7 @@ class Cluster:
         described = json.dumps({"pause_when": str(self.pause_file), **files, **faults})
         environment = {"TESTING_FAULTS": described, "TENURE_DRIVER_SILENCE": "5s"}
         environment |= {} if self._topic is None else self._topic.environment
-        environment |= variables or {}
+        environment |= {**self.variables, **(variables or {})}
         member = MemberProcess(name, folder=self.folder, arguments=arguments, command=LAUNCH, environment=environment)
         self.members.append(member)
         member.start()
