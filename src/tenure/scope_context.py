@@ -1,6 +1,6 @@
 """One scope in one store and one storage: the facts that its parts share, and the parts made from them.
 
-Promise: a context decides nothing. Only `epoch` does I/O.
+Promise: a context decides nothing. Only `epoch` and `left_out` do I/O.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from tenure.checkpoints.left_out import QUARANTINED, LeftOut, decode_left_out
 from tenure.checkpoints.store import CHECKPOINTS, KEPT, CheckpointStore
 from tenure.clock import Clock
 from tenure.coordination.election import newest_epoch
+from tenure.coordination.reading import read_again
 from tenure.coordination.records import Key, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.declarations.store import DeclarationStore
@@ -70,6 +72,13 @@ class ScopeContext:
     def epoch(self) -> int:
         """The newest epoch, at a glance; 0: there is none. Raises StoreUnavailable, CorruptRecord."""
         return newest_epoch(self.store, self.scope, clock=self.clock)
+
+    def left_out(self, query: str) -> LeftOut | None:
+        """The files that an operator has taken out of a batch of a query; None: none. It does not change within a term.
+        Raises StoreUnavailable, CorruptRecord."""
+        key = QUARANTINED.child(query)
+        record = read_again(lambda: self.store.read(self.scope, key), clock=self.clock)
+        return None if record is None else decode_left_out(record)
 
     def _handles(self, area: Key, *, inline_limit: int) -> HandleStore:
         return HandleStore(

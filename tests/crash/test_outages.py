@@ -17,12 +17,15 @@ from tenure.status.snapshot import terms
 from tenure.testing.servers import BUCKET, PostgresServer, SeaweedFs, installed
 from tenure.testing.servers.connectors import ivy_folder
 from tenure.testing.servers.postgres import environment
+from tenure.testing.waiting import NEVER_S
 from tests.crash.cluster import SCOPE, Cluster
 from tests.s3 import PASS, SLOW_DOWN, Gate, reached
 
 PIPELINE = Path(__file__).parent / "pipelines" / "outages.py"
 FIVE_MINUTES = timedelta(minutes=5)
 CLOCK = SystemClock()
+LONGEST_S = 3 * NEVER_S
+"""The last attempt comes up to 270 s after the attempt before it."""
 
 
 def go_through(
@@ -41,9 +44,9 @@ def go_through(
     cluster.wait(lambda: len(history(cluster)) > epoch or cluster.look().leader is None, what="a leader that gives up")
     cluster.wait(lambda: CLOCK.monotonic_s() >= until_s, what="the end of the outage", seconds=lasts.total_seconds())
     end()
-    cluster.wait_for_batches(after_epoch=epoch, count=2)
+    cluster.wait_for_batches(after_epoch=epoch, count=2, seconds=LONGEST_S)
     assert [member.name for member in cluster.members if not member.running] == []
-    cluster.wait(lambda: cluster.look().failing is None, what="the record of the failures to go")
+    cluster.wait(lambda: cluster.look().failing is None, what="the record of the failures to go", seconds=LONGEST_S)
     return [why for why in history(cluster) if why]
 
 
@@ -57,7 +60,7 @@ def history(cluster: Cluster) -> list[str]:
 @pytest.mark.parametrize("lasts", [timedelta(0), pytest.param(FIVE_MINUTES, marks=pytest.mark.long, id="five minutes")])
 def test_a_function_that_raises(tmp_path: Path, lasts: timedelta) -> None:
     broken = tmp_path / "broken"
-    with Cluster(tmp_path, streams=("files",), ttl="5s", feed_every_s=1, pipeline=PIPELINE) as cluster:
+    with Cluster(tmp_path, streams=("files",), ttl="5s", feed_every_s=3, pipeline=PIPELINE) as cluster:
         flags = ("--param", f"broken={broken}")
         why = go_through(cluster, flags, begin=broken.touch, end=broken.unlink, lasts=lasts)
         assert set(why) == {"failed"}
@@ -74,7 +77,7 @@ def test_a_database_that_is_stopped_for_five_minutes(tmp_path: Path) -> None:
         folder = tmp_path / "members"
         folder.mkdir()
         postgres_flags = ("--param", f"database={postgres.url}")
-        with Cluster(folder, streams=("raw",), ttl="5s", feed_every_s=1, pipeline=PIPELINE) as cluster:
+        with Cluster(folder, streams=("raw",), ttl="5s", feed_every_s=3, pipeline=PIPELINE) as cluster:
             cluster.variables = environment()
             why = go_through(
                 cluster, postgres_flags, begin=postgres.nodes[0].kill, end=postgres.start, lasts=FIVE_MINUTES

@@ -102,11 +102,11 @@ class Failures:
         kind = next((word for kind, word in _KINDS.items() if isinstance(error, kind)), None)
         if kind is None and isinstance(error, StorageError) and not error.query and self._has_run:
             kind = STORAGE_AWAY
-        return None if kind is None else Failure(kind, str(error), error.query, error.batch)
+        return None if kind is None else Failure(kind, error.what, error.query, error.batch, error.fix or "")
 
     def resign(self, election: Election, term: Term, failure: Failure) -> Noted:
         """Give the term up over a failure. Raises TermLost, StoreError: it is not noted."""
-        why = reason(failure.kind, failure.why)
+        why = reason(failure.kind, failure.what)
         for _ in range(_ATTEMPTS):
             noted, writes = self._noted(term, failure)
             try:

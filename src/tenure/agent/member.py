@@ -237,7 +237,8 @@ class Member:
         if self._failures.gives_up(noted):
             raise error
         if noted is not None and noted.spent and self._conduct.ends:
-            raise type(error)(f"{error.what}; it was the last attempt, and the scope is paused", fix=RESUME) from error
+            fix = "; ".join(filter(None, (error.fix, RESUME)))
+            raise type(error)(f"{error.what}; it was the last attempt, and the scope is paused", fix=fix) from error
         self._clock.wait(stop, timeout_s=wait_s)
 
     def _look(self, records: Sequence[Record]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tenure.checkpoints.batch_rules import may_finish
 from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.left_out import QUARANTINED
 from tenure.checkpoints.run_name import RUNS as RUNS_FOLDER
 from tenure.checkpoints.run_name import RunName
 from tenure.checkpoints.store import CHECKPOINTS
@@ -28,7 +29,7 @@ from tenure.handles.store import PROTECTS
 from tenure.scope_context import ScopeContext
 from tenure.storage.storage import Storage
 
-_WITHOUT_BLOBS: Final = {MEMBERS, RESTARTS, SWITCHOVER, PAUSED, FAILING}
+_WITHOUT_BLOBS: Final = {MEMBERS, RESTARTS, SWITCHOVER, PAUSED, FAILING, QUARANTINED}
 """Records, and areas of records, that name no blob. Everybody skips such a record that does not decode."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tenure.checkpoints.left_out import QUARANTINED
 from tenure.checkpoints.store import CHECKPOINTS as CHECKPOINT_AREAS
 from tenure.cleanup.engine import Everything, Leftovers
 from tenure.cleanup.plan import ANCHORS, AREAS, CHECKPOINTS, DECLARATION, REQUESTS, STORAGE, Cleanable
@@ -34,7 +35,8 @@ def cleanables_of(context: ScopeContext) -> dict[str, Cleanable]:
 
 
 def _is_request(record: Record) -> bool:
-    return record.key in (SWITCHOVER, PAUSED, FAILING) or record.key.is_under(RESTARTS)
+    request = record.key.is_under(RESTARTS) or record.key.is_under(QUARANTINED)
+    return request or record.key in (SWITCHOVER, PAUSED, FAILING)
 
 
 def _is_anchor(record: Record) -> bool:

@@ -37,7 +37,8 @@ AWAY_RETRY: Final = exponential_delay(initial=timedelta(seconds=3), maximum=time
 BATCH_RETRY: Final = RetryPolicy(initial=timedelta(seconds=10), maximum=timedelta(minutes=5), factor=3.0)
 """When a failed batch is tried again: the fifth attempt comes more than six minutes after the first."""
 
-_WHY_MOST: Final = 600
+_WHAT_MOST: Final = 600
+_FIX_MOST: Final = 300
 _ERRORS_MOST: Final = 10
 """How many different errors of one batch are counted."""
 _SINCE_EVER: Final = 1000
@@ -50,12 +51,19 @@ class Failure:
     """One failure of a leadership. `kind`: the word for the end of the term."""
 
     kind: str
-    why: str
+    what: str
     """The whole cause, in one line."""
     query: str = ""
     """Empty: it concerns no query, or nobody knows."""
     batch: int = -1
     """The newest batch of the query that had begun; -1: none."""
+    fix: str = ""
+    """What to do or where to look. It differs from member to member, and so is no part of `error`."""
+
+    @property
+    def why(self) -> str:
+        """The cause, and the fix."""
+        return f"{self.what}; {self.fix}" if self.fix else self.what
 
     @property
     def is_away(self) -> bool:
@@ -65,7 +73,7 @@ class Failure:
     @property
     def error(self) -> str:
         """The same for each attempt that fails in the same way."""
-        return hashlib.sha256(_VARIES.sub("#", self.why).encode()).hexdigest()[:12]
+        return hashlib.sha256(_VARIES.sub("#", self.what).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,7 @@ class Failing:
 def after(before: Failing | None, failure: Failure, *, member: str, at: str, attempts: int) -> tuple[Failing, bool]:
     """The record after one more failure, and whether it was the last allowed attempt at a batch. `attempts`: how often
     a batch may fail by the same error. After the last attempt, the count begins anew: an operator resumes."""
-    failure = replace(failure, why=failure.why[:_WHY_MOST])
+    failure = replace(failure, what=failure.what[:_WHAT_MOST], fix=failure.fix[:_FIX_MOST])
     known = {} if before is None else dict(before.attempts)
     since, tries = (at, 1) if before is None else (before.since, before.tries + 1)
     if failure.is_away:
@@ -153,7 +161,8 @@ def decode_failing(record: Record) -> Failing:
     try:
         attempts = {query: _attempts(one) for query, one in found["attempts"].items()}
         last = found["last"]
-        failure = Failure(str(last["kind"]), str(last["why"]), str(last["query"]), int(last["batch"]))
+        words = {name: str(last[name]) for name in ("kind", "what", "query", "fix")}
+        failure = Failure(**words, batch=int(last["batch"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptRecord(f"record {record.key!r} does not decode: {error!r}") from error
     return Failing(failure, **{name: found[name] for name in (*texts, "tries", "again_s")}, attempts=attempts)

@@ -8,9 +8,10 @@ evaluation may have skipped are an event after the sink has the batch.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypedDict, Unpack
 
+from tenure.checkpoints.left_out import LeftOut
 from tenure.coordination.term import Term
 from tenure.driver.spark_plans import keeps_state
 from tenure.errors import InputsGone
@@ -39,7 +40,9 @@ class Logged(TypedDict):
 class BatchInputs:
     """The inputs of one query under one term. Used by one thread at a time. The constructor does no I/O."""
 
-    def __init__(self, declared: Stream, *, missing: Missing, accepts_short: bool) -> None:
+    def __init__(
+        self, declared: Stream, *, missing: Missing, accepts_short: bool, quarantine: Callable[[], LeftOut | None]
+    ) -> None:
         shortness = Shortness(
             lambda: keeps_state(declared.rows), names_batches=isinstance(declared.sink, Stages), accepted=accepts_short
         )
@@ -51,6 +54,7 @@ class BatchInputs:
             missing=missing,
             times=functools.partial(modification_times, declared.rows.sparkSession),
             shortness=shortness,
+            quarantine=quarantine,
         )
         """For the takeover of the query."""
         self.begun = Begun("")
@@ -58,8 +62,10 @@ class BatchInputs:
         self._without = NO_INPUTS  # of the batch that runs again, when it was looked at last
 
     def may_be_short(self, batch: int) -> bool:
-        """Whether the batch runs again, and may lack records that an earlier attempt had."""
-        return batch == self.begun.retaken and self.of_query.is_tolerant(self.begun.inputs)
+        """Whether the batch runs again, and may lack inputs that an earlier attempt had."""
+        if batch != self.begun.retaken:
+            return False
+        return self.of_query.is_tolerant(self.begun.inputs) or self.of_query.leaves_out(batch)
 
     def look(self, batch: int, *, written: bool) -> None:
         """Around the evaluation of a batch that runs again: are its inputs there? `written`: the sink, which may have
@@ -77,7 +83,7 @@ class BatchInputs:
         if LOSS not in words_of(error):
             return None
         records = self.of_query.records(batch=batch, **logged)
-        gone = self.of_query.gone(PlannedInputs(records=records))
+        gone = self.of_query.gone(PlannedInputs(records=records), batch=batch)
         return self.of_query.error(gone, batch=batch) if gone else None
 
     def report_skipped(self, batch: int, *, term: Term, events: Events, **logged: Unpack[Logged]) -> None:

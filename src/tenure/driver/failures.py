@@ -41,6 +41,9 @@ from tenure.takeover.kafka_records import LOSS, TOLERATE
 _REASON: Final = re.compile(r"Reason: (.+?)\.?(?: SQLSTATE.*)?$", flags=re.MULTILINE)
 """Of Spark's refusal to read on."""
 
+_FILE: Final = re.compile(r"[Ee]ncountered error while reading file (\S+?)\.?(?:\s|\Z)")
+"""In the words of Spark, whose innermost cause does not name the file."""
+
 _NO_WORKER: Final = "Python worker failed to connect back"
 """In the errors of a query for which Spark has started a Python process that was not up within Spark's ten seconds."""
 
@@ -129,6 +132,8 @@ def source_error(stream: FencedStream, error: BaseException) -> TenureError | No
 def query_error(query: str, error: BaseException, *, spark: SparkSession | None, log: str) -> TenureError:
     """The error of a query as ours. `spark`: its session; None: the session is over. `log`: the log file of its JVM."""
     line = one_line(error)
+    if (file := _FILE.search(words_of(error))) is not None and file[1] not in line:
+        line += f" (while reading file {file[1]})"
     if (fix := full_disk_fix(words_of(error))) is not None:
         return StorageError(f"query {query!r}: {line}", fix=fix)
     if _NO_WORKER in words_of(error):

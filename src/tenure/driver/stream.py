@@ -70,7 +70,9 @@ class FencedStream:
         self._store = context.store
         self._checkpoints = context.checkpoints(declared.name)
         self._storage = context.storage
-        self._inputs = BatchInputs(declared, missing=missing, accepts_short=accepts_short)
+        self._inputs = BatchInputs(
+            declared, missing=missing, accepts_short=accepts_short, quarantine=lambda: context.left_out(declared.name)
+        )
         self._clock = context.clock
         self._ttl = context.ttl
         self._events = context.events

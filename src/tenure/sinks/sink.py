@@ -48,7 +48,7 @@ class Batch(int):
     epoch: int
     """The term under which this attempt runs: goes up with each leader, so an external system can fence by it."""
     short: bool = False
-    """The batch runs again, and may lack records that an earlier attempt had."""
+    """The batch runs again, and may lack records or files that an earlier attempt had."""
     ttl: timedelta = timedelta(seconds=10)
     """After how long without a renewal another member leads. A transaction of a target should not be silent for longer
     than a part of it: a leader that is paused would keep its successor waiting."""

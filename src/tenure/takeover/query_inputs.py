@@ -1,7 +1,9 @@
 """The planned inputs of a query's batches: files, and records of Kafka; and whether a batch may run without some.
 
 Promise: inputs that are gone are an error that names them, unless they are records whose source tolerates that
-(`failOnDataLoss` false) and the rules say that the output stays right, or an operator answers for it (`--short-batch`).
+(`failOnDataLoss` false) and the rules say that the output stays right, or an operator answers for it (`--short-batch`),
+or files that an operator has taken out of the batch (`tenure batch quarantine`). The rules for the state hold for these
+files, too.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from tenure.checkpoints.batch_rules import may_run_short, short_state
+from tenure.checkpoints.left_out import LeftOut
 from tenure.checkpoints.source import KAFKA
 from tenure.errors import InputsGone
-from tenure.takeover.input_files import Missing, files_gone, planned_inputs
+from tenure.takeover.input_files import Missing, files_gone
 from tenure.takeover.kafka_records import KafkaRecords, records_gone
 from tenure.takeover.moved_files import Move, Times, check_moved
 from tenure.takeover.offset_ranges import OffsetRange, planned_ranges
+from tenure.takeover.planned_files import planned_inputs
 from tenure.takeover.run_directory import RunDirectory
 
 
@@ -49,9 +53,20 @@ class QueryInputs:
     """The inputs of one query. Used by one thread at a time. The constructor does no I/O."""
 
     def __init__(
-        self, query: str, records: KafkaRecords, *, missing: Missing, times: Times, shortness: Shortness
+        self,
+        query: str,
+        records: KafkaRecords,
+        *,
+        missing: Missing,
+        times: Times,
+        shortness: Shortness,
+        quarantine: Callable[[], LeftOut | None] = lambda: None,
     ) -> None:
-        """`missing`: input files -> those that do not exist. `times`: input files -> when each was changed."""
+        """`missing`: input files -> those that do not exist. `times`: input files -> when each was changed.
+        `quarantine`: reads the files that an operator has taken out of a batch of this query; called only where files
+        are missing."""
+        self._quarantine = quarantine
+        self._left_out: LeftOut | None = None  # None: not read yet, or there is none
         self._query = query
         self._records = records
         self._missing = missing
@@ -88,30 +103,47 @@ class QueryInputs:
         """Check that the files of sources with another path only moved. Raises as `moved_files.check_moved` does."""
         check_moved(directory, moves, query=self._query, offsets=offsets, folders=folders, times=self._times)
 
-    def gone(self, planned: PlannedInputs) -> PlannedInputs:
-        """The inputs that are gone. Raises StorageError, SourceUnavailable."""
+    def gone(self, planned: PlannedInputs, *, batch: int) -> PlannedInputs:
+        """The inputs that are gone; files that an operator has not taken out of the batch come first. Raises
+        StorageError, SourceUnavailable, StoreUnavailable."""
         files = tuple(self._missing(planned.files)) if planned.files else ()
+        if files:
+            self._left_out = self._quarantine()
+            left = self._taken_out(batch)  # looked for on its own: a search for missing files ends at a number
+            rest = [file for file in planned.files if file not in left]
+            mine = [file for file in planned.files if file in left]
+            files = tuple(file for some in (rest, mine) if some for file in self._missing(some))
         return PlannedInputs(files, self._records.lost(planned.records))
 
-    def may_be_short(self, gone: PlannedInputs) -> bool:
+    def _taken_out(self, batch: int) -> frozenset[str]:
+        left = self._left_out
+        return frozenset() if left is None or left.batch != batch else frozenset(left.files)
+
+    def leaves_out(self, batch: int) -> bool:
+        """Whether the batch is known to run without files that an operator has taken out of it."""
+        return bool(self._taken_out(batch))
+
+    def may_be_short(self, gone: PlannedInputs, *, batch: int) -> bool:
         """Whether a batch may run again without these."""
         about = self._shortness
-        if gone.files or not self._records.tolerates(gone.records):
+        if not self._taken_out(batch).issuperset(gone.files) or not self._records.tolerates(gone.records):
             return False
+        if not gone.records:
+            return True
         return about.accepted or may_run_short(keeps_state=about.keeps_state(), names_batches=about.names_batches)
 
     def check(self, planned: PlannedInputs, *, batch: int, written: bool) -> PlannedInputs:
         """The inputs that a batch which ran again may lack: after its evaluation, so that none is overlooked. Without
         records of the other sources Spark itself refuses to go on. `written`: its function was called. Raises
         InputsGone: the batch may not run without them."""
-        gone = self.gone(planned)
+        gone = self.gone(planned, batch=batch)
         gone = PlannedInputs(gone.files, tuple(one for one in gone.records if self._records.tolerates([one])))
-        if gone and not self.may_be_short(gone):
+        if gone and not self.may_be_short(gone, batch=batch):
             raise self.error(gone, batch=batch, written=written)
         return gone
 
     def check_state(self, without: PlannedInputs, *, batch: int, repeated: bool) -> None:
-        """Called when the sink has a batch that ran without some records. Raises InputsGone: its state is short."""
+        """Called when the sink has a batch that ran without some inputs. Raises InputsGone: its state is short."""
         about = self._shortness
         if without and not about.accepted and short_state(keeps_state=about.keeps_state(), repeated=repeated):
             raise self.error(without, batch=batch)
@@ -131,7 +163,9 @@ class QueryInputs:
     def error(self, gone: PlannedInputs, *, batch: int, written: bool = False) -> InputsGone:
         """The error of a batch whose inputs are gone."""
         if gone.files:
-            return files_gone(gone.files, query=self._query, batch=batch, written=written)
+            left = self._taken_out(batch)
+            files = tuple(file for file in gone.files if file not in left) or gone.files
+            return files_gone(files, query=self._query, batch=batch, written=written)
         tolerated = self._records.tolerates(gone.records)
         return records_gone(gone.records, query=self._query, batch=batch, tolerated=tolerated, written=written)
 

@@ -97,7 +97,7 @@ class QueryTakeover:
             has_commit=lambda path: has_commit(f"{self._storage}/{path}", newest.batch),
             inputs_gone=lambda: bool(gone()),
             finished=lambda: self.finished(newest),
-            may_be_short=lambda: self._inputs.may_be_short(gone()),
+            may_be_short=lambda: self._inputs.may_be_short(gone(), batch=newest.batch),
         )
         self.has_committed |= way is not None and way.done
         if way is None:
@@ -146,7 +146,7 @@ class QueryTakeover:
 
         @cache
         def gone() -> PlannedInputs:
-            return self._inputs.gone(inputs())
+            return self._inputs.gone(inputs(), batch=newest.batch)
 
         return inputs, gone
 

@@ -274,7 +274,8 @@ def test_a_pause_in_the_midst_of_the_resignation_is_seen(scene: Scene) -> None:
 
 
 def test_a_run_that_is_to_end_ends_after_the_last_attempt(scene: Scene) -> None:
-    with pytest.raises(BatchFailed, match="bad record; it was the last attempt, and the scope is paused; mend"):
+    line = r"bad record; it was the last attempt, and the scope is paused; see spark\.log; mend"
+    with pytest.raises(BatchFailed, match=line):
         scene.member(Scripted(*[fail(bad())] * 5), ends=True).run(stop=threading.Event())
     assert take_snapshot(scene.store, SCOPE).paused
     with pytest.raises(QueryFailed, match=r"scope 'rows' is paused: batch 9 of raw fails: .* \(paused by anna\); mend"):

@@ -23,7 +23,7 @@ from tenure.coordination.records import Record, Version
 from tenure.errors import CorruptRecord
 from tenure.testing.clock import ManualClock
 
-WHY = "query 'raw' failed: ValueError: bad record at offset 17 of part-0042; see /tmp/anna.log"
+WHY = "query 'raw' failed: ValueError: bad record at offset 17 of part-0042"
 
 
 def failed(batch: int = 9, *, why: str = WHY, query: str = "raw") -> Failure:
@@ -49,6 +49,12 @@ def test_the_same_batch_with_the_same_error_counts_over_the_members() -> None:
     assert [one.count for one, _ in found] == [1, 2, 3, 4, 0]
     assert [spent for _, spent in found] == [False, False, False, False, True]
     assert [(one.since, one.at, one.member) for one, _ in found][-1] == ("t0", "t4", "anna")
+
+
+def test_the_log_of_each_member_makes_no_other_error() -> None:
+    """Of two members, each had five attempts of its own: the line of the error ends with the log of its driver."""
+    logs = [Failure(FAILED, WHY, "raw", 9, fix=f"see /var/tmp/{name}.log") for name in ("anna", "ben") * 2]
+    assert run(*logs)[-1][0].count == 4
 
 
 def test_numbers_and_ids_make_no_other_error() -> None:

@@ -91,6 +91,16 @@ def test_a_python_worker_that_was_not_up_in_time_is_no_error_of_the_query(monkey
     assert "query 'q': ValueError: Python worker failed to connect back" in str(died)
 
 
+def test_a_file_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator takes the file out of the batch by its name; the innermost cause had none."""
+    words = (
+        "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/d%20e.json. SQLSTATE: KD001\n"
+        "\tat org.a.B.c(B.java:1)\nCaused by: com.fasterxml.jackson.core.io.JsonEOFException: Unexpected end-of-input"
+    )
+    line = str(told(monkeypatch, ValueError(words), code=None))
+    assert "Unexpected end-of-input (while reading file file:///in/d%20e.json); see spark.log" in line
+
+
 class Ended:
     """A stream whose query has ended."""
 
