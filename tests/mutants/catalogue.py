@@ -9,6 +9,7 @@ from tests.mutants.of_declarations import OF_DECLARATIONS
 from tests.mutants.of_edges import OF_EDGES
 from tests.mutants.of_embedded import OF_EMBEDDED
 from tests.mutants.of_ends import OF_ENDS
+from tests.mutants.of_failures import OF_FAILURES
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_kafka import OF_KAFKA
 from tests.mutants.of_kubernetes import OF_KUBERNETES
@@ -28,6 +29,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_CHECKPOINTS,
     *OF_EDGES,
     *OF_ENDS,
+    *OF_FAILURES,
     *OF_DECLARATIONS,
     *OF_SWEEPS,
     *OF_OWNERS,

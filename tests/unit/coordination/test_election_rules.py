@@ -126,3 +126,30 @@ def test_who_restarts_hands_over_however_soon_it_is_back(
     mine = known("me", State.WARM)
     found = step(Seen(None, ended, switchover=request, members=(mine, *others)))
     assert isinstance(found, TakeOffice) == takes
+
+
+# --- after a failure --------------------------------------------------------------------------------------------
+
+
+def ready(*names: str) -> tuple[Candidate, ...]:
+    return tuple(Candidate(name, "h", 1, "s", State.WARM) for name in names)
+
+
+def ended(why: str, *, holder: str = "me") -> Record:
+    return epoch_record(replace(OFFICE, holder=holder, until="now", why=why))
+
+
+@pytest.mark.parametrize("why", ["failed: ValueError", "sink away: refused", "source away", "storage away: 503"])
+def test_after_a_failure_another_member_goes_first(why: str) -> None:
+    assert isinstance(step(Seen(None, ended(why), members=ready("me", "b"))), Wait)
+    assert isinstance(step(Seen(None, ended(why), members=ready("me"))), TakeOffice), "there is nobody else"
+    assert isinstance(step(Seen(None, ended(why, holder="b"), members=ready("me", "b"))), TakeOffice)
+
+
+def test_a_member_that_holds_off_waits_until_an_operator_asks() -> None:
+    seen = Seen(None, ended("failed: ValueError", holder="b"), members=ready("me", "b"), holds_off=True)
+    assert isinstance(step(seen), Wait)
+    for epoch, expected in ((4, TakeOffice), (3, Wait)):
+        value = encode({"epoch": epoch, "to": "me", "at": "now", "uid": "u"})
+        asked = replace(seen, switchover=Record(SWITCHOVER, value, Version("s1"), None))
+        assert isinstance(step(asked), expected)
