@@ -1,7 +1,7 @@
 """An operator takes bad input files out of the planned batch of a query, so that the batch can run without them.
 
 The batch keeps its offsets. Spark reads a planned file that is not there as nothing, with a state and without; so the
-files are moved aside, and a record in the store says for this one batch that they may be missing (`left_out`).
+files are moved aside, and a record in the store (`left_out`) lets them be missing, for this batch alone.
 
 1. One commit, while nobody leads: an epoch of its own, which ends in the same moment and has the reason for the
    history; the record; and a pause, unless there is one. The guards: nobody leads, the epoch and the checkpoint are as
@@ -60,7 +60,7 @@ class OpenBatch:
     batch: int
     files: tuple[str, ...]
     left_out: LeftOut | None
-    """What was taken out of this batch before; None: nothing."""
+    """The files that an operator took out of this batch before; None: there are none."""
 
 
 def open_batch(context: ScopeContext, query: str) -> OpenBatch:
