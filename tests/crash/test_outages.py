@@ -23,6 +23,8 @@ from tests.s3 import PASS, SLOW_DOWN, Gate, reached
 
 PIPELINE = Path(__file__).parent / "pipelines" / "outages.py"
 FIVE_MINUTES = timedelta(minutes=5)
+RETRIES = ("attempts.maximum", "retry.limit", "retry.throttle.limit")
+"""With its own limits, Spark's client of S3 outlasts five minutes of 503 by itself."""
 CLOCK = SystemClock()
 LONGEST_S = 3 * NEVER_S
 """The last attempt comes up to 270 s after the attempt before it."""
@@ -41,7 +43,11 @@ def go_through(
     cluster.pair()
     epoch, until_s = cluster.epoch(), CLOCK.monotonic_s() + lasts.total_seconds()
     begin()
-    cluster.wait(lambda: len(history(cluster)) > epoch or cluster.look().leader is None, what="a leader that gives up")
+    cluster.wait(
+        lambda: len(history(cluster)) > epoch or cluster.look().leader is None,
+        what="a leader that gives up",
+        seconds=LONGEST_S,
+    )
     cluster.wait(lambda: CLOCK.monotonic_s() >= until_s, what="the end of the outage", seconds=lasts.total_seconds())
     end()
     cluster.wait_for_batches(after_epoch=epoch, count=2, seconds=LONGEST_S)
@@ -99,7 +105,8 @@ def test_an_object_store_that_answers_503_for_five_minutes(
     seaweedfs: SeaweedFs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with installed():
-        flags = ("--connector", "s3", "--conf", f"spark.jars.ivy={ivy_folder()}")
+        conf = (f"jars.ivy={ivy_folder()}", *(f"hadoop.fs.s3a.{name}=2" for name in RETRIES))
+        flags = ("--connector", "s3", *(word for one in conf for word in ("--conf", f"spark.{one}")))
     root = f"s3://{BUCKET}/{os.urandom(6).hex()}"
     with (
         Gate(seaweedfs) as gate,

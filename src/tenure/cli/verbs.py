@@ -221,7 +221,7 @@ def _wait_for_successor(
 
 def _pause_of(store: CoordinationStore, scope: Scope) -> str:
     """For a scope that was paused after the request."""
-    return ": it is paused, see tenure resume" if observe(store, scope).paused else ""
+    return ": it is paused, see tenure resume" if observe(store, scope).pause is not None else ""
 
 
 def _confirm_failover(view: View, scope: Scope) -> None:

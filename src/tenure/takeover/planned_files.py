@@ -6,12 +6,15 @@ Promise: the files are all that the logs of the file sources name for the batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from tenure.checkpoints.source import FILES
-from tenure.takeover.moved_files import Move
 from tenure.takeover.run_directory import RunDirectory
 from tenure.takeover.seed_logs import entries_between, files_in_entry, kind_of, last_entry, source_folders
+
+if TYPE_CHECKING:
+    from tenure.takeover.moved_files import Move  # which needs Spark
 
 
 def planned_inputs(

@@ -221,7 +221,7 @@ def inputs_of(*missing: str, keeps_state: bool = False) -> QueryInputs:
     return QueryInputs(
         "copy",
         cast(Any, NoRecords()),
-        times=lambda files: {},
+        times=lambda files: [],
         missing=lambda files: [file for file in files if file in missing][:2],
         shortness=Shortness(lambda: keeps_state, names_batches=True, accepted=False),
         quarantine=lambda: RECORD,
