@@ -6,6 +6,7 @@ revisions over all keys and never gives a revision twice, so the version of a de
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
@@ -14,8 +15,9 @@ import grpc
 
 from tenure.backends.etcd.errors import LEASE_GONE, outcome, words_of
 from tenure.backends.etcd.messages import pb
-from tenure.backends.etcd.rpc import Cluster, Rpc, end_of
+from tenure.backends.etcd.rpc import Cluster, Endpoint, Rpc, end_of
 from tenure.backends.etcd.session import EtcdSession, KeepAlive, session_name
+from tenure.backends.etcd.versions import fault_of
 from tenure.backends.etcd.watch import EtcdChanges
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
@@ -46,6 +48,12 @@ GUARANTEES: Final = Guarantees(
     survives_restart=True,
     revision_is_the_scopes_own=False,
 )
+_LOG: Final = logging.getLogger("tenure")
+"""For people: a program that sets up no logging shows the warnings on stderr."""
+
+_ASKED: Final[set[tuple[str, ...]]] = set()
+"""The endpoints of the clusters whose version this process has asked for."""
+
 MAX_REQUEST_BYTES: Final = 1_500_000
 """etcd's own limit (`--max-request-bytes`) is 1.5 MiB."""
 
@@ -135,6 +143,7 @@ class EtcdStore:
         if timedelta(seconds=seconds) != ttl or seconds < 1:
             raise UsageError(f"a ttl of {ttl.total_seconds():g} s is not one of etcd's", fix="give it in whole seconds")
         endpoint = self._rpc.endpoint()
+        self._warn_of_faults(endpoint)
         try:
             granted = self._rpc.send(endpoint, lambda at: at.lease.LeaseGrant, pb.LeaseGrantRequest(TTL=seconds))
         except grpc.RpcError as error:
@@ -153,6 +162,18 @@ class EtcdStore:
         self._rpc.close()
 
     # --- inside -------------------------------------------------------------------------------------------------
+
+    def _warn_of_faults(self, endpoint: Endpoint) -> None:
+        """Log a known fault of the server's version, once a process."""
+        if self._cluster.endpoints in _ASKED:
+            return
+        try:
+            fault = fault_of(self._rpc.version(endpoint))
+        except (grpc.RpcError, StoreUnavailable):
+            return  # a proxy may not pass the request on; a server that is away shows in the next request
+        _ASKED.add(self._cluster.endpoints)
+        if fault is not None:
+            _LOG.warning("%s", fault)
 
     def _path(self, scope: Scope, key: str) -> bytes:
         return f"{self._cluster.prefix}/{scope}/{key}".encode()
