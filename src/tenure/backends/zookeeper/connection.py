@@ -32,6 +32,9 @@ from kazoo.security import ACL
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.errors import StoreUnavailable
 
+_LISTEN_S: Final = 0.5
+"""How long a line is listened to that the server may close at once."""
+
 _ROUNDS: Final = 8
 """In how many rounds, up to half a second apart, a silent server is passed over: most elections take less time."""
 
@@ -79,6 +82,8 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
     """Whether the current server has left a request without an answer; set by any thread."""
     abandoned = False
     """Whether no line is wanted any more; set by any thread, before it breaks the line."""
+    turned_away = False
+    """Whether a server has closed a line before it began or resumed the session, and none has done so since."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -110,8 +115,12 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
         except KazooTimeoutError:
             self.silent = True
             raise
+        except ConnectionDropped:
+            self.turned_away = self.turned_away or isinstance(args[0], Connect)
+            raise
         if isinstance(args[0], Connect) and answer[0].time_out > 0:  # 0: the session has expired
             self.ttl_s = answer[0].time_out / 1000
+            self.turned_away = False
             self._passed_over.clear()  # in the next outage, a server that was silent may be the only server there
         return answer
 
@@ -185,6 +194,12 @@ class Connection:
             self.abandon()
             if refused:
                 raise unavailable(AuthFailedError(), "let this user in")
+            full = self._turned_away()
+            if full is not None:
+                raise StoreUnavailable(
+                    f"ZooKeeper at {full} takes no more lines from this host: it has as many as maxClientCnxns permits",
+                    fix="raise maxClientCnxns of the servers: a member takes two lines, and a command one",
+                )
             fix = "check the hosts, ports and certificates" if self._ensemble.tls else "check the hosts and ports"
             raise StoreUnavailable(f"ZooKeeper at {self._ensemble.hosts} cannot be reached", fix=fix)
         self._session_id = found[0]
@@ -198,6 +213,12 @@ class Connection:
                 raise unavailable(AuthFailedError(), "let this user in")
             raise StoreUnavailable(f"ZooKeeper at {self._ensemble.hosts} is away; nothing was sent")
         return [_answer(promise, wait_s) for promise in request(self.client)]
+
+    def _turned_away(self) -> str | None:
+        """A server that closes a line before it has heard anything, as ZooKeeper does with a line over the limit; None:
+        there is none. A server without a leader, another program and TLS first wait for a request."""
+        hosts = self._ensemble.hosts.split(",") if self._handler.turned_away else []
+        return next((host for host in hosts if _closes_at_once(host)), None)
 
     def drop(self, *, silent: bool) -> None:
         """Break the line: requests that wait for an answer fail, and kazoo tries another server. `silent`: this server
@@ -243,6 +264,17 @@ def barrier(client: KazooClient) -> Any:
     """Ask a majority to agree on an empty multi: the next reads on this line are as new as this moment, and the session
     lives. ZooKeeper's `sync` is not enough: a leader that was stopped and replaced answers it alone, with old data."""
     return client.transaction().commit_async()
+
+
+def _closes_at_once(host: str) -> bool:
+    name, _, port = host.rpartition(":")
+    try:
+        with socket.create_connection((name.strip("[]"), int(port)), timeout=_LISTEN_S) as line:
+            return line.recv(1) == b""
+    except ConnectionResetError:
+        return True
+    except OSError:  # silence, too
+        return False
 
 
 def _answer(promise: Any, wait_s: float) -> Any:
