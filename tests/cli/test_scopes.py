@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tenure.coordination.known_scopes import CHECK_THE_STORE
 from tenure.testing.waiting import wait_until
 from tests.cli.support import Place, Told, tenure
 from tests.cli.test_verbs import Actor
@@ -21,7 +22,8 @@ def _no_scope(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_empty_store_is_a_clear_line(place: Place) -> None:
     place.make_store()
     told = scopes(place)
-    assert (told.code, told.out, told.err) == (0, "no scope is in this store (sqlite): tenure run begins one\n", "")
+    line = f"no scope is in this store (sqlite): no member has led here; {CHECK_THE_STORE}\n"
+    assert (told.code, told.out, told.err) == (0, line, "")
     assert scopes(place, "--output", "json").json == []
 
 

@@ -15,6 +15,7 @@ from tenure.backends.sqlite import SqliteStore
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Lag, State
 from tenure.coordination.election import Election
+from tenure.coordination.known_scopes import CHECK_THE_STORE, NEW_SCOPES
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
@@ -209,7 +210,7 @@ def test_a_scope_without_any_leader_ever(place: Place, word: str) -> None:
     with Actor(place, "carl", nofailover=True):
         wait_until(lambda: len(place.look("list")) == 1)
         force = ["--force"] if word == "failover" else []
-        assert verb(place, word, *force).error == "scope 'rows' never had a leader; check --scope; start tenure run"
+        assert verb(place, word, *force).error == f"scope 'rows' never had a leader; check --scope; {NEW_SCOPES}"
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,7 @@ def test_a_scope_without_any_leader_ever(place: Place, word: str) -> None:
 def test_a_scope_that_never_was_in_the_store(place: Place, words: tuple[str, ...]) -> None:
     place.make_store()
     storage = ["--storage", f"file://{place.storage}"] if words[0] == "result" else []
-    for known in ("the store has no other scope: check --store, or start tenure run", "known: ['flights']"):
+    for known in (f"the store has no other scope; {CHECK_THE_STORE}; {NEW_SCOPES}", "known: ['flights']"):
         told = verb(place, *words, *storage)
         assert (told.code, told.out) == (2, "")
         assert told.error == f"scope 'rows' is not in this store (sqlite); {known}"

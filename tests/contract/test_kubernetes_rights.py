@@ -77,6 +77,6 @@ def test_an_account_that_may_not_list_config_maps_is_told_so_when_it_asks_for_th
     with closing(KubernetesStore(place)) as store:
         with pytest.raises(AccessDenied, match='cannot list resource "configmaps"'):
             store.scopes()
-        with pytest.raises(UsageError, match="check --scope, or start tenure run"):
+        with pytest.raises(UsageError, match="check --scope; only the first member of a new pipeline makes its scope"):
             Orders(store, SCOPE, clock=SystemClock()).pause()
         assert store.list(SCOPE).records == ()

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from tenure.cli.options import OutputOption, StoreOption, open_existing
 from tenure.cli.output import Output, show, warn
 from tenure.clock import SystemClock
+from tenure.coordination.known_scopes import CHECK_THE_STORE
 from tenure.durations import ago
 from tenure.settings import load_settings
 from tenure.status.scopes import ScopeStatus, scope_statuses
@@ -23,7 +24,7 @@ def scopes(store: StoreOption = None, output: OutputOption = Output.TABLE) -> No
     with open_existing(load_settings(store=store)) as opened:
         name, found = opened.guarantees.name, scope_statuses(opened)
     if output is Output.TABLE and not found:
-        sys.stdout.write(f"no scope is in this store ({name}): tenure run begins one\n")
+        sys.stdout.write(f"no scope is in this store ({name}): no member has led here; {CHECK_THE_STORE}\n")
         return
     rows = [
         {

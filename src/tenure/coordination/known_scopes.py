@@ -11,6 +11,12 @@ from tenure.coordination.records import Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import AccessDenied, UsageError
 
+CHECK_THE_STORE: Final = (
+    "check --store: a wrong path, another server, or a volume that is not mounted looks like an empty store"
+)
+NEW_SCOPES: Final = "only the first member of a new pipeline makes its scope"
+"""A reader who looks during an outage must not begin a second store."""
+
 _MOST: Final = 20
 """How many scopes an error names."""
 
@@ -27,7 +33,7 @@ def _others(store: CoordinationStore, scope: Scope) -> str:
     try:
         names = [str(name) for name in store.scopes() if name != scope]
     except AccessDenied:  # the right to this scope is no right to the names of the others
-        return "check --scope, or start tenure run"
+        return f"check --scope; {NEW_SCOPES}"
     if not names:
-        return "the store has no other scope: check --store, or start tenure run"
+        return f"the store has no other scope; {CHECK_THE_STORE}; {NEW_SCOPES}"
     return f"known: {names[:_MOST]}" + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")

@@ -26,7 +26,7 @@ from tenure.coordination.candidates import (
 from tenure.coordination.election import seen_in
 from tenure.coordination.election_rules import Office, Seen, decode_office, reason, resignation
 from tenure.coordination.encoding import encode, new_uid
-from tenure.coordination.known_scopes import known_records
+from tenure.coordination.known_scopes import NEW_SCOPES, known_records
 from tenure.coordination.records import Absent, Delete, Exact, Guard, Put, Record, Scope, Write
 from tenure.coordination.settle import commit_once, commit_settled
 from tenure.coordination.store import CoordinationStore
@@ -146,7 +146,7 @@ class Orders:
     def _look(self) -> _Found:
         seen = seen_in(known_records(self._store, self._scope))
         if seen.epoch is None:
-            raise UsageError(f"scope {self._scope!r} never had a leader", fix="check --scope; start tenure run")
+            raise UsageError(f"scope {self._scope!r} never had a leader", fix=f"check --scope; {NEW_SCOPES}")
         return _Found(seen, seen.epoch, decode_office(seen.epoch))
 
     def _refuse_in_process(self, members: Sequence[Candidate], name: str | None) -> None:

@@ -40,7 +40,10 @@ def test_a_request_to_a_scope_that_is_not_there(word: str) -> None:
 
 
 def test_a_store_without_scopes() -> None:
-    with pytest.raises(UsageError, match="the store has no other scope: check --store, or start tenure run"):
+    with pytest.raises(
+        UsageError,
+        match=r"no other scope; check --store: .* not mounted looks like an empty store; only",
+    ):
         known_records(MemoryStore(), ROWS)
 
 
@@ -57,7 +60,7 @@ def test_a_user_who_may_not_list_the_scopes() -> None:
         def scopes(self) -> Sequence[Scope]:
             raise AccessDenied("no right to do that")
 
-    with pytest.raises(UsageError, match=r"is not in this store .*; check --scope, or start tenure run"):
+    with pytest.raises(UsageError, match=r"is not in this store .*; check --scope; only the first member"):
         known_records(Strict(MemoryStore()), ROWS)
 
 

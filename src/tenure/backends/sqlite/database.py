@@ -211,7 +211,8 @@ class Database:
         folder = self.path.parent
         if not folder.is_dir():
             raise StoreUnavailable(
-                f"directory {folder} of store {self.path.name!r} does not exist", fix=f"create it: mkdir -p {folder}"
+                f"directory {folder} of store {self.path.name!r} does not exist",
+                fix=f"check the path, and that its volume is mounted; for a new store: mkdir -p {folder}",
             )
         refuse_mount(self.path)
         while not self._try_to_open(until_s):

@@ -291,7 +291,7 @@ class ZooKeeperStore:
                     connection.close()
                     raise StoreUnavailable(
                         f"chroot {self._ensemble.chroot} of ZooKeeper at {self._ensemble.hosts} does not exist",
-                        fix=f"check the path, or create it: zkCli.sh create {self._ensemble.chroot}",
+                        fix=f"check the hosts and the path; for a new store: zkCli.sh create {self._ensemble.chroot}",
                     )
                 self._connection = connection
             return self._connection
