@@ -53,11 +53,15 @@ def the_error(printed: str) -> str:
         (["status", "--scope", "rows", "--store", "foo:///x"], 2, "'foo:///x' has no known scheme; use one of: sqlite"),
         (["status", "--scope", "rows", "--store", "x.db"], 2, "'x.db' has no known scheme"),
         (["status", "--scope", "rows", "--store", "sqlite://x.db"], 2, "absolute path; write three slashes"),
-        (["status", "--scope", "rows", "--store", "sqlite:///no/such/x.db"], 4, "/no/such/x.db does not exist; check"),
+        (
+            ["status", "--scope", "rows", "--store", "sqlite:///no/such/x.db"],
+            4,
+            "does not exist, nor does its directory /no/such; check the path, and that its volume is",
+        ),
         (
             ["history", "--scope", "rows", "--store", "{missing}"],
             4,
-            "does not exist; check the path; `tenure run` makes",
+            "does not exist, but its directory does; check the path, and that its volume is mounted",
         ),
         (["checkpoints", "show", "a/../b", *BOTH, "--scope", "x"], 2, "is not a path of names"),
         (

@@ -60,4 +60,6 @@ def test_the_scopes_of_a_store_and_who_leads_them(place: Place) -> None:
 def test_a_store_that_is_not_there(place: Place) -> None:
     told = scopes(place)
     assert (told.code, place.store.exists()) == (4, False)
-    assert told.error.startswith(f"store {place.store} does not exist; ")
+    assert told.error.startswith(
+        f"store {place.store} does not exist, but its directory does; check the path, and that its"
+    )

@@ -250,5 +250,5 @@ def test_a_store_that_is_not_there(place: Place) -> None:
     for word in (("list",), ("switchover",), ("failover",), ("pause",), ("resume",), ("restart", "anna")):
         told = verb(place, *word)
         assert told.code == 4
-        assert told.error.startswith(f"store {place.store} does not exist; ")
+        assert told.error.startswith(f"store {place.store} does not exist, but its directory does; ")
         assert not place.store.exists()
