@@ -61,6 +61,7 @@ def put(rows, batch_id):
 @tenure.pipeline
 def rows(job):
     assert spark is SparkSession.getActiveSession() and job.spark is spark, "the member's own session"
+    assert spark.sparkContext.appName.startswith("tenure-job-"), "started with the member's settings"
     job.listener(Lines())
     rows = job.spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).json(job.params["input"])
     rows = rows.select("id", DOUBLED.alias("doubled"), with_one("id").alias("one"))

@@ -19,6 +19,7 @@ from tenure.errors import DriverDied, QueryFailed, TenureError, UsageError
 from tenure.link.submit import read_submit
 from tenure.testing.clock import ManualClock
 from tenure.testing.servers.jars import fetch
+from tenure.testing.waiting import NEVER_S
 from tests.regressions.fake_spark import FakeSpark
 
 UNRESOLVED = (
@@ -177,4 +178,4 @@ def test_a_pom_without_its_jar_in_maven_s_cache(tmp_path: Path, monkeypatch: pyt
         assert (tmp_path / "ivy" / "jars" / "g_a-1.jar").exists()
         assert "[download failed: g#a;1!a.jar]" in (tmp_path / "log").read_text()
     finally:
-        session_module.end_session(session, patience_s=60)
+        session_module.end_session(session, patience_s=NEVER_S)
