@@ -115,10 +115,17 @@ def test_a_failover_takes_the_office_away_from_a_leader_that_does_nothing_for_it
     assert terms(two.scene.store, SCOPE)[0].detail == "to ben"
 
 
+def asked_before(to: str) -> Put:
+    """The request for a switchover of epoch 1 that an operator made just before a pause."""
+    return Put(SWITCHOVER, encode({"epoch": 1, "to": to, "uid": "u"}), replaces=None)
+
+
 def test_nobody_is_elected_during_a_pause(two: Two) -> None:
     assert two.orders.pause()
     assert not two.orders.pause()
-    two.orders.failover(to="ben")
+    leader = two.scene.store.read(SCOPE, LEADER)
+    assert leader is not None
+    two.scene.store.commit(SCOPE, guards=(), writes=[Delete(LEADER, leader.version), asked_before("ben")])
     wait_until(lambda: take_snapshot(two.scene.store, SCOPE).leader is None)
     found = take_snapshot(two.scene.store, SCOPE)
     assert found.paused
@@ -170,7 +177,7 @@ def test_a_switchover_whose_target_dies_goes_to_another(two: Two, scene: Scene) 
     two.orders.pause()
     two.start("carl")
     two.leads("anna", epoch=1)
-    two.orders.switchover(to="ben")
+    scene.store.commit(SCOPE, guards=(), writes=[asked_before("ben")])
     wait_until(lambda: take_snapshot(scene.store, SCOPE).leader is None)
     two.drivers["ben"].gone = "signal SIGKILL"
     two.drivers["ben"].prepare = lambda **named: wait_until(two.stop.is_set)  # type: ignore[method-assign] # hangs
