@@ -108,7 +108,7 @@ OF_KUBERNETES: Final = (
         "kubernetes-takes-others-leases",
         "a Lease with our label counts as ours, also under the name of another store",
         (Change(LEASES, "SessionId(session) if name == store and session else None", "SessionId(session or name)"),),
-        (OBJECTS + "test_a_lease_of_another_store_is_not_ours", HANDS + "test_objects_of_others_are_left_alone"),
+        (OBJECTS + "test_a_lease_of_another_store_is_not_ours",),
     ),
     Mutant(
         "kubernetes-forgets-with-the-client",
