@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenure.errors import (
     AccessDenied,
+    BatchFailed,
     BatchMayBeShort,
     BlobExists,
     BlobNotFound,
@@ -43,8 +44,10 @@ from tenure.errors import (
     PipelineFileError,
     QueryFailed,
     SessionEnded,
+    SinkUnavailable,
     SourceUnavailable,
     StorageError,
+    StorageUnavailable,
     StoreError,
     StoreUnavailable,
     TenureError,
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AccessDenied",
     "Batch",
+    "BatchFailed",
     "BatchMayBeShort",
     "BlobExists",
     "BlobNotFound",
@@ -96,8 +100,10 @@ __all__ = [
     "QueryFailed",
     "SessionEnded",
     "Sink",
+    "SinkUnavailable",
     "SourceUnavailable",
     "StorageError",
+    "StorageUnavailable",
     "StoreError",
     "StoreUnavailable",
     "TenureError",

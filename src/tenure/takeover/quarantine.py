@@ -18,7 +18,7 @@ Not promised: that the sink of a query without state has nothing of the files: a
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tenure.checkpoints.checkpoint import checkpoint_name
@@ -49,7 +49,7 @@ _MOST: Final = 200
 
 _SETTLE_S: Final = 10.0
 
-_LED: Final = "wait until nobody leads (tenure list); or tenure pause, then tenure failover --force"
+_LED: Final = "wait until nobody leads (tenure list); or tenure pause, then tenure restart the leader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,8 @@ def _commit(context: ScopeContext, files: tuple[str, ...], *, to: str, by: str) 
         leader = None if seen.epoch is None else decode_office(seen.epoch).holder
         raise UsageError(f"scope {scope!r} is led by {leader}", fix=_LED)
     pause = pause_in(records)
-    left_out = _left_out(context, records, files, to=to, by=by, at=now, why="" if pause is None else pause.why)
+    made = LeftOut("", -1, files, to, by, now, "" if pause is None else pause.why)
+    left_out = _left_out(context, records, made)
     first = left_out[0]
     names = ", ".join(_name(file) for file in first.files)
     because = f"batch {first.batch} of {first.query} without {names}, by {by}"
@@ -188,17 +189,15 @@ def _commit(context: ScopeContext, files: tuple[str, ...], *, to: str, by: str) 
     return left_out, pause
 
 
-def _left_out(
-    context: ScopeContext, records: Sequence[Record], files: Sequence[str], *, to: str, by: str, at: str, why: str
-) -> list[LeftOut]:
-    """The records for all queries whose planned batch has some of the files."""
+def _left_out(context: ScopeContext, records: Sequence[Record], made: LeftOut) -> list[LeftOut]:
+    """The records for all queries whose planned batch has some of the files of `made`."""
     found = []
     for query in _queries(records):
         batch, _ = _batch_of(context, records, query)
         before = () if batch.left_out is None else batch.left_out.files
-        mine = tuple(file for file in batch.files if file in files or file in before)
-        if any(file in files for file in mine):
-            found.append(LeftOut(query, batch.batch, mine, to, by, at, why))
+        mine = tuple(file for file in batch.files if file in made.files or file in before)
+        if any(file in made.files for file in mine):
+            found.append(replace(made, query=query, batch=batch.batch, files=mine))
     if not found:
         raise UsageError(f"scope {context.scope!r} changed meanwhile; nothing was written", fix=_LED)
     return found
