@@ -148,6 +148,8 @@ class Settings(BaseSettings):
     """Queries that may go on with their present state though their declaration has changed its shape."""
     changed_source: list[str] = Field(default_factory=list)
     """Queries that may go on from their present positions though they read other sources."""
+    changed_zone: bool = False
+    """The queries may go on in a time zone that is not the scope's."""
     short_batch: list[str] = Field(default_factory=list)
     """Queries whose newest batch may run again without records that Kafka has no more."""
     http: str | None = None

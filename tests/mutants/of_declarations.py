@@ -13,6 +13,8 @@ EXPRESSIONS = "driver/spark_expressions.py"
 PLANS = "driver/spark_plans.py"
 EVALUATIONS = "driver/evaluations.py"
 DECLARE = "driver/declare_streams.py"
+ZONES = "driver/time_zone.py"
+USERS = "tests/regressions/test_zones_of_users.py::"
 TWICE = "tests/spark/test_evaluations.py::"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
 ANOTHER = "tests/regressions/test_another_pipeline.py::"
@@ -250,6 +252,32 @@ OF_DECLARATIONS: Final = (
         (
             TWICE + "test_what_may_differ_below_the_state_is_named[a table]",
             TWICE + "test_what_is_allowed_by_name_is_not_refused",
+        ),
+    ),
+    Mutant(
+        "zone-of-the-host",
+        "a member computes in the time zone of its own host, whatever the scope's is",
+        (Change(ZONES, "or _of_files(spark) or kept\n", "or _of_files(spark)\n"),),
+        (
+            USERS + "test_a_scope_keeps_the_zone_of_its_first_host",
+            USERS + "test_a_scope_of_an_older_version_goes_on_in_utc",
+        ),
+    ),
+    Mutant(
+        "zone-may-change",
+        "the time zone in which a scope has run is not compared with the one that is set",
+        (Change("driver/declarations.py", "if was not in (None, zone) and", "if False and"),),
+        (
+            "tests/unit/driver/test_declarations.py::"
+            "test_another_time_zone_is_refused_until_it_is_allowed_and_is_recorded_then",
+        ),
+    ),
+    Mutant(
+        "our-defaults-first",
+        "a default of ours goes before the files of the user's Spark",
+        (Change("driver/session.py", "        if not yours.contains(setting):\n", "        if True:\n"),),
+        (
+            "tests/spark/test_local_files.py::test_a_hosts_own_defaults_go_before_ours_and_a_members_settings_before_both",
         ),
     ),
 )

@@ -219,6 +219,9 @@ class Lead:
         self._thread.join(timeout=0.4)  # type: ignore[union-attr] # it began
         return self._thread.is_alive()  # type: ignore[union-attr] # it began
 
+    def kept_zone(self, term: Term | None = None) -> None:
+        """The scope has none."""
+
     def check(self, streams: object) -> None:
         """What is declared may be run."""
         self.asked.append("check")
@@ -262,5 +265,6 @@ def made_up(folder: Path) -> Iterator[Lead]:
         patch.object(driver_module, "with_sources", lambda stream: stream),  # nor a plan
         patch.object(driver_module, "scope_sweeper", one.sweeper),
         patch("tenure.driver.declare_streams.differences", lambda rows: ()),
+        patch.object(driver_module, "use_zone"),
     ):
         yield one

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tenure.driver import local_files
 from tenure.driver.local_files import use_own_local_files
-from tenure.driver.session import end_session, start_session
+from tenure.driver.session import DEFAULTS, end_session, start_session
 from tenure.spark.own_classes import CHECKPOINT_FILES
 from tenure.testing.waiting import NEVER_S
 from tests.jvm import SharedJvm
@@ -42,6 +42,10 @@ class Programs:
         return found
 
 
+UPLOADS = "spark.sql.streaming.stateStore.maintenanceInterval"
+DEFAULTS_OF_A_HOST = f"{UPLOADS} 31s\nspark.sql.session.timeZone Asia/Tokyo\nspark.sql.shuffle.partitions 7\n"
+
+
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     return Programs(tmp_path_factory.mktemp("programs"))
@@ -54,6 +58,8 @@ def session(jvm: SharedJvm, tmp_path_factory: pytest.TempPathFactory, programs: 
     conf = {"spark.sql.shuffle.partitions": "1"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{programs.folder}:{os.environ['PATH']}")
+        patch.setenv("SPARK_CONF_DIR", str(tmp_path_factory.mktemp("conf")))
+        Path(os.environ["SPARK_CONF_DIR"], "spark-defaults.conf").write_text(DEFAULTS_OF_A_HOST)
         session = start_session(name="test", master="local[1]", conf=conf, log=str(log))
     try:
         yield session
@@ -126,6 +132,15 @@ def look(folder: Path) -> dict[str, tuple[str, bytes]]:
         str(path.relative_to(folder)): (oct(path.stat().st_mode), path.read_bytes() if path.is_file() else b"")
         for path in sorted(folder.rglob("*"))
     }
+
+
+def test_a_hosts_own_defaults_go_before_ours_and_a_members_settings_before_both(session: SparkSession) -> None:
+    conf = session.sparkContext.getConf()
+    assert (conf.get(UPLOADS), conf.get("spark.sql.session.timeZone")) == ("31s", "Asia/Tokyo")
+    assert conf.get("spark.sql.shuffle.partitions") == "1"
+    ours = {name: conf.get(name) for name in DEFAULTS if name != UPLOADS}
+    assert ours == {name: value for name, value in DEFAULTS.items() if name != UPLOADS}
+    assert conf.get("spark.ui.showConsoleProgress") == "false"
 
 
 def test_files_are_the_same_and_no_process_is_started(spark: SparkSession, programs: Programs, tmp_path: Path) -> None:

@@ -101,6 +101,9 @@ def run(
     changed_source: Annotated[
         list[str] | None, typer.Option(help="A query that may go on though it reads other sources; repeatable.")
     ] = None,
+    changed_zone: Annotated[
+        bool | None, typer.Option("--changed-zone", help="The queries may go on in another time zone.")
+    ] = None,
     short_batch: Annotated[
         list[str] | None, typer.Option(help="A query that may run a batch again without its lost records; repeatable.")
     ] = None,
@@ -142,6 +145,7 @@ def run(
         drop_stream=drop_stream or None,
         changed_query=changed_query or None,
         changed_source=changed_source or None,
+        changed_zone=changed_zone,
         short_batch=short_batch or None,
         batch_attempts=batch_attempts,
         away_limit=away_limit,

@@ -23,9 +23,11 @@ from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.held_term import held
+from tenure.coordination.reading import read_again
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
+from tenure.declarations.zones import ZONE, kept_zone
 from tenure.errors import StoreUnavailable, UsageError
 from tenure.settings import Settings, load_settings
 from tenure.status.snapshot import take_snapshot
@@ -100,10 +102,12 @@ def export(
         SessionKeeper(context.store, ttl=settings.ttl, clock=_CLOCK) as keeper,
     ):
         newest = export_checkpoint(context, _url(directory), query=query, session=keeper.session_id, patience=limit)
-        leader = take_snapshot(context.store, name).leader
+        leader, zone = take_snapshot(context.store, name).leader, _zone(context)
     if leader is not None:
         warn(f"{leader} leads scope {name}, and goes on after batch {newest.batch}: export again when nobody leads")
     note(f"query {query} of scope {name} is exported up to batch {newest.batch}; plain Spark goes on from {directory}")
+    if zone is not None:
+        note(f"the query has computed in the time zone {zone}: give the job the same {ZONE}")
 
 
 def _url(place: str) -> str:
@@ -117,24 +121,29 @@ def _adopt_plain(settings: Settings, name: Scope, checkpoint: str, *, query: str
     refuse_name(query)
     plain = read_plain(_url(checkpoint))
     refuse_own(plain, storage=storage_url(settings, name))
+    zone = None  # the scope has none yet
     if not apply:
         try:
             with _context(settings, name, existing=True) as context:
                 check_free(context, query=query)
+                zone = _zone(context)
         except StoreUnavailable as away:  # a new store is made by --apply
             warn(f"nothing is known of scope {name!r}: {away}")
         _show(plain, output=output)
+        note(_of_zone(name, zone, what="the checkpoint"))
         note("nothing was written; --apply adopts it")
         return
     reach(settings.required("storage")).check_writable()
     with _context(settings, name, existing=False) as context:
         check_free(context, query=query)
+        zone = _zone(context)
         _show(plain, output=output)
         say(f"copies what a takeover needs of {plain.files} files, {filesize.decimal(plain.bytes)}")
         with _term(context, settings) as term:
             from tenure.takeover.adoption import adopt as adopt_plain
 
             adopt_plain(context, term, plain, query=query)
+    note(_of_zone(name, zone, what="the checkpoint"))
     note(f"query {query} of scope {name} goes on with batch {plain.next_batch}: start its members")
 
 
@@ -156,7 +165,20 @@ def _adopt_lost(settings: Settings, name: Scope, *, apply: bool, output: Output)
         _show_lost(lost, name, output=output)
         with _term(context, settings) as term:
             go_on(context, term, lost)
+    note(_of_zone(name, None, what="the storage"))
     note(f"scope {name} goes on under a new owner, from epoch {term.epoch}: start its members")
+
+
+def _zone(context: ScopeContext) -> str | None:
+    """The time zone in which the scope has run; None: it has none."""
+    return kept_zone(read_again(lambda: context.declarations().read(), clock=context.clock).declaration)
+
+
+def _of_zone(scope: Scope, zone: str | None, *, what: str) -> str:
+    """Neither a checkpoint of Spark nor a storage has the time zone in which queries computed."""
+    if zone is not None:
+        return f"{what} has no time zone: members of scope {scope} compute in {zone}, and the job should have done so"
+    return f"{what} has no time zone: members compute in that of {ZONE}, or else of the first leader's host"
 
 
 def _show_lost(lost: Sequence[LostQuery], scope: Scope, *, output: Output) -> None:

@@ -64,6 +64,8 @@ class Declaration:
     spark: str
     """The version of Spark: another version may describe the same query in other words."""
     streams: Mapping[str, DeclaredStream]
+    zone: str | None = None
+    """The time zone in which the queries compute; None: an older version did not record it."""
 
     def declares(self, name: str) -> bool:
         """Whether the leader ran a stream of this name."""
@@ -82,7 +84,10 @@ def decode_declaration(record: Record) -> Declaration:
         streams = {str(name): _stream(one) for name, one in found["streams"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CorruptRecord(f"record {record.key!r} does not decode: {error!r} among its streams") from error
-    return Declaration(found["file"], found["spark"], streams)
+    zone = found.get("zone")
+    if not isinstance(zone, str | None):
+        raise CorruptRecord(f"record {record.key!r} does not decode: its time zone is not text")
+    return Declaration(found["file"], found["spark"], streams, zone)
 
 
 def _stream(found: dict[str, Any]) -> DeclaredStream:

@@ -20,6 +20,7 @@ from tenure.clock import Clock, SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.declarations.rules import Allowed
+from tenure.declarations.zones import ZONE
 from tenure.driver.owned_work import OwnedWork
 from tenure.driver.serving import Pipeline, Served, Work
 from tenure.errors import UsageError
@@ -48,11 +49,13 @@ def load(
     sys.path[:0] = importable(submit.python_files)
     loaded, made = _loaded(begin.pipeline_file, settings, submit)
     pipeline, file = loaded.pipeline, loaded.fingerprint
+    at_top_level = None if made is None else made.conf.get(ZONE)
 
     def work(scope: Scope, agent: Events) -> Work:
         with _needing_spark():
             from tenure.driver.declarations import Declarations
             from tenure.driver.spark_driver import DriverWork, SparkDriver
+            from tenure.driver.time_zone import GivenZone
 
         store = wrap_store(scope_store(settings, clock=clock))
         events = member_events(settings, agent.emit, *subscribers, clock=clock)
@@ -64,6 +67,8 @@ def load(
             changed=frozenset(settings.changed_query),
             sources=frozenset(settings.changed_source),
         )
+
+        zone = GivenZone({**dict(submit.settings), **settings.conf}.get(ZONE), settings.changed_zone, at_top_level)
 
         def driver(look_first: Callable[[], None]) -> SparkDriver:
             return SparkDriver(
@@ -78,10 +83,11 @@ def load(
                     warm=settings.standby == "warm",
                     mirrors=not settings.nofailover,
                     stop_patience=settings.stop_patience,
+                    zone=zone,
                     accepts_short=frozenset(settings.short_batch),
                 ),
                 start_spark=lambda: made or _session(scope, settings, submit),
-                declarations=Declarations(context, file=file, allowed=allowed),
+                declarations=Declarations(context, file=file, allowed=allowed, zone=zone),
                 look_first=look_first,
                 on_close=store.close,
             )

@@ -8,6 +8,8 @@ declaration is recorded before it runs. A pipeline that has ended for good is no
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 import pyspark
 
@@ -15,25 +17,35 @@ from tenure.coordination.term import Term
 from tenure.declarations.declaration import Declaration, DeclaredStream
 from tenure.declarations.rules import Allowed, Judgement, changed_queries, judge
 from tenure.declarations.store import Found
+from tenure.declarations.zones import ZONE, kept_zone
 from tenure.driver.state_shape import shape_of
+from tenure.driver.time_zone import NO_ZONE, GivenZone, zones_of
 from tenure.errors import DeclaredOtherwise, StorageError
 from tenure.events import DeclarationChanged, FlagsNotNeeded, TableShared
 from tenure.pipelines.pipeline import Stream
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Shared
 
+_CHANGED_ZONE: Final = "--changed-zone"
+
 
 class Declarations:
     """Compares the streams of a pipeline file, before the member contends and before a term plans."""
 
-    def __init__(self, context: ScopeContext, *, file: str, allowed: Allowed) -> None:
+    def __init__(self, context: ScopeContext, *, file: str, allowed: Allowed, zone: GivenZone = NO_ZONE) -> None:
         """`file`: the fingerprint of the pipeline file. `allowed`: the changes that an operator allows by flags."""
         self._store = context.declarations()
         self._checkpoints = context.checkpoints
         self._scope = context.scope
         self._file = file
         self._allowed = allowed
+        self._zone = zone
         self._events = context.events
+
+    def kept_zone(self, term: Term | None = None) -> str | None:
+        """The time zone of the scope, read under `term` if there is one; None: it has none. Raises StoreUnavailable,
+        CorruptRecord, TermLost."""
+        return kept_zone(self._store.read(term).declaration)
 
     def check(self, streams: Sequence[Stream]) -> None:
         """Raises DeclaredOtherwise: the streams may not run as declared; StoreUnavailable, CorruptRecord."""
@@ -41,8 +53,11 @@ class Declarations:
         if recorded.ended:
             return
         judged = self._judge(recorded, streams, None)
-        if judged.needless.flags():
-            self._events.emit(FlagsNotNeeded(self._scope, flags=" ".join(judged.needless.flags())))
+        needless = [*judged.needless.flags()]
+        if self._zone.may_change and (recorded.declaration is None or recorded.declaration.zone == judged.record.zone):
+            needless.append(_CHANGED_ZONE)
+        if needless:
+            self._events.emit(FlagsNotNeeded(self._scope, flags=" ".join(needless)))
         self._report_shared_tables([stream for stream in streams if stream.name not in recorded.checkpointed])
 
     def record(self, term: Term, streams: Sequence[Stream]) -> None:
@@ -56,10 +71,12 @@ class Declarations:
             self._events.emit(DeclarationChanged(self._scope, epoch=term.epoch, what="; ".join(judged.news)))
 
     def _judge(self, recorded: Found, streams: Sequence[Stream], term: Term | None) -> Judgement:
+        zone, was = zones_of(streams, recorded.declaration, self._zone)
         declared = Declaration(
             self._file,
             pyspark.__version__,
             {stream.name: DeclaredStream(shape_of(stream), sources=stream.sources) for stream in streams},
+            zone,
         )
         changed = sorted(changed_queries(recorded.declaration) & recorded.checkpointed)
         newest = {name: self._checkpoints(name).newest(term) for name in changed}
@@ -71,13 +88,18 @@ class Declarations:
             newest={name: checkpoint.epoch for name, checkpoint in newest.items() if checkpoint is not None},
             epoch=0 if term is None else term.epoch,  # without a term nothing is written
         )
-        flags = judged.wanted.flags()
-        if judged.refused:
+        refused, flags, news = [*judged.refused], [*judged.wanted.flags()], judged.news
+        if was not in (None, zone) and recorded.checkpointed:
+            news = (*news, f"the queries compute in the time zone {zone}, and did in {was}")
+            if not self._zone.may_change:
+                refused.append(f"its queries have computed in the time zone {was}, and would in {zone} ({ZONE})")
+                flags.append(_CHANGED_ZONE)
+        if refused:
             raise DeclaredOtherwise(
-                f"scope {self._scope!r} has run another pipeline: {'; '.join(judged.refused)}",
+                f"scope {self._scope!r} has run another pipeline: {'; '.join(refused)}",
                 fix=" ".join(("undo that, or allow it once by", *flags)) if flags else "undo that",
             )
-        return judged
+        return replace(judged, news=news)
 
     def _report_shared_tables(self, streams: Sequence[Stream]) -> None:
         """Emit an event for each new stream whose target has other writers."""

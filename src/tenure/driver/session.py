@@ -1,8 +1,9 @@
 """Starts and ends the SparkSession of a driver.
 
 Promise: `DEFAULTS` hold (state in RocksDB, uploaded as changelogs, each file named by its writer) unless your own
-settings replace them. The JVM prints to a log file of its own. The JVM ends with this process, for any reason: Spark's
-gateway reads a pipe whose other end this process holds.
+settings replace them: flags, or spark-defaults.conf and other files of spark-submit. The JVM prints to a log file of
+its own. The JVM ends with this process, for any reason: Spark's gateway reads a pipe whose other end this process
+holds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 
 import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkContext, java_gateway
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -42,11 +43,13 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     # The whole state is uploaded this often; a successor replays the changes since. Spark's own default is 60 s.
     "spark.sql.streaming.stateStore.maintenanceInterval": "15s",
-    "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
 }
+"""Settings of Spark that a driver starts with, where neither your flags nor your Spark's own files set them."""
+
+_QUIET: Mapping[str, str] = {"spark.ui.showConsoleProgress": "false"}
+"""Goes before Spark's own files: spark-submit sets it for a Python shell, as if you had. The bar would fill the log."""
 
 _JOINED = frozenset({"spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles"})
 """spark-submit appends the files of --packages and the like to these. A value set on the session would replace them."""
@@ -87,16 +90,19 @@ def start_session(
         _check_name(setting)
     chosen = master or conf.get("spark.master")
     builder = SparkSession.builder.appName(f"tenure-{name}")
+    own = {
+        setting: value for setting, value in {**_QUIET, **conf}.items() if setting in conf or setting not in submitted
+    }
     if chosen is not None:
-        builder = builder.master(chosen)
+        own["spark.master"] = chosen
     arguments = submit.arguments
     secrets: dict[str, str] = {}
-    for setting, value in {**DEFAULTS, **conf}.items():
+    for setting, value in [*own.items()]:
         if setting in _JOINED:
-            arguments += ["--conf", f"{setting}={value}"]
+            arguments += ["--conf", f"{setting}={own.pop(setting)}"]
         elif is_secret(setting) and setting not in submitted:
-            secrets[setting] = value
-        elif setting in conf or setting not in submitted:
+            secrets[setting] = own.pop(setting)
+        else:
             builder = builder.config(setting, value)
     _log_no_copies()
     _choose_python({**submitted, **conf}, local=chosen is None or chosen.startswith("local"))
@@ -107,7 +113,7 @@ def start_session(
 
     def start(words: Sequence[str]) -> SparkSession:
         with _submitted_with(words):
-            return builder.getOrCreate()
+            return _with_defaults(builder, _start_jvm(own)).getOrCreate()
 
     try:
         with (
@@ -138,6 +144,23 @@ def _check_name(setting: str) -> None:
     for refused, why in _REFUSED.items():
         if refused.lower() in setting.lower():
             raise UsageError(f"setting {setting!r} is refused: {why}", fix="leave it out")
+
+
+def _start_jvm(own: Mapping[str, str]) -> SparkConf:
+    """Start the JVM with these settings, and return all that you set, also by spark-submit's own files."""
+    started_with = SparkConf(loadDefaults=False)
+    for setting, value in own.items():
+        started_with.set(setting, value)
+    SparkContext._ensure_initialized(conf=started_with)
+    return SparkConf()
+
+
+def _with_defaults(builder: SparkSession.Builder, yours: SparkConf) -> SparkSession.Builder:
+    """The builder with each of `DEFAULTS` that you do not set."""
+    for setting, value in DEFAULTS.items():
+        if not yours.contains(setting):
+            builder = builder.config(setting, value)
+    return builder
 
 
 def _log_no_copies() -> None:

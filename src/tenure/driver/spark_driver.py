@@ -42,6 +42,7 @@ from tenure.driver.local_files import use_own_local_files
 from tenure.driver.running_queries import RunningQueries
 from tenure.driver.session import end_session, kill_jvm
 from tenure.driver.stream import FencedStream
+from tenure.driver.time_zone import NO_ZONE, GivenZone, use_zone
 from tenure.errors import DriverDied, DriverStuck, PipelineFileError, TenureError, UsageError
 from tenure.events import LocalFilesSlow
 from tenure.housekeeping import scope_cleaner, scope_sweeper
@@ -84,6 +85,7 @@ class DriverWork:
     """Mirror the leader's state while the member stands by."""
     stop_patience: timedelta
     """How long queries may take to stop."""
+    zone: GivenZone = NO_ZONE
     accepts_short: frozenset[str] = frozenset()
     """The queries whose newest batch may run again without records that are gone."""
 
@@ -158,7 +160,7 @@ class SparkDriver:
         mirrors = self._mirrors
         if mirrors is not None:
             mirrors.stop()
-        job = self._declare_again()
+        job = self._declare_again(term)
         declared_now = [with_sources(stream) for stream in job.streams]
         self._declarations.record(term, declared_now)
         clock, missing = self._context.clock, functools.partial(missing_files, self._spark)
@@ -298,14 +300,15 @@ class SparkDriver:
             self._rehearsals.close(patience_s=self._patience_s)
             self._rehearsals = None
 
-    def _declare(self) -> Job:
+    def _declare(self, term: Term | None = None) -> Job:
         assert self._spark is not None
+        use_zone(self._spark, self._work.zone, kept=self._declarations.kept_zone(term))
         return declare(self._spark, self._work.pipeline, file=self._work.pipeline_file, params=self._work.params)
 
-    def _declare_again(self) -> Job:
+    def _declare_again(self, term: Term) -> Job:
         """As `_declare`, by a driver that has declared the streams before."""
         try:
-            return self._declare()
+            return self._declare(term)
         except (PipelineFileError, UsageError, *SPARK_ERRORS) as error:
             if (died := of_ended_jvm(error, spark=self._spark, log=self._work.spark_log)) is not None:
                 raise died from error

@@ -28,6 +28,7 @@ DECLARATION = Declaration(
         "c": DeclaredStream(earlier=Earlier(Shape.of("y", told="count by k"), 7)),
         "d": DeclaredStream(Shape.of("x", told="sum by k"), earlier=Earlier(None, 7)),
     },
+    "Asia/Tokyo",
 )
 
 
@@ -64,6 +65,7 @@ def test_a_shape_is_known_by_its_text_and_its_words_are_short() -> None:
         encoded(file=7),
         encoded(spark=None),
         encoded(streams=[]),
+        encoded(zone=7),
         encoded(streams={"a": {}}),
         encoded(streams={"a": []}),
         encoded(streams={"a": {"shape": None, "dropped": 1}}),

@@ -19,11 +19,13 @@ from tenure.coordination.election import Election
 from tenure.coordination.records import Put, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
-from tenure.declarations.declaration import Shape
+from tenure.declarations.declaration import Declaration, Shape
 from tenure.declarations.rules import Allowed
 from tenure.declarations.store import DeclarationStore
+from tenure.declarations.zones import kept_zone
 from tenure.driver import declarations as declared_module
 from tenure.driver.declarations import Declarations
+from tenure.driver.time_zone import GivenZone
 from tenure.errors import DeclaredOtherwise, StorageError
 from tenure.events import DeclarationChanged, Event, Events, FlagsNotNeeded, TableShared
 from tenure.handles.store import MOST_INLINE, HandleStore
@@ -55,15 +57,23 @@ def streams(*names: str, sink: object = None, **state: str) -> list[Stream]:
     ]
 
 
+zones = {"now": "UTC"}
+
+
+def zones_of(streams: object, recorded: Declaration | None, given: GivenZone) -> tuple[str, str | None]:
+    """`now`: of the sessions of the streams. An older version did not record it, and set UTC."""
+    return zones["now"], None if recorded is None else recorded.zone or "UTC"
+
+
 class Scene:
     def __init__(self, term: Term, store: MemoryStore, folder: Path) -> None:
         self.term, self.store, self.folder = term, store, folder
         self.told: list[Event] = []
 
-    def member(self, file: str = "f1", **allowed: str) -> Declarations:
+    def member(self, file: str = "f1", *, new_zone: bool = False, **allowed: str) -> Declarations:
         flags = {name: frozenset(names.split()) for name, names in allowed.items()}
         context = ScopeContext(self.store, SCOPE, str(self.folder), CLOCK, Events(self.told.append))
-        return Declarations(context, file=file, allowed=Allowed(**flags))
+        return Declarations(context, file=file, allowed=Allowed(**flags), zone=GivenZone(may_change=new_zone))
 
     def checkpoints(self, query: str) -> CheckpointStore:
         area, blobs = CHECKPOINTS.child(query), FileBlobs(str(self.folder))
@@ -86,6 +96,7 @@ class Scene:
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Scene]:
     monkeypatch.setattr(declared_module, "shape_of", lambda stream: stream.rows.shape)
+    monkeypatch.setattr(declared_module, "zones_of", zones_of)
     store = MemoryStore(MemoryServer())
     with SessionKeeper(store, ttl=timedelta(seconds=60), clock=CLOCK) as keeper:
         term = Election(store, SCOPE, member="anna", clock=CLOCK).campaign(keeper, stop=threading.Event())
@@ -163,6 +174,39 @@ def test_a_change_that_planned_nothing_is_undone_without_a_flag(scene: Scene) ->
     scene.plan("q", 1, epoch=1)
     with pytest.raises(DeclaredOtherwise, match=r"was run as \[sum\], and would go on with that state as \[count\]"):
         scene.member().check(streams(q="count"))
+
+
+def test_another_time_zone_is_refused_until_it_is_allowed_and_is_recorded_then(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.member().record(scene.term, streams("a"))
+    assert scene.member().kept_zone() == "UTC"
+    monkeypatch.setitem(zones, "now", "Asia/Tokyo")
+    scene.member().check(streams("a"))  # nothing was planned
+    scene.put("a")
+    with pytest.raises(DeclaredOtherwise) as refused:
+        scene.member().check(streams("a"))
+    assert str(refused.value) == (
+        "scope 'rows' has run another pipeline: its queries have computed in the time zone UTC, and would in Asia/"
+        "Tokyo (spark.sql.session.timeZone); undo that, or allow it once by --changed-zone"
+    )
+    allowing = scene.member(new_zone=True)
+    allowing.check(streams("a"))
+    allowing.record(scene.term, streams("a"))
+    changed = "the queries compute in the time zone Asia/Tokyo, and did in UTC"
+    assert scene.told == [DeclarationChanged(SCOPE, epoch=1, what=changed)]
+    scene.member().check(streams("a"))
+    assert scene.member().kept_zone(scene.term) == "Asia/Tokyo"
+    allowing.check(streams("a"))
+    assert scene.told[1:] == [FlagsNotNeeded(SCOPE, flags="--changed-zone")]
+
+
+@pytest.mark.parametrize(
+    ("zone", "kept"), [(None, "UTC"), ("Asia/Tokyo", "Asia/Tokyo"), ("Asia/Tokyo, UTC", None)], ids=str
+)
+def test_a_scope_keeps_its_zone_and_that_of_an_older_version_was_utc(zone: str | None, kept: str | None) -> None:
+    assert kept_zone(Declaration("f", "4.3.0", {}, zone)) == kept
+    assert kept_zone(None) is None
 
 
 def test_of_a_pipeline_that_has_ended_nothing_is_compared(scene: Scene) -> None:
