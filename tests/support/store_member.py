@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +28,16 @@ from tenure.errors import TenureError
 
 SCOPE: Final = Scope("scene")
 TTL: Final = timedelta(hours=1)
-PATIENCE: Final = timedelta(milliseconds=200)
+PATIENCE: Final = timedelta(milliseconds=100)
+
+
+class LaterClock(SystemClock):
+    """The machine's clock, and later by as much as the test says."""
+
+    ahead_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.ahead_s
 
 
 class Contender:
@@ -35,9 +45,11 @@ class Contender:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._clock = LaterClock()
         self._store: SqliteStore | None = None  # None: not open
         self._session: SqliteSession | None = None  # None: no session was opened
         self._guards: tuple[Guard, ...] = ()  # empty: no term
+        self._begun = ExitStack()
 
     @property
     def _opened(self) -> SqliteStore:
@@ -46,17 +58,17 @@ class Contender:
 
     def open(self, path: str) -> str:
         """Open the store by this name."""
-        self._store = SqliteStore(path, busy_timeout=PATIENCE)
+        self._store = SqliteStore(path, clock=self._clock, busy_timeout=PATIENCE)
         self._store.read(SCOPE, LEADER)
         return "open"
 
     def lead(self) -> str:
         """Contend once."""
-        store, clock = self._opened, SystemClock()
+        store = self._opened
         if self._session is None:
             self._session = store.open_session(ttl=TTL)
         seen = seen_in(store.list(SCOPE).records)
-        step = next_step(seen, member=self._name, session=self._session.id, now=timestamp(clock), uid=new_uid())
+        step = next_step(seen, member=self._name, session=self._session.id, now=timestamp(self._clock), uid=new_uid())
         if not isinstance(step, TakeOffice):
             return type(step).__name__
         commit = store.commit(SCOPE, guards=step.guards, writes=step.writes)
@@ -77,12 +89,28 @@ class Contender:
         self._opened.commit(SCOPE, guards=self._guards, writes=[Put(Key("rows").child(new_uid()), b"", None)])
         return "written"
 
+    def begin(self) -> str:
+        """Begin a write, as a process that is stopped within its transaction has begun one."""
+        self._begun = ExitStack()
+        self._begun.enter_context(self._opened._database.writing())
+        return "begun"
+
+    def commit(self) -> str:
+        """Go on with the write that was begun."""
+        self._begun.close()
+        return "committed"
+
     def read_bytes(self, *paths: str) -> str:
         """Open, read and close files in another thread, as a backup or a checksum does."""
         reader = threading.Thread(target=lambda: [Path(path).read_bytes() for path in paths if Path(path).exists()])
         reader.start()
         reader.join()
         return "read"
+
+    def pass_a_ttl(self) -> str:
+        """For the clock of this process."""
+        self._clock.ahead_s += TTL.total_seconds()
+        return "passed"
 
     def close(self) -> str:
         """Close the store, and the term with it."""
@@ -132,7 +160,10 @@ def serve(name: str, lines: Iterable[str]) -> None:
         "lead": contender.lead,
         "check": contender.check,
         "write": contender.write,
+        "begin": contender.begin,
+        "commit": contender.commit,
         "read": contender.read_bytes,
+        "pass": contender.pass_a_ttl,
         "close": contender.close,
     }
     for line in lines:

@@ -50,27 +50,16 @@ class HeldFile:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         """Its real path, beside which SQLite keeps the log."""
+        self.sessions = path.with_name(path.name + "-sessions")
+        """The directory of the sessions."""
+        self._log_path = path.with_name(path.name + "-wal")
+        self._index_path = path.with_name(path.name + "-shm")
         self.inode = _inode(os.fstat(descriptor))
         self._descriptor = descriptor
         self._others: list[int] = []  # open until the end, because closing one drops SQLite's locks
         self._log: tuple[Inode, Inode] | None = None  # log and index; None: no connection was opened yet
         self._users: set[object] = set()  # guarded by _GUARD
         self._turn = threading.Lock()  # held by the thread that writes, or opens
-
-    @property
-    def log(self) -> Path:
-        """The path of the log."""
-        return self.path.with_name(self.path.name + "-wal")
-
-    @property
-    def index(self) -> Path:
-        """The path of the log's index."""
-        return self.path.with_name(self.path.name + "-shm")
-
-    @property
-    def sessions(self) -> Path:
-        """The directory of the sessions."""
-        return self.path.with_name(self.path.name + "-sessions")
 
     @contextmanager
     def writing(self, *, until_s: float, clock: Clock) -> Iterator[None]:
@@ -120,7 +109,7 @@ class HeldFile:
         """Hold the log that SQLite has just opened. By the writer. Raises StoreUnavailable."""
         log = self._log_at_path()
         if self._log is None and log is not None:
-            index = os.open(self.index, os.O_RDONLY | os.O_CLOEXEC)
+            index = os.open(self._index_path, os.O_RDONLY | os.O_CLOEXEC)
             self._others.append(index)
             taken = ranges.lock_shared(self._descriptor, _SQLITE) and ranges.lock_shared(index, _SQLITE_INDEX)
             if taken and ranges.lock_shared(self._descriptor, _byte_of(log)):
@@ -133,7 +122,7 @@ class HeldFile:
         return inode_at(path) == self.inode and self._log in (None, self._log_at_path())
 
     def _log_at_path(self) -> tuple[Inode, Inode] | None:
-        log, index = inode_at(self.log), inode_at(self.index)
+        log, index = inode_at(self._log_path), inode_at(self._index_path)
         return None if log is None or index is None else (log, index)
 
     # --- users; all under _GUARD -----------------------------------------------------------------------------------
