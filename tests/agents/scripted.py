@@ -115,6 +115,8 @@ def load(begin: Begin) -> Pipeline:
             raise PipelineFileError("pipeline file 'x.py' is not there", fix="give the path of a Python file")
         case "crash":
             raise ZeroDivisionError
+        case "never":
+            time.sleep(1000)
     return Pipeline(
         "rows", lambda scope, events: Work({"scope": Scope(scope), **begin.settings}, events), file="0123456789ab"
     )

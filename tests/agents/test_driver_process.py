@@ -238,6 +238,14 @@ def test_a_start_that_nobody_waits_for_any_more_is_killed(scene: Scene) -> None:
     assert driver.gone == "the driver was not started"
 
 
+def test_a_load_that_nobody_waits_for_any_more_is_killed(scene: Scene) -> None:
+    """A file that uses Spark at its top level takes Spark's seconds to load."""
+    driver = scene.driver(load="never")
+    scene.stop.set()
+    assert not driver.prepare(scope="rows", stop=scene.stop)
+    assert driver.gone == "the driver was not started"
+
+
 def test_the_temporary_folder_of_a_driver_goes_with_it(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

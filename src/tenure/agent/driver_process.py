@@ -73,13 +73,21 @@ class DriverProcess:
     def load(self) -> str:
         """Start the process and let it load the pipeline. Return the pipeline's name.
 
-        Raises the driver's own error (PipelineFileError, UsageError), DriverDied.
+        Raises the driver's own error (PipelineFileError, UsageError, those of a Spark that does not start), DriverDied.
         """
+        name = self._loaded(stop=threading.Event())
+        assert name is not None, "nothing stops it"
+        return name
+
+    def _loaded(self, *, stop: Flag) -> str | None:
+        """As `load`; None: `stop` was set first. A file that uses Spark at its top level takes Spark's seconds."""
         if self._running is None:
             self._running = _Running(self._start_child(), clock=self._clock, driver_events=self._driver_events)
             self._running.child.link.send(self._begin)
         if self._name is None:
-            word = self._answer(self._running, stop=threading.Event())
+            word = self._answer(self._running, stop=stop)
+            if word is None:
+                return None
             assert isinstance(word, Loaded)
             self._name, self._file = word.name, word.file
         return self._name
@@ -109,7 +117,8 @@ class DriverProcess:
             return False
         if self._running is not None and (self._running.prepared or self._running.gone.is_set()):
             self._discard()
-        self.load()
+        if self._loaded(stop=stop) is None:
+            return False
         running = self._running
         assert running is not None
         self._events.emit(DriverStarted(scope=scope, member=self._member, pid=running.child.pid))
