@@ -31,35 +31,14 @@ def rows_for(spark: SparkSession, number: int) -> DataFrame:
     return totals(spark, {f"k{number}": number})
 
 
-class Merges:
-    """Stands in for the builder of a merge: what the sink calls, with the last call in the test's hands."""
-
-    def __init__(self, builder: Any, execute: Callable[[Any], Any]) -> None:
-        self._builder = builder
-        self._execute = execute
-
-    def when_matched_update_all(self) -> Merges:
-        return Merges(self._builder.when_matched_update_all(), self._execute)
-
-    def when_not_matched_insert_all(self) -> Merges:
-        return Merges(self._builder.when_not_matched_insert_all(), self._execute)
-
-    def execute(self) -> Any:
-        return self._execute(self._builder)
-
-
 def around_commits(monkeypatch: pytest.MonkeyPatch, around: Callable[[Callable[[], Any]], Any]) -> None:
     """Let `around(commit)` run in the place of each commit of a batch, in whatever mode."""
-    add, merge = DeltaTable.create_write_transaction, DeltaTable.merge
+    add = DeltaTable.create_write_transaction
 
     def adding(table: DeltaTable, *args: Any, **options: Any) -> Any:
         return around(lambda: add(table, *args, **options))
 
-    def merging(table: DeltaTable, *args: Any, **options: Any) -> Any:
-        return Merges(merge(table, *args, **options), lambda builder: around(builder.execute))
-
     monkeypatch.setattr(DeltaTable, "create_write_transaction", adding)
-    monkeypatch.setattr(DeltaTable, "merge", merging)
 
 
 @pytest.mark.parametrize("mode", MODES)

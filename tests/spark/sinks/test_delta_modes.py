@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from tenure.errors import QueryFailed
+from tenure.errors import QueryFailed, UsageError
 from tenure.sinks.delta.location import Location
+from tenure.sinks.delta.log import DeltaLog
 from tenure.sinks.delta.sink import Delta
 from tenure.sinks.sink import OutputMode, Written
 from tests.spark.sinks.support import Seen, a_batch, a_sink, named, numbers, rows_of, staged, totals, visible, write
@@ -61,8 +64,38 @@ def test_update_leaves_no_staging(spark: SparkSession, table: Path) -> None:
     sink = a_sink(table, "update", key=["k"])
     write(sink, totals(spark, {"a": 1, "b": 1}), a_batch(0))
     write(sink, totals(spark, {"b": 2, "c": 2}), a_batch(1))
-    assert staged(table) == []
-    assert not [path for path in named(table) if path.startswith("tenure-")]
+    written = {str(path.relative_to(table)) for path in staged(table)}
+    assert named(table) <= written
+    assert not [path for path in written if "/rows/" in path]
+    assert written == {str(path) for path in named(table) | removed(table)}
+
+
+def removed(table: Path) -> set[str]:
+    """The files that the table has lost, relative to it."""
+    return set(DeltaTable(str(table)).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True))
+
+
+def test_update_begins_again_on_top_of_another_writer_s_commit(
+    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other writer has rewritten the very files that the batch was merged with."""
+    sink = a_sink(table, "update", key=["k"])
+    write(sink, totals(spark, {"a": 1, "b": 1}), a_batch(0))
+    properties, commits = DeltaLog._properties, []
+
+    def another_first(log: DeltaLog, batch: int, attempt: str) -> Any:
+        commits.append(batch)
+        if len(commits) < 3:
+            DeltaTable(str(table)).delete(f"n = {len(commits)}")
+            write_deltalake(str(table), pa.table({"k": ["c"], "n": [len(commits) + 1]}), mode="append")
+        return properties(log, batch, attempt)
+
+    monkeypatch.setattr(DeltaLog, "_properties", another_first)
+    assert write(sink, totals(spark, {"a": 9, "c": 9}), a_batch(1)) == Written(repeated=False)
+    assert commits == [1, 1, 1]
+    assert content(table) == {"a": 9, "c": 9}
+    batch = [path for path in staged(table) if "/b000000000001/" in str(path)]
+    assert {str(path.relative_to(table)) for path in batch} == named(table)
 
 
 def test_update_takes_null_as_a_key(spark: SparkSession, table: Path) -> None:
@@ -75,12 +108,22 @@ def test_update_takes_null_as_a_key(spark: SparkSession, table: Path) -> None:
 
 
 def test_update_by_several_columns_of_any_name(spark: SparkSession, table: Path) -> None:
-    sink = a_sink(table, "update", key=["Day of", 'the "Week"'])
-    query = """select date'2024-02-29' + cast(d as int) as `Day of`, d as `the "Week"`, v as total
+    sink = a_sink(table, "update", key=["Day of", 'the "Week"', "x`y", ".k", "a.b"])
+    query = """select date'2024-02-29' + cast(d as int) as `Day of`, d as `the "Week"`, v as total, 'y' as `x``y`,
+               array(map('m', named_struct('b', v))) as a, d as `.k`, 'é' as `a.b`
                from values (0, {0}), (1, {0}) as t(d, v)"""
     write(sink, spark.sql(query.format(1)), a_batch(0))
     write(sink, spark.sql(query.format(2)).where("`Day of` > date'2024-02-29'"), a_batch(1))
-    assert sorted(row["total"] for row in rows_of(table)) == [1, 2]
+    found = sorted(rows_of(table), key=lambda row: row["total"])
+    assert [(row["total"], row["a"]) for row in found] == [(1, [[("m", {"b": 1})]]), (2, [[("m", {"b": 2})]])]
+
+
+def test_update_of_a_table_with_deletion_vectors_is_refused(spark: SparkSession, table: Path) -> None:
+    settings = {"delta.enableDeletionVectors": "true"}
+    write_deltalake(str(table), pa.table({"k": ["a"], "n": [1]}), configuration=settings)
+    with pytest.raises(UsageError, match="has deletion vectors"):
+        write(a_sink(table, "update", key=["k"]), totals(spark, {"a": 2}), a_batch(0))
+    assert staged(table) == []
 
 
 def test_update_of_a_partitioned_table(spark: SparkSession, table: Path) -> None:

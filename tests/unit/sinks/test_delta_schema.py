@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 import pytest
 
 from tenure.errors import UsageError
-from tenure.sinks.delta.schema import columns_of, refuse_difference, refuse_layout, refuse_table
+from tenure.sinks.delta.schema import (
+    columns_of,
+    indexed_columns,
+    refuse_difference,
+    refuse_layout,
+    refuse_rewriting,
+    refuse_table,
+)
 
 
 def struct(*fields: tuple[str, Any], nullable: bool = True, metadata: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -113,3 +121,15 @@ def test_tables_whose_rules_are_not_kept_here(table: Any, configuration: dict[st
     with pytest.raises(UsageError, match=re.escape(words)):
         refuse_table(table, configuration, where="t")
     refuse_table(struct(("n", "long")), {"delta.columnMapping.mode": "none", "delta.appendOnly": "true"}, where="t")
+
+
+@pytest.mark.parametrize(("text", "count"), [("5", 5), ("0", 0), ("-1", sys.maxsize), ("many", 32), (None, 32)])
+def test_the_table_says_how_many_columns_have_statistics(text: str | None, count: int) -> None:
+    assert indexed_columns({"delta.dataSkippingNumIndexedCols": text}, usual=32) == count
+    assert indexed_columns({}, usual=32) == 32
+
+
+def test_update_mode_refuses_a_table_whose_rows_it_cannot_copy() -> None:
+    refuse_rewriting(["timestampNtz", "v2Checkpoint"], where="t")
+    with pytest.raises(UsageError, match="t has deletion vectors"):
+        refuse_rewriting(["deletionVectors"], where="t")

@@ -84,6 +84,17 @@ def test_no_bounds_without_statistics_in_the_file(tmp_path: Path) -> None:
     assert found == {"numRecords": 2, "minValues": {}, "maxValues": {}, "nullCount": {}}
 
 
+@pytest.mark.parametrize(("indexed", "names"), [(0, []), (2, ["a"]), (3, ["a", "z"]), (32, ["a", "z"])])
+def test_the_first_columns_have_statistics_nested_ones_counted(tmp_path: Path, indexed: int, names: list[str]) -> None:
+    struct = {"type": "struct", "fields": [{"name": "x", "type": "long", "nullable": True, "metadata": {}}]}
+    pq.write_table(pa.table({"a": [1], "s": [{"x": 2}], "z": [3]}), tmp_path / "part-0.parquet")
+    columns = {"p": "string", "a": "long", "s": struct, "z": "long"}
+    (file,) = staged_files(
+        NO_STORAGE, "staged", puts_below(tmp_path), columns=columns, partition_by=["p"], indexed=indexed
+    )
+    assert list(json.loads(file.stats)["minValues"]) == names
+
+
 def test_the_files_are_those_of_the_tasks_in_the_order_of_their_names(tmp_path: Path) -> None:
     for name in ("part-1.parquet", "part-0.parquet", "part-0-of-a-lost-task.parquet"):
         (tmp_path / "staged").mkdir(exist_ok=True)

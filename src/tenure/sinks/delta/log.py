@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
 
+from tenure.clock import Clock, SystemClock
 from tenure.errors import QueryFailed, StorageError, TenureError, UsageError
-from tenure.sinks.delta import upsert
 from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.schema import Json
 from tenure.sinks.delta.staged_files import StagedFile
 from tenure.sinks.delta.staging import PREFIX
+from tenure.sinks.delta.table_files import TableFile
 from tenure.wording import on_one_line
 
 _ATTEMPT = "tenure.attempt"
@@ -50,7 +52,13 @@ class DeltaLog:
     """A snapshot of the table and the commits made against it. Used by one thread at a time."""
 
     def __init__(
-        self, location: Location, *, app_id: str, storage_options: dict[str, str], adopted: str | None = None
+        self,
+        location: Location,
+        *,
+        app_id: str,
+        storage_options: dict[str, str],
+        adopted: str | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """`app_id`: the application of each commit. `adopted`: of the job from which the query may have been adopted;
         Spark's own sink for Delta notes its batches under Spark's id of the query."""
@@ -58,6 +66,7 @@ class DeltaLog:
         self._app_id = app_id
         self._adopted = adopted
         self._options = storage_options
+        self._clock = clock or SystemClock()
         self._table: DeltaTable | None = None
         self.taken: int | None = None
         """The newest batch of the query in the snapshot; None: the snapshot has none."""
@@ -92,6 +101,17 @@ class DeltaLog:
     def configuration(self) -> dict[str, str]:
         assert self._table is not None
         return dict(self._table.metadata().configuration)
+
+    @property
+    def features(self) -> Collection[str]:
+        """What a reader of the table must know, beyond the basics."""
+        assert self._table is not None
+        return self._table.protocol().reader_features or ()
+
+    def files(self) -> pa.Table:
+        """The files in the snapshot, as delta-rs lists them, with partition values and statistics."""
+        assert self._table is not None
+        return pa.table(self._table.get_add_actions())
 
     def is_there(self) -> bool:
         """Whether there is a table, without reading it. False also where that cannot be known."""
@@ -153,11 +173,22 @@ class DeltaLog:
             self.refresh()
 
     def add(
-        self, files: Sequence[StagedFile], *, mode: Literal["append", "overwrite"], batch: int, attempt: str
+        self,
+        files: Sequence[StagedFile],
+        *,
+        mode: Literal["append", "overwrite"],
+        batch: int,
+        attempt: str,
+        removed: Sequence[TableFile] = (),
     ) -> None:
-        """Commit the files as the batch: beside the table's rows, or in their place."""
+        """Commit the files as the batch: beside the table's files, in the place of those that are `removed`, or in the
+        place of all."""
         table = self._spend()
-        actions = [
+        now_ms = int(self._clock.now().timestamp() * 1000)
+        actions: list[AddAction | RemoveAction] = [
+            RemoveAction(file.path, True, now_ms, file.size, dict(file.partition_values)) for file in removed
+        ]
+        actions += [
             AddAction(
                 path=file.path,
                 size=file.size,
@@ -170,7 +201,7 @@ class DeltaLog:
         ]
         try:
             table.create_write_transaction(
-                list(actions),
+                actions,
                 mode,
                 table.schema(),
                 self.partition_by,
@@ -180,26 +211,9 @@ class DeltaLog:
         except (DeltaError, OSError) as error:
             raise self._failure(f"cannot commit batch {batch} to", error) from error
 
-    def merge(self, rows: Any, *, key: Sequence[str], batch: int, attempt: str) -> None:
-        """Commit the rows as the batch: each replaces the row of its key, or is added."""
-        table = self._spend()
-        try:
-            (
-                table.merge(
-                    rows,
-                    upsert.match(rows, key=key),
-                    source_alias=upsert.SOURCE,
-                    target_alias=upsert.TARGET,
-                    streamed_exec=False,  # the rows are in memory: their bounds prune the table's files
-                    commit_properties=self._properties(batch, attempt),
-                    post_commithook_properties=self._after_commit(table),
-                )
-                .when_matched_update_all()
-                .when_not_matched_insert_all()
-                .execute()
-            )
-        except (DeltaError, OSError) as error:
-            raise self._failure(f"cannot merge batch {batch} into", error) from error
+    def failed_merge(self, batch: int, error: Exception) -> TenureError:
+        """The error of a batch whose files could not be written."""
+        return self._failure(f"cannot merge batch {batch} into", error)
 
     def holds(self, attempt: str, *, since: int) -> bool | None:
         """Whether this attempt made a commit after version `since`. None: the log has forgotten those commits."""

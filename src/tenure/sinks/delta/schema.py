@@ -8,7 +8,8 @@ because Tenure adds files without these engines.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tenure.errors import UsageError
@@ -111,6 +112,25 @@ def refuse_table(table: Json, configuration: Mapping[str, str | None], *, where:
         for name in field["metadata"]:
             if name.startswith(_ENGINE_ONLY):
                 raise UsageError(f"column {field['name']} of {where} has {name}", fix="use a table without it")
+
+
+def indexed_columns(configuration: Mapping[str, str | None], *, usual: int) -> int:
+    """How many columns of a file have statistics, by the table's properties. A value that is no number is passed
+    over."""
+    text = configuration.get("delta.dataSkippingNumIndexedCols") or ""
+    if not re.fullmatch(r"-?\d+", text):
+        return usual
+    return sys.maxsize if int(text) < 0 else int(text)
+
+
+def refuse_rewriting(features: Collection[str], *, where: str) -> None:
+    """Raise UsageError when rows of the table's files cannot be copied without its own engines. `features`: what its
+    readers must know."""
+    if "deletionVectors" in features:
+        raise UsageError(
+            f"{where} has deletion vectors, which update mode does not read",
+            fix="drop that feature of the table, or use another table",
+        )
 
 
 def _name_of(kind: str | Json) -> str:

@@ -3,8 +3,8 @@
 Promise: each batch id of a query is in the table at most once, by any writer, zombies included (I3). The table's log
 keeps the newest batch of each query id, and takes a commit only on top of the snapshot in which the writer looked that
 batch up. Nothing is visible before the batch is planned (I2). Files of an attempt that no log names lie under the
-attempt's own path, which carries its epoch and batch. One exception: a refused merge (update mode) leaves files of
-delta-rs beside the table's files, under names that nobody else uses; the table's VACUUM removes them.
+attempt's own path, which carries its epoch and batch. In update mode a commit that another writer overtook, or whose
+reply was lost, may leave such files beside those that the log names; the table's VACUUM removes them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from tenure.sinks.delta.log import DeltaLog
     from tenure.sinks.delta.staged_files import StagedFile
+    from tenure.sinks.delta.upsert import Upsert
 
 RETRY = exponential_delay(initial=timedelta(milliseconds=20), maximum=timedelta(seconds=1), attempts=10)
 """About four seconds, against other writers of the same table, or a storage that fails now and then."""
@@ -46,8 +47,10 @@ class _Attempt:
     directory: str
     columns: delta_schema.Json
     files: Sequence[StagedFile]
-    rows: Any
-    """Update mode: the staged rows in memory. None in the other modes."""
+    upsert: Upsert | None
+    """Update mode: the staged rows by their keys. None in the other modes, and without rows."""
+    made: list[StagedFile] = field(default_factory=list)
+    """Update mode: the files that were written for commits."""
 
 
 class Delta:
@@ -128,7 +131,7 @@ class Delta:
         planned()
         written = self._commit(attempt, log, events)
         if self._mode == "update":
-            self._delete(attempt.directory, batch, events)  # the merge has copied the rows
+            self._delete(_staging_of(attempt.directory, "update"), batch, events)  # the merge has copied the rows
         return written
 
     def rehearse(self, rows: DataFrame, directory: str) -> None:
@@ -137,7 +140,7 @@ class Delta:
         from tenure.sinks.delta.log import DeltaLog
 
         DeltaLog(self._location, app_id="", storage_options=self._options).refresh()
-        staging.stage(rows, directory, partition_by=() if self._mode == "update" else self._partition_by)
+        staging.stage(rows, directory, partition_by=self._partition_by)
 
     def other_writers(self, *, scope: str, query: str) -> Sequence[str]:
         """The writers of the table before the query's first batch; see `Shared.other_writers`."""
@@ -160,7 +163,11 @@ class Delta:
         app_id = app_id_of(batch.scope, batch.query, batch.query_id)
         if app_id not in self._logs:
             self._logs[app_id] = DeltaLog(
-                self._location, app_id=app_id, storage_options=self._options, adopted=batch.query_id
+                self._location,
+                app_id=app_id,
+                storage_options=self._options,
+                adopted=batch.query_id,
+                clock=self._clock,
             )
         return self._logs[app_id]
 
@@ -173,11 +180,11 @@ class Delta:
         is_known = log.exists
         self._refuse(columns, log)
         directory = str(staging.StagingPath.of(batch))
-        partition_by = () if self._mode == "update" else self._partition_by
+        inside, partition_by = _staging_of(directory, self._mode), self._partition_by
         with ThreadPoolExecutor(1, thread_name_prefix="tenure-delta") as pool:
             # The snapshot is read while Spark works. When that fails, the log is not fresh, and is read again below.
             pool.submit(log.refresh)
-            staged = staging.stage(rows, self._location.for_spark(directory), partition_by=partition_by)
+            staged = staging.stage(rows, self._location.for_spark(inside), partition_by=partition_by)
         if not is_known:
             try:
                 if not log.fresh:
@@ -188,15 +195,17 @@ class Delta:
                 raise
         types = {field["name"]: field["type"] for field in columns["fields"]}
         filesystem = self._location.filesystem(self._options)
-        files = staged_files.staged_files(filesystem, directory, staged.puts, columns=types, partition_by=partition_by)
+        files = staged_files.staged_files(
+            filesystem, inside, staged.puts, columns=types, partition_by=partition_by, indexed=self._indexed(log)
+        )
         if staged.again:
-            for path in staged_files.strays(filesystem, directory, files):
+            for path in staged_files.strays(filesystem, inside, files):
                 self._delete(path, batch, events)
-        in_memory = None
+        by_key = None
         if self._mode == "update" and files:
-            in_memory = upsert.read_rows(filesystem, files)
-            upsert.refuse_duplicates(in_memory, key=self._key, batch=batch.id, where=str(self._location))
-        return _Attempt(batch, directory, columns, files, in_memory)
+            by_key = upsert.Upsert(filesystem, files, upsert.arrow_schema(columns), key=self._key)
+            by_key.refuse_duplicates(batch=batch.id, where=str(self._location))
+        return _Attempt(batch, directory, columns, files, by_key)
 
     def _refuse(self, columns: delta_schema.Json, log: DeltaLog) -> None:
         """Raise UsageError when rows of these columns do not fit into the table in the snapshot."""
@@ -204,6 +213,8 @@ class Delta:
         if not log.exists:
             return
         where = str(self._location)
+        if self._mode == "update":
+            delta_schema.refuse_rewriting(log.features, where=where)
         delta_schema.refuse_table(log.columns, log.configuration, where=where)
         delta_schema.refuse_difference(columns, log.columns, where=where)
         if log.partition_by != list(self._partition_by):
@@ -230,7 +241,7 @@ class Delta:
                 return Written(repeated=False)
             self._refuse(attempt.columns, log)
             sent_at = log.version if sent_at is None else sent_at
-            self._send(attempt, log)
+            self._send(attempt, log, events)
             return Written(repeated=False)
 
         try:
@@ -242,13 +253,32 @@ class Delta:
                 return self._settled(attempt, log, events, sent_at=sent_at)
             raise
 
-    def _send(self, attempt: _Attempt, log: DeltaLog) -> None:
+    def _send(self, attempt: _Attempt, log: DeltaLog, events: Events) -> None:
+        from tenure.sinks.delta import upsert
+
         batch, name = attempt.batch.id, attempt.directory
         mode: Literal["append", "overwrite"] = "overwrite" if self._mode == "complete" else "append"
-        if self._mode == "update" and attempt.files:
-            log.merge(attempt.rows, key=self._key, batch=batch, attempt=name)
-        else:
+        if attempt.upsert is None:
             log.add(attempt.files, mode=mode, batch=batch, attempt=name)
+            return
+        types = {field["name"]: field["type"] for field in attempt.columns["fields"]}
+        try:
+            merged = attempt.upsert.merge(
+                log.files(), name, columns=types, partition_by=self._partition_by, indexed=self._indexed(log)
+            )
+        except upsert.FAILURES as error:
+            raise log.failed_merge(batch, error) from error
+        before = [file.path for file in attempt.made]
+        attempt.made.extend(merged.added)
+        log.add(merged.added, mode=mode, batch=batch, attempt=name, removed=merged.removed)
+        for path in before:  # of commits that another writer overtook: they cannot arrive any more
+            self._delete(path, attempt.batch, events)
+
+    @staticmethod
+    def _indexed(log: DeltaLog) -> int:
+        from tenure.sinks.delta.staged_files import INDEXED
+
+        return delta_schema.indexed_columns(log.configuration if log.exists else {}, usual=INDEXED)
 
     def _settled(self, attempt: _Attempt, log: DeltaLog, events: Events, *, sent_at: int | None) -> Written:
         """Decide whether the table has the batch by a commit of this attempt, whose reply was lost, or by another."""
@@ -281,3 +311,8 @@ class Delta:
             filesystem.delete_file(path)
         else:
             filesystem.delete_dir(path)
+
+
+def _staging_of(directory: str, mode: OutputMode | None) -> str:
+    """Where the tasks of an attempt put their files: apart from the files of a merge, in update mode."""
+    return f"{directory}/rows" if mode == "update" else directory

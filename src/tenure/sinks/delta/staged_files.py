@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -22,7 +22,8 @@ from pyarrow import parquet as pq
 from tenure.sinks.delta.staging import Put
 
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-_INDEXED_COLUMNS = 32
+INDEXED: Final = 32
+"""The columns of a file that have statistics, unless the table's properties say how many."""
 _LONGEST_BOUND = 64
 _READERS = 8
 
@@ -46,6 +47,7 @@ def staged_files(
     *,
     columns: Mapping[str, Any],
     partition_by: Sequence[str],
+    indexed: int = INDEXED,
 ) -> list[StagedFile]:
     """The files that tasks put below `directory`. `columns`: the Delta type of each column of the rows, in order."""
     inside = {name: kind for name, kind in columns.items() if name not in partition_by}
@@ -55,20 +57,30 @@ def staged_files(
         footer = (
             pq.read_metadata(pa.BufferReader(put.end)) if put.end else pq.read_metadata(path, filesystem=filesystem)
         )
-        return StagedFile(
-            path=path,
-            size=put.size,
-            modified_ms=put.modified_ms,
-            partition_values=partition_values(put.path, partition_by),
-            rows=footer.num_rows,
-            stats=statistics(footer, inside),
-        )
+        values = partition_values(put.path, partition_by)
+        return StagedFile(path, put.size, put.modified_ms, values, footer.num_rows, statistics(footer, inside, indexed))
 
     found = sorted(puts, key=lambda put: put.path)
     if sum(not put.end for put in found) <= 2:  # a thread costs more than reading two footers
         return [describe(put) for put in found]
     with ThreadPoolExecutor(_READERS) as pool:
         return list(pool.map(describe, found))
+
+
+def written_file(
+    filesystem: Any,
+    path: str,
+    footer: Any,
+    *,
+    columns: Mapping[str, Any],
+    partition_values: Mapping[str, str | None],
+    indexed: int = INDEXED,
+) -> StagedFile:
+    """A file that this process has written. `columns`: the Delta type of each column of the file, in their order."""
+    (info,) = filesystem.get_file_info([path])
+    modified_ms = info.mtime_ns // 1_000_000
+    stats = statistics(footer, columns, indexed)
+    return StagedFile(path, info.size, modified_ms, partition_values, footer.num_rows, stats)
 
 
 def strays(filesystem: Any, directory: str, files: Sequence[StagedFile]) -> list[str]:
@@ -87,10 +99,10 @@ def partition_values(path: str, partition_by: Sequence[str]) -> dict[str, str | 
     return values
 
 
-def statistics(footer: Any, columns: Mapping[str, Any]) -> str:
+def statistics(footer: Any, columns: Mapping[str, Any], indexed: int = INDEXED) -> str:
     """Delta's statistics of one file as JSON; from its footer alone. `columns`: the Delta type of each column of the
-    file, in their order."""
-    places = leaves(columns)
+    file, in their order. `indexed`: the number of columns that can have statistics, nested ones counted."""
+    places = {name: place for name, place in leaves(columns).items() if place < indexed}
     if footer.num_columns != sum(map(_width, columns.values())):
         places = {}  # Spark has written other columns
     bounds = {name: _Bounds() for name in places}
@@ -113,7 +125,7 @@ def leaves(columns: Mapping[str, Any]) -> dict[str, int]:
     field `b` of a struct `a` as it names a column `a.b`, so that a name finds neither for certain."""
     found, place = {}, 0
     for name, kind in columns.items():
-        if isinstance(kind, str) and kind in _SHOWN and place < _INDEXED_COLUMNS:
+        if isinstance(kind, str) and kind in _SHOWN:
             found[name] = place
         place += _width(kind)
     return found

@@ -5,7 +5,7 @@ Promise (I8): `read_rule` is called after the listing; it reads the newest plans
 takes no second attempt at a batch that it has, so an attempt that the log does not name then is never named. The table
 has every batch of a pipeline that has ended. While a pipeline goes on, only attempts of earlier epochs go
 (`orphans.py`). Only directories with Tenure's names are removed, of queries of this scope, under ids from the scope's
-run directories. Not promised: the removal of files that delta-rs wrote by itself (a refused merge), or that are older
+run directories. Not promised: the removal of files beside those that the log names of an attempt, or that are older
 than the log's memory of lost files: the table's VACUUM removes both.
 """
 
