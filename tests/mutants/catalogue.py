@@ -20,6 +20,7 @@ from tests.mutants.of_puts import OF_PUTS
 from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
 from tests.mutants.of_sweeps import OF_SWEEPS
+from tests.mutants.of_upserts import OF_UPSERTS
 from tests.mutants.of_words import OF_WORDS
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -32,6 +33,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_FAILURES,
     *OF_DECLARATIONS,
     *OF_SWEEPS,
+    *OF_UPSERTS,
     *OF_OWNERS,
     *OF_MOVES,
     *OF_POSTGRES,

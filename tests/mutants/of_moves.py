@@ -28,7 +28,7 @@ OF_MOVES: Final = (
     Mutant(
         "delta-forgets-the-job-of-before",
         "the batch that an adopted job had committed to its table comes again",
-        (Change("sinks/delta/log.py", "self._taken_before = self._newest_batch(self._adopted)", ""),),
+        (Change("sinks/delta/log.py", "self._taken_before = self._newest_batch(table, self._adopted)", ""),),
         (DELTA + "test_a_batch_that_sparks_own_sink_has_committed_is_known",),
     ),
     Mutant(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
@@ -67,7 +67,9 @@ class DeltaLog:
         self._adopted = adopted
         self._options = storage_options
         self._clock = clock or SystemClock()
+        self._filesystem: Any = None  # None: not used yet
         self._table: DeltaTable | None = None
+        self._mark: object = None
         self.taken: int | None = None
         """The newest batch of the query in the snapshot; None: the snapshot has none."""
         self._taken_before: int | None = None
@@ -123,19 +125,45 @@ class DeltaLog:
     def refresh(self) -> None:
         """Read the newest snapshot, and from it the newest batch."""
         self.fresh = False
+        kept, self._table = self._table, None
         try:
-            self._table = self._updated() or open_table(self._location, self._options)
-            if self._table is None:
-                self._refuse_foreign()
-            self.taken = self._newest_batch(self._app_id)
-            self._taken_before = self._newest_batch(self._adopted)
+            if kept is None or not self._is_updated(kept):
+                table = open_table(self._location, self._options)
+                if table is None:
+                    self._refuse_foreign()
+                self._read(table)
         except (DeltaError, OSError) as error:
-            self._table = None
             raise self._failure("cannot read", error) from error
         self.fresh = True
 
-    def _newest_batch(self, app_id: str | None) -> int | None:
-        return None if self._table is None or app_id is None else self._table.transaction_version(app_id)
+    def _is_updated(self, kept: DeltaTable) -> bool:
+        """Read the commits since the last snapshot. False: these commits were cleaned up, or another table is there."""
+        try:
+            if self._mark != self._mark_of(kept.version()):
+                return False
+            kept.update_incremental()
+            self._read(kept)
+        except (DeltaError, OSError):
+            return False
+        return True
+
+    def _read(self, table: DeltaTable | None) -> None:
+        self.taken = self._newest_batch(table, self._app_id)
+        self._taken_before = self._newest_batch(table, self._adopted)
+        self._mark = None if table is None else self._mark_of(table.version())
+        self._table = table
+
+    def _mark_of(self, version: int) -> object:
+        """A mark of a commit, which a commit of the same number in another table does not have. The mark of a commit
+        that was cleaned up, behind a checkpoint, equals no other mark."""
+        if self._filesystem is None:
+            self._filesystem = self._location.filesystem(self._options)
+        (info,) = self._filesystem.get_file_info([f"_delta_log/{version:020d}.json"])
+        return (version, info.size, info.mtime_ns) if info.is_file else object()
+
+    @staticmethod
+    def _newest_batch(table: DeltaTable | None, app_id: str | None) -> int | None:
+        return None if table is None or app_id is None else table.transaction_version(app_id)
 
     def has(self, batch: int) -> bool:
         """Whether the snapshot has the batch: by this writer, or by the job that it was adopted from, in whose last
@@ -233,16 +261,6 @@ class DeltaLog:
         assert self.fresh, "a commit needs a fresh snapshot"
         assert self._table is not None
         self.fresh = False
-        return self._table
-
-    def _updated(self) -> DeltaTable | None:
-        """The snapshot with the commits since; None: open the table anew."""
-        if self._table is None:
-            return None
-        try:
-            self._table.update_incremental()
-        except (DeltaError, OSError):
-            return None  # these commits were cleaned up, or the table was replaced
         return self._table
 
     def _refuse_foreign(self) -> None:
