@@ -49,6 +49,19 @@ def test_a_batch_in_flight_runs_again(place: Place, plain: Path) -> None:
     assert (told.json["is done"], told.json["goes on with batch"]) == (False, NEWEST)
 
 
+@pytest.mark.parametrize("offset", ['{"shards":{"0":5}}', "7", '{"logOffset":3}'])
+def test_a_source_without_a_folder_is_of_another_kind_whatever_its_offset_looks_like(
+    place: Place, plain: Path, tmp_path: Path, offset: str
+) -> None:
+    _with_offset(plain, offset)
+    shutil.rmtree(plain / "sources" / "1")
+    told = adopt(place, plain, "--apply", "-o", "json")
+    assert told.code == 0, told.err
+    assert [one["kind"] for one in told.json["sources"]] == ["files", "another"]
+    assert export(place, tmp_path / "out").code == 0
+    assert {path.name for path in (tmp_path / "out" / "sources").iterdir()} == {"0"}
+
+
 def test_state_of_spark_3_has_no_metadata_and_is_copied(place: Place, plain: Path, tmp_path: Path) -> None:
     shutil.rmtree(plain / "state" / "0" / "_metadata")
     assert adopt(place, plain, "--apply").code == 0
@@ -97,6 +110,18 @@ def _read_twice(plain: Path) -> None:
     put(f"{plain}/sources/2/0", "v1\n17")
 
 
+def _read_twice_in_one_folder(plain: Path) -> None:
+    _with_offset(plain, f'{{"logOffset":{NEWEST}}}')
+    shutil.rmtree(plain / "sources" / "1")
+
+
+def _with_offset(plain: Path, offset: str) -> None:
+    """Let the second source have this offset."""
+    for batch in (NEWEST - 1, NEWEST):
+        path = plain / "offsets" / str(batch)
+        path.write_text(f"{path.read_text().rpartition(chr(10))[0]}\n{offset}")
+
+
 def _damaged_offsets(plain: Path) -> None:
     (plain / "offsets" / str(NEWEST)).write_text("v1\n{")
 
@@ -124,6 +149,7 @@ def _no_query_id(plain: Path) -> None:
         (_late, 2, f"is planned up to batch {NEWEST}, and the newest done batch is {NEWEST - 2}: Spark noted"),
         (_other_state, 2, "keeps its state by com.example.Store, whose files Tenure does not know"),
         (_read_twice, 2, "the query reads a source twice"),
+        (_read_twice_in_one_folder, 2, "the query reads a source twice"),
         (_damaged_offsets, 5, f"offsets/{NEWEST}"),
         (_other_offsets, 5, f"offsets/{NEWEST}"),
         (_state_is_gone, 5, "state/0/1"),
