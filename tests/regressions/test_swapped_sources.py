@@ -10,6 +10,7 @@ member with exit code 6.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -68,7 +69,9 @@ def feed(place: Place, folder: str, *ids: int) -> None:
     path = place.input / folder
     path.mkdir(exist_ok=True)
     text = "".join(json.dumps({"id": number, "k": "a"}) + "\n" for number in ids)
-    (path / f"{len(list(path.iterdir()))}.json").write_text(text)
+    file = path / f"{len(list(path.iterdir()))}.json"
+    file.write_text(text)
+    os.utime(file, (1.7e9 + ids[0],) * 2)  # no two files are of one time
 
 
 def refused(told: Told, *words: str) -> None:
