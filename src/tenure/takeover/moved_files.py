@@ -91,9 +91,10 @@ def check_moved(
     times: Times,
 ) -> None:
     """Check that the newest files of each moved source are at the new place as they were. Raises DeclaredOtherwise:
-    they are not; CorruptRunDirectory, StorageError."""
+    they are not, or sources have changed their places; CorruptRunDirectory, StorageError."""
     by_folder = source_folders(offsets, folders, where="the newest plan")
     for folder, move in moves.items():
+        _check_not_swapped(folder, moves, query=query)
         where = f"sources/{folder}"
         last = last_entry(by_folder.get(folder), where=f"the newest plan, source {folder}")
         name = newest_of_log(directory.list(where), last)
@@ -108,6 +109,18 @@ def check_moved(
                     f"last batches, {unquote(entry['path'])}, {why}: a query goes on only where its files only moved",
                     fix="link or mount them at the old path, or give the query a new name",
                 )
+
+
+def _check_not_swapped(folder: str, moves: Mapping[str, Move], *, query: str) -> None:
+    """Folders whose files have the same names and times look as if they had moved, where they were swapped."""
+    move = moves[folder]
+    for other, its in moves.items():
+        if other != folder and its.old == move.new:
+            raise DeclaredOtherwise(
+                f"source {folder} of query {query!r} reads {move.new} now, which was source {other}: the sources have "
+                "changed their places",
+                fix="declare them in the order of before, or give the query a new name",
+            )
 
 
 def modification_times(spark: SparkSession, paths: Sequence[str]) -> Sequence[int | None]:

@@ -108,3 +108,20 @@ def test_the_newest_files_are_compared_by_their_times(tmp_path: Path, there: dic
         check()
     assert why in refused.value.what
     assert refused.value.fix == "link or mount them at the old path, or give the query a new name"
+
+
+def test_folders_that_were_swapped_have_not_moved(tmp_path: Path) -> None:
+    """Their files may have the same names and times: one process wrote both folders, or a copy kept the times."""
+    for folder, path in (("0", "a"), ("1", "b")):
+        (tmp_path / "sources" / folder).mkdir(parents=True)
+        (tmp_path / "sources" / folder / "3").write_text(entry((f"file:///{path}/1", 1)))
+    there = {"file:///a/1": 1, "file:///b/1": 1}
+    with pytest.raises(DeclaredOtherwise, match="source 0 of query 'q' reads file:/b now, which was source 1"):
+        check_moved(
+            RunDirectory(str(tmp_path)),
+            {"0": Move("file:/a", "file:/b"), "1": Move("file:/b", "file:/a")},
+            query="q",
+            offsets='v1\n{}\n{"logOffset":3}\n{"logOffset":3}',
+            folders=("0", "1"),
+            times=lambda paths: [there.get(path) for path in paths],
+        )
