@@ -290,6 +290,8 @@ def test_a_scope_that_never_ran_is_empty(place: Place) -> None:
         "leader": None,
         "epoch": 0,
         "paused": False,
+        "pause": None,
+        "failing": None,
         "switchover": None,
         "members": [],
         "queries": [],
