@@ -176,6 +176,14 @@ class Place:
         """Run until idle in this process."""
         return tenure("run", file, *self.flags(), "--until-idle", *more, spark=spark)
 
+    def fail(self, file: str, *more: str, spark: SparkSession) -> Told:
+        """Run a pipeline of which a query fails, at its only attempt, and resume the scope where that paused it."""
+        told = self.run(file, *more, "--batch-attempts", "1", spark=spark)
+        assert told.code == 8, told.err
+        if self.look("status")["paused"]:
+            assert tenure("resume", "--store", f"sqlite://{self.store}", "--scope", "rows").code == 0
+        return told
+
     def look(self, *command: str, scope: str = "rows") -> Any:
         """The JSON of a command that looks at the scope."""
         storage = ["--storage", f"file://{self.storage}"] if command[0] == "checkpoints" else []

@@ -139,8 +139,7 @@ def pick(number):
     return number
 job.stream("picked", source(job).select(pick("id").alias("id")), {SINK})
 """
-    told = place.run(place.pipeline(bad), spark=spark)
-    assert told.code == 8
+    told = place.fail(place.pipeline(bad), spark=spark)
     assert "query 'picked' failed: ValueError: no luck" in told.error
     assert place.ids() == [0]
     again = place.run(place.pipeline(bad.replace("number == 1", "False")), spark=spark)
@@ -158,8 +157,7 @@ def put(rows, batch):
     rows.write.mode("append").json(job.params["output"])
 job.stream("put", source(job), sink=ForeachBatch(put, idempotent=False))
 """
-    told = place.run(place.pipeline(bad), spark=spark)
-    assert told.code == 8
+    told = place.fail(place.pipeline(bad), spark=spark)
     assert told.error.startswith("query 'put' failed: RuntimeError: cannot reach")
     assert str(place.folder / "spark.log") in told.error
     again = place.run(place.pipeline(bad.replace("batch.id == 1", "False")), spark=spark)
@@ -182,8 +180,7 @@ def test_a_query_that_changed_is_refused_by_spark_where_it_was_allowed_and_the_o
     ):
         file = place.pipeline(COUNTS.replace(count, changed))
         assert place.run(file, spark=spark).code == 12
-        told = place.run(file, "--changed-query", "counts", spark=spark)
-        assert told.code == 8
+        told = place.fail(file, "--changed-query", "counts", spark=spark)
         assert told.error.startswith(f"query 'counts' failed: [{why}] ")
     again = place.run(place.pipeline(COUNTS), spark=spark)
     assert again.code == 0, again.err
@@ -209,6 +206,7 @@ def test_the_json_of_each_command_keeps_its_keys(place: Place, spark: SparkSessi
     listed = place.look("checkpoints", "list")
     assert [one["batch"] for one in listed] == [0, 1]
     keys = {"query", "query_id", "batch", "offsets", "run_directory", "epoch", "planned_at", "folders", "closed"}
+    keys |= {"kinds", "paths"}
     assert all(set(one) == keys for one in listed)
     assert place.look("checkpoints", "show", "copy") == listed[1]
     assert place.look("checkpoints", "show", "copy", "0") == listed[0]

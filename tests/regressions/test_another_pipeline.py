@@ -148,8 +148,7 @@ def test_a_change_that_spark_refuses_is_undone_without_a_flag(place: Place, spar
     assert place.run(place.pipeline(COUNT), spark=spark).code == 0
     place.feed(20)
     for flags in (["--changed-query", "totals"], []):
-        told = place.run(place.pipeline(NOT_TAKEN), *flags, spark=spark)
-        assert told.code == 8, told.err
+        place.fail(place.pipeline(NOT_TAKEN), *flags, spark=spark)
     again = place.run(place.pipeline(COUNT), spark=spark)
     assert again.code == 0, again.err
     assert "query 'totals' goes on as it was: it has run nothing since it was changed" in again.err
