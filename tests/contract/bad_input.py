@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -18,15 +20,21 @@ from tests.cli.support import Told
 
 SCOPE: Final = "somewhere"
 CONNECT_TIMEOUT_S: Final = 2
+_USER: Final = re.compile(r"(?P<name>\w+://\w+):(?P<password>[^@/]*)@")
 NOBODY: Final = "nobody-has-this-name.invalid"
 """A host name that no resolver knows (RFC 2606)."""
 
 
 def ask(url: str, *command: str) -> Told:
-    """What a command says, `tenure list` by default, that has to end soon. A process: libraries print, too."""
+    """What a command says, `tenure list` by default, that has to end soon. A process: libraries print, too. The
+    password of the URL's user reaches it by its environment."""
+    environment = dict(os.environ)
+    if (user := _USER.match(url)) is not None:
+        environment["TENURE_STORE_PASSWORD"] = user["password"]
+        url = f"{user['name']}@{url[user.end() :]}"
     joined = f"{url}{'&' if '?' in url else '?'}connect_timeout={CONNECT_TIMEOUT_S}s"
     line = [*MAIN, *(command or ("list",)), "--store", joined, "--scope", SCOPE]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=NEVER_S, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=NEVER_S, check=False, env=environment)
     return Told(done.returncode, done.stdout, done.stderr)
 
 

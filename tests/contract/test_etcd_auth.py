@@ -192,11 +192,14 @@ def test_a_wrong_password_is_told(stores: Callable[..., CoordinationStore], guar
 
 def test_who_does_not_say_who_asks_is_told(stores: Callable[..., CoordinationStore]) -> None:
     store = stores(None)
-    with refused("write user:password@ before the hosts"):
+    with refused("write user@ before the hosts, and set TENURE_STORE_PASSWORD"):
         store.list(SCOPE)
-    with refused("write user:password@ before the hosts"):
+    with refused("write user@ before the hosts, and set TENURE_STORE_PASSWORD"):
         put(store, "a")
-    with refused("write user:password@ before the hosts"), store.watch(SCOPE, after=Revision(0)) as changes:
+    with (
+        refused("write user@ before the hosts, and set TENURE_STORE_PASSWORD"),
+        store.watch(SCOPE, after=Revision(0)) as changes,
+    ):
         changes.wait(timeout=NEVER)
 
 
@@ -231,7 +234,7 @@ def test_the_command_line_says_it_in_one_line(guarded: Guarded) -> None:
         store.commit(SCOPE, guards=[], writes=[Put(Key("members/of-the-command-line"), b"{}", None)])
     for url, line in (
         (guarded.url(reader, "wrong"), "etcd does not let in this user"),
-        (guarded.url(None), "write user:password@ before the hosts"),
+        (guarded.url(None), "write user@ before the hosts, and set TENURE_STORE_PASSWORD"),
         (guarded.url(stranger), "etcd does not permit to read records"),
     ):
         with soon():

@@ -70,8 +70,8 @@ def test_who_may_only_read_is_told_when_it_writes(zookeeper: ZooKeeperEnsemble, 
 
 def test_a_chroot_that_is_not_there(zookeeper: ZooKeeperEnsemble) -> None:
     assert refused(f"zookeeper://{zookeeper.hosts}/not/there") == (
-        f"chroot /not/there of ZooKeeper at {zookeeper.hosts} does not exist; check the path, or create it: "
-        "zkCli.sh create /not/there"
+        f"chroot /not/there of ZooKeeper at {zookeeper.hosts} does not exist; check the hosts and the path; "
+        "for a new store: zkCli.sh create /not/there"
     )
 
 

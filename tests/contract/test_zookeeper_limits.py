@@ -22,7 +22,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble
 def test_a_line_over_the_limit_is_told_with_the_limit(full: ZooKeeperEnsemble) -> None:
     with (
         pytest.raises(StoreUnavailable) as refused,
-        tenure.lead("shop", store=f"zookeeper://{full.hosts}/?connect_timeout=2s", timeout=NEVER),
+        tenure.lead("shop", store=f"zookeeper://{full.hosts}/?connect_timeout=5s", timeout=NEVER),
     ):
         pass
     assert str(refused.value) == (

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 NOTE = """
 printf '%s\\n' "$@" > "$0.arguments"
@@ -27,6 +29,10 @@ class FakeSpark:
         patch.setenv("SPARK_HOME", str(folder / "spark"))
         patch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
         patch.setenv("PYSPARK_PYTHON", sys.executable)
+        # As in a process without a JVM: other tests of this process may have one.
+        for name in ("_gateway", "_jvm", "_active_spark_context"):
+            patch.setattr(SparkContext, name, None)
+        patch.setattr(SparkSession, "_instantiatedSession", None)
 
     @property
     def arguments(self) -> list[str]:

@@ -96,7 +96,7 @@ def test_a_swapped_union_is_refused_and_a_flag_lets_no_folder_go_on_as_another(
         "undo that, or allow it once by --changed-source copy",
     )
     told = place.run(swapped, "--changed-source", "copy", spark=spark)
-    assert (told.code, "web/0.json, has another time there: a query goes on only" in told.error) == (12, True)
+    assert (told.code, "which was source 1: the sources have changed their places" in told.error) == (12, True)
     assert place.ids() == [1, 11]
     assert place.run(place.pipeline(A_AND_B), spark=spark).code == 0, "it has run nothing since it was changed"
     assert place.ids() == [1, 11, 12]

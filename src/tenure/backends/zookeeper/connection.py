@@ -32,7 +32,7 @@ from kazoo.security import ACL
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.errors import StoreUnavailable
 
-_LISTEN_S: Final = 0.5
+_LISTEN_S: Final = 2.0
 """How long a line is listened to that the server may close at once."""
 
 _ROUNDS: Final = 8
