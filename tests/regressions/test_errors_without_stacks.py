@@ -43,7 +43,7 @@ def test_a_damaged_table(place: Place, spark: SparkSession) -> None:
     newest = max((place.output / "_delta_log").glob("*.json"))
     newest.write_text("{nope\n")
     place.feed(2)
-    line = line_of(place.run(file, spark=spark), code=8)
+    line = line_of(place.fail(file, spark=spark), code=8)
     assert "Json error: Encountered unexpected 'n' whilst parsing object" in line
 
 
