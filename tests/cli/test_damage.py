@@ -150,11 +150,12 @@ def test_a_disk_that_is_full_while_a_batch_is_planned(
     for number in range(5):
         place.feed(number)
     file, ballast = place.pipeline(FILL), small_disk / "ballast"
-    told = place.run(file, "--param", f"fill={ballast}", "--on-store-loss", "stop", spark=spark)
+    flags = ("--on-store-loss", "stop", "--away-limit", "1ms")
+    told = place.run(file, "--param", f"fill={ballast}", *flags, spark=spark)
     assert told.code == {"store": 4, "storage": 6}[which]
     assert {"store": "disk is full", "storage": "No space left on device"}[which] in told.error
     assert place.ids() == [0, 1]
-    full = place.run(file, "--param", "fill=", spark=spark)
+    full = place.run(file, "--param", "fill=", *flags, spark=spark)
     assert full.code == told.code
     assert full.error
     assert place.ids() == [0, 1]

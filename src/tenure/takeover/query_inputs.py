@@ -109,10 +109,11 @@ class QueryInputs:
         files = tuple(self._missing(planned.files)) if planned.files else ()
         if files:
             self._left_out = self._quarantine()
-            left = self._taken_out(batch)  # looked for on its own: a search for missing files ends at a number
-            rest = [file for file in planned.files if file not in left]
-            mine = [file for file in planned.files if file in left]
-            files = tuple(file for some in (rest, mine) if some for file in self._missing(some))
+            left = self._taken_out(batch)
+            if left:  # they are looked for on their own: a search for missing files ends at a number
+                rest = [file for file in planned.files if file not in left]
+                mine = [file for file in planned.files if file in left]
+                files = tuple(file for some in (rest, mine) if some for file in self._missing(some))
         return PlannedInputs(files, self._records.lost(planned.records))
 
     def _taken_out(self, batch: int) -> frozenset[str]:
