@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from tests.docs.blocks import LEAVE, MOVE, text_of
+from tests.docs.blocks import LEAVE, MOVE, blocks_of, text_of
 from tests.docs.reader import UNTIL_IDLE, put_command, type_in, variables_of
 
 pytestmark = pytest.mark.spark
@@ -63,7 +63,8 @@ def shown(text: str, folder: Path) -> str:
 
 def test_a_job_moves_in_and_out(spark: SparkSession, tmp_path: Path) -> None:
     put_command(tmp_path)
-    (tmp_path / "hourly.py").write_text(text_of(MOVE, "python pipeline"))
+    pipeline = next(block for block in blocks_of(MOVE) if block.kind == "python pipeline")  # the page's first
+    (tmp_path / "hourly.py").write_text(pipeline.text)
     fly(tmp_path, 0, 12)
     run_job(spark, tmp_path)
 
