@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tenure.checkpoints.source import RATE
 from tenure.errors import CorruptRunDirectory
 from tenure.takeover.run_directory import latest_commit, read_offsets
 from tenure.takeover.seeding import seed
@@ -114,4 +115,4 @@ def test_the_start_time_left_out(
     source = copy_of(directory, tmp_path / "source")
     remove(source, "sources/0/0")
     with pytest.raises(CorruptRunDirectory, match="sources/0/0 is missing"):
-        seed(str(source), str(tmp_path / "again"), SeedPoint(BATCH, offsets, committed=committed))
+        seed(str(source), str(tmp_path / "again"), SeedPoint(BATCH, offsets, committed=committed, kinds={"0": RATE}))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tenure.checkpoints.source import FILES
 from tenure.errors import CorruptRunDirectory
 from tenure.takeover.run_directory import read_offsets
 from tenure.takeover.seeding import seed
@@ -101,7 +102,8 @@ def test_left_out(spark: SparkSession, recorder: Recorder, tmp_path: Path, row: 
     version = batch + 1 if row.committed else batch
     offsets = read_offsets(str(recorded.directory), batch)
     target = tmp_path / "seed"
-    seed(str(recorded.directory), str(target), SeedPoint(batch, offsets, committed=row.committed))
+    point = SeedPoint(batch, offsets, committed=row.committed, kinds={"0": FILES})
+    seed(str(recorded.directory), str(target), point)
     removed = remove(target, row.left_out.format(n=batch, p=batch - 1, v=version))
     if row.spark_says is not None:
         assert row.spark_says.format(n=batch, p=batch - 1) in error_of(spark, recorded, target)
@@ -116,12 +118,12 @@ def test_left_out(spark: SparkSession, recorder: Recorder, tmp_path: Path, row: 
     again = tmp_path / "again"
     if row.we_refuse:
         with pytest.raises(CorruptRunDirectory) as refused:
-            seed(str(source), str(again), SeedPoint(batch, offsets, committed=row.committed))
+            seed(str(source), str(again), point)
         assert str(source) in refused.value.what
         assert any(Path(path).name.split(".")[0] in refused.value.what for path in removed)
         assert not (again / "metadata").exists()
     else:
-        seed(str(source), str(again), SeedPoint(batch, offsets, committed=row.committed))
+        seed(str(source), str(again), point)
 
 
 def test_a_schema_path_that_was_not_rewritten_reads_the_old_directory(
