@@ -26,12 +26,14 @@ HDFS: Final = "docs/hdfs.md"
 POSTGRES: Final = "docs/postgres.md"
 MOVE: Final = "docs/move.md"
 LEAVE: Final = "docs/leave.md"
+OPERATE: Final = "docs/operate.md"
 
 HOUSE, SPARK, START_TEST = "tests/house/test_snippets.py", "tests/docs/test_pipelines.py", "tests/docs/test_start.py"
 DEPLOY_TEST: Final = "tests/contract/test_kubernetes_deploy.py"
 
 KINDS: Final[Mapping[str, str]] = {
     "sh": HOUSE,  # its programs are known, its tenure commands are parsed, its make targets and pip extras are there
+    "sh quarantine": "tests/docs/test_quarantine.py",  # typed while two members wait for an operator
     "toml": HOUSE,  # the settings load it
     "ini tenure.service": HOUSE,  # its ExecStart is a command, its exit codes are codes
     "yaml kustomization": DEPLOY_TEST,  # rendered, with the folder of the tree in the place of the clone's
