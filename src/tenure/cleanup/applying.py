@@ -134,8 +134,9 @@ class _Reports:
     def read(self, names: Iterable[str]) -> None:
         """Read the reports of these parts. Raises StorageError."""
         for name in names:
-            outcomes = self._plan.read("report", name).group_by("outcome").aggregate([([], "count_all")]).to_pylist()
-            self._counts[name] = {row["outcome"]: row["count_all"] for row in outcomes}
+            rows = self._plan.read("report", name).group_by("outcome", use_threads=False)
+            counts = rows.aggregate([([], "count_all")]).to_pylist()
+            self._counts[name] = {row["outcome"]: row["count_all"] for row in counts}
 
     def whole(self) -> set[str]:
         """The parts without a failure."""

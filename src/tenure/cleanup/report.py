@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tenure.cleanup.sweep_plan import Plan
@@ -22,7 +23,7 @@ def summary(plan: Plan, *, shown: int) -> dict[str, Any]:
     reported = set(plan.reported())
     for name in plan.parts():
         files = plan.read("files", name)
-        for row in files.group_by("kind").aggregate([("path", "count"), ("size", "sum")]).to_pylist():
+        for row in _grouped(files, "kind").aggregate([("path", "count"), ("size", "sum")]).to_pylist():
             kind = kinds.setdefault(
                 row["kind"], {"kind": row["kind"], "files": 0, "bytes": 0, REMOVED: 0, GONE: 0, FAILED: 0}
             )
@@ -31,7 +32,7 @@ def summary(plan: Plan, *, shown: int) -> dict[str, Any]:
         if name not in reported:
             continue
         outcomes = plan.read("report", name).append_column("kind", files["kind"])
-        for row in outcomes.group_by(["kind", "outcome"]).aggregate([("path", "count")]).to_pylist():
+        for row in _grouped(outcomes, "kind", "outcome").aggregate([("path", "count")]).to_pylist():
             kinds[row["kind"]][row["outcome"]] += row["path_count"]
         if len(failures) < shown:
             failed = outcomes.filter(pc.equal(outcomes["outcome"], FAILED)).select(["path", "why"])
@@ -41,3 +42,8 @@ def summary(plan: Plan, *, shown: int) -> dict[str, Any]:
         for kind in kinds.values():
             kind["bytes"] = None
     return {"about": about, "kinds": [kinds[kind] for kind in sorted(kinds)], "failures": failures}
+
+
+def _grouped(rows: pa.Table, *columns: str) -> pa.TableGroupBy:
+    """Without threads: see `Plan.read`."""
+    return rows.group_by(list(columns), use_threads=False)
