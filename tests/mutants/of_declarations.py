@@ -204,9 +204,15 @@ OF_DECLARATIONS: Final = (
         "moved-files-are-believed",
         "files at another path are taken for those of the log, whatever they are",
         (Change(MOVED, '            if changed != entry["timestamp"]:\n', "            if False:\n"),),
+        ("tests/unit/takeover/test_moved_files.py::test_the_newest_files_are_compared_by_their_times",),
+    ),
+    Mutant(
+        "swapped-folders-have-moved",
+        "folders that changed their places are taken for moved ones, where files have the same names and times",
+        (Change(MOVED, "        if other != folder and its.old == move.new:\n", "        if False:\n"),),
         (
             SWAPPED + "test_a_swapped_union_is_refused_and_a_flag_lets_no_folder_go_on_as_another",
-            "tests/unit/takeover/test_moved_files.py::test_the_newest_files_are_compared_by_their_times",
+            "tests/unit/takeover/test_moved_files.py::test_folders_that_were_swapped_have_not_moved",
         ),
     ),
     Mutant(
