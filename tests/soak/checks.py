@@ -8,7 +8,7 @@ from tests.soak.journal import Told
 from tests.soak.ledger import Calls, Ledger, broken
 from tests.soak.scene import Finding, Scene
 
-_PATIENCE_S: Final = {"BatchCommitted": 20.0, "BatchStarted": 90.0, "QueryStarted": 60.0, "TermWon": 60.0}
+_PATIENCE_S: Final = {"BatchCommitted": 90.0, "BatchStarted": 90.0, "QueryStarted": 60.0, "TermWon": 60.0}
 """Event -> for how long, when it was the last one of these, nothing may follow on a machine that is busy; after that
 nothing more will come."""
 _LONGEST_S: Final = 300.0
