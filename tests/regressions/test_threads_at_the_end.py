@@ -1,5 +1,5 @@
 """A command that applied a plan ended with SIGABRT after its work, once in some hundred times: a thread of Arrow, which
-had read the plan, let go of Python's bytes while the interpreter ended ("terminate called without an active
+had read the plan, freed Python's bytes while the interpreter ended ("terminate called without an active
 exception"). A process that makes, applies and shows plans starts no thread of Arrow."""
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Plan:
     def read(self, folder: str, name: str) -> pa.Table:
         """The rows of a part. Raises StorageError: it cannot be read, or does not decode.
 
-        No thread of Arrow reads: one that lets go of Python's bytes while the process ends would abort it, after all
+        No thread of Arrow reads: a thread that frees Python's bytes while the process ends would abort it, after all
         work was done.
         """
         path = f"{folder}/{name}.parquet"
