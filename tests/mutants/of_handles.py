@@ -8,6 +8,7 @@ from tests.mutants.mutant import Change, Mutant, on
 
 HANDLES = "handles/store.py"
 ANCHOR = "handles/anchor.py"
+RULES = "handles/anchor_rules.py"
 DISKS = "storage/local.py"
 CHECKPOINTS = "checkpoints/store.py"
 SERVERS = ("zookeeper", "etcd")
@@ -28,10 +29,15 @@ OF_HANDLES: Final = (
     Mutant(
         "read-then-lock",
         "a lock is made without a check that the handle is still the one that was read",
-        (Change(HANDLES, "guards=(Exact(handle.key, handle.version),),", "guards=(),"),),
+        (Change(RULES, "return (handle,), (lock, move(", "return (), (lock, move("),),
+        on(LOCKS + "test_a_lock_follows_a_replacement", *ALL),
+    ),
+    Mutant(
+        "locks-present-nothing",
+        "a lock is made whatever became of its handle and of its area",
+        (Change(RULES, "return (handle,), (lock, move(sight, area, value))", "return (), (lock,)"),),
         (
             *on(LOCKS + "test_a_lock_never_makes_its_parent", *ALL),
-            *on(LOCKS + "test_a_lock_follows_a_replacement", *ALL),
             *on(DOUBT + "test_a_late_lock_never_makes_its_parent", *ALL),
         ),
     ),
@@ -60,16 +66,31 @@ OF_HANDLES: Final = (
         ),
     ),
     Mutant(
-        "check-then-delete",
-        "the locks are listed first, and the removal is not guarded against those that come then",
+        "locks-move-no-anchor",
+        "a removal does not learn of a lock that was committed after it listed the locks",
+        (Change(RULES, "return (handle,), (lock, move(sight, area, value))", "return (handle,), (lock,)"),),
+        (
+            *on(LOCKS + "test_a_lock_costs_the_leader_one_look_and_blocks_no_other_handle", *ALL),
+            *on(LOCKS + "test_a_lock_that_comes_just_before_the_removal_keeps_the_handle", *ALL),
+        ),
+    ),
+    Mutant(
+        "locks-never-listed",
+        "a removal takes the anchor that it read for one without locks",
+        (Change(RULES, "(sight.locked is None or not ", "(sight.locked is not None and not "),),
+        on(LOCKS + "test_a_lock_that_comes_just_before_the_removal_keeps_the_handle", *ALL),
+    ),
+    Mutant(
+        "lock-made-twice",
+        "a lock that was made, and whose anchor has moved since, is made once more",
         (
             Change(
-                HANDLES,
-                "unlocked = [NoneUnder(handle.key) for handle in remove]",
-                "unlocked = [NoneUnder(h.key) for h in remove if self._store.list(self._scope, h.key).records]",
+                ANCHOR,
+                "return self._version_of(lock) if refused.earlier_request_may_apply else None",
+                "return None if refused.earlier_request_may_apply else None",
             ),
         ),
-        on(LOCKS + "test_a_lock_that_comes_just_before_the_removal_keeps_the_handle", *ALL),
+        on(LOCKS + "test_a_lock_whose_reply_was_lost_before_the_anchor_moved_is_one_lock", *ALL),
     ),
     Mutant(
         "blob-deleted-before-its-pointer",
@@ -164,9 +185,9 @@ OF_HANDLES: Final = (
         "a removal does not move the anchor of its area",
         (
             Change(
-                ANCHOR,
-                "held = (seen,) if isinstance(seen, Exact) and not moves else ()",
-                "held = (seen,) if isinstance(seen, Exact) else ()",
+                RULES,
+                "    if isinstance(sight.anchor, Exact) and not moves:",
+                "    if isinstance(sight.anchor, Exact):",
             ),
         ),
         on(LATE + "test_a_late_add_does_not_resurrect_what_was_removed", *LATE_ADDS),
@@ -174,7 +195,7 @@ OF_HANDLES: Final = (
     Mutant(
         "anchor-is-not-presented",
         "an add does not say which anchor it saw",
-        (Change(ANCHOR, "guards=(*guards, *held)", "guards=(*guards,)"),),
+        (Change(RULES, "return (sight.anchor,), ()", "return (), ()"),),
         on(LATE + "test_a_late_add_does_not_resurrect_what_was_removed", *LATE_ADDS),
     ),
 )

@@ -14,9 +14,10 @@ from tenure.cleanup.engine import Everything, Leftovers
 from tenure.cleanup.plan import ANCHORS, AREAS, CHECKPOINTS, DECLARATION, REQUESTS, STORAGE, Cleanable
 from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER
 from tenure.coordination.failing import FAILING
-from tenure.coordination.records import Delete, Key, NoneUnder, Record
+from tenure.coordination.records import Delete, Key, Record
 from tenure.coordination.term import Term, commit_under
 from tenure.declarations.store import DECLARED
+from tenure.errors import HandleLocked
 from tenure.scope_context import ScopeContext
 from tenure.storage.storage import Storage
 
@@ -27,7 +28,7 @@ def cleanables_of(context: ScopeContext) -> dict[str, Cleanable]:
     return {
         REQUESTS: _Records(context, wanted=_is_request),
         CHECKPOINTS: _Checkpoints(context),
-        ANCHORS: _Records(context, wanted=_is_anchor),
+        ANCHORS: _Anchors(context, wanted=_is_anchor),
         DECLARATION: _Records(context, wanted=lambda record: record.key == DECLARED),
         **{row: Leftovers(folders, area.folder, Everything(area.ends)) for row, area in AREAS.items()},
         STORAGE: _Root(folders),
@@ -59,8 +60,20 @@ class _Records:
         record = store.read(self._context.scope, key)
         if record is None:
             return
-        writes = (Delete(key, record.version),)
-        commit_under(store, term, guards=(NoneUnder(key),), writes=writes, clock=self._context.clock)
+        self._check(key)  # after the read: a lock that comes now has moved the anchor
+        commit_under(store, term, writes=(Delete(key, record.version),), clock=self._context.clock)
+
+    def _check(self, key: Key) -> None:
+        """Raises HandleLocked: the record is needed."""
+
+
+class _Anchors(_Records):
+    """The anchors of the areas that have no handle and no lock any more."""
+
+    def _check(self, key: Key) -> None:
+        below = self._context.store.list(self._context.scope, key).records
+        if below:
+            raise HandleLocked(below[0].key)
 
 
 class _Checkpoints:

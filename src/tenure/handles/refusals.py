@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tenure.coordination.records import Absent, Exact, Guard, NoneUnder
-from tenure.errors import GuardFailed, HandleExists, HandleLocked, HandleNotFound
+from tenure.coordination.records import Absent, Exact, Guard
+from tenure.errors import GuardFailed, HandleExists, HandleNotFound
 
 
 def answer_to(refused: GuardFailed, *, guards: Sequence[Guard]) -> Exception:
@@ -13,8 +13,6 @@ def answer_to(refused: GuardFailed, *, guards: Sequence[Guard]) -> Exception:
     guard = refused.guard
     if guard in guards:
         return refused
-    if isinstance(guard, NoneUnder):
-        return HandleLocked(guard.key)
     if isinstance(guard, Exact):
         return HandleNotFound(f"handle {guard.key!r} is gone, or was replaced since it was read")
     assert isinstance(guard, Absent)

@@ -21,14 +21,12 @@ from tenure.coordination.records import (
     Guard,
     Key,
     Listing,
-    NoneUnder,
     Put,
     Scope,
     SessionId,
     Version,
     Write,
 )
-from tenure.coordination.settle import commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.errors import (
@@ -43,7 +41,8 @@ from tenure.errors import (
     TermLost,
 )
 from tenure.events import BlobLeft, Events
-from tenure.handles.anchor import Anchor
+from tenure.handles.anchor import AGAIN, Anchor, moves_too_fast
+from tenure.handles.anchor_rules import LOCK, Sight, may_be_locked
 from tenure.handles.handle import Handle, Lock, decode_handle, encode_handle
 from tenure.handles.reading import read_all
 from tenure.handles.refusals import answer_to
@@ -54,9 +53,6 @@ INLINE_LIMIT = 4096
 
 MOST_INLINE = 65536
 """The highest limit: records are small."""
-
-_LOCK_S = 2.0
-"""How long a lock is tried: a lock has no term, and so no deadline."""
 
 _FENCE = 2
 """The guards of a term."""
@@ -127,18 +123,19 @@ class HandleStore:
         Raises HandleLocked or HandleNotFound for the first group with such a handle (this group and the later groups
         stay whole), TermLost.
         """
-        group = max(1, (self._store.guarantees.max_writes - _FENCE - 1) // 2)  # a guard and a write each, the anchor
+        group = max(1, self._store.guarantees.max_writes - _FENCE - 1)  # the anchor
         for start in range(0, len(handles), group):
             self._commit(term, None, remove=handles[start : start + group])
 
     @property
     def most_removed_by_add(self) -> int:
         """How many handles one `add` with one guard can remove, by the store's guarantees."""
-        return max(0, (self._store.guarantees.max_writes - _FENCE - 3) // 2)
+        return max(0, self._store.guarantees.max_writes - _FENCE - 3)
 
     def no_removal_since(self, term: Term | None = None) -> Guard:
-        """A guard that holds until the next handle is removed from this area. Raises StoreUnavailable, TermLost."""
-        return self._anchor.read(term)
+        """A guard that holds until the next handle of this area is removed or locked. Raises StoreUnavailable,
+        TermLost."""
+        return self._anchor.read(term).anchor
 
     # --- reading: waits for an unavailable store until the deadline of `term`, else for some seconds (`read_under`) ---
 
@@ -172,7 +169,10 @@ class HandleStore:
 
     def list(self, term: Term | None = None) -> list[Handle]:
         """All handles in the order of their names. Raises CorruptHandle, StoreUnavailable, TermLost."""
-        return self._handles_in(read_under(term, lambda: self._store.list(self._scope, self._area), clock=self._clock))
+        seen = self._anchor.seen
+        found = read_under(term, lambda: self._store.list(self._scope, self._area), clock=self._clock)
+        self._anchor.note_listing(seen, found.records)
+        return self._handles_in(found)
 
     def glance(self) -> Handles:
         """As `list`, as this client last heard of the handles (`CoordinationStore.glance`)."""
@@ -203,28 +203,30 @@ class HandleStore:
         replaced meanwhile; empty: none.
 
         The lock is committed only while the handle stands exactly as it was read, so a lock never protects a removed
-        handle, and never makes its parent. Raises HandleNotFound, CorruptHandle, SessionEnded, StoreUnavailable,
-        OutcomeUnknown (a lock that was made goes with the session).
+        handle. It moves the anchor of the area. Raises HandleNotFound, CorruptHandle, SessionEnded, StoreUnavailable
+        (also where the area changes faster than it can be locked), OutcomeUnknown (a lock that was made goes with the
+        session).
         """
-        while True:
+        for delay_s in (0.0, *AGAIN.delays_s()):
+            self._clock.sleep(delay_s)
+            seen = self._anchor.read()  # before the handle: a handle that was made anew may have an old version again
             handle = self.find(name)
             if handle is None:
                 raise HandleNotFound(f"handle {self._area.child(name)!r} is not there")
             uid = new_uid()
-            key = handle.key.child(f"lock-{uid}")
+            key = handle.key.child(f"{LOCK}{uid}")
             fields = {"uid": uid, "session": session, "blob": handle.blob.address if handle.blob else ""}
             value = encode({**fields, PROTECTS: protects(handle)})
             put = Put(key, value, replaces=None, session=session)
-            try:
-                commit = self._commit_lock(guards=(Exact(handle.key, handle.version),), write=put)
-            except GuardFailed:
-                continue  # the handle was removed or replaced since the read: look again
-            return Lock(key, commit[key], handle)
+            version = self._anchor.lock(seen, handle=Exact(handle.key, handle.version), lock=put)
+            if version is not None:
+                return Lock(key, version, handle)
+        raise moves_too_fast(self._area)
 
     def release(self, lock: Lock) -> None:
         """Give the claim up; nothing when it went with its session. Raises StoreUnavailable, OutcomeUnknown."""
         with suppress(GuardFailed):
-            self._commit_lock(guards=(), write=Delete(lock.key, lock.version))
+            self._anchor.settled((), (Delete(lock.key, lock.version),))
 
     # --- the commit ---
 
@@ -246,7 +248,7 @@ class HandleStore:
         value = encode_handle(uid=new_uid(), epoch=term.epoch, content=blob or payload)
         put = Put(key, value, replaces=None if replaced is None else replaced.version)
         try:
-            versions, alone = self._commit(term, put, guards=guards, remove=remove)
+            versions, sight = self._commit(term, put, guards=guards, remove=remove)
         except TermLost as lost:
             if not lost.write_is_unknown:
                 self._discard(blob)
@@ -255,18 +257,17 @@ class HandleStore:
             self._discard(blob)
             raise
         if replaced is not None:
-            self._discard_replaced(replaced, alone=key in alone)
+            self._discard_replaced(replaced, sight)
         return Handle(key, versions[key], term.epoch, None if blob else payload, blob)
 
     def _commit(
         self, term: Term, put: Put | None, *, guards: Sequence[Guard] = (), remove: Sequence[Handle] = ()
-    ) -> tuple[Mapping[Key, Version], frozenset[Key]]:
+    ) -> tuple[Mapping[Key, Version], Sight]:
         """Commit under the term and the anchor (see `Anchor.commit`), then delete the blobs of the removed handles."""
         writes: list[Write] = [] if put is None else [put]
         writes += [Delete(handle.key, handle.version) for handle in remove]
-        unlocked = [NoneUnder(handle.key) for handle in remove]
         try:
-            done = self._anchor.commit(term, guards=[*guards, *unlocked], writes=writes, moves=bool(remove))
+            done = self._anchor.commit(term, guards=guards, writes=writes, removes=[handle.key for handle in remove])
         except GuardFailed as refused:
             raise answer_to(refused, guards=guards) from refused
         for handle in remove:
@@ -286,8 +287,8 @@ class HandleStore:
             except HandleNotFound:
                 return None
 
-    def _discard_replaced(self, handle: Handle, *, alone: bool) -> None:
-        """Delete the blob of a replaced handle unless a lock protects it. `alone`: there was no lock at the commit.
+    def _discard_replaced(self, handle: Handle, sight: Sight) -> None:
+        """Delete the blob of a replaced handle unless a lock protects it. `sight`: the anchor that held at the commit.
 
         The listing is complete: a lock is committed only while its handle stands, so no later lock names the old blob.
         """
@@ -295,7 +296,8 @@ class HandleStore:
         if blob is None:
             return
         try:
-            records = () if alone else self._store.list(self._scope, handle.key).records
+            locked = may_be_locked(sight, {handle.key})
+            records = self._store.list(self._scope, handle.key).records if locked else ()
         except StoreUnavailable as failed:
             self._events.emit(BlobLeft(scope=self._scope, address=blob.address, why=str(failed)))
             return
@@ -309,14 +311,3 @@ class HandleStore:
             self._blobs.delete(blob.address)
         except StorageError as failed:
             self._events.emit(BlobLeft(scope=self._scope, address=blob.address, why=str(failed)))
-
-    def _commit_lock(self, *, guards: Sequence[Guard], write: Write) -> Mapping[Key, Version]:
-        end_s = self._clock.monotonic_s() + _LOCK_S
-        return commit_settled(
-            self._store,
-            self._scope,
-            guards=guards,
-            writes=(write,),
-            go_on=lambda: self._clock.monotonic_s() < end_s,
-            clock=self._clock,
-        ).versions

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tenure.coordination.records import Put
 from tenure.errors import (
     CorruptBlob,
     HandleLocked,
     HandleNotFound,
+    OutcomeUnknown,
     SessionEnded,
+    StoreUnavailable,
 )
-from tenure.testing.faulty import commits
+from tenure.testing.faulty import Call, Proceed, commits
 from tests.faults.lab import AREA, SCOPE, Lab, Member, big
 
 ONE, TWO = big("one"), big("two")
@@ -205,3 +208,110 @@ def test_add_and_remove_in_one_commit_respects_locks(lab: Lab) -> None:
     assert commits_of(leader) == before + 1
     assert set(lab.pointers()) == {"y"}
     assert lab.audit() == set()
+
+
+def operations_of(member: Member) -> list[str]:
+    calls = [call.operation for call in member.store.calls]
+    return [operation for operation in calls if operation not in ("open_session", "watch")]
+
+
+def test_no_locks_are_listed_while_the_anchor_is_the_leaders_own(lab: Lab) -> None:
+    """A batch costs one commit: a handle comes, the oldest goes."""
+    leader = lab.member("a")
+    term = leader.lead()
+    leader.handles.list()
+    oldest = leader.handles.add(term, "0", ONE)
+    leader.handles.remove(term, "none")
+    before = len(operations_of(leader))
+    for number in range(1, 6):
+        oldest = leader.handles.add(term, str(number), ONE, remove=[oldest])
+    found = operations_of(leader)[before:]
+    assert found.count("commit") == 5
+    assert found.count("list") <= 1, "the locks are listed once"
+    assert found[-3:] == ["commit"] * 3
+
+
+def test_a_listing_of_the_handles_is_a_listing_of_the_locks(lab: Lab) -> None:
+    """So a takeover, which lists the checkpoints, pays nothing for the first removal."""
+    leader = lab.member("a")
+    term = leader.lead()
+    oldest = leader.handles.add(term, "0", ONE)
+    leader.handles.list(term)
+    before = len(operations_of(leader))
+    leader.handles.add(term, "1", ONE, remove=[oldest])
+    assert operations_of(leader)[before:] == ["commit"]
+
+
+def test_a_lock_costs_the_leader_one_look_and_blocks_no_other_handle(lab: Lab) -> None:
+    leader, reader = lab.member("a"), lab.member("b")
+    term = leader.lead()
+    handles = [leader.handles.add(term, str(number), ONE) for number in range(3)]
+    leader.handles.list(term)
+    lock = reader.handles.lock("0", session=reader.keeper.session_id)
+    before = len(operations_of(leader))
+    leader.handles.remove_all(term, [handles[1]])
+    assert operations_of(leader)[before:] == ["commit", "read", "list", "commit"]
+    before = len(operations_of(leader))
+    leader.handles.remove_all(term, [handles[2]])
+    assert operations_of(leader)[before:] == ["commit"]
+    with pytest.raises(HandleLocked):
+        leader.handles.remove_all(term, [handles[0]])
+    reader.handles.release(lock)
+    leader.handles.remove_all(term, [handles[0]])
+    assert lab.audit() == set()
+
+
+def test_a_lock_that_went_with_its_session_delays_a_removal_by_one_look(lab: Lab) -> None:
+    leader, reader = lab.member("a"), lab.member("b")
+    term = leader.lead()
+    handle = leader.handles.add(term, "x", ONE)
+    leader.handles.list(term)
+    reader.handles.lock("x", session=reader.keeper.session_id)
+    reader.dies()
+    before = len(operations_of(leader))
+    leader.handles.remove_all(term, [handle])
+    assert operations_of(leader)[before:] == ["commit", "read", "list", "commit"]
+    assert lab.audit() == set()
+
+
+def test_a_lock_whose_reply_was_lost_before_the_anchor_moved_is_one_lock(lab: Lab) -> None:
+    """Sent again, it is refused by the anchor, or by a handle that was replaced meanwhile. It stands all the same."""
+    leader, reader = lab.member("a"), lab.member("b")
+    term = leader.lead()
+    handle, other = leader.handles.add(term, "x", ONE), leader.handles.add(term, "y", ONE)
+
+    def fault(call: Call, proceed: Proceed) -> object:
+        proceed()
+        leader.handles.replace(term, handle, TWO)
+        leader.handles.remove_all(term, [other])
+        raise OutcomeUnknown("the reply was lost")
+
+    reader.store.script(fault, when=commits)
+    lock = reader.handles.lock("x", session=reader.keeper.session_id)
+    assert [record.key for record in lab.truth.list(SCOPE, handle.key).records] == [lock.key]
+    assert reader.handles.payload(lock.handle) == ONE
+    reader.handles.release(lock)
+    leader.handles.remove(term, "x")
+
+
+def test_an_area_that_always_changes_is_a_clear_error(lab: Lab) -> None:
+    leader, reader = lab.member("a"), lab.member("b")
+    term = leader.lead()
+    handle = leader.handles.add(term, "x", ONE)
+
+    def move(call: Call, proceed: Proceed) -> object:
+        anchor = lab.truth.read(SCOPE, AREA)
+        assert anchor is not None
+        lab.truth.commit(SCOPE, guards=[], writes=[Put(AREA, b"moved", anchor.version)])
+        leader.keeper.renew()
+        reader.keeper.renew()
+        return proceed()
+
+    for member in (leader, reader):
+        member.store.script(move, when=commits, times=None)
+    with pytest.raises(StoreUnavailable, match="'things' are locked or removed faster"):
+        reader.handles.lock("x", session=reader.keeper.session_id)
+    with pytest.raises(StoreUnavailable, match="'things' are locked or removed faster"):
+        leader.handles.remove_all(term, [handle])
+    assert set(lab.pointers()) == {"x"}
+    assert [record.key for record in lab.truth.list(SCOPE, handle.key).records] == []
