@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tenure.backends.memory import MemoryServer, MemoryStore
-from tenure.coordination.records import Absent, Commit, Delete, Exact, Key, NoneUnder, Put, Scope
+from tenure.coordination.records import Absent, Commit, Delete, Exact, Key, Put, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable
 from tenure.testing.clock import ManualClock
@@ -176,14 +176,12 @@ def test_faults_nest_in_the_order_of_the_script(faulty: FaultyStore, truth: Memo
 
 def test_the_fence_can_be_switched_off(truth: MemoryStore) -> None:
     version = truth.commit(SCOPE, guards=[], writes=[PUT_A]).versions[A]
-    truth.commit(SCOPE, guards=[], writes=[Put(Key("a/lock"), b"", None)])
     unguarded = UnfencedStore(truth)
     unguarded.commit(SCOPE, guards=[Absent(A)], writes=[Put(B, b"", None)])
     with pytest.raises(GuardFailed):
         unguarded.commit(SCOPE, guards=[], writes=[PUT_A])
     blind = UnfencedStore(truth, blind=True)
     blind.commit(SCOPE, guards=[Absent(A)], writes=[Put(A, b"stale", None)])
-    blind.commit(SCOPE, guards=[NoneUnder(A)], writes=[Delete(A, version)])
     blind.commit(SCOPE, guards=[], writes=[Delete(A, version)])
     assert truth.read(SCOPE, A) is None
     judging = UnfencedStore(truth, drop_guards=False, blind=True)

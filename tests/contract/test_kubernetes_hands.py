@@ -130,8 +130,6 @@ def test_records_are_readable(kube_rig: KubernetesRig, hands: Hands) -> None:
 
 
 def test_a_holder_says_what_it_does(kube_rig: KubernetesRig, hands: Hands) -> None:
-    session = kube_rig.store().open_session(ttl=TTL)
-    session.describe("anna leads shop, epoch 3")
+    session = kube_rig.store().open_session(ttl=TTL, purpose="member anna of scope shop")
     session.renew()
-    session.renew()
-    assert [lease["spec"]["holderIdentity"] for lease in hands.leases()] == ["anna leads shop, epoch 3"]
+    assert [lease["spec"]["holderIdentity"] for lease in hands.leases()] == ["member anna of scope shop"]

@@ -16,8 +16,9 @@ from tenure.backends.kubernetes.endpoint_slices import PORT, slice_name
 from tenure.backends.kubernetes.leases import STORE
 from tenure.backends.kubernetes.names import object_name
 from tenure.backends.kubernetes.url import place_of
+from tenure.backends.shared.server_url import StoreUrl
 from tenure.coordination.records import Scope
-from tenure.coordination.store_url import StoreUrl, split_url
+from tenure.coordination.store_url import split_url
 from tenure.settings import Settings, load_settings
 from tests.house import tree
 

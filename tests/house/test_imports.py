@@ -28,7 +28,9 @@ TYPES_ANYWHERE = {"pyspark"}
 BACKENDS = "tenure.backends"
 # What a backend may import of Tenure; that it may import itself goes without saying.
 BACKEND_BASE = (
+    "tenure.backends.shared",
     "tenure.coordination",
+    "tenure.durations",
     "tenure.errors",
     "tenure.clock",
     "tenure.retry",

@@ -19,8 +19,8 @@ OF_EMBEDDED: Final = (
         (
             Change(
                 "backends/memory.py",
-                "return record is not None and record.version == guard.version",
-                "return record is not None",
+                "return (record and record.version) == wanted_version(guard)",
+                "return (record is None) == (wanted_version(guard) is None)",
             ),
         ),
         (*on(AFTER, "memory-successor"), CONTRACT + "TestMemory::test_each_guard_holds_and_fails"),
@@ -31,8 +31,8 @@ OF_EMBEDDED: Final = (
         (
             Change(
                 "backends/sqlite/rows.py",
-                "return row is not None and self._version(row[0]) == guard.version",
-                "return row is not None",
+                "return version == wanted_version(guard)",
+                "return (version is None) == (wanted_version(guard) is None)",
             ),
         ),
         (*on(AFTER, "sqlite-successor"), *on(ZOMBIE, "sqlite")),

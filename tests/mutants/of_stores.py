@@ -34,11 +34,8 @@ OF_ZOOKEEPER: Final = (
         (
             Change(
                 PLAN,
-                """            self._lives(state)
-            self.operations.append(Check(guard.key, state.changes))
-        elif""",
-                """            self.operations.append(Check(guard.key, -1))
-        elif""",
+                "operations += [*_lives(state), Check(path, state.changes)]",
+                "operations += [Check(path, -1)]",
             ),
         ),
         (*on(AFTER, "zookeeper-successor"), *on(ZOMBIE, "zookeeper")),
@@ -49,8 +46,8 @@ OF_ZOOKEEPER: Final = (
         (
             Change(
                 PLAN,
-                "            self.operations.append(Check(marker_of(state.session), 0))\n",
-                "            pass\n",
+                "return [] if state.session is None else [Check(marker_of(state.session), 0)]",
+                "return []",
             ),
         ),
         (
@@ -134,38 +131,21 @@ OF_ZOOKEEPER: Final = (
         (SILENT + "test_who_was_silent_once_is_tried_when_a_line_has_stood_since",),
     ),
     Mutant(
-        "zookeeper-deletes-what-lies-below",
-        "a record is deleted with all that lies below it",
-        (Change(PLAN, "with_folders=write.key in alone)", "with_folders=True)"),),
-        (CONTRACT + "TestZooKeeper::test_a_plain_delete_leaves_what_lies_below",),
-    ),
-    Mutant(
-        "zookeeper-deletes-locks",
-        "a record is deleted with its locks, although there must be none",
+        "zookeeper-absence-unchecked",
+        "a record that must not be there is not looked for",
+        (Change(PLAN, 'operations += [Create(path, b""), Remove(path, 0)]', "operations += []"),),
         (
-            Change(
-                PLAN,
-                """            holds = not any(
-                below is not None and below.is_record and path.startswith(guard.key + "/")
-                for path, below in view.items()
-            )
-""",
-                "            holds = True\n",
-            ),
-        ),
-        (
-            CONTRACT + "TestZooKeeper::test_none_under_keeps_a_record_with_others_below_it",
-            "tests/unit/handles/test_locks.py"
-            "::test_the_lock_of_a_crashed_reader_goes_with_its_session_and_only_then[zookeeper]",
+            CONTRACT + "TestZooKeeper::test_each_guard_holds_and_fails",
+            CONTRACT + "TestZooKeeper::test_the_first_guard_that_fails_is_named",
         ),
     ),
     Mutant(
-        "zookeeper-makes-parents",
-        "a record that is written below one that is gone brings that one back",
-        (Change(PLAN, "            self._create(above, FOLDER)\n", "            self._create(above, RECORD)\n"),),
+        "zookeeper-keys-without-slashes",
+        "two keys have one node",
+        (Change(PLAN, '_SLASH: Final = ":"', '_SLASH: Final = "_"'),),
         (
-            CONTRACT + "TestZooKeeper::test_a_record_makes_none_above_it",
-            CONTRACT + "TestZooKeeper::test_records_come_in_the_order_of_their_keys",
+            CONTRACT + "TestZooKeeper::test_a_key_has_no_parent",
+            CONTRACT + "TestZooKeeper::test_a_prefix_is_a_path_and_itself_not_listed",
         ),
     ),
     Mutant(
@@ -290,27 +270,7 @@ OF_ETCD: Final = (
                 "pb.DeleteRangeRequest(key=path, range_end=end_of(path))",
             ),
         ),
-        (CONTRACT + "TestEtcd::test_a_plain_delete_leaves_what_lies_below",),
-    ),
-    Mutant(
-        "etcd-deletes-under-locks",
-        "that there must be nothing below a record is not asked",
-        (
-            Change(
-                ETCD,
-                """            path += b"/"
-            return {"key": path, "range_end": end_of(path)}
-""",
-                """            path += b"/"
-            return {"key": path}
-""",
-            ),
-        ),
-        (
-            CONTRACT + "TestEtcd::test_none_under_keeps_a_record_with_others_below_it",
-            "tests/unit/handles/test_locks.py"
-            "::test_the_lock_of_a_crashed_reader_goes_with_its_session_and_only_then[etcd]",
-        ),
+        (CONTRACT + "TestEtcd::test_a_key_has_no_parent",),
     ),
     Mutant(
         "etcd-stale-read",

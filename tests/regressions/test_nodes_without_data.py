@@ -10,6 +10,7 @@ from kazoo.protocol.serialization import Create
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from tenure.coordination.records import Key
+from tenure.errors import StoreUnavailable
 from tenure.testing.conformance.fixture import SCOPE, put_new, values
 from tenure.testing.servers import ZooKeeperEnsemble
 from tenure.testing.waiting import NEVER_S
@@ -40,3 +41,7 @@ def test_a_node_without_data_is_no_record(rig: ZooKeeperRig, others: int) -> Non
         line.close()
     assert values(store) == {"a": b"x"}
     assert store.read(SCOPE, Key("other0")) is None
+    with pytest.raises(
+        StoreUnavailable, match=f"/{SCOPE}/other0 of ZooKeeper has no data, so it is no record; another"
+    ):
+        put_new(store, "other0")

@@ -17,11 +17,12 @@ import pytest
 from tenure.agent.child import ChildProcess
 from tenure.backends import registry
 from tenure.backends.etcd import cluster_of
+from tenure.backends.shared.server_url import StoreUrl
 from tenure.backends.zookeeper import ensemble_of
 from tenure.cli.lines import say
 from tenure.clock import Clock
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.store_url import StoreUrl, split_url
+from tenure.coordination.store_url import split_url
 from tenure.driver.session import start_session
 from tenure.errors import QueryFailed, StorageError, TenureError, UsageError
 from tenure.events import JsonLines, StoreAway

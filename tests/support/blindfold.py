@@ -15,8 +15,8 @@ from tenure.testing.faulty import FaultyStore
 class NeverToldStore(FaultyStore):
     """A store whose sessions never say that they have ended."""
 
-    def open_session(self, *, ttl: timedelta) -> Session:
-        return _NeverTold(super().open_session(ttl=ttl))
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> Session:
+        return _NeverTold(super().open_session(ttl=ttl, purpose=purpose))
 
 
 class _NeverTold:
@@ -33,9 +33,6 @@ class _NeverTold:
 
     def amend(self, scope: Scope, key: Key, value: bytes) -> None:
         self._session.amend(scope, key, value)
-
-    def describe(self, text: str) -> None:
-        self._session.describe(text)
 
     def close(self) -> None:
         self._session.close()

@@ -43,8 +43,8 @@ class UnfencedStore:
     def guarantees(self) -> Guarantees:
         return self._store.guarantees
 
-    def open_session(self, *, ttl: timedelta) -> Session:
-        return self._store.open_session(ttl=ttl)
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> Session:
+        return self._store.open_session(ttl=ttl, purpose=purpose)
 
     def read(self, scope: Scope, key: Key) -> Record | None:
         return self._store.read(scope, key)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
-from tenure.agent import words
 from tenure.agent.driver import BY_ITSELF, Driver
 from tenure.agent.failures import Failures, Limits, Noted, pause_line
 from tenure.agent.handover import AT_MOST, Handover
@@ -246,7 +245,8 @@ class Member:
         self._skipped.look(records)
 
     def _under_a_session(self, stop: threading.Event) -> Ended:
-        with SessionKeeper(self._store, ttl=self._conduct.ttl, clock=self._clock) as keeper:
+        purpose = self._identity.purpose(self._scope)
+        with SessionKeeper(self._store, ttl=self._conduct.ttl, clock=self._clock, purpose=purpose) as keeper:
             self._had_session = True
             if not self._join(keeper, stop=stop):
                 return Ended.STOPPED
@@ -258,7 +258,6 @@ class Member:
 
             def look(records: Sequence[Record]) -> None:
                 self._announce(keeper, self._standing, lag=self._driver.lag)
-                keeper.describe(words.standing_by(self._identity.member, self._scope, self._standing))
                 requests.look(records, epoch=None)
                 self._look(records)
                 self._failures.look(records)
@@ -295,7 +294,6 @@ class Member:
 
         def look(records: Sequence[Record]) -> None:
             self._announce(keeper, State.LEADING, behind=self._driver.behind)
-            keeper.describe(words.leading(self._identity.member, self._scope, epoch=term.epoch, records=records))
             requests.look(records, epoch=term.epoch)
             self._look(records)
             self._failures.clear(term, records, led_s=self._clock.monotonic_s() - began_s)

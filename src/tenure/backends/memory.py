@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from weakref import WeakSet
 
+from tenure.backends.shared.amending import amend_by_commit
+from tenure.backends.shared.polling import PolledChanges
 from tenure.clock import Clock, SystemClock
-from tenure.coordination.amending import amend_by_commit
 from tenure.coordination.guarantees import Guarantees
-from tenure.coordination.polling import PolledChanges
 from tenure.coordination.records import (
-    Absent,
     Commit,
-    Exact,
     Guard,
     Key,
     Listing,
@@ -33,6 +31,7 @@ from tenure.coordination.records import (
     Version,
     Write,
     implied_guard,
+    wanted_version,
 )
 from tenure.coordination.store import check_commit
 from tenure.errors import GuardFailed, SessionEnded, StoreUnavailable
@@ -58,12 +57,8 @@ class _Scope:
             event.set()
 
     def holds(self, guard: Guard) -> bool:
-        if isinstance(guard, Exact):
-            record = self.records.get(guard.key)
-            return record is not None and record.version == guard.version
-        if isinstance(guard, Absent):
-            return guard.key not in self.records
-        return not any(key.is_under(guard.key) for key in self.records)
+        record = self.records.get(guard.key)
+        return (record and record.version) == wanted_version(guard)
 
     def apply(self, write: Write) -> Version | None:
         if not isinstance(write, Put):
@@ -182,7 +177,7 @@ class MemoryStore:
             raise StoreUnavailable("memory store is closed")
         return self._server
 
-    def open_session(self, *, ttl: timedelta) -> MemorySession:
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> MemorySession:
         return MemorySession(self, self.server.open_session(ttl), ttl)
 
     def read(self, scope: Scope, key: Key) -> Record | None:
@@ -226,9 +221,6 @@ class MemorySession:
 
     def amend(self, scope: Scope, key: Key, value: bytes) -> None:
         amend_by_commit(self._store, scope, key, value, session=self.id)
-
-    def describe(self, text: str) -> None:
-        """Nobody looks into the memory of a process."""
 
     def close(self) -> None:
         self._store.server.end(self.id)

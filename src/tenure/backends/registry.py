@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, unquote
 
+from tenure.backends.shared.server_url import StoreUrl
 from tenure.clock import Clock
 from tenure.coordination.published_address import PublishedAddress
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.store_url import StoreUrl, split_url
+from tenure.coordination.store_url import split_url
 from tenure.errors import StoreUnavailable, UsageError
 from tenure.wording import how_to_install, masked_url
 

@@ -68,6 +68,10 @@ class Identity:
     priority: int = 0
     nofailover: bool = False
 
+    def purpose(self, scope: str) -> str:
+        """What the member's session is for, in words for people."""
+        return f"member {self.member} of scope {scope}"
+
 
 @dataclass(frozen=True, slots=True)
 class Lag:

@@ -135,7 +135,6 @@ class Election:
         put = Put(MEMBERS.child(self._member), who.encode(uid=new_uid()), replaces=None, session=keeper.session_id)
         self._commit(keeper, writes=(put,))
         self._announced = who
-        keeper.describe(f"member {self._member} of scope {self._scope}")
 
     def announce(
         self,

@@ -38,7 +38,7 @@ def held(
     (the store was emptied, restored or replaced while this process waited).
     """
     election = Election(store, scope, member=who.member, clock=clock, in_process=True)
-    with SessionKeeper(store, ttl=ttl, clock=clock) as keeper:
+    with SessionKeeper(store, ttl=ttl, clock=clock, purpose=who.purpose(scope)) as keeper:
         until = _Until(clock, timeout)
         if not join_after_itself(election, keeper, who, state=State.READY, stop=until, clock=clock):
             raise TimeoutError(_why_not_joined(store, scope, who.member))

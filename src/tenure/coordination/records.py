@@ -1,7 +1,7 @@
 """The words of the store's contract: scope, key, record, version, guard, write, commit.
 
-Promise: frozen values without I/O, checked when they are made. Keys form a tree by their `/`; a record may have records
-under its key, unless it is bound to a session.
+Promise: frozen values without I/O, checked when they are made. Keys are names without parents: a
+listing takes those with a common prefix, and nothing else rests on their `/`.
 """
 
 from __future__ import annotations
@@ -107,15 +107,12 @@ class Absent:
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
-class NoneUnder:
-    """Holds while no record lies strictly below `key`. Only beside a `Delete` of the record `key` itself: ZooKeeper can
-    promise no more (it does not delete a parent with children)."""
-
-    key: Key
+Guard = Exact | Absent
 
 
-Guard = Exact | Absent | NoneUnder
+def wanted_version(guard: Guard) -> Version | None:
+    """The version of the record at the guard's key while the guard holds; None: there must be no record."""
+    return guard.version if isinstance(guard, Exact) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +128,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove the record at `key`, which must have the version `replaces`. Records under `key` stay, unless a
-    `NoneUnder` guard says that there must be none."""
+    """Remove the record at `key`, which must have the version `replaces`, and no other record."""
 
     key: Key
     replaces: Version
@@ -152,5 +148,3 @@ class Commit:
 
     versions: Mapping[Key, Version]
     revision: Revision
-    alone: frozenset[Key] = frozenset()
-    """The put keys with no record below them right after the commit. A store may leave keys out."""

@@ -112,9 +112,11 @@ class Liveness:
 class SessionKeeper:
     """`with SessionKeeper(...) as keeper:` opens a session, renews it on one thread, and closes it at the end."""
 
-    def __init__(self, store: CoordinationStore, *, ttl: timedelta, clock: Clock) -> None:
+    def __init__(self, store: CoordinationStore, *, ttl: timedelta, clock: Clock, purpose: str = "") -> None:
+        """`purpose`: see `CoordinationStore.open_session`."""
         self._store = store
         self._ttl_s = ttl.total_seconds()
+        self._purpose = purpose
         self._clock = clock
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None  # None: not open
@@ -143,11 +145,6 @@ class SessionKeeper:
         assert self._session is not None, "the keeper is not open"
         self._session.amend(scope, key, value)
 
-    def describe(self, text: str) -> None:
-        """See `Session.describe`."""
-        assert self._session is not None, "the keeper is not open"
-        self._session.describe(text)
-
     def __enter__(self) -> SessionKeeper:
         """Open the session and start renewing. Raises StoreUnavailable or OutcomeUnknown."""
         sent_s = self._open()
@@ -174,7 +171,7 @@ class SessionKeeper:
         """Open the session, and return when the request left from which its ttl counts at the latest. The store may
         look for a server that answers before it sends the request: a renewal goes over the line that stands then."""
         began_s = self._clock.monotonic_s()
-        session = self._session = self._store.open_session(ttl=self.ttl)
+        session = self._session = self._store.open_session(ttl=self.ttl, purpose=self._purpose)
         sent_s = self._clock.monotonic_s()
         if sent_s - began_s <= _SLOW * self._ttl_s:
             return began_s

@@ -14,11 +14,9 @@ from typing import Protocol, Self
 from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import (
     Commit,
-    Delete,
     Guard,
     Key,
     Listing,
-    NoneUnder,
     Put,
     Record,
     Revision,
@@ -51,11 +49,6 @@ class Session(Protocol):
         Raises SessionEnded: the record is gone, or is not bound to this session; nothing was written. CommitRefused
         (larger than the guarantees), StoreUnavailable: nothing was written. OutcomeUnknown: safe to repeat.
         """
-        ...
-
-    def describe(self, text: str) -> None:
-        """Say what the session is for, to people who look at the store with its own tools. This makes no request: the
-        text goes along with the next renewal, or nowhere."""
         ...
 
     def close(self) -> None:
@@ -91,8 +84,9 @@ class CoordinationStore(Protocol):
     @property
     def guarantees(self) -> Guarantees: ...
 
-    def open_session(self, *, ttl: timedelta) -> Session:
-        """Open a new session. Raises StoreUnavailable, OutcomeUnknown (the session then ends at its ttl)."""
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> Session:
+        """Open a new session. `purpose`: for people who look at the store with its own tools, where it has a place for
+        a text. Raises StoreUnavailable, OutcomeUnknown (the session then ends at its ttl)."""
         ...
 
     def read(self, scope: Scope, key: Key) -> Record | None:
@@ -122,7 +116,7 @@ class CoordinationStore(Protocol):
         that does not hold. A commit without writes judges its guards and changes nothing.
         Raises GuardFailed, SessionEnded (a write is bound to a session that is over), CommitRefused (larger than the
         guarantees), StoreUnavailable: nothing was written. OutcomeUnknown: the commit may have been written.
-        ValueError: two writes to one key, or a NoneUnder without the Delete of its key.
+        ValueError: two writes to one key.
         """
         ...
 
@@ -141,10 +135,6 @@ def check_commit(guarantees: Guarantees, guards: Sequence[Guard], writes: Sequen
     keys = [write.key for write in writes]
     if len(set(keys)) != len(keys):
         raise ValueError(f"a commit writes each key once, got {keys}")
-    deleted = {write.key for write in writes if isinstance(write, Delete)}
-    for guard in guards:
-        if isinstance(guard, NoneUnder) and guard.key not in deleted:
-            raise ValueError(f"{guard} needs a Delete of {guard.key!r} in the same commit")
     store, count = f"store {guarantees.name!r}", len(guards) + len(writes)
     if count > guarantees.max_writes:
         raise CommitRefused(

@@ -233,8 +233,8 @@ class FaultyStore:
     def guarantees(self) -> Guarantees:
         return self._store.guarantees
 
-    def open_session(self, *, ttl: timedelta) -> Session:
-        session = self.make(Call("open_session"), lambda: self._store.open_session(ttl=ttl))
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> Session:
+        session = self.make(Call("open_session"), lambda: self._store.open_session(ttl=ttl, purpose=purpose))
         with self._lock:
             self._sessions[session.id] = session
         return FaultySession(self, session)
@@ -277,9 +277,6 @@ class FaultySession:
     def amend(self, scope: Scope, key: Key, value: bytes) -> None:
         call = Call("amend", scope, path=key, session=self.id)
         self._store.make(call, lambda: self._session.amend(scope, key, value))
-
-    def describe(self, text: str) -> None:
-        self._session.describe(text)
 
     def close(self) -> None:
         self._store.make(Call("close_session", session=self.id), self._session.close)

@@ -9,9 +9,10 @@ import pytest
 
 from tenure.backends.etcd import EtcdStore, cluster_of
 from tenure.backends.registry import open_store
+from tenure.backends.shared.server_url import StoreUrl
 from tenure.backends.zookeeper import ZooKeeperStore, ensemble_of
 from tenure.coordination.records import Scope
-from tenure.coordination.store_url import StoreUrl, split_url
+from tenure.coordination.store_url import split_url
 from tenure.errors import UsageError
 from tenure.testing.clock import ManualClock
 

@@ -11,7 +11,8 @@ from kazoo.protocol.states import ZnodeStat
 
 from tenure.backends.zookeeper.connection import Connection
 from tenure.backends.zookeeper.multi_read import AT_ONCE, MultiRead
-from tenure.backends.zookeeper.reading import node_of, nodes_at, record_of
+from tenure.backends.zookeeper.reading import nodes_at, record_of
+from tenure.coordination.records import Key
 from tenure.errors import StoreUnavailable
 
 STAT = ZnodeStat(7, 8, 0, 0, 3, 0, 0, 0, 4, 0, 7)
@@ -109,8 +110,14 @@ def test_a_node_that_may_not_be_read_is_no_absence(monkeypatch: pytest.MonkeyPat
         nodes_at(cast(Connection, line), ["/a", "/b"])
 
 
-@pytest.mark.parametrize("data", [None, b"", b"of somebody else"])
-def test_a_node_of_others_is_no_record(data: bytes | None) -> None:
-    """`zkCli.sh create /path` makes a node without data."""
-    assert not node_of((data, STAT)).is_record
-    assert record_of("a", (data, STAT)) is None
+@pytest.mark.parametrize("data", [b"", b"\x01any"])
+def test_the_data_of_a_node_is_the_value(data: bytes) -> None:
+    record = record_of(Key("a/b"), (data, STAT))
+    assert record is not None
+    assert (record.key, record.value, record.session) == ("a/b", data, None)
+
+
+def test_a_node_without_data_is_no_record() -> None:
+    """`zkCli.sh create /path` makes one."""
+    assert record_of(Key("a"), (None, STAT)) is None
+    assert record_of(Key("a"), None) is None

@@ -23,8 +23,8 @@ import grpc
 from tenure.backends.etcd.errors import LEASE_GONE, is_token_over, outcome, words_of
 from tenure.backends.etcd.messages import pb
 from tenure.backends.etcd.rpc import Endpoint, Rpc
+from tenure.backends.shared.amending import amend_by_commit
 from tenure.clock import SystemClock
-from tenure.coordination.amending import amend_by_commit
 from tenure.coordination.records import Key, Scope, SessionId
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import SessionEnded, StoreUnavailable
@@ -215,9 +215,6 @@ class EtcdSession:
 
     def amend(self, scope: Scope, key: Key, value: bytes) -> None:
         amend_by_commit(self._store, scope, key, value, session=self.id)
-
-    def describe(self, text: str) -> None:
-        """A lease of etcd has no place for a text."""
 
     def close(self) -> None:
         if self._ended:

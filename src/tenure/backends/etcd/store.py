@@ -22,13 +22,11 @@ from tenure.backends.etcd.watch import EtcdChanges
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import (
-    Absent,
     Commit,
     Exact,
     Guard,
     Key,
     Listing,
-    NoneUnder,
     Put,
     Record,
     Revision,
@@ -37,6 +35,7 @@ from tenure.coordination.records import (
     Version,
     Write,
     implied_guard,
+    wanted_version,
 )
 from tenure.coordination.store import check_commit
 from tenure.errors import CommitRefused, GuardFailed, SessionEnded, StoreUnavailable, UsageError
@@ -112,10 +111,9 @@ class EtcdStore:
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         check_commit(GUARANTEES, guards, writes)
         judged = [*guards, *map(implied_guard, writes)]
-        below = [NoneUnder(one.key) for one in writes if len(writes) == 1 and isinstance(one, Put) and one.replaces]
         request = pb.TxnRequest(
             compare=[self._compare(scope, guard) for guard in judged],
-            success=[*(self._operation(scope, write) for write in writes), *(self._look(scope, one) for one in below)],
+            success=[self._operation(scope, write) for write in writes],
             failure=[self._look(scope, guard) for guard in judged],
         )
         if request.ByteSize() > MAX_REQUEST_BYTES:
@@ -133,12 +131,9 @@ class EtcdStore:
             raise GuardFailed(_first_failing(judged, answer.responses), scope=scope)
         revision = int(answer.header.revision)
         versions = {write.key: Version(str(revision)) for write in writes if isinstance(write, Put)}
-        looked = zip(below, answer.responses[len(writes) :], strict=True)
-        return Commit(
-            versions, Revision(revision), alone=frozenset(g.key for g, r in looked if not r.response_range.kvs)
-        )
+        return Commit(versions, Revision(revision))
 
-    def open_session(self, *, ttl: timedelta) -> EtcdSession:
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> EtcdSession:
         seconds = ttl // timedelta(seconds=1)
         if timedelta(seconds=seconds) != ttl or seconds < 1:
             raise UsageError(f"a ttl of {ttl.total_seconds():g} s is not one of etcd's", fix="give it in whole seconds")
@@ -193,21 +188,12 @@ class EtcdStore:
         if isinstance(guard, Exact):
             path, version = self._path(scope, guard.key), int(guard.version)
             return pb.Compare(key=path, result=pb.Compare.EQUAL, target=pb.Compare.MOD, mod_revision=version)
-        # etcd: true if it holds for every key of the range; no key was created in revision 0.
-        keys = self._keys(scope, guard)
-        return pb.Compare(**keys, result=pb.Compare.EQUAL, target=pb.Compare.CREATE, create_revision=0)
+        path = self._path(scope, guard.key)  # no key was created in revision 0
+        return pb.Compare(key=path, result=pb.Compare.EQUAL, target=pb.Compare.CREATE, create_revision=0)
 
     def _look(self, scope: Scope, guard: Guard) -> Any:
         """The read that shows whether the guard holds, in the instant in which the transaction was refused."""
-        return pb.RequestOp(request_range=pb.RangeRequest(**self._keys(scope, guard), limit=1, keys_only=True))
-
-    def _keys(self, scope: Scope, guard: Guard) -> dict[str, bytes]:
-        """The key, or the range of keys, that a guard is about."""
-        path = self._path(scope, guard.key)
-        if isinstance(guard, NoneUnder):
-            path += b"/"
-            return {"key": path, "range_end": end_of(path)}
-        return {"key": path}
+        return pb.RequestOp(request_range=pb.RangeRequest(key=self._path(scope, guard.key), keys_only=True))
 
     def _operation(self, scope: Scope, write: Write) -> Any:
         path = self._path(scope, write.key)
@@ -234,11 +220,7 @@ def _first_failing(judged: Sequence[Guard], responses: Sequence[Any]) -> Guard:
     """The first guard that did not hold when the transaction was refused."""
     for guard, response in zip(judged, responses, strict=True):
         found = response.response_range.kvs
-        if isinstance(guard, Exact):
-            holds = len(found) == 1 and str(found[0].mod_revision) == guard.version
-        else:
-            assert isinstance(guard, Absent | NoneUnder)
-            holds = not found
-        if not holds:
+        version = str(found[0].mod_revision) if found else None
+        if version != wanted_version(guard):
             return guard
     raise AssertionError("etcd refused a transaction all of whose comparisons hold")

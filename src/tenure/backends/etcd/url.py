@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 
 from tenure.backends.etcd.rpc import Cluster
-from tenure.coordination.store_url import StoreUrl
+from tenure.backends.shared.server_url import StoreUrl
 from tenure.errors import UsageError
 
 

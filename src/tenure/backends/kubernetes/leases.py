@@ -62,8 +62,8 @@ def marked(metadata: Mapping[str, Any], store: str) -> Object:
     return {**metadata, "labels": {**kept, STORE: store}, "annotations": notes}
 
 
-def new_lease(store: str, session: SessionId, *, ttl: timedelta, now: datetime) -> Object:
-    """The Lease of a new session."""
+def new_lease(store: str, session: SessionId, *, ttl: timedelta, holder: str, now: datetime) -> Object:
+    """The Lease of a new session. `holder`: what the session is for; empty: the session's name."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -71,7 +71,7 @@ def new_lease(store: str, session: SessionId, *, ttl: timedelta, now: datetime) 
             {"name": f"{store}.{session}", "annotations": {_TTL: str(ttl // timedelta(milliseconds=1))}}, store
         ),
         "spec": {
-            "holderIdentity": f"session {session}",
+            "holderIdentity": holder[:_HOLDER_MOST] or f"session {session}",
             "leaseDurationSeconds": max(1, math.ceil(ttl.total_seconds())),
             "acquireTime": _micro_time(now),
             "renewTime": _micro_time(now),
@@ -86,12 +86,9 @@ def session_of(lease: Object, store: str) -> SessionId | None:
     return SessionId(session) if name == store and session else None
 
 
-def renewed(lease: Object, *, now: datetime, holder: str | None = None) -> Object:
-    """The Lease after a renewal. `holder`: what the session is for; None: as before."""
-    spec = {**lease["spec"], "renewTime": _micro_time(now)}
-    if holder is not None:
-        spec["holderIdentity"] = holder[:_HOLDER_MOST]
-    return _with(lease, spec=spec)
+def renewed(lease: Object, *, now: datetime) -> Object:
+    """The Lease after a renewal."""
+    return _with(lease, spec={**lease["spec"], "renewTime": _micro_time(now)})
 
 
 def with_scope(lease: Object, scope: Scope) -> Object:

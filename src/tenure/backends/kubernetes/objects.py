@@ -17,9 +17,7 @@ from typing import Any, Final
 
 from tenure.backends.kubernetes.names import ABOUT, entry_name, is_long, key_of
 from tenure.coordination.records import (
-    Absent,
     Commit,
-    Exact,
     Guard,
     Key,
     Put,
@@ -29,6 +27,7 @@ from tenure.coordination.records import (
     SessionId,
     Version,
     Write,
+    wanted_version,
 )
 from tenure.errors import CorruptRecord
 
@@ -50,12 +49,8 @@ class ScopeState:
 
     def holds(self, guard: Guard) -> bool:
         """Whether the guard holds now."""
-        if isinstance(guard, Exact):
-            record = self.records.get(guard.key)
-            return record is not None and record.version == guard.version
-        if isinstance(guard, Absent):
-            return guard.key not in self.records
-        return not any(key.is_under(guard.key) for key in self.records)
+        record = self.records.get(guard.key)
+        return (record and record.version) == wanted_version(guard)
 
     def applied(self, writes: Sequence[Write], *, joined: frozenset[SessionId] = frozenset()) -> ScopeState:
         """The state after these writes. `joined`: sessions that come with them."""
@@ -78,8 +73,7 @@ class ScopeState:
     def outcome(self, writes: Sequence[Write]) -> Commit:
         """The outcome of writes that led to this state."""
         put = [write.key for write in writes if isinstance(write, Put)]
-        alone = frozenset(key for key in put if not any(other.is_under(key) for other in self.records))
-        return Commit({key: self.records[key].version for key in put}, Revision(self.revision), alone)
+        return Commit({key: self.records[key].version for key in put}, Revision(self.revision))
 
     def entries(self, scope: Scope) -> dict[str, str]:
         """The data of the ConfigMap."""

@@ -51,22 +51,14 @@ class KubernetesSession:
         self._observer = observer
         self._clock = clock
         self._timeout_s = ttl.total_seconds() / _SHARE
-        self._lock = threading.Lock()  # guards the three below, and is held while the Lease is replaced
+        self._lock = threading.Lock()  # guards the two below, and is held while the Lease is replaced
         self._lease = lease
         self._ended = False
-        self._text: str | None = None  # None: nothing new to say
         observer.sees(lease)
 
     def renew(self) -> None:
         with self._lock:
-            text = self._text
-            self._replace(lambda lease: leases.renewed(lease, now=self._clock.now(), holder=text), "renew a session")
-            if self._text is text:
-                self._text = None
-
-    def describe(self, text: str) -> None:
-        """See `Session.describe`: the holder of the Lease, as kubectl shows it."""
-        self._text = text or None
+            self._replace(lambda lease: leases.renewed(lease, now=self._clock.now()), "renew a session")
 
     def amend(self, scope: Scope, key: Key, value: bytes) -> None:
         record = self._store.own_record(scope, key, value, session=self.id)

@@ -157,12 +157,12 @@ class KubernetesStore:
             fresh = True
             self._pause(next(delays, None), scope)
 
-    def open_session(self, *, ttl: timedelta) -> KubernetesSession:
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> KubernetesSession:
         if ttl < timedelta(seconds=1):
             raise UsageError(f"a ttl of {ttl.total_seconds():g} s is too short for Kubernetes", fix="give 1 s or more")
         self._observer.start()
         session = SessionId(new_uid()[:16])
-        lease = leases.new_lease(self._place.name, session, ttl=ttl, now=self._clock.now())
+        lease = leases.new_lease(self._place.name, session, ttl=ttl, holder=purpose, now=self._clock.now())
         try:
             made = self._api.ask("POST", self._observer.path(), body=lease)
         except (Refused, NoAnswer) as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from tenure.coordination.store_url import StoreUrl
+from tenure.backends.shared.server_url import StoreUrl
 from tenure.errors import UsageError
 
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?\Z")

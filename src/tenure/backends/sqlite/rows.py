@@ -13,9 +13,7 @@ from typing import Any, Final
 
 from tenure.backends.sqlite.liveness import SessionRow
 from tenure.coordination.records import (
-    Absent,
     Commit,
-    Exact,
     Guard,
     Key,
     Put,
@@ -26,6 +24,7 @@ from tenure.coordination.records import (
     Version,
     Write,
     implied_guard,
+    wanted_version,
 )
 from tenure.errors import GuardFailed, SessionEnded
 
@@ -131,15 +130,11 @@ class Rows:
         return Revision(row[0])
 
     def _holds(self, scope: Scope, guard: Guard) -> bool:
-        if isinstance(guard, Exact | Absent):
-            row = self._connection.execute(
-                "SELECT revision FROM records WHERE scope = ? AND key = ?", (scope, guard.key)
-            ).fetchone()
-            if isinstance(guard, Absent):
-                return row is None
-            return row is not None and self._version(row[0]) == guard.version
-        query = "SELECT 1 FROM records WHERE scope = ? AND key > ? AND key < ? LIMIT 1"
-        return self._connection.execute(query, (scope, *_below(guard.key))).fetchone() is None
+        row = self._connection.execute(
+            "SELECT revision FROM records WHERE scope = ? AND key = ?", (scope, guard.key)
+        ).fetchone()
+        version = None if row is None else self._version(row[0])
+        return version == wanted_version(guard)
 
     def _lives(self, session: SessionId) -> bool:
         return self._connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is not None

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from tenure.backends.shared.amending import amend_by_commit
 from tenure.backends.sqlite import liveness
 from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.liveness import LockFile, SessionRow, Sightings, lock_path
 from tenure.clock import Clock
-from tenure.coordination.amending import amend_by_commit
 from tenure.coordination.records import Key, Scope, SessionId
 from tenure.errors import StoreUnavailable
 
@@ -37,9 +37,6 @@ class SqliteSession:
 
     def amend(self, scope: Scope, key: Key, value: bytes) -> None:
         amend_by_commit(self._store, scope, key, value, session=self.id)
-
-    def describe(self, text: str) -> None:
-        """A row of a session has no place for a text."""
 
     def close(self) -> None:
         self._store.end_session(self.id)

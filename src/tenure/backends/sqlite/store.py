@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Final, TypeVar
 from weakref import WeakSet
 
+from tenure.backends.shared.polling import PolledChanges
 from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.liveness import SessionRow
 from tenure.backends.sqlite.rows import Rows
 from tenure.backends.sqlite.session import Sessions, SqliteSession
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
-from tenure.coordination.polling import PolledChanges
 from tenure.coordination.records import Commit, Guard, Key, Listing, Put, Record, Revision, Scope, SessionId, Write
 from tenure.coordination.store import check_commit
 from tenure.errors import SessionEnded
@@ -102,7 +102,7 @@ class SqliteStore:
             raise outcome
         return outcome
 
-    def open_session(self, *, ttl: timedelta) -> SqliteSession:
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> SqliteSession:
         dead = self._dead(lambda rows: rows.sessions())  # the database is there, before a lock file appears beside it
         session = self._sessions.create_lock()
         try:

@@ -1,38 +1,38 @@
 """From a commit of the contract to the operations of one ZooKeeper multi.
 
-Promise: pure. A record is a node whose data begins with `RECORD`. A node that exists only as a parent is a folder, and
-no record. The first plan assumes the usual case: folders exist, and an absent record has no folder. When ZooKeeper
-refuses the plan, the store reads the nodes: either a guard does not hold (`first_failing`), or the store tries the plan
-for the nodes that it read (`view`). Each operation checks the assumptions of the plan, so a wrong plan writes nothing.
+Promise: pure. A record is a node directly below the node of its scope; its data is the value. The operations depend on
+the commit alone. When ZooKeeper refuses the multi, nothing was written, and the store reads the nodes: a guard does not
+hold (`first_failing`), or the nodes have changed meanwhile, and the store tries again.
 
 ZooKeeper compares only the number of changes since a node was made. A record that was deleted and made anew can have
 the same number as before (`Guarantees.versions_survive_deletion` is false). For a record of a session the plan also
-checks that the session lives. ZooKeeper has no operation for "there is no node": the multi makes a node and removes it.
+checks that the session lives. ZooKeeper has no operation for "there is no node": where the commit does not make the
+record itself, the multi makes a node and removes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from tenure.coordination.records import (
-    Absent,
-    Delete,
-    Exact,
-    Guard,
-    Key,
-    NoneUnder,
-    Put,
-    SessionId,
-    Version,
-    Write,
-    implied_guard,
-)
+from tenure.coordination.records import Exact, Guard, Key, Put, SessionId, Version, Write, implied_guard, wanted_version
 
-RECORD = b"\x01"
-FOLDER = b""
-MARKERS = "~sessions"
+MARKERS: Final = "~sessions"
 """Below a scope: a node for each living session that has bound a record in the scope. No key can have this name."""
+
+_SLASH: Final = ":"
+"""Stands for the slash of a key in the name of its node. No key has a colon."""
+
+
+def node_name(key: Key) -> str:
+    """The name of the node of a record below the node of its scope."""
+    return key.replace("/", _SLASH)
+
+
+def key_of(name: str) -> Key | None:
+    """The key of a node below the node of a scope; None: the node is no record."""
+    return Key.found(name.replace(_SLASH, "/"))
 
 
 def marker_of(session: SessionId) -> str:
@@ -58,18 +58,6 @@ def state_of(version: Version) -> State:
     """The state that `State.version` encoded."""
     zxid, changes, session = version.split(".", 2)
     return State(int(zxid, 16), int(changes), SessionId(session) if session else None)
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node that was read."""
-
-    state: State
-    is_record: bool
-
-
-View = Mapping[str, Node | None]
-"""Path below the scope -> the node; None: there is no node. A missing path was not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,134 +97,46 @@ class Plan:
     puts: Mapping[Key, tuple[int, SessionId | None]]
 
 
-def ancestors(path: str) -> list[str]:
-    """The paths above `path`, the highest first."""
-    parts = path.split("/")
-    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
-
-
-def paths_to_read(guards: Sequence[Guard], writes: Sequence[Write]) -> tuple[set[str], set[str]]:
-    """The nodes that the view of this commit needs; and those among them of which all nodes below are needed, too."""
-    keys: set[str] = {guard.key for guard in guards} | {write.key for write in writes}
-    above = {ancestor for key in keys for ancestor in ancestors(key)}
-    return keys | above, {write.key for write in writes if isinstance(write, Delete)}
-
-
-def first_failing(guards: Sequence[Guard], writes: Sequence[Write], view: View) -> Guard | None:
-    """The first guard that did not hold when the view was read, in the order of the contract; None: all did."""
+def first_failing(
+    guards: Sequence[Guard], writes: Sequence[Write], found: Mapping[Key, Version | None]
+) -> Guard | None:
+    """The first guard that did not hold when the versions were read, in the order of the contract; None: all did.
+    `found`: the version of each key of the commit; None: there is no record."""
     for guard in (*guards, *map(implied_guard, writes)):
-        node = view.get(guard.key)
-        is_record = node is not None and node.is_record
-        if isinstance(guard, Exact):
-            holds = is_record and node is not None and node.state.version() == guard.version
-        elif isinstance(guard, Absent):
-            holds = not is_record
-        else:
-            holds = not any(
-                below is not None and below.is_record and path.startswith(guard.key + "/")
-                for path, below in view.items()
-            )
-        if not holds:
+        if found[guard.key] != wanted_version(guard):
             return guard
     return None
 
 
-def make_plan(guards: Sequence[Guard], writes: Sequence[Write], view: View | None = None) -> Plan:
-    """The operations: guards first, then deletes, the deepest first, then puts, the highest first."""
-    planner = _Planner(view or {})
+def make_plan(guards: Sequence[Guard], writes: Sequence[Write]) -> Plan:
+    """The operations: guards first, then the writes."""
+    made = {write.key for write in writes if write.replaces is None}
+    operations: list[Operation] = []
+    puts: dict[Key, tuple[int, SessionId | None]] = {}
     for guard in guards:
-        planner.guard(guard)
-    alone = {guard.key for guard in guards if isinstance(guard, NoneUnder)}
-    by_depth = sorted(writes, key=lambda write: write.key.count("/"))
-    for write in reversed(by_depth):
-        if isinstance(write, Delete):
-            planner.delete(write, with_folders=write.key in alone)
-    for write in by_depth:
-        if isinstance(write, Put):
-            planner.put(write)
-    return Plan(tuple(planner.operations), planner.puts)
-
-
-class _Planner:
-    """Keeps the nodes as they are after the operations so far."""
-
-    def __init__(self, view: View) -> None:
-        self._nodes = dict(view)
-        self.operations: list[Operation] = []
-        self.puts: dict[Key, tuple[int, SessionId | None]] = {}
-
-    def guard(self, guard: Guard) -> None:
+        path = node_name(guard.key)
         if isinstance(guard, Exact):
             state = state_of(guard.version)
-            self._lives(state)
-            self.operations.append(Check(guard.key, state.changes))
-        elif isinstance(guard, Absent):
-            folder = self._nodes.get(guard.key)
-            if folder is not None:
-                self.operations.append(Check(guard.key, folder.state.changes))
-                return
-            made = [*self._make_folders(guard.key), guard.key]
-            self._create(guard.key, FOLDER)
-            for path in reversed(made):
-                self._remove(path, 0)
-        # NoneUnder is checked by the removal itself: ZooKeeper does not remove a node with children.
+            operations += [*_lives(state), Check(path, state.changes)]
+        elif guard.key not in made:
+            operations += [Create(path, b""), Remove(path, 0)]
+    for write in writes:
+        path = node_name(write.key)
+        was = None if write.replaces is None else state_of(write.replaces)
+        if was is not None:
+            operations += _lives(was)
+        if isinstance(write, Put) and was is not None and was.session == write.session:
+            operations.append(SetData(path, write.value, was.changes))
+            puts[write.key] = (was.changes + 1, write.session)
+            continue
+        if was is not None:
+            operations.append(Remove(path, was.changes))
+        if isinstance(write, Put):
+            operations.append(Create(path, write.value, ephemeral=write.session is not None))
+            puts[write.key] = (0, write.session)
+    return Plan(tuple(operations), puts)
 
-    def delete(self, write: Delete, *, with_folders: bool) -> None:
-        state = state_of(write.replaces)
-        self._lives(state)
-        changes = state.changes
-        below = [path for path, node in self._nodes.items() if node is not None and path.startswith(write.key + "/")]
-        if below and not with_folders:
-            self._set(write.key, FOLDER, changes)
-            return
-        for path in sorted(below, key=lambda path: path.count("/"), reverse=True):
-            folder = self._nodes[path]
-            assert folder is not None
-            self._remove(path, folder.state.changes)
-        self._remove(write.key, changes)
 
-    def put(self, write: Put) -> None:
-        data = RECORD + write.value
-        if write.replaces is not None:
-            was = state_of(write.replaces)
-            self._lives(was)
-            if was.session == write.session:
-                self._set(write.key, data, was.changes)
-                self.puts[write.key] = (was.changes + 1, write.session)
-                return
-            self._remove(write.key, was.changes)
-        else:
-            folder = self._nodes.get(write.key)
-            if folder is not None and write.session is None:
-                self._set(write.key, data, folder.state.changes)
-                self.puts[write.key] = (folder.state.changes + 1, None)
-                return
-            if folder is not None:
-                self._remove(write.key, folder.state.changes)
-        self._make_folders(write.key)
-        self._create(write.key, data, ephemeral=write.session is not None)
-        self.puts[write.key] = (0, write.session)
-
-    def _lives(self, state: State) -> None:
-        """Check that the session of a record lives: after its end the number of changes proves nothing."""
-        if state.session is not None:
-            self.operations.append(Check(marker_of(state.session), 0))
-
-    def _make_folders(self, path: str) -> list[str]:
-        """Make the parents that the view misses; return them, the highest first."""
-        missing = [above for above in ancestors(path) if above in self._nodes and self._nodes[above] is None]
-        for above in missing:
-            self._create(above, FOLDER)
-        return missing
-
-    def _create(self, path: str, data: bytes, *, ephemeral: bool = False) -> None:
-        self.operations.append(Create(path, data, ephemeral))
-        self._nodes[path] = Node(State(0, 0, None), is_record=data != FOLDER)
-
-    def _set(self, path: str, data: bytes, changes: int) -> None:
-        self.operations.append(SetData(path, data, changes))
-        self._nodes[path] = Node(State(0, changes + 1, None), is_record=data != FOLDER)
-
-    def _remove(self, path: str, changes: int) -> None:
-        self.operations.append(Remove(path, changes))
-        self._nodes[path] = None
+def _lives(state: State) -> list[Operation]:
+    """The check that the session of a record lives: after its end the number of changes proves nothing."""
+    return [] if state.session is None else [Check(marker_of(state.session), 0)]

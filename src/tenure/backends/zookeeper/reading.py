@@ -5,7 +5,7 @@ Promise: an answer is as new as every earlier answer on this connection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -14,7 +14,7 @@ from kazoo.exceptions import KazooException, NoNodeError, UnimplementedError
 from tenure.backends.zookeeper.connection import Connection, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.backends.zookeeper.multi_read import AT_ONCE, read_async
-from tenure.backends.zookeeper.plan import MARKERS, RECORD, Node, State
+from tenure.backends.zookeeper.plan import MARKERS, State, key_of, node_name
 from tenure.backends.zookeeper.session import session_name
 from tenure.coordination.records import Key, Record, Scope
 
@@ -42,25 +42,22 @@ def nodes_at(connection: Connection, paths: Sequence[str]) -> dict[str, Found | 
     return {path: None if isinstance(node, NoNodeError) else node for path, node in zip(paths, found, strict=True)}
 
 
-def nodes_below(connection: Connection, scope: Scope, tops: Iterable[str]) -> dict[str, Found]:
-    """All nodes strictly below these: path -> data and stat, without nodes that go meanwhile."""
-    return _with_those_below(connection, scope, _children(connection, [_full(scope, top) for top in tops]))
-
-
-def listing(connection: Connection, scope: Scope, top: str) -> tuple[dict[str, Found], int, int]:
-    """All nodes strictly below `top`, and the scope's revision before and after they were read."""
+def listing(connection: Connection, scope: Scope, prefix: str) -> tuple[list[Record], int, int]:
+    """All records strictly below `prefix`, and the scope's revision before and after they were read."""
 
     def request(client: KazooClient) -> Sequence[Any]:
         asked = [barrier(client), *ask_revision(client, scope)]
-        return [*asked, client.get_children_async(_full(scope, top)), *ask_revision(client, scope)]
+        return [*asked, client.get_children_async(f"/{scope}"), *ask_revision(client, scope)]
 
     _, root, markers, names, root_after, markers_after = ask(connection, request, "list records")
     before, after = revision_of(root, markers), revision_of(root_after, markers_after)
-    paths = [] if isinstance(names, NoNodeError) else _named(_full(scope, top), names)
-    if not paths:
-        return {}, before, after
-    found = _with_those_below(connection, scope, paths)
-    return found, before, revision_of(*ask(connection, lambda client: ask_revision(client, scope), "read a revision"))
+    keys = [key_of(name) for name in names] if not isinstance(names, NoNodeError) else []
+    wanted = {path_of(scope, key): key for key in keys if key is not None and key.is_under(prefix)}
+    if not wanted:
+        return [], before, after
+    found = nodes_at(connection, list(wanted))
+    records = [record for path, node in found.items() if (record := record_of(wanted[path], node)) is not None]
+    return records, before, revision_of(*ask(connection, lambda client: ask_revision(client, scope), "read a revision"))
 
 
 def ask_revision(client: KazooClient, scope: Scope) -> list[Any]:
@@ -71,31 +68,6 @@ def ask_revision(client: KazooClient, scope: Scope) -> list[Any]:
 def revision_of(root: Any, markers: Any) -> int:
     """The scope's revision: the newest commit, or end of a session, by the stats of its two nodes; None: no node."""
     return 0 if root is None else max(root.mzxid, 0 if markers is None else markers.pzxid)
-
-
-def _with_those_below(connection: Connection, scope: Scope, level: Sequence[str]) -> dict[str, Found]:
-    found: dict[str, Found] = {}
-    while level:
-        there = {path: node for path, node in nodes_at(connection, level).items() if node is not None}
-        found |= there
-        parents = [path for path, (_, stat) in there.items() if stat.numChildren]
-        level = _children(connection, parents) if parents else []
-    start = len(f"/{scope}/")
-    return {path[start:]: node for path, node in found.items()}
-
-
-def _children(connection: Connection, parents: Sequence[str]) -> list[str]:
-    found = ask(connection, lambda client: [client.get_children_async(path) for path in parents], "list records")
-    there = [(path, names) for path, names in zip(parents, found, strict=True) if not isinstance(names, NoNodeError)]
-    return [child for path, names in there for child in _named(path, names)]
-
-
-def _named(parent: str, names: Iterable[str]) -> list[str]:
-    return [f"{parent}/{name}" for name in names if name != MARKERS]
-
-
-def _full(scope: Scope, path: str) -> str:
-    return f"/{scope}/{path}".rstrip("/")
 
 
 def _answers(connection: Connection, request: Callable[[KazooClient], Sequence[Any]], what: str) -> list[Any]:
@@ -112,17 +84,17 @@ def _good(answers: list[Any], what: str) -> list[Any]:
     return answers
 
 
-def node_of(found: Found) -> Node:
-    """The node as the plan of a commit needs it."""
-    data, stat = found
-    session = session_name(stat.ephemeralOwner) if stat.ephemeralOwner else None
-    return Node(State(stat.mzxid, stat.version, session), is_record=data is not None and data[:1] == RECORD)
+def path_of(scope: Scope, key: Key) -> str:
+    """The full path of a record's node."""
+    return f"/{scope}/{node_name(key)}"
 
 
-def record_of(path: str, found: Found) -> Record | None:
-    """The record of a node; None: the node is a folder."""
-    data, _ = found
-    node = node_of(found)
-    if data is None or not node.is_record:
+def record_of(key: Key, found: Found | None) -> Record | None:
+    """The record of a node; None: there is no node, or one without data, which another program has made."""
+    if found is None:
         return None
-    return Record(Key(path), data[len(RECORD) :], node.state.version(), node.state.session)
+    data, stat = found
+    if data is None:
+        return None
+    session = session_name(stat.ephemeralOwner) if stat.ephemeralOwner else None
+    return Record(key, data, State(stat.mzxid, stat.version, session).version(), session)

@@ -12,9 +12,9 @@ from datetime import timedelta
 
 from kazoo.handlers.threading import KazooTimeoutError
 
+from tenure.backends.shared.amending import amend_by_commit
 from tenure.backends.zookeeper.connection import Connection, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
-from tenure.coordination.amending import amend_by_commit
 from tenure.coordination.records import Key, Scope, SessionId
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import SessionEnded, StoreUnavailable
@@ -60,9 +60,6 @@ class ZooKeeperSession:
 
     def amend(self, scope: Scope, key: Key, value: bytes) -> None:
         amend_by_commit(self._store, scope, key, value, session=self.id)
-
-    def describe(self, text: str) -> None:
-        """A session of ZooKeeper has no place for a text."""
 
     def close(self) -> None:
         if self.connection.over:

@@ -1,4 +1,4 @@
-"""The store on a ZooKeeper ensemble: a scope is a node, a record a node below it, a commit one multi.
+"""The store on a ZooKeeper ensemble: a scope is a node, a record a node directly below it, a commit one multi.
 
 Promise: the contract of `coordination.store`, as weakened by `GUARANTEES`. Every commit writes the scope's node, so its
 transaction id is the scope's revision. A session marks each scope in which it binds records, so that its end changes
@@ -15,8 +15,9 @@ from functools import partial
 from typing import Any, Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, NoChildrenForEphemeralsError, NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
+from tenure.backends.shared.polling import PolledChanges
 from tenure.backends.zookeeper.connection import Connection, Ensemble, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, first_failure, unavailable, unknown
 from tenure.backends.zookeeper.plan import (
@@ -27,26 +28,14 @@ from tenure.backends.zookeeper.plan import (
     Plan,
     SetData,
     State,
-    View,
     first_failing,
     make_plan,
     marker_of,
-    paths_to_read,
 )
-from tenure.backends.zookeeper.reading import (
-    Found,
-    ask,
-    listing,
-    node_of,
-    nodes_at,
-    nodes_below,
-    record_of,
-    revision_of,
-)
+from tenure.backends.zookeeper.reading import ask, listing, nodes_at, path_of, record_of, revision_of
 from tenure.backends.zookeeper.session import ZooKeeperSession
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
-from tenure.coordination.polling import PolledChanges
 from tenure.coordination.records import Commit, Guard, Key, Listing, Put, Record, Revision, Scope, SessionId, Write
 from tenure.coordination.store import check_commit
 from tenure.errors import CommitRefused, GuardFailed, SessionEnded, StoreError, StoreUnavailable, UsageError
@@ -62,14 +51,14 @@ GUARANTEES: Final = Guarantees(
     revision_is_the_scopes_own=False,
     one_session_a_commit=True,
 )
-_PLAN_DOES_NOT_FIT: Final = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError, NoChildrenForEphemeralsError)
-"""An assumption of the plan does not hold, or a guard does not."""
+_REFUSED: Final = (NoNodeError, NodeExistsError, BadVersionError)
+"""A guard does not hold, or a node of the scope itself is missing."""
 
 MAX_REQUEST_BYTES: Final = 1_040_000
 """ZooKeeper's own limit (`jute.maxbuffer`) is 1,048,575; ZooKeeper answers a larger request by breaking the line."""
 
 _ATTEMPTS = 30
-"""How often a commit is planned anew while other commits change the nodes that it was planned on."""
+"""How often a commit is sent again while other commits change its nodes."""
 
 _LISTINGS = 3
 """How often a listing is read again when the scope has changed meanwhile."""
@@ -97,16 +86,15 @@ class ZooKeeperStore:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def read(self, scope: Scope, key: Key) -> Record | None:
-        _, found = self._look(lambda client: [barrier(client), client.get_async(f"/{scope}/{key}")], "read a record")
+        _, found = self._look(lambda client: [barrier(client), client.get_async(path_of(scope, key))], "read a record")
         return None if isinstance(found, NoNodeError) else record_of(key, found)
 
     def list(self, scope: Scope, prefix: str = "") -> Listing:
         connection = self._open()
         for _ in range(_LISTINGS):
-            nodes, revision, after = listing(connection, scope, prefix)
+            records, revision, after = listing(connection, scope, prefix)
             if after == revision:
                 break
-        records = [record for path, node in nodes.items() if (record := record_of(path, node)) is not None]
         return Listing(tuple(sorted(records, key=lambda record: record.key)), Revision(revision))
 
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
@@ -149,10 +137,9 @@ class ZooKeeperStore:
         bound = next((write.session for write in writes if isinstance(write, Put) and write.session is not None), None)
         session = None if bound is None else self._session(bound)
         connection = self._open() if session is None else session.connection
-        view: View | None = None
+        plan = make_plan(guards, writes)
         try:
             for _ in range(_ATTEMPTS):
-                plan = make_plan(guards, writes, view)
                 try:
                     answer = self._send(connection, scope, plan, session=session, changes=bool(writes))
                 except NOT_ANSWERED as error:
@@ -162,11 +149,10 @@ class ZooKeeperStore:
                         session.marked.add(scope)
                     zxid = int(answer[-1].mzxid) if writes else self.revision(scope)
                     versions = {key: State(zxid, count, owner).version() for key, (count, owner) in plan.puts.items()}
-                    return Commit(versions, Revision(zxid), alone=_alone(writes, plan, answer))
-                if not isinstance(answer, _PLAN_DOES_NOT_FIT):
+                    return Commit(versions, Revision(zxid))
+                if not isinstance(answer, _REFUSED):
                     raise unavailable(answer, f"commit to scope {scope!r}")
-                view = self._view(connection, scope, guards, writes, session=session)
-                failing = first_failing(guards, writes, view)
+                failing = self._failing(connection, scope, guards, writes, session=session)
                 if failing is not None:
                     raise GuardFailed(failing, scope=scope)
         except StoreUnavailable as error:
@@ -175,7 +161,7 @@ class ZooKeeperStore:
             raise
         raise StoreUnavailable(f"scope {scope!r} changes faster than a commit to it can be made")
 
-    def open_session(self, *, ttl: timedelta) -> ZooKeeperSession:
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> ZooKeeperSession:
         self._open()
         connection = Connection(self._ensemble, ttl=ttl, pings=False)
         connection.open()
@@ -233,7 +219,7 @@ class ZooKeeperStore:
         failed = first_failure(answer)
         return list(answer) if failed is None else failed[1]
 
-    def _view(
+    def _failing(
         self,
         connection: Connection,
         scope: Scope,
@@ -241,18 +227,25 @@ class ZooKeeperStore:
         writes: Sequence[Write],
         *,
         session: ZooKeeperSession | None,
-    ) -> View:
-        """The nodes of a commit after it was refused: the answers on one connection are in order."""
+    ) -> Guard | None:
+        """The guard for which a commit was refused: the answers on one connection are in order. None: none fails now,
+        so the scope's nodes were missing, or the records have changed since."""
         self._make_scope(connection, scope)
-        paths, deep = paths_to_read(guards, writes)
+        paths = {path_of(scope, one.key): one.key for one in (*guards, *writes)}
         markers = [] if session is None else [f"/{scope}/{marker_of(session.id)}"]
-        there = nodes_at(connection, [*markers, *(f"/{scope}/{path}" for path in sorted(paths))])
+        there = nodes_at(connection, [*markers, *paths])
         if session is not None:
-            marked = there[markers[0]] is not None
-            (session.marked.add if marked else session.marked.discard)(scope)
-        nodes: dict[str, Found | None] = {path: there[f"/{scope}/{path}"] for path in paths}
-        nodes.update(nodes_below(connection, scope, sorted(deep)))
-        return {path: None if node is None else node_of(node) for path, node in nodes.items()}
+            (session.marked.discard if there.pop(markers[0]) is None else session.marked.add)(scope)
+        found = {key: record_of(key, there[path]) for path, key in paths.items()}
+        versions = {key: None if record is None else record.version for key, record in found.items()}
+        failing = first_failing(guards, writes, versions)
+        foreign = next((path for path, key in paths.items() if there[path] is not None and found[key] is None), None)
+        if failing is None and foreign is not None:
+            raise StoreUnavailable(
+                f"node {self._ensemble.chroot}{foreign} of ZooKeeper has no data, so it is no record",
+                fix="another program has made it: zkCli.sh delete removes it",
+            )
+        return failing
 
     def _make_scope(self, connection: Connection, scope: Scope) -> None:
         """Make the scope's own nodes, which are no records, if they are missing."""
@@ -317,11 +310,3 @@ def _add(multi: Any, path: str, operation: Operation) -> None:
         multi.set_data(path, operation.data, operation.changes)
     else:
         multi.delete(path, operation.changes)
-
-
-def _alone(writes: Sequence[Write], plan: Plan, answer: Sequence[Any]) -> frozenset[Key]:
-    """See `Commit.alone`: known of a single put that changed a node. ZooKeeper counted its children in that instant."""
-    if len(writes) != 1:
-        return frozenset()
-    changed = [(one, stat) for one, stat in zip(plan.operations, answer, strict=False) if isinstance(one, SetData)]
-    return frozenset(key for key in plan.puts if any(one.path == key and not stat.numChildren for one, stat in changed))

@@ -8,8 +8,9 @@ from typing import Any
 
 from kazoo.security import CREATOR_ALL_ACL
 
+from tenure.backends.shared.server_url import StoreUrl
 from tenure.backends.zookeeper.connection import Ensemble
-from tenure.coordination.store_url import NAME_A_USER, StoreUrl
+from tenure.coordination.store_url import NAME_A_USER
 from tenure.errors import UsageError
 from tenure.wording import how_to_install
 

@@ -146,16 +146,13 @@ class AmendCases:
                 amend()
             shows(rig, watching, session, value)
 
-    def test_a_description_changes_nothing(self, rig: StoreRig, store: CoordinationStore) -> None:
-        session = store.open_session(ttl=rig.ttl)
-        put_new(store, MINE, session=session.id)
-        before = store.list(SCOPE).records
-        for text in ("member a of scope s", "", "ü\n" * 1000):
-            session.describe(text)
+    def test_a_purpose_is_for_people(self, rig: StoreRig, store: CoordinationStore) -> None:
+        for number, purpose in enumerate(("member a of scope s", "", "\u00fc\n" * 1000)):
+            session = store.open_session(ttl=rig.ttl, purpose=purpose)
+            put_new(store, f"live/{number}", session=session.id)
             session.renew()
-        assert store.list(SCOPE).records == before
-        session.close()
-        session.describe("over")
+            assert values(store) == {f"live/{number}": b"x"}
+            session.close()
         assert values(store) == {}
 
     def test_a_glance_is_never_older_than_a_commit_of_its_client(self, store: CoordinationStore) -> None:

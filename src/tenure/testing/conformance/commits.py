@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, NoneUnder, Put, Scope, Version, Write
+from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, Put, Scope, Version, Write
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import GuardFailed
 from tenure.testing.conformance.fixture import SCOPE, StoreRig, put_new, values
@@ -86,26 +86,17 @@ class CommitCases:
         child = put_new(store, "a/child")
         gone = put_new(store, "b")
         store.commit(SCOPE, guards=[], writes=[Delete(B, gone)])
-        bad: list[Guard] = [Absent(A), Exact(B, gone), Absent(Key("a/child")), NoneUnder(A)]
+        bad: list[Guard] = [Absent(A), Exact(B, gone), Absent(Key("a/child"))]
         for order in itertools.permutations(bad):
             refused(store, order[0], guards=[Absent(B), *order], writes=[Delete(A, version)])
         # The guards are judged before the versions that the writes name, and these in the order of the writes.
-        refused(store, NoneUnder(A), guards=[NoneUnder(A)], writes=[Put(Key("a/child"), b"", None), Delete(A, version)])
+        missing = Exact(B, gone)
+        refused(store, missing, guards=[missing], writes=[Put(Key("a/child"), b"", None), Delete(A, version)])
         writes: list[Write] = [Put(Key("a/child"), b"", None), Put(A, b"", None)]
         refused(store, Absent(Key("a/child")), guards=[Exact(Key("a/child"), child)], writes=writes)
         refused(store, Absent(A), guards=[], writes=writes[::-1])
 
-    def test_none_under_keeps_a_record_with_others_below_it(self, store: CoordinationStore) -> None:
-        version = put_new(store, "a")
-        for similar in ("ab", "a.b", "a-b", "a0", "b/a"):
-            put_new(store, similar)
-        deep = put_new(store, "a/one/two")
-        refused(store, NoneUnder(A), guards=[NoneUnder(A)], writes=[Delete(A, version)])
-        store.commit(SCOPE, guards=[], writes=[Delete(Key("a/one/two"), deep)])
-        store.commit(SCOPE, guards=[NoneUnder(A)], writes=[Delete(A, version)])
-        assert "a" not in values(store)
-
-    def test_a_plain_delete_leaves_what_lies_below(self, store: CoordinationStore) -> None:
+    def test_a_key_has_no_parent(self, store: CoordinationStore) -> None:
         version = put_new(store, "a")
         put_new(store, "a/child")
         store.commit(SCOPE, guards=[], writes=[Delete(A, version)])
@@ -113,25 +104,9 @@ class CommitCases:
         put_new(store, "a", b"again")
         assert values(store) == {"a": b"again", "a/child": b"x"}
 
-    def test_what_is_said_to_be_alone_has_nothing_below_it(self, rig: StoreRig, store: CoordinationStore) -> None:
-        session = store.open_session(ttl=rig.ttl)
-        version = put_new(store, "a")
-        put_new(store, "ab")
-        for child, bound in (("a/lock", session.id), ("a/one/two", None)):
-            below = put_new(store, child, session=bound)
-            commit = store.commit(SCOPE, guards=[], writes=[Put(A, b"with", version)])
-            assert A not in commit.alone
-            store.commit(SCOPE, guards=[], writes=[Delete(Key(child), below)])
-            version = store.commit(SCOPE, guards=[], writes=[Put(A, b"without", commit.versions[A])]).versions[A]
-        commit = store.commit(SCOPE, guards=[], writes=[Put(A, b"x", version), Put(Key("a/new"), b"x", None)])
-        assert A not in commit.alone
-
     def test_a_malformed_commit_is_a_value_error(self, store: CoordinationStore) -> None:
         version = put_new(store, "a")
         malformed: list[tuple[list[Guard], list[Write]]] = [
-            ([NoneUnder(A)], []),
-            ([NoneUnder(A)], [Put(A, b"", version)]),
-            ([NoneUnder(A)], [Delete(B, version)]),
             ([], [Put(A, b"1", version), Put(A, b"2", version)]),
             ([], [Put(A, b"1", version), Delete(A, version)]),
         ]

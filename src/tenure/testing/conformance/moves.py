@@ -1,7 +1,6 @@
 """Random commits: drawn without knowledge of the store, resolved to the known versions when they are made.
 
-Promise: pure. The contract fixes the answer of every commit that is made: no record is below a record that is bound to
-a session, and no commit writes below a key on which it puts a `NoneUnder`.
+Promise: pure. The contract fixes the answer of every commit that is made.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from tenure.coordination.records import (
     Exact,
     Guard,
     Key,
-    NoneUnder,
     Put,
     Scope,
     SessionId,
@@ -29,7 +27,7 @@ from tenure.coordination.records import (
 
 SCOPES: Final = (Scope("left"), Scope("right"))
 PERMANENT: Final = tuple(map(Key, ("a", "ab", "a/x", "a/xy", "a/x/deep", "b")))
-BINDABLE: Final = tuple(map(Key, ("live/1", "live/2", "leader")))
+BINDABLE: Final = tuple(map(Key, ("live/1", "live/1/lock", "leader")))
 KEYS: Final = PERMANENT + BINDABLE
 
 Which = Literal["now", "old", "none"]
@@ -50,7 +48,6 @@ class WriteMove:
     age: int
     value: bytes | None
     """None: delete."""
-    none_under: bool
     session: int | None
 
 
@@ -95,7 +92,6 @@ _writes: Final = st.builds(
     _which,
     _ages,
     st.one_of(st.none(), st.sampled_from([b"", b"1", b"2"])),
-    st.booleans(),
     st.one_of(st.none(), st.integers(0, 5)),
 )
 commit_moves: Final = st.builds(
@@ -126,6 +122,4 @@ def resolve(
             writes.append(Put(write.key, write.value, version, session))
         elif version is not None:
             writes.append(Delete(write.key, version))
-            if write.none_under and not any(other.key.is_under(write.key) for other in move.writes):
-                guards.insert(write.age % (len(guards) + 1), NoneUnder(write.key))
     return tuple(guards), tuple(writes)

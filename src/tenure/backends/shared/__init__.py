@@ -1,0 +1,1 @@
+"""What several backends share, and nothing above them needs: amendments, polled watches, URLs of servers."""
