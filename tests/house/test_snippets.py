@@ -32,6 +32,7 @@ PROGRAMS = {
     "cat",
     "cd",
     "docker",
+    "etcdctl",
     "export",
     "git",
     "kill",

@@ -14,6 +14,7 @@ READING = "backends/zookeeper/reading.py"
 PLAN = "backends/zookeeper/plan.py"
 CONNECTION = "backends/zookeeper/connection.py"
 ETCD = "backends/etcd/store.py"
+HISTORY = "backends/etcd/history.py"
 RPC = "backends/etcd/rpc.py"
 
 CONTRACT = "tests/contract/test_conformance.py::"
@@ -24,6 +25,8 @@ KINDS = ("create", "replace", "delete")
 ZOMBIE = "tests/contract/test_zombies.py::test_the_write_of_a_woken_leader_is_refused_by_the_store"
 AFTER = "tests/faults/test_fencing.py::test_on_every_store_a_write_after_the_term_is_refused"
 LED = "tests/regressions/test_reads_of_a_server_that_led.py::test_a_server_that_led_answers_no_read_with_what_was"
+FULL = "tests/regressions/test_full_etcd.py::"
+HISTORIES = "tests/contract/test_etcd_history.py::"
 RENEWED = "tests/regressions/test_reads_of_a_server_that_led.py::test_a_server_that_led_renews_no_session"
 MAJORITY = "tests/contract/test_majorities.py::test_a_server_without_the_others_answers_no_"
 
@@ -289,6 +292,33 @@ OF_ETCD: Final = (
         "the server that leads is asked whether a lease lives, and not whether it still leads",
         (Change("backends/etcd/session.py", "if answer.header.raft_term != term:", "if not term:"),),
         on(RENEWED, "etcd"),
+    ),
+    Mutant(
+        "etcd-full-is-refused",
+        "a transaction that etcd answers with no space is said to have written nothing",
+        (Change(ETCD, "            if is_full(error):\n", "            if False:\n"),),
+        (FULL + "test_a_write_that_was_refused_by_a_full_etcd_does_not_stand",),
+    ),
+    Mutant(
+        "etcd-compacts-what-is-young",
+        "a leader does not wait until the mark is old",
+        (
+            Change(HISTORY, "        if self._recent in found:\n", "        if False:\n"),
+            Change(HISTORY, "compare=[same, gone]", "compare=[same]"),
+        ),
+        (HISTORIES + "test_one_of_many_compacts_and_what_is_young_stays",),
+    ),
+    Mutant(
+        "etcd-denied-tries-again",
+        "a client that may not compact tries it at each look",
+        (Change(HISTORY, "                self._denied = True\n", "                pass\n"),),
+        (HISTORIES + "test_what_etcd_does_not_permit_is_said_once_and_not_tried_again",),
+    ),
+    Mutant(
+        "etcd-standbys-compact",
+        "each client looks at the history, whether it leads or not",
+        (Change(HISTORY, "        self._leads = False\n", "        self._leads = True\n"),),
+        (HISTORIES + "test_a_leader_compacts_and_a_standby_does_not",),
     ),
 )
 

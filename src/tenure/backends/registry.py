@@ -88,7 +88,7 @@ def _open_zookeeper(url: SplitResult, clock: Clock, existing: bool) -> Coordinat
 def _open_etcd(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
     from tenure.backends.etcd import EtcdStore, cluster_of
 
-    options = _COMMON | (_TLS if url.scheme == "etcds" else set())
+    options = _COMMON | {"compact"} | (_TLS if url.scheme == "etcds" else set())
     return EtcdStore(cluster_of(StoreUrl(url, port=2379, options=options), tls=url.scheme == "etcds"), clock=clock)
 
 

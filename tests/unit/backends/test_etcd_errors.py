@@ -52,7 +52,7 @@ Code = grpc.StatusCode
         (
             Code.RESOURCE_EXHAUSTED,
             "etcdserver: mvcc: database space exceeded",
-            "etcd is full: etcdserver: mvcc: database",
+            "etcd is full, and did not look: etcdserver: mvcc: database",
         ),
         (Code.RESOURCE_EXHAUSTED, "etcdserver: too many requests", "etcd did not look: etcdserver: too many requests"),
         (Code.UNAVAILABLE, None, "etcd did not look: (UNAVAILABLE)"),

@@ -8,8 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from tenure.backends.etcd import store as module
-from tenure.backends.etcd.rpc import Rpc
+from tenure.backends.etcd import history as module
 from tenure.backends.etcd.versions import fault_of
 from tenure.errors import StoreUnavailable
 from tenure.testing.servers import EtcdCluster
@@ -69,5 +68,5 @@ def test_a_server_that_does_not_say_its_version_is_used(rig: EtcdRig, monkeypatc
     def silent(self: object, endpoint: object) -> str:
         raise StoreUnavailable("a proxy")
 
-    monkeypatch.setattr(Rpc, "version", silent)
+    monkeypatch.setattr(module.History, "_status", silent)
     rig.client().open_session(ttl=timedelta(seconds=5)).close()

@@ -1,7 +1,8 @@
 """The outcome of a request that ended in an error of gRPC.
 
 Promise: one table, by the code of etcd's answer. A request that etcd refused was not applied. A request without an
-answer, or that etcd gave up while its members agreed on it, may have been applied, or may be applied later.
+answer, or that etcd gave up while its members agreed on it, may have been applied, or may be applied later. One refusal
+is none: a transaction that etcd answers with "database space exceeded" may have been applied (`full`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Final
 
 import grpc
 
+from tenure.backends.etcd.fullness import CURE
 from tenure.coordination.store_url import NAME_A_USER
 from tenure.errors import AccessDenied, OutcomeUnknown, StoreUnavailable
 
@@ -28,6 +30,8 @@ REFUSED: Final = frozenset(
 """Nothing was applied. Every other code leaves the outcome open."""
 
 LEASE_GONE: Final = "requested lease not found"
+NO_SPACE: Final = "database space exceeded"
+COMPACTED: Final = "required revision has been compacted"
 TOKEN_OVER: Final = ("invalid auth token", "auth revision in header is old")
 
 
@@ -47,6 +51,16 @@ def is_token_over(error: grpc.RpcError) -> bool:
     return any(words in words_of(error) for words in TOKEN_OVER)
 
 
+def is_full(error: grpc.RpcError) -> bool:
+    """Whether etcd answered that its database is full. A transaction that was answered so may be applied (`full`)."""
+    return NO_SPACE in words_of(error)
+
+
+def is_compacted(error: grpc.RpcError) -> bool:
+    """Whether the revision that a request names is compacted."""
+    return COMPACTED in words_of(error)
+
+
 def unavailable(error: grpc.RpcError, what: str) -> StoreUnavailable:
     """For a request of which nothing was applied. `what`: the request."""
     return refused(words_of(error), what)
@@ -62,8 +76,8 @@ def refused(words: str, what: str) -> StoreUnavailable:
         return AccessDenied(f"etcd does not let in this user: {words}", fix="check the user and its password")
     if "authentication is not enabled" in words:
         return AccessDenied(f"etcd knows no users: {words}", fix="leave user@ out, or enable them")
-    if "database space exceeded" in words:
-        return StoreUnavailable(f"etcd is full: {words}", fix="compact and defragment it, then disarm its alarm")
+    if NO_SPACE in words:
+        return StoreUnavailable(f"etcd is full, and did not {what}: {words}", fix=CURE)
     return StoreUnavailable(f"etcd did not {what}: {words}")
 
 

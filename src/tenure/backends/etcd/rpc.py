@@ -28,9 +28,6 @@ _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),  # else two clients of a process share a line, and its faults
 )
 
-_VERSION_S: Final = 1.0
-"""The deadline of the request for the version, which nothing waits for but a warning."""
-
 _WHY_S: Final = 0.05
 """The deadline of the request that asks gRPC for the reason; gRPC answers at once if it knows the reason."""
 
@@ -49,6 +46,8 @@ class Cluster:
     """For TLS; None: without."""
     connect_timeout: timedelta = timedelta(seconds=5)
     request_timeout: timedelta = timedelta(seconds=5)
+    compact: timedelta | None = None
+    """Members remove the history that is older; None: they leave it to etcd."""
 
 
 class Endpoint:
@@ -147,11 +146,6 @@ class Rpc:
         """The term of etcd's leader, which a majority confirms now. Raises what `send` raises."""
         request = pb.RangeRequest(key=f"{self._cluster.prefix}/".encode(), count_only=True)
         return int(self.send(endpoint, lambda at: at.kv.Range, request, timeout_s=timeout_s).header.raft_term)
-
-    def version(self, endpoint: Endpoint) -> str:
-        """The version of the server. Raises what `send` raises."""
-        status = self.send(endpoint, lambda at: at.maintenance.Status, pb.StatusRequest(), timeout_s=_VERSION_S)
-        return str(status.version)
 
     def endpoint(self) -> Endpoint:
         """The endpoint in use, or the next endpoint that answers. Raises StoreUnavailable: nothing was sent."""

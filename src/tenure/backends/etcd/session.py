@@ -11,6 +11,7 @@ counts only when a majority confirms afterwards that the cluster is still in the
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
 from datetime import timedelta
@@ -197,13 +198,24 @@ class _Stream:
 class EtcdSession:
     """A session of an `EtcdStore`."""
 
-    def __init__(self, store: CoordinationStore, rpc: Rpc, keep_alive: KeepAlive, lease: int, ttl: timedelta) -> None:
+    def __init__(
+        self,
+        store: CoordinationStore,
+        rpc: Rpc,
+        keep_alive: KeepAlive,
+        lease: int,
+        ttl: timedelta,
+        *,
+        renewed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`renewed`: called after each renewal."""
         self._store = store
         self._rpc = rpc
         self._keep_alive = keep_alive
         self._lease = lease
         self.id = session_name(lease)
         self.ttl = ttl
+        self._renewed = renewed
         self._ended = False
 
     def renew(self) -> None:
@@ -212,6 +224,7 @@ class EtcdSession:
         if self._keep_alive.renew(self._lease, timeout_s=self.ttl.total_seconds() / _SHARE) <= 0:
             self._ended = True
             raise SessionEnded(self.id)
+        self._renewed()
 
     def amend(self, scope: Scope, key: Key, value: bytes) -> None:
         amend_by_commit(self._store, scope, key, value, session=self.id)

@@ -6,18 +6,19 @@ revisions over all keys and never gives a revision twice, so the version of a de
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 import grpc
 
-from tenure.backends.etcd.errors import LEASE_GONE, outcome, words_of
+from tenure.backends.etcd.errors import LEASE_GONE, is_full, outcome, unavailable, words_of
+from tenure.backends.etcd.full import Fate, fate_of, telling
+from tenure.backends.etcd.fullness import CURE
+from tenure.backends.etcd.history import History
 from tenure.backends.etcd.messages import pb
-from tenure.backends.etcd.rpc import Cluster, Endpoint, Rpc, end_of
+from tenure.backends.etcd.rpc import Cluster, Rpc, end_of
 from tenure.backends.etcd.session import EtcdSession, KeepAlive, session_name
-from tenure.backends.etcd.versions import fault_of
 from tenure.backends.etcd.watch import EtcdChanges
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
@@ -38,7 +39,7 @@ from tenure.coordination.records import (
     wanted_version,
 )
 from tenure.coordination.store import check_commit
-from tenure.errors import CommitRefused, GuardFailed, SessionEnded, StoreUnavailable, UsageError
+from tenure.errors import CommitRefused, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, UsageError
 
 GUARANTEES: Final = Guarantees(
     name="etcd",
@@ -47,12 +48,6 @@ GUARANTEES: Final = Guarantees(
     survives_restart=True,
     revision_is_the_scopes_own=False,
 )
-_LOG: Final = logging.getLogger("tenure")
-"""For people: a program that sets up no logging shows the warnings on stderr."""
-
-_ASKED: Final[set[tuple[str, ...]]] = set()
-"""The endpoints of the clusters whose version this process has asked for."""
-
 MAX_REQUEST_BYTES: Final = 1_500_000
 """etcd's own limit (`--max-request-bytes`) is 1.5 MiB."""
 
@@ -67,6 +62,7 @@ class EtcdStore:
         self._clock: Clock = clock or SystemClock()
         self._rpc = Rpc(cluster)
         self._keep_alive = KeepAlive(self._rpc)
+        self._history = History(cluster, self._rpc, clock=self._clock)
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -126,9 +122,13 @@ class EtcdStore:
         except grpc.RpcError as error:
             if LEASE_GONE in words_of(error):
                 raise SessionEnded(self._ended(writes)) from error
+            if is_full(error):
+                return self._after_no_space(scope, writes, error)
             raise outcome(error, f"commit to scope {scope!r}") from error
         if not answer.succeeded:
             raise GuardFailed(_first_failing(judged, answer.responses), scope=scope)
+        if guards and any(isinstance(write, Put) and write.session is not None for write in writes):
+            self._history.takes_office()
         revision = int(answer.header.revision)
         versions = {write.key: Version(str(revision)) for write in writes if isinstance(write, Put)}
         return Commit(versions, Revision(revision))
@@ -138,12 +138,12 @@ class EtcdStore:
         if timedelta(seconds=seconds) != ttl or seconds < 1:
             raise UsageError(f"a ttl of {ttl.total_seconds():g} s is not one of etcd's", fix="give it in whole seconds")
         endpoint = self._rpc.endpoint()
-        self._warn_of_faults(endpoint)
+        self._history.begin(endpoint)
         try:
             granted = self._rpc.send(endpoint, lambda at: at.lease.LeaseGrant, pb.LeaseGrantRequest(TTL=seconds))
         except grpc.RpcError as error:
             raise outcome(error, "open a session") from error
-        session = EtcdSession(self, self._rpc, self._keep_alive, int(granted.ID), ttl)
+        session = EtcdSession(self, self._rpc, self._keep_alive, int(granted.ID), ttl, renewed=self._history.renewed)
         if seconds != granted.TTL:
             session.close()
             raise UsageError(
@@ -158,17 +158,26 @@ class EtcdStore:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    def _warn_of_faults(self, endpoint: Endpoint) -> None:
-        """Log a known fault of the server's version, once a process."""
-        if self._cluster.endpoints in _ASKED:
-            return
+    def _after_no_space(self, scope: Scope, writes: Sequence[Write], error: grpc.RpcError) -> Commit:
+        """The commit, if etcd has applied it in spite of its answer. Raises StoreUnavailable: it has not;
+        OutcomeUnknown."""
+        what = f"commit to scope {scope!r}"
+        write = telling(writes)
+        if write is None:
+            raise unavailable(error, what) from error
         try:
-            fault = fault_of(self._rpc.version(endpoint))
-        except (grpc.RpcError, StoreUnavailable):
-            return  # a proxy may not pass the request on; a server that is away shows in the next request
-        _ASKED.add(self._cluster.endpoints)
-        if fault is not None:
-            _LOG.warning("%s", fault)
+            now = self.read(scope, write.key)
+        except StoreUnavailable as away:
+            raise OutcomeUnknown(f"etcd is full, and did not say whether it did {what}: {away.what}") from error
+        match fate_of(write, now):
+            case Fate.APPLIED:
+                assert now is not None
+                versions = {write.key: now.version for write in writes if isinstance(write, Put)}
+                return Commit(versions, Revision(int(now.version)))  # all records of a transaction have its revision
+            case Fate.NOT_APPLIED:
+                raise unavailable(error, what) from error
+            case Fate.UNKNOWN:
+                raise OutcomeUnknown(f"etcd is full, and did not say whether it did {what}", fix=CURE) from error
 
     def _path(self, scope: Scope, key: str) -> bytes:
         return f"{self._cluster.prefix}/{scope}/{key}".encode()

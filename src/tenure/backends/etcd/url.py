@@ -22,7 +22,17 @@ def cluster_of(url: StoreUrl, *, tls: bool) -> Cluster:
         credentials=_credentials(url) if tls else None,
         connect_timeout=url.duration("connect_timeout", timedelta(seconds=5)),
         request_timeout=url.duration("request_timeout", timedelta(seconds=5)),
+        compact=_compact(url),
     )
+
+
+def _compact(url: StoreUrl) -> timedelta | None:
+    if "compact" not in url.options:
+        return None
+    keep = url.duration("compact", timedelta(0))
+    if keep < timedelta(seconds=1):
+        raise UsageError("option compact of the store URL is less than a second", fix="write compact=1h")
+    return keep
 
 
 def _credentials(url: StoreUrl) -> grpc.ChannelCredentials:

@@ -91,6 +91,7 @@ class EtcdCluster(ElectingServers):
             *("--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}"),
             *("--initial-cluster", members, "--initial-cluster-state", "new"),
             *("--heartbeat-interval", "50", "--election-timeout", "500"),
+            "--auto-compaction-retention=1h",
             *map(str, files),
             *flags,
         ]
