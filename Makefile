@@ -78,7 +78,7 @@ format: setup ## rewrite the sources as `make lint` wants them
 	$(BIN)/ruff format .
 
 bench: setup $(if $(filter handles,$(NAME))$(findstring etcd,$(ARGS)),servers) $(findstring kubernetes,$(ARGS) $(subst api_requests,kubernetes,$(NAME))) ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
-	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vE '^(harness|api_requests_.*|handles_.*|takeover_.*|sweep_.*)$$' | tr '\n' ' ')"; exit 2; }
+	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vE '^(harness|api_requests_.*|fleet_.*|plans|handles_.*|takeover_.*|sweep_.*)$$' | tr '\n' ' ')"; exit 2; }
 	@$(if $(filter postgres,$(NAME)),sh scripts/setup.sh postgres)
 	@$(RUN) $(BIN)/python -m bench.$(NAME) $(ARGS)
 

@@ -4,6 +4,8 @@ Each pipeline has two members, each member a process of its own with the parts o
 session, the election, and, while it leads, a second client as a driver has it, which plans a batch every five seconds.
 Spark does not run. `--busy` loops beside them take the processor. Nothing is killed, so each session that ends, and
 each term after the first of a pipeline, is a fault of the store.
+
+With `--store` it is another bench, of many scopes on any store (`fleet_scopes`): what idle members cost the servers.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from bench.fleet_scopes import measure
 from bench.harness import RESULTS, describe_machine, percentile
+from bench.plans import QUERY, planned
 from tenure.backends.registry import open_store
-from tenure.checkpoints.checkpoint import Checkpoint
-from tenure.clock import SystemClock, timestamp
+from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
@@ -38,10 +41,8 @@ from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
 from tenure.errors import TenureError
 from tenure.scope_context import ScopeContext
+from tenure.testing.servers import STORES
 
-QUERY: Final = "rows"
-OFFSETS: Final = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1764000000000,"conf":{%s}}\n{"logOffset":%d}\n'
-CONF: Final = ",".join(f'"spark.sql.streaming.setting{number:02}":"some value"' for number in range(10))
 START_S: Final = 20.0
 """How long after the start the members may take to come up; the terms of this time count as first terms."""
 
@@ -117,12 +118,9 @@ class Member:
         pause_s = self._scene.every_s * random.random()
         while not term.lost and not self.is_set():
             self._clock.sleep(pause_s)
-            run = f"runs/{QUERY}/{term.epoch:012}-{self._name}"
-            planned = Checkpoint(
-                QUERY, "a" * 36, batch, OFFSETS % (CONF, batch), run, term.epoch, timestamp(self._clock)
-            )
+            plan = planned(batch, epoch=term.epoch, member=self._name, clock=self._clock)
             begun_s = time.perf_counter()
-            checkpoints.plan(term, planned)
+            checkpoints.plan(term, plan)
             took_s = time.perf_counter() - begun_s
             self.seen.plans_s.append(took_s)
             batch, pause_s = batch + 1, max(0.0, self._scene.every_s - took_s)
@@ -196,22 +194,40 @@ def show(found: Sequence[Seen], *, pipelines: int, seconds: float, busy: int, co
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.fleet", description=__doc__)
     parser.add_argument("--pipelines", type=int, default=50)
-    parser.add_argument("--seconds", type=float, default=600, help="after the members are up")
+    parser.add_argument("--seconds", type=float, default=None, help="after the members are up; 600, with --store 60")
     parser.add_argument("--busy", type=int, default=2, help="busy loops beside the members")
     parser.add_argument("--ttl", type=float, default=10, help="seconds")
     parser.add_argument("--every", type=float, default=5, help="seconds between two plans of a pipeline")
+    many = parser.add_argument_group("many scopes on one store")
+    many.add_argument("--store", choices=STORES, default=None)
+    many.add_argument("--scopes", type=int, default=10)
+    many.add_argument("--members", type=int, default=3, help="of each scope")
+    many.add_argument("--together", type=int, default=1, help="members that share a process and a client")
     given = parser.parse_args()
     console = Console()
+    if given.store is not None:
+        measure(
+            given.store,
+            scopes=given.scopes,
+            members=given.members,
+            together=given.together,
+            seconds=given.seconds or 60,
+            ttl=timedelta(seconds=given.ttl),
+            every_s=given.every,
+            console=console,
+        )
+        return 0
+    seconds = given.seconds or 600
     with tempfile.TemporaryDirectory(prefix="tenure-bench-") as name:
         found = run(
             pipelines=given.pipelines,
-            seconds=given.seconds,
+            seconds=seconds,
             busy=given.busy,
             ttl=timedelta(seconds=given.ttl),
             every_s=given.every,
             folder=Path(name),
         )
-    figures = show(found, pipelines=given.pipelines, seconds=given.seconds, busy=given.busy, console=console)
+    figures = show(found, pipelines=given.pipelines, seconds=seconds, busy=given.busy, console=console)
     RESULTS.mkdir(parents=True, exist_ok=True)
     raw = {"machine": asdict(describe_machine()), **figures, "members": [asdict(seen) for seen in found]}
     (RESULTS / "fleet.json").write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")

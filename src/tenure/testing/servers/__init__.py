@@ -17,7 +17,7 @@ from tenure.testing.servers.process import TlsFiles, free_ports
 from tenure.testing.servers.programs import NotInstalled, installed, need
 from tenure.testing.servers.seaweedfs import BUCKET, SeaweedFs
 from tenure.testing.servers.spark import SparkStandalone
-from tenure.testing.servers.stores import STORES, started
+from tenure.testing.servers.stores import STORES, Server, served, started
 from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
 
 __all__ = [
@@ -31,11 +31,13 @@ __all__ = [
     "NotInstalled",
     "PostgresServer",
     "SeaweedFs",
+    "Server",
     "SparkStandalone",
     "TlsFiles",
     "ZooKeeperEnsemble",
     "free_ports",
     "installed",
     "need",
+    "served",
     "started",
 ]

@@ -14,6 +14,7 @@ from tenure.backends.zookeeper.connection import Connection, Ensemble
 from tenure.testing.process import GroupProcess
 from tenure.testing.servers.process import ElectingServers, TlsFiles, free_ports
 from tenure.testing.servers.programs import jvm
+from tenure.testing.waiting import NEVER_S
 
 _TICK_MS: Final = 250
 """ZooKeeper ends a session up to one tick after its time."""
@@ -74,16 +75,20 @@ class ZooKeeperEnsemble(ElectingServers):
     def leads(self, number: int) -> bool:
         return self._mode(number) in ("leader", "standalone")
 
+    def ask(self, number: int, word: str, *, timeout_s: float = NEVER_S) -> str:
+        """A server's answer to a word of four letters. Raises OSError."""
+        with socket.create_connection(("127.0.0.1", self.ports[number]), timeout=timeout_s) as line:
+            line.sendall(word.encode())
+            return b"".join(iter(lambda: line.recv(65536), b"")).decode()
+
     def _mode(self, number: int) -> str:
         """`leader`, `follower`, `standalone`; empty: the server does not take part."""
         try:
-            with socket.create_connection(("127.0.0.1", self.ports[number]), timeout=2) as line:
-                line.sendall(b"srvr")
-                answer = b"".join(iter(lambda: line.recv(65536), b""))
+            answer = self.ask(number, "srvr", timeout_s=2)
         except OSError:
             return ""
-        mode = re.search(rb"^Mode: (\w+)", answer, re.MULTILINE)
-        return "" if mode is None else mode[1].decode()
+        mode = re.search(r"^Mode: (\w+)", answer, re.MULTILINE)
+        return "" if mode is None else mode[1]
 
     def _node(self, number: int, lines: tuple[str, ...]) -> GroupProcess:
         folder = self._folder / f"zookeeper{number}"
