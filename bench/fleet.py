@@ -206,6 +206,8 @@ def main() -> int:
     given = parser.parse_args()
     console = Console()
     if given.store is not None:
+        if given.members < 2:
+            parser.error("--members must be 2 or more: somebody has to lead after all leaders died")
         measure(
             given.store,
             scopes=given.scopes,

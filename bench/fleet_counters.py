@@ -70,7 +70,11 @@ def _totals_of(servers: Server) -> dict[str, float]:
                 f"requests, {verb}": sample(page, "apiserver_request_total", resource=mine, verb=verb)
                 for verb in ("GET", "LIST", "WATCH", "POST", "PUT", "DELETE", "PATCH")
             }
-            events = sample(page, "apiserver_watch_events_total", kind="ConfigMap|Lease")
+            # The label is `kind` or `resource`, by the release of Kubernetes.
+            events = sum(
+                sample(page, "apiserver_watch_events_total", **label)
+                for label in ({"kind": "ConfigMap|Lease"}, {"resource": mine})
+            )
             writes = _totals_of_etcd(servers.etcd)[QUORUM_WRITES]
             return {REQUESTS: sum(verbs.values()), QUORUM_WRITES: writes, "events of watches": events, **verbs}
 

@@ -49,7 +49,7 @@ from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
-from tenure.errors import TenureError
+from tenure.errors import SessionEnded, TenureError
 from tenure.scope_context import ScopeContext
 from tenure.testing.servers import Server, served
 from tenure.testing.waiting import wait_until
@@ -103,6 +103,8 @@ class Member:
                     self._live(keeper)
                     if keeper.liveness.over:
                         self._note("session lost", why=keeper.liveness.why)
+            except SessionEnded as ended:
+                self._note("session lost", why=str(ended))
             except TenureError as error:
                 self._note("error", why=f"{type(error).__name__}: {error}")
             self._clock.sleep(_AGAIN_S)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MANY: Final = 50_000
-"""So many revisions of plans have about 60 MB, and an etcd that compacts hourly has so many at 14 writes a second."""
+"""So many revisions of plans have about 100 MB, and an etcd that compacts hourly has so many at 14 writes a second."""
 
 DEFAULT_QUOTA: Final = 2 * 2**30
 """etcd's `--quota-backend-bytes` in bytes, unless it is set. Before 3.6 etcd does not say its quota by its API."""
