@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -22,6 +22,7 @@ from tenure.agent.leader_service import LeaderService
 from tenure.agent.log_files import LogFile
 from tenure.agent.member import Conduct, Member
 from tenure.backends.registry import open_published_address, open_store
+from tenure.backends.shared import SHARED
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.encoding import new_uid
@@ -75,6 +76,12 @@ class Assembled:
 def scope_store(settings: Settings, *, clock: Clock | None = None, existing: bool = False) -> CoordinationStore:
     """Open the store that the settings name. `existing`: it must exist. Raises UsageError, StoreUnavailable."""
     return open_store(settings.store_url(), clock=clock or SystemClock(), existing=existing)
+
+
+def shared_store(settings: Settings, *, clock: Clock) -> AbstractContextManager[CoordinationStore]:
+    """The store that the settings name, for as long as a block lasts; all blocks of this process share one client.
+    Raises UsageError."""
+    return SHARED.use(settings.store_url(), clock=clock)
 
 
 def storage_url(settings: Settings, scope: Scope) -> str:

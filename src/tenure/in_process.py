@@ -1,8 +1,9 @@
 """`with tenure.lead(...) as leadership:` for notebooks and plain Python services: a term without a driver process.
 
 Promise: only the leader enters the block. The store answers each `check` at that moment. Leaving the block gives up
-the term. Not promised: that the block stops when the term is lost. Ask `lost` or `check` before each step, and hand
-`epoch` to targets that can refuse an older epoch. In a forked child the leadership is lost.
+the term. All blocks of a process share one client of their store. Not promised: that the block stops when the term is
+lost. Ask `lost` or `check` before each step, and hand `epoch` to targets that can refuse an older epoch. In a forked
+child the leadership is lost.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from tenure.assembly import identify, scope_store
+from tenure.assembly import identify, shared_store
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.held_term import held
 from tenure.coordination.records import Scope
@@ -73,9 +74,8 @@ def lead(
     clock = clock or SystemClock()
     settings = load_settings(store=store, member=member, ttl=ttl)
     name = Scope(scope)
-    opened = scope_store(settings, clock=clock)
-    try:
-        with held(opened, name, identify(settings), ttl=settings.ttl, timeout=timeout, clock=clock) as term:
-            yield Leadership(opened, term, clock=clock)
-    finally:
-        opened.close()
+    with (
+        shared_store(settings, clock=clock) as opened,
+        held(opened, name, identify(settings), ttl=settings.ttl, timeout=timeout, clock=clock) as term,
+    ):
+        yield Leadership(opened, term, clock=clock)

@@ -13,6 +13,7 @@ from tests.mutants.of_failures import OF_FAILURES
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_kafka import OF_KAFKA
 from tests.mutants.of_kubernetes import OF_KUBERNETES
+from tests.mutants.of_links import OF_LINKS
 from tests.mutants.of_moves import OF_MOVES
 from tests.mutants.of_owners import OF_OWNERS
 from tests.mutants.of_postgres import OF_POSTGRES
@@ -44,5 +45,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_EMBEDDED,
     *OF_STORES,
     *OF_WORDS,
+    *OF_LINKS,
     *OF_KUBERNETES,
 )

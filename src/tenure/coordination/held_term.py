@@ -1,12 +1,14 @@
 """A term for as long as a block lasts: for services, notebooks, and verbs that write under a term.
 
-Promise: the block is entered under a term, and leaving the block gives up the term. Not promised: that the block stops
-when the term is lost: its writes are refused.
+Promise: the block is entered under a term, and leaving the block gives up the term. A forked child that leaves the
+block gives up nothing: the term is its parent's. Not promised: that the block stops when the term is lost: its writes
+are refused.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -37,7 +39,7 @@ def held(
     that name), StoreUnavailable, OutcomeUnknown, SessionEnded (this process was paused while it waited), OwnerMismatch
     (the store was emptied, restored or replaced while this process waited).
     """
-    election = Election(store, scope, member=who.member, clock=clock, in_process=True)
+    election, pid = Election(store, scope, member=who.member, clock=clock, in_process=True), os.getpid()
     with SessionKeeper(store, ttl=ttl, clock=clock, purpose=who.purpose(scope)) as keeper:
         until = _Until(clock, timeout)
         if not join_after_itself(election, keeper, who, state=State.READY, stop=until, clock=clock):
@@ -49,7 +51,8 @@ def held(
             try:
                 yield term
             finally:
-                _give_up(election, term)
+                if pid == os.getpid():
+                    _give_up(election, term)
 
 
 def _give_up(election: Election, term: Term) -> None:

@@ -6,6 +6,7 @@ margin), even while a renewal hangs. Not promised: that the session lives until 
 
 from __future__ import annotations
 
+import os
 import threading
 from datetime import timedelta
 
@@ -119,6 +120,7 @@ class SessionKeeper:
         self._purpose = purpose
         self._clock = clock
         self._stop = threading.Event()
+        self._pid = os.getpid()
         self._thread: threading.Thread | None = None  # None: not open
         self._session: Session | None = None  # None: not open
         self._liveness: Liveness | None = None  # None: not open
@@ -156,7 +158,10 @@ class SessionKeeper:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop renewing and close the session. If closing fails, the session ends by its ttl."""
+        """Stop renewing and close the session. If closing fails, the session ends by its ttl. A forked child that
+        leaves the block ends nothing: the session is its parent's."""
+        if self._pid != os.getpid():
+            return
         assert self._thread is not None
         assert self._session is not None
         self._stop.set()

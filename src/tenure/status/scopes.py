@@ -1,13 +1,16 @@
 """A read-only picture of all scopes of a store, for the command line.
 
-Promise: it needs the store only, and lists each scope once. A scope whose records do not decode is shown with its
-trouble, and hides no other scope. Not promised: one instant of all scopes.
+Promise: it needs the store only, and lists each scope once, several scopes at a time over one client. A scope whose
+records do not decode is shown with its trouble, and hides no other scope. Not promised: one instant of all scopes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 from tenure.checkpoints.checkpoint import decode_checkpoint
 from tenure.checkpoints.store import CHECKPOINTS
@@ -18,6 +21,9 @@ from tenure.coordination.store import CoordinationStore
 from tenure.errors import Corrupt
 from tenure.handles.handle import decode_handle
 from tenure.results.store import result_in
+
+AT_ONCE: Final = 16
+"""How many scopes are listed at once: a listing mostly waits for the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,8 @@ class ScopeStatus:
 
 def scope_statuses(store: CoordinationStore) -> list[ScopeStatus]:
     """All scopes with a record, ordered by name. Raises StoreUnavailable."""
-    found = (_status(store, scope) for scope in store.scopes())
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="tenure-scopes") as pool:
+        found = list(pool.map(partial(_status, store), store.scopes()))
     return [status for status in found if status is not None]
 
 

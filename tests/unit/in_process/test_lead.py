@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 import tenure
+from tenure.backends.memory import MemoryStore
 from tenure.backends.sqlite import SqliteStore
 from tenure.clock import SystemClock
+from tenure.coordination.candidates import Identity
+from tenure.coordination.held_term import held
 from tenure.coordination.orders import Orders
 from tenure.coordination.records import Delete, Scope
 from tenure.coordination.term import LEADER
@@ -122,6 +125,32 @@ def test_a_forked_child_does_not_lead(store: str) -> None:
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
         leadership.check()
+
+
+def test_a_forked_child_that_leaves_the_block_gives_up_nothing() -> None:
+    """The child has a copy of the memory store: what the child does to the term is seen there."""
+    memory, clock, child = MemoryStore(), SystemClock(), -1
+    who = Identity("anna", host="here", pid=os.getpid())
+    try:
+        with held(memory, SCOPE, who, ttl=timedelta(seconds=60), timeout=None, clock=clock) as term:
+            child = os.fork()
+            if child:
+                _, status = os.waitpid(child, 0)
+    finally:
+        if child == 0:
+            os._exit(0 if memory.read(SCOPE, LEADER) is not None and not term.lost else 1)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert memory.read(SCOPE, LEADER) is None
+
+
+def test_scopes_of_one_process_share_one_client(store: str) -> None:
+    clients = set[int]()
+    with contextlib.ExitStack() as stack:
+        for name in ("a", "b", "c"):
+            leadership = stack.enter_context(tenure.lead(name, store=store, member="anna"))
+            clients.add(id(leadership._store))
+        stack.enter_context(tenure.lead("d", store=store, member="anna")).check()
+    assert len(clients) == 1
 
 
 def test_a_name_that_a_live_member_has(store: str) -> None:
