@@ -27,6 +27,7 @@ from tenure.driver.serving import Pipeline, Served
 from tenure.errors import PipelineFileError, QueryFailed, StoreUnavailable
 from tenure.events import BatchCommitted, CleanupEnded, Events, MirrorFailed
 from tenure.link.lifecycle import Ended
+from tenure.link.records import HeardRecords
 from tenure.link.words import Begin, Pulse
 
 HELD_S = 3.0
@@ -36,8 +37,9 @@ HELD_S = 3.0
 class Work:
     """Does what its words say."""
 
-    def __init__(self, words: Mapping[str, Any], events: Events) -> None:
+    def __init__(self, words: Mapping[str, Any], events: Events, heard: HeardRecords) -> None:
         self._words = words
+        self._heard = heard
         self._events = events
         self._led = 0
 
@@ -48,7 +50,12 @@ class Work:
         jvm = subprocess.Popen(["sleep", "1000"])
         workers = subprocess.Popen(["sleep", "1000"], process_group=0)
         Path(self._words["pids"]).write_text(f"{os.getpid()} {jvm.pid} {workers.pid}")
+        if "asks" in self._words:
+            self._say([record.value for record in self._heard.ask()])
         return {"rows": 2.5} if "pulse" in self._words else {}
+
+    def _say(self, values: list[bytes]) -> None:
+        self._events.emit(MirrorFailed("rows", query="rows", why=b" ".join(values).decode()))
 
     def stand_by(self) -> None:
         self._events.emit(MirrorFailed("rows", query="rows", why=f"a new session after {self._led}"))
@@ -101,7 +108,11 @@ class Work:
                 return Pulse({"rows": None}, lag)
             case "moving":
                 return Pulse({"rows": str(time.monotonic())}, lag)
+        if self._words.get("asks") == "pulse":
+            self._say([b"last", *(record.value[:8] for record in self._heard.last())])
         return Pulse({}, lag, self._words.get("trouble"))
+
+    def elected(self) -> None: ...
 
     def begun(self) -> Sequence[int | None]:
         return ()
@@ -118,7 +129,9 @@ def load(begin: Begin) -> Pipeline:
         case "never":
             time.sleep(1000)
     return Pipeline(
-        "rows", lambda scope, events: Work({"scope": Scope(scope), **begin.settings}, events), file="0123456789ab"
+        "rows",
+        lambda scope, events, heard: Work({"scope": Scope(scope), **begin.settings}, events, heard),
+        file="0123456789ab",
     )
 
 

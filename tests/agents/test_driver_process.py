@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tenure.coordination.candidates import Lag
+from tenure.coordination.records import Key, Record, Version
 from tenure.errors import DriverDied, PipelineFileError, QueryFailed, StoreUnavailable, UsageError
 from tenure.events import BatchCommitted, CleanupEnded, MirrorFailed
 from tenure.link.lifecycle import Ended
@@ -328,3 +329,54 @@ def test_a_driver_that_dies_in_a_cleanup_is_noticed(scene: Scene) -> None:
     with pytest.raises(DriverDied, match="signal SIGKILL"):
         driver.clean(scene.term(), stop=scene.stop)
     wait_until(lambda: all_gone(processes))
+
+
+def test_a_driver_asks_for_the_records_and_hears_of_later_records(scene: Scene) -> None:
+    driver = scene.driver(asks="pulse")
+    assert driver.prepare(scope="rows", stop=scene.stop, records=lambda: [record("epoch", b"fresh")])
+    assert why(scene) == "fresh"
+    driver.hear([record("epoch", b"later")])
+    wait_until(lambda: why(scene) == "last later")
+
+
+def test_a_store_that_is_away_while_the_driver_asks_ends_the_driver(scene: Scene) -> None:
+    """The next attempt starts another: this driver would wait for its answer."""
+
+    def away() -> Sequence[Record]:
+        raise StoreUnavailable("the store is away")
+
+    driver = scene.driver(asks="once")
+    with pytest.raises(StoreUnavailable):
+        driver.prepare(scope="rows", stop=scene.stop, records=away)
+    first = scene.pids_file.read_text()
+    assert driver.prepare(scope="rows", stop=scene.stop, records=lambda: [record("epoch", b"back")])
+    assert why(scene) == "back"
+    assert scene.pids_file.read_text() != first
+
+
+def test_a_stopped_driver_does_not_stop_the_agent_that_hears_of_changes(scene: Scene) -> None:
+    driver = scene.driver(asks="pulse", silence=1.5)
+    assert driver.prepare(scope="rows", stop=scene.stop, records=lambda: [record("epoch", b"fresh")])
+    stopped = scene.processes()[0]
+    stopped.suspend()
+
+    def hear() -> None:
+        for number in range(300):  # a megabyte and more: far beyond what the socket takes
+            driver.hear([record("declared", b"%d" % number * 2000)])
+        driver.elected()
+
+    hearing = in_background(hear)
+    hearing.join(timeout=NEVER_S)
+    assert not hearing.is_alive()
+    wait_until(lambda: driver.gone is not None)
+    assert "has not answered" in (driver.gone or "")
+    driver.kill()
+
+
+def record(key: str, value: bytes) -> Record:
+    return Record(Key(key), value, Version("1"), None)
+
+
+def why(scene: Scene) -> str:
+    """What the driver has said last."""
+    return [event.why for event in scene.told if isinstance(event, MirrorFailed)][-1]

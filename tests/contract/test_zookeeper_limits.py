@@ -27,5 +27,5 @@ def test_a_line_over_the_limit_is_told_with_the_limit(full: ZooKeeperEnsemble) -
         pass
     assert str(refused.value) == (
         f"ZooKeeper at {full.hosts} takes no more lines from this host: it has as many as maxClientCnxns permits; "
-        "raise maxClientCnxns of the servers: a member takes two lines, and a command one"
+        "raise maxClientCnxns of the servers: a member takes two, the leader three, a command one"
     )

@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Change, Mutant
 
 SHARED = "tests/unit/backends/test_shared.py::"
+RECORDS = "tests/unit/link/test_records.py::"
 LEAD = "tests/unit/in_process/test_lead.py::"
 
 OF_LINKS: Final = (
@@ -43,5 +44,44 @@ OF_LINKS: Final = (
         "the first user of a client that leaves closes it for the others",
         (Change("backends/shared.py", "            if used.users:\n", "            if used.users < 0:\n"),),
         (SHARED + "test_the_last_user_closes_the_client_of_all",),
+    ),
+    Mutant(
+        "records-without-room",
+        "the agent sends records to a driver that takes none, until the socket is full and the agent waits",
+        (
+            Change(
+                "link/records.py",
+                "        if self._waits or self._newest is None:\n",
+                "        if self._newest is None:\n",
+            ),
+        ),
+        (
+            RECORDS + "test_a_driver_that_takes_nothing_is_sent_one_part",
+            "tests/agents/test_driver_process.py::test_a_stopped_driver_does_not_stop_the_agent_that_hears_of_changes",
+        ),
+    ),
+    Mutant(
+        "records-in-parts",
+        "a driver sees a part of a picture",
+        (Change("link/records.py", "None if self._parts else self._answered))", "self._answered))"),),
+        (RECORDS + "test_a_large_picture_goes_in_parts_and_is_seen_when_all_have_arrived",),
+    ),
+    Mutant(
+        "answers-from-before",
+        "a question is answered with records that were on their way when it was asked",
+        (Change("link/records.py", "self._answered >= number:", "self._answered >= 0:"),),
+        (RECORDS + "test_an_answer_is_no_older_than_its_question",),
+    ),
+    Mutant(
+        "standbys-that-connect",
+        "the driver of a standby makes requests to the store",
+        (Change("driver/stores.py", "                _refuse()\n", "                return self._next\n"),),
+        ("tests/unit/driver/test_stores.py::test_it_is_opened_by_each_election_and_closed_by_each_rest",),
+    ),
+    Mutant(
+        "elections-that-are-overtaken",
+        "a driver that was elected before it stood by leads without a connection",
+        (Change("driver/serving.py", "        work.elected()  # again", "        # again"),),
+        ("tests/unit/driver/test_serving.py::test_an_election_that_is_read_before_the_standing_by_is_not_lost",),
     ),
 )

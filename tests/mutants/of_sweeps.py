@@ -130,8 +130,8 @@ OF_SWEEPS: Final = (
         (
             Change(
                 DRIVER,
-                "        self._end_mirrors()\n        self._mirror()\n\n    def _staged",
-                "        return\n\n    def _staged",
+                "        self._end_mirrors()\n        self._mirror()\n\n    def elected",
+                "        return\n\n    def elected",
             ),
         ),
         ("tests/spark/test_driver.py::test_a_new_session_begins_new_mirrors",),

@@ -23,6 +23,7 @@ from tenure.driver.__main__ import end_group
 from tenure.driver.serving import Pipeline, Served
 from tenure.events import BatchCommitted, Events
 from tenure.link.lifecycle import Ended
+from tenure.link.records import HeardRecords
 from tenure.link.words import Begin, Pulse
 
 COMMAND = (sys.executable, __file__)
@@ -33,7 +34,7 @@ _CLOCK = SystemClock()
 class Work:
     """What such a driver does."""
 
-    def __init__(self, scope: Scope, events: Events) -> None:
+    def __init__(self, scope: Scope, events: Events, heard: HeardRecords) -> None:
         self._scope = scope
         self._events = events
 
@@ -53,6 +54,8 @@ class Work:
 
     def pulse(self) -> Pulse:
         return Pulse({})
+
+    def elected(self) -> None: ...
 
     def begun(self) -> Sequence[int | None]:
         return ()

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from tenure.coordination.candidates import Lag
 from tenure.coordination.election import Flag
+from tenure.coordination.records import Record
 from tenure.coordination.term import Term
 from tenure.link.lifecycle import Ended
 
 BY_ITSELF: Final = "the driver ended by itself: "
 """Begins the line about a driver's end; its exit code or its signal follows."""
 
+ReadRecords = Callable[[], Sequence[Record]]
+"""Reads the records of the scope. Raises StoreUnavailable."""
+
 
 class Driver(Protocol):
     """Runs the queries of a pipeline. Used by one thread."""
 
-    def prepare(self, *, scope: str, stop: threading.Event) -> bool:
-        """Make the driver able to lead in a new session. Preparations of earlier sessions are not used any more. Return
-        whether a process was started; False also when `stop` was set meanwhile.
+    def prepare(self, *, scope: str, stop: threading.Event, records: ReadRecords) -> bool:
+        """Make the driver able to lead in a new session. Preparations of earlier sessions are not used any more.
+        `records`: reads the records of the scope, which the driver asks for. Return whether a process was started;
+        False also when `stop` was set meanwhile.
 
-        Raises DriverDied; a TenureError for an error in the pipeline.
+        Raises DriverDied; a TenureError for an error in the pipeline; the errors of `records`.
         """
+
+    def hear(self, records: Sequence[Record]) -> None:
+        """The records of the scope now, for the preparations of a standby. Does not wait for the driver."""
+
+    def elected(self) -> None:
+        """The member was elected: `lead` or `clean` follows soon."""
 
     @property
     def gone(self) -> str | None:

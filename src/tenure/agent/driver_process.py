@@ -9,21 +9,38 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from tenure.agent.child import Child, Start
-from tenure.agent.driver import BY_ITSELF
+from tenure.agent.driver import BY_ITSELF, ReadRecords
 from tenure.agent.term_orders import TermOrders
 from tenure.clock import Clock
 from tenure.coordination.candidates import Lag
 from tenure.coordination.election import Flag
+from tenure.coordination.records import Record
 from tenure.coordination.term import Term
-from tenure.errors import DriverDied, UsageError, error_from_data
+from tenure.errors import DriverDied, StoreError, UsageError, error_from_data
 from tenure.events import DriverStarted, Events, StandbyWarm, event_from_data
 from tenure.link.lifecycle import Ended
-from tenure.link.words import Begin, Close, DriverEvent, Failed, Loaded, Over, Prepare, Prepared, Pulse, StandBy, Word
+from tenure.link.records import RecordsSender
+from tenure.link.words import (
+    AskRecords,
+    Begin,
+    Close,
+    DriverEvent,
+    Elected,
+    Failed,
+    GotRecords,
+    Loaded,
+    Over,
+    Prepare,
+    Prepared,
+    Pulse,
+    StandBy,
+    Word,
+)
 
 _ASLEEP_S = 2.0
 """The agent looks at its driver at least every second. After a longer pause the whole process was stopped."""
@@ -111,8 +128,9 @@ class DriverProcess:
             return f"{BY_ITSELF}{running.how}"
         return running.silent(limit_s=self._silence_s)
 
-    def prepare(self, *, scope: str, stop: Flag) -> bool:
+    def prepare(self, *, scope: str, stop: Flag, records: ReadRecords = tuple) -> bool:
         if self._running is not None and self._running.prepared and self.gone is None:
+            self._running.records.offer(records())
             self._running.child.link.send(StandBy())
             return False
         if self._running is not None and (self._running.prepared or self._running.gone.is_set()):
@@ -123,12 +141,24 @@ class DriverProcess:
         assert running is not None
         self._events.emit(DriverStarted(scope=scope, member=self._member, pid=running.child.pid))
         running.child.link.send(Prepare(scope))
-        word = self._answer(running, stop=stop)
+        try:
+            word = self._answer(running, stop=stop, records=records)
+        except StoreError:  # of `records`: the driver would wait for them
+            self._discard()
+            raise
         if not isinstance(word, Prepared):
             return False
         running.limits_s = word.limits
         running.prepared = True
         return True
+
+    def hear(self, records: Sequence[Record]) -> None:
+        if self._running is not None:
+            self._running.records.offer(records)
+
+    def elected(self) -> None:
+        if self._running is not None:
+            self._running.child.link.send(Elected())
 
     @property
     def warm(self) -> bool:
@@ -214,13 +244,15 @@ class DriverProcess:
             running.end()
             running.clean_up()
 
-    def _answer(self, running: _Running, *, stop: Flag) -> Word | None:
+    def _answer(self, running: _Running, *, stop: Flag, records: ReadRecords = tuple) -> Word | None:
         """The driver's answer. None: `stop` was set meanwhile, and the driver, which has no term yet, was killed."""
         while not stop.is_set():
             word = running.next(timeout_s=_LOOK_S)
             if isinstance(word, Failed):
                 raise error_from_data(word.error)
-            if word is not None:
+            if isinstance(word, AskRecords):
+                running.records.offer(records(), answers=word.number)
+            elif word is not None:
                 return word
             if running.spent:
                 raise DriverDied(f"the driver ended before it was ready: {running.how}")
@@ -233,6 +265,7 @@ class _Running:
 
     def __init__(self, child: Child, *, clock: Clock, driver_events: Events) -> None:
         self.child = child
+        self.records = RecordsSender(child.link.send)
         self.prepared = False
         self.warm = False
         self.lag: Lag | None = None
@@ -326,6 +359,10 @@ class _Running:
                     event = event_from_data(word.event)
                     self.warm = self.warm or isinstance(event, StandbyWarm)
                     self._driver_events.emit(event)
+                case GotRecords():
+                    self.records.taken()
+                case AskRecords() if self._heard_s is not None:
+                    self.records.answer(word.number)  # a standby is content with the records of the last look
                 case Failed():
                     self.how = str(error_from_data(word.error))
                     self._words.put(word)

@@ -22,11 +22,12 @@ from tenure.agent.handover import AT_MOST, Handover
 from tenure.agent.interruptions import Delays, LeaderAhead, Requests, Restarts, SkippedRecords, StopOrStoreLost
 from tenure.agent.leader_service import LeaderService
 from tenure.checkpoints.store import CHECKPOINTS
-from tenure.coordination.candidates import NOT_BEHIND, Identity, Lag, Pause, State, pause_in
+from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, Identity, Lag, Pause, State, pause_in
 from tenure.coordination.election import Election, Flag
 from tenure.coordination.election_rules import reason
 from tenure.coordination.failing import Failing, Failure, failing_in
 from tenure.coordination.joining import join_after_itself
+from tenure.coordination.reading import LONG, read_again
 from tenure.coordination.records import Record
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import LEADER, Term
@@ -250,7 +251,7 @@ class Member:
             self._had_session = True
             if not self._join(keeper, stop=stop):
                 return Ended.STOPPED
-            if self._driver.prepare(scope=self._scope, stop=stop):
+            if self._driver.prepare(scope=self._scope, stop=stop, records=lambda: self._read(keeper, stop)):
                 self._was_ready = True
                 self._events.emit(MemberReady(scope=self._scope, member=self._identity.member))
             requests = Requests(self._restarts, stop=stop, gone=lambda: self._driver.gone, ends=self._conduct.ends)
@@ -261,6 +262,7 @@ class Member:
                 requests.look(records, epoch=None)
                 self._look(records)
                 self._failures.look(records)
+                self._driver.hear(_for_the_driver(records))
                 ahead.look(records)
                 self._nothing_to_rehearse = not any(record.key.is_under(CHECKPOINTS) for record in records)
                 self._was_permitted |= any(record.key == LEADER for record in records)
@@ -271,6 +273,7 @@ class Member:
             finally:
                 self._contends = False
             if term is not None:
+                self._driver.elected()
                 self._was_permitted = True
                 ended = self._attended(term, keeper, requests, stop=stop)
             elif stop.is_set():
@@ -288,6 +291,16 @@ class Member:
                 self._driver.close()
                 self._restarts.obeyed(requests.restart)
             return ended
+
+    def _read(self, keeper: SessionKeeper, stop: Flag) -> Sequence[Record]:
+        """The records that the driver asks for. Raises StoreUnavailable."""
+        listing = read_again(
+            lambda: self._store.list(self._scope, ""),
+            over=lambda: keeper.liveness.over or stop.is_set(),
+            at_most=LONG,
+            clock=self._clock,
+        )
+        return _for_the_driver(listing.records)
 
     def _attended(self, term: Term, keeper: SessionKeeper, requests: Requests, *, stop: threading.Event) -> Ended:
         """Lead, while a thread watches the `leader` record and the requests of operators."""
@@ -403,3 +416,8 @@ class Member:
         return join_after_itself(
             self._election, keeper, self._identity, state=State.STARTING, stop=stop, clock=self._clock
         )
+
+
+def _for_the_driver(records: Sequence[Record]) -> Sequence[Record]:
+    """The records that a standby's driver reads. The members' own change each second."""
+    return [record for record in records if not record.key.is_under(MEMBERS)]

@@ -1,7 +1,7 @@
 """`python -m tenure.driver`: the process that runs a pipeline's Spark queries. Only the agent starts it.
 
-Promise: the process ends when its agent does. It opens the store without a session: the store judges its writes by the
-guards of the term that the agent won.
+Promise: the process ends when its agent does. A standby's driver knows the scope from its agent alone. A leader's opens
+the store without a session: the store judges its writes by the guards of the term that the agent won.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,10 @@ from tenure.declarations.rules import Allowed
 from tenure.declarations.zones import ZONE
 from tenure.driver.owned_work import OwnedWork
 from tenure.driver.serving import Pipeline, Served, Work
+from tenure.driver.stores import HeardStore, LeadersStore
 from tenure.errors import UsageError
 from tenure.events import Events, Subscriber
+from tenure.link.records import HeardRecords
 from tenure.link.submit import Submit, importable
 from tenure.link.words import Begin, Link
 from tenure.pipelines.loading import Loaded, load_pipeline
@@ -51,15 +54,16 @@ def load(
     pipeline, file = loaded.pipeline, loaded.fingerprint
     at_top_level = None if made is None else made.conf.get(ZONE)
 
-    def work(scope: Scope, agent: Events) -> Work:
+    def work(scope: Scope, agent: Events, heard: HeardRecords) -> Work:
         with _needing_spark():
             from tenure.driver.declarations import Declarations
             from tenure.driver.spark_driver import DriverWork, SparkDriver
             from tenure.driver.time_zone import GivenZone
 
-        store = wrap_store(scope_store(settings, clock=clock))
+        own = LeadersStore(lambda: wrap_store(scope_store(settings, clock=clock)), scope)
         events = member_events(settings, agent.emit, *subscribers, clock=clock)
-        context = scope_context(settings, store, scope, clock=clock, events=events)
+        context = scope_context(settings, own, scope, clock=clock, events=events)
+        standby = replace(context, store=HeardStore(heard))
         spark_log, member = settings.required("spark_log"), settings.required("member")
         allowed = Allowed(
             new=frozenset(settings.new_stream),
@@ -87,9 +91,10 @@ def load(
                     accepts_short=frozenset(settings.short_batch),
                 ),
                 start_spark=lambda: made or _session(scope, settings, submit),
-                declarations=Declarations(context, file=file, allowed=allowed, zone=zone),
+                declarations=Declarations(context, file=file, allowed=allowed, zone=zone, heard=standby),
                 look_first=look_first,
-                on_close=store.close,
+                heard=standby,
+                own=own,
             )
 
         return OwnedWork(context.owner(), around=driver, every=settings.ttl, clock=clock)

@@ -32,10 +32,19 @@ _CHANGED_ZONE: Final = "--changed-zone"
 class Declarations:
     """Compares the streams of a pipeline file, before the member contends and before a term plans."""
 
-    def __init__(self, context: ScopeContext, *, file: str, allowed: Allowed, zone: GivenZone = NO_ZONE) -> None:
-        """`file`: the fingerprint of the pipeline file. `allowed`: the changes that an operator allows by flags."""
-        self._store = context.declarations()
-        self._checkpoints = context.checkpoints
+    def __init__(
+        self,
+        context: ScopeContext,
+        *,
+        file: str,
+        allowed: Allowed,
+        zone: GivenZone = NO_ZONE,
+        heard: ScopeContext | None = None,
+    ) -> None:
+        """`file`: the fingerprint of the pipeline file. `allowed`: the changes that an operator allows by flags.
+        `heard`: the scope as a standby knows it; None: `context`."""
+        self._context = context
+        self._heard = heard or context
         self._scope = context.scope
         self._file = file
         self._allowed = allowed
@@ -45,11 +54,17 @@ class Declarations:
     def kept_zone(self, term: Term | None = None) -> str | None:
         """The time zone of the scope, read under `term` if there is one; None: it has none. Raises StoreUnavailable,
         CorruptRecord, TermLost."""
-        return kept_zone(self._store.read(term).declaration)
+        return kept_zone(self._read(term).declaration)
+
+    def _read(self, term: Term | None) -> Found:
+        return self._known(term).declarations().read(term)
+
+    def _known(self, term: Term | None) -> ScopeContext:
+        return self._heard if term is None else self._context
 
     def check(self, streams: Sequence[Stream]) -> None:
         """Raises DeclaredOtherwise: the streams may not run as declared; StoreUnavailable, CorruptRecord."""
-        recorded = self._store.read()
+        recorded = self._read(None)
         if recorded.ended:
             return
         judged = self._judge(recorded, streams, None)
@@ -62,11 +77,11 @@ class Declarations:
 
     def record(self, term: Term, streams: Sequence[Stream]) -> None:
         """Record the streams that run under the term. Raises as `check` does, and TermLost."""
-        recorded = self._store.read(term)
+        recorded = self._read(term)
         judged = self._judge(recorded, streams, term)
         if judged.record == recorded.declaration:
             return
-        self._store.write(term, judged.record, replaces=recorded.record)
+        self._context.declarations().write(term, judged.record, replaces=recorded.record)
         if judged.news:
             self._events.emit(DeclarationChanged(self._scope, epoch=term.epoch, what="; ".join(judged.news)))
 
@@ -79,7 +94,7 @@ class Declarations:
             zone,
         )
         changed = sorted(changed_queries(recorded.declaration) & recorded.checkpointed)
-        newest = {name: self._checkpoints(name).newest(term) for name in changed}
+        newest = {name: self._known(term).checkpoints(name).newest(term) for name in changed}
         judged = judge(
             recorded.declaration,
             declared,

@@ -45,6 +45,9 @@ class OwnedWork:
     def stand_by(self) -> None:
         self._work.stand_by()
 
+    def elected(self) -> None:
+        self._work.elected()
+
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
         """As `Work.lead`. Raises OwnerMismatch, too."""
         self._owner.own(term)

@@ -22,10 +22,12 @@ from tenure.coordination.term import Term
 from tenure.errors import DriverDied, TenureError, TermLost, error_to_data
 from tenure.events import Event, Events, event_to_data
 from tenure.link.lifecycle import Ended
+from tenure.link.records import HeardRecords
 from tenure.link.words import (
     Begin,
     Close,
     DriverEvent,
+    Elected,
     Failed,
     Finish,
     Lead,
@@ -36,6 +38,7 @@ from tenure.link.words import (
     Prepare,
     Prepared,
     Pulse,
+    Records,
     Renewed,
     StandBy,
     Stop,
@@ -58,6 +61,11 @@ class Work(Protocol):
     def stand_by(self) -> None:
         """Start over for a new session: nothing that was prepared for a takeover in an earlier session is used any
         more. Called before each leadership, except perhaps the first."""
+        ...
+
+    def elected(self) -> None:
+        """Begin what a leadership needs, in the background; `lead` or `clean` follows soon. Returns at once. Called by
+        another thread, perhaps twice."""
         ...
 
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
@@ -90,10 +98,11 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A loaded pipeline. `work`: makes its work for a scope. `file`: the fingerprint of its file."""
+    """A loaded pipeline. `work`: makes its work for a scope, whose records the agent sends. `file`: the fingerprint of
+    the pipeline's file."""
 
     name: str
-    work: Callable[[Scope, Events], Work]
+    work: Callable[[Scope, Events, HeardRecords], Work]
     file: str = ""
 
 
@@ -120,6 +129,8 @@ class Served:
         self._words: queue.SimpleQueue[Word | _Leadership | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Word | None] = queue.SimpleQueue()
         self._current: _Leadership | None = None  # of the reading thread; None: no leadership yet
+        self._heard = HeardRecords(self._answers.put, clock=clock)
+        self._work: Work | None = None  # None: not made yet
         self._closing = threading.Event()
         self._no_pulse: TenureError | None = None  # None: the JVM answers
 
@@ -159,7 +170,7 @@ class Served:
         prepare = self._words.get()
         if not isinstance(prepare, Prepare):
             return
-        work = pipeline.work(Scope(prepare.scope), Events(self.tell))
+        work = self._work = pipeline.work(Scope(prepare.scope), Events(self.tell), self._heard)
         made.append(work)
         limits = work.prepare()
         threading.Thread(target=self._beat, args=(work,), name="tenure-pulse", daemon=True).start()
@@ -173,6 +184,7 @@ class Served:
             raise self._no_pulse
 
     def _lead(self, work: Work, order: _Leadership) -> Over:
+        work.elected()  # again: the reading thread may have read that word before this thread stood by
         try:
             if order.cleans:
                 return Over(work.clean(order.term, stop=order.stop).value)
@@ -196,18 +208,16 @@ class Served:
                     self._current.until_s = float("inf")
                 continue
             match word:
+                case Records():
+                    self._heard.take(word)
+                case Elected() if self._work is not None:
+                    self._work.elected()
                 case Lead():
                     liveness = Liveness(clock=self._clock, until_s=float("inf"))
                     self._current = _Leadership(Term.from_json(word.term, liveness=liveness), word.until_s, word.cleans)
                     self._words.put(self._current)
-                case Renewed() if self._current is not None:
-                    self._current.until_s = word.until_s
-                case Lost() if self._current is not None:
-                    self._current.term.liveness.end(word.why)
-                case Finish() if self._current is not None:
-                    self._current.finish.set()
-                case Stop() if self._current is not None:
-                    self._current.stop.set()
+                case Renewed() | Lost() | Finish() | Stop() if self._current is not None:
+                    _obey_in(self._current, word)
                 case None:
                     if not self._closing.is_set():
                         self._orphaned()
@@ -232,3 +242,15 @@ class Served:
                 self._words.put(None)  # wakes an idle driver; a leadership notices by itself
                 return
             self._answers.put(pulse)
+
+
+def _obey_in(leadership: _Leadership, word: Renewed | Lost | Finish | Stop) -> None:
+    match word:
+        case Renewed():
+            leadership.until_s = word.until_s
+        case Lost():
+            leadership.term.liveness.end(word.why)
+        case Finish():
+            leadership.finish.set()
+        case Stop():
+            leadership.stop.set()

@@ -41,6 +41,7 @@ from tenure.driver.listening import listening
 from tenure.driver.local_files import use_own_local_files
 from tenure.driver.running_queries import RunningQueries
 from tenure.driver.session import end_session, kill_jvm
+from tenure.driver.stores import LeadersStore
 from tenure.driver.stream import FencedStream
 from tenure.driver.time_zone import NO_ZONE, GivenZone, use_zone
 from tenure.errors import DriverDied, DriverStuck, PipelineFileError, TenureError, UsageError
@@ -101,15 +102,18 @@ class SparkDriver:
         start_spark: Callable[[], SparkSession],
         declarations: Declarations,
         look_first: Callable[[], None] = lambda: None,
-        on_close: Callable[[], None] = lambda: None,
+        heard: ScopeContext | None = None,
+        own: LeadersStore | None = None,
     ) -> None:
-        """`look_first`: as in `Sweeper`."""
+        """`look_first`: as in `Sweeper`. `heard`: the scope as a standby knows it; None: `context`. `own`: the store of
+        `context`, which a standby closes; None: it stays open."""
         self._context = context
+        self._heard = heard or context
+        self._own = own
         self._work = work
         self._start_spark = start_spark
         self._declarations = declarations
         self._look_first = look_first
-        self._on_close = on_close
         self._patience_s = work.stop_patience.total_seconds()
         self._spark: SparkSession | None = None  # None: not prepared
         self._rehearsals: Rehearsals | None = None  # None: not prepared
@@ -145,7 +149,7 @@ class SparkDriver:
             if isinstance(stream.sink, Located):
                 check_classes(spark, stream.sink.location, what=f"the sink of stream {stream.name!r}")
         self._declarations.check(streams)
-        self._rehearsals = Rehearsals(streams, self._context, member=self._work.member)
+        self._rehearsals = Rehearsals(streams, self._heard, member=self._work.member)
         self._declared = streams
         if self._work.warm:
             self._rehearsals.start()
@@ -227,8 +231,15 @@ class SparkDriver:
 
     def stand_by(self) -> None:
         """Mirror anew in a new session: any leader may remove the mirrors of an earlier session."""
+        if self._own is not None:
+            self._own.rest()
         self._end_mirrors()
         self._mirror()
+
+    def elected(self) -> None:
+        """Connect to the store while the agent looks whether the pipeline has ended."""
+        if self._own is not None:
+            self._own.elected()
 
     def _staged(self, streams: Sequence[Stream], term: Term | None) -> Mapping[str, Cleanable]:
         """The staged output of the sinks. `term` None: the pipeline has ended."""
@@ -244,7 +255,7 @@ class SparkDriver:
     def _mirror(self) -> None:
         if not self._work.mirrors:
             return
-        self._mirrors = Mirrors([stream.name for stream in self._declared], self._context, member=self._work.member)
+        self._mirrors = Mirrors([stream.name for stream in self._declared], self._heard, member=self._work.member)
         self._mirrors.start()
 
     def _end_mirrors(self) -> None:
@@ -285,7 +296,8 @@ class SparkDriver:
     def close(self) -> None:
         """Stop Spark and end its JVM."""
         self._end_spark()
-        self._on_close()
+        if self._own is not None:
+            self._own.close()
 
     def _end_spark(self) -> None:
         if self._mirrors is not None:

@@ -41,8 +41,22 @@ class Prepare(Word):
 
 
 @dataclass(frozen=True, slots=True)
+class Records(Word):
+    """A part of a change of the scope's records (`link/records.py`). `answers`: the number of the newest question that
+    the records answer, with the last part of a change; None: more parts follow."""
+
+    part: str
+    answers: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class StandBy(Word):
     """The member has a new session. Use nothing that was prepared for a takeover in an earlier session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elected(Word):
+    """The member was elected. A `Lead` follows, unless the member resigns at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +110,18 @@ class Loaded(Word):
 
 
 @dataclass(frozen=True, slots=True)
+class AskRecords(Word):
+    """Send the records as they are from now on. `number`: of the question, one more each time."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class GotRecords(Word):
+    """The last part of records has arrived, and there is room for the next."""
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared(Word):
     """The driver can lead. `limits`: query -> its stall timeout in seconds, where the query declares one."""
 
@@ -138,8 +164,8 @@ class Failed(Word):
     error: dict[str, str | int | None]
 
 
-_OF_AGENT = (Begin, Prepare, StandBy, Lead, Renewed, Lost, Stop, Finish, Close)
-_OF_DRIVER = (Loaded, Prepared, Pulse, DriverEvent, Over, Failed)
+_OF_AGENT = (Begin, Prepare, Records, StandBy, Elected, Lead, Renewed, Lost, Stop, Finish, Close)
+_OF_DRIVER = (Loaded, AskRecords, GotRecords, Prepared, Pulse, DriverEvent, Over, Failed)
 _WORDS: Mapping[str, type[Word]] = {kind.__name__: kind for kind in (*_OF_AGENT, *_OF_DRIVER)}
 
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tenure.agent import member as member_module
+from tenure.agent.driver import ReadRecords
 from tenure.agent.failures import Limits
 from tenure.agent.leader_service import LeaderService
 from tenure.agent.member import Conduct, Member
@@ -17,7 +18,7 @@ from tenure.clock import SystemClock
 from tenure.coordination import failing as failing_module
 from tenure.coordination.candidates import NOT_BEHIND, Identity, Lag
 from tenure.coordination.election import Flag
-from tenure.coordination.records import Scope
+from tenure.coordination.records import Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.events import Event, Events
@@ -41,12 +42,20 @@ class Scripted:
         self.gone: str | None = "it was not started"
         self.epochs: list[int] = []
 
-    def prepare(self, *, scope: str, stop: threading.Event) -> bool:
+    def prepare(self, *, scope: str, stop: threading.Event, records: ReadRecords) -> bool:
         fresh = self.gone is not None
         self.prepared += fresh
         self.gone = None
         return fresh
 
+    def hear(self, records: Sequence[Record]) -> None:
+        self.heard = records
+
+    def elected(self) -> None:
+        self.elections += 1
+
+    heard: Sequence[Record] = ()
+    elections = 0
     warm = False
     lag: Lag | None = None
     trouble = ""

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from tenure.agent.driver import ReadRecords
 from tenure.agent.failures import Limits
 from tenure.coordination import failing as failing_module
 from tenure.coordination.candidates import PAUSED
@@ -158,11 +159,11 @@ def test_what_is_away_for_longer_than_the_limit_ends_the_member(scene: Scene) ->
 
 def test_a_driver_that_cannot_be_prepared_anew_as_a_source_is_away_is_tried_again(scene: Scene) -> None:
     class Late(Scripted):
-        def prepare(self, *, scope: str, stop: threading.Event) -> bool:
+        def prepare(self, *, scope: str, stop: threading.Event, records: ReadRecords) -> bool:
             if self.prepared == 1 and self.gone is not None:
                 self.prepared += 1
                 raise SourceUnavailable("the static side is away")
-            return super().prepare(scope=scope, stop=stop)
+            return super().prepare(scope=scope, stop=stop, records=records)
 
     driver = Late(idle)
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 
+from tenure.agent.driver import ReadRecords
 from tenure.coordination.election import Flag
 from tenure.coordination.term import EPOCH, LEADER, Term
 from tenure.errors import (
@@ -105,7 +106,7 @@ def test_that_a_batch_may_be_short_is_told_also_after_the_term_was_lost(scene: S
 
 def test_a_driver_that_cannot_be_prepared_costs_no_term(scene: Scene) -> None:
     class Unprepared(Scripted):
-        def prepare(self, *, scope: str, stop: threading.Event) -> bool:
+        def prepare(self, *, scope: str, stop: threading.Event, records: ReadRecords) -> bool:
             raise UsageError("no such parameter")
 
     with pytest.raises(UsageError):
@@ -225,7 +226,7 @@ def test_a_driver_that_dies_while_it_stands_by_is_replaced_before_it_can_be_elec
 
 def test_a_driver_that_dies_before_it_was_ever_ready_is_an_error(scene: Scene) -> None:
     class Stillborn(Scripted):
-        def prepare(self, *, scope: str, stop: threading.Event) -> bool:
+        def prepare(self, *, scope: str, stop: threading.Event, records: ReadRecords) -> bool:
             raise DriverDied("the driver ended before it was ready: exit code 1")
 
     with pytest.raises(DriverDied, match="before it was ready"):

@@ -198,7 +198,7 @@ class Connection:
             if full is not None:
                 raise StoreUnavailable(
                     f"ZooKeeper at {full} takes no more lines from this host: it has as many as maxClientCnxns permits",
-                    fix="raise maxClientCnxns of the servers: a member takes two lines, and a command one",
+                    fix="raise maxClientCnxns of the servers: a member takes two, the leader three, a command one",
                 )
             fix = "check the hosts, ports and certificates" if self._ensemble.tls else "check the hosts and ports"
             raise StoreUnavailable(f"ZooKeeper at {self._ensemble.hosts} cannot be reached", fix=fix)
