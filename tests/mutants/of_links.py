@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Change, Mutant
 
-SHARED = "tests/unit/backends/test_shared.py::"
+SHARED = "tests/unit/backends/test_open_stores.py::"
 RECORDS = "tests/unit/link/test_records.py::"
 LEAD = "tests/unit/in_process/test_lead.py::"
 
@@ -14,7 +14,7 @@ OF_LINKS: Final = (
     Mutant(
         "children-that-close",
         "a forked child closes the client of its parent",
-        (Change("backends/shared.py", "if used.pid != os.getpid():", "if not used.pid:"),),
+        (Change("backends/open_stores.py", "if used.pid != os.getpid():", "if not used.pid:"),),
         (SHARED + "test_a_forked_child_opens_its_own_and_closes_nothing_of_its_parents",),
     ),
     Mutant(
@@ -22,7 +22,9 @@ OF_LINKS: Final = (
         "a forked child uses the client of its parent",
         (
             Change(
-                "backends/shared.py", "self._lock, self._open = threading.Lock(), {}", "self._lock = threading.Lock()"
+                "backends/open_stores.py",
+                "self._lock, self._open = threading.Lock(), {}",
+                "self._lock = threading.Lock()",
             ),
         ),
         (SHARED + "test_a_forked_child_opens_its_own_and_closes_nothing_of_its_parents",),
@@ -42,7 +44,7 @@ OF_LINKS: Final = (
     Mutant(
         "first-user-closes",
         "the first user of a client that leaves closes it for the others",
-        (Change("backends/shared.py", "            if used.users:\n", "            if used.users < 0:\n"),),
+        (Change("backends/open_stores.py", "            if used.users:\n", "            if used.users < 0:\n"),),
         (SHARED + "test_the_last_user_closes_the_client_of_all",),
     ),
     Mutant(

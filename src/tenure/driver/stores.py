@@ -52,7 +52,7 @@ class HeardStore:
     def watch(self, scope: Scope, *, after: Revision) -> Changes:
         _refuse()
 
-    def open_session(self, *, ttl: timedelta) -> Session:
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> Session:
         _refuse()
 
     def close(self) -> None:
@@ -115,8 +115,8 @@ class LeadersStore:
     def watch(self, scope: Scope, *, after: Revision) -> Changes:
         return self._used().watch(scope, after=after)
 
-    def open_session(self, *, ttl: timedelta) -> Session:
-        return self._used().open_session(ttl=ttl)
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> Session:
+        return self._used().open_session(ttl=ttl, purpose=purpose)
 
     def close(self) -> None:
         self.rest()
