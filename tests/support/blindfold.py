@@ -24,6 +24,7 @@ class _NeverTold:
         self._session = session
         self.id = session.id
         self.ttl = session.ttl
+        self.testament = session.testament
 
     def renew(self) -> None:
         try:

@@ -46,6 +46,9 @@ class UnfencedStore:
     def open_session(self, *, ttl: timedelta, purpose: str = "") -> Session:
         return self._store.open_session(ttl=ttl, purpose=purpose)
 
+    def end_session(self, testament: str) -> None:
+        self._store.end_session(testament)
+
     def read(self, scope: Scope, key: Key) -> Record | None:
         return self._store.read(scope, key)
 

@@ -180,6 +180,9 @@ class MemoryStore:
     def open_session(self, *, ttl: timedelta, purpose: str = "") -> MemorySession:
         return MemorySession(self, self.server.open_session(ttl), ttl)
 
+    def end_session(self, testament: str) -> None:
+        self.server.end(SessionId(testament))
+
     def read(self, scope: Scope, key: Key) -> Record | None:
         return self.server.read(scope, key)
 
@@ -214,6 +217,7 @@ class MemorySession:
     def __init__(self, store: MemoryStore, session: SessionId, ttl: timedelta) -> None:
         self._store = store
         self.id = session
+        self.testament = str(session)
         self.ttl = ttl
 
     def renew(self) -> None:

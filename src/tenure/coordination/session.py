@@ -132,6 +132,12 @@ class SessionKeeper:
         return self._session.id
 
     @property
+    def testament(self) -> str:
+        """See `Session.testament`."""
+        assert self._session is not None, "the keeper is not open"
+        return self._session.testament
+
+    @property
     def ttl(self) -> timedelta:
         """The time to live of the session."""
         return timedelta(seconds=self._ttl_s)

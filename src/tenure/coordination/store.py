@@ -32,6 +32,8 @@ class Session(Protocol):
 
     id: SessionId
     ttl: timedelta
+    testament: str
+    """What `CoordinationStore.end_session` needs to end the session. It is secret: who has it can end the session."""
 
     def renew(self) -> None:
         """Prove that the session lives now, and keep it for another ttl from the moment the request left.
@@ -87,6 +89,14 @@ class CoordinationStore(Protocol):
     def open_session(self, *, ttl: timedelta, purpose: str = "") -> Session:
         """Open a new session. `purpose`: for people who look at the store with its own tools, where it has a place for
         a text. Raises StoreUnavailable, OutcomeUnknown (the session then ends at its ttl)."""
+        ...
+
+    def end_session(self, testament: str) -> None:
+        """End the session of another process, which is dead, by its `Session.testament`. A session that has ended is
+        fine. No other session is touched.
+
+        Raises StoreUnavailable or OutcomeUnknown: safe to repeat; else the session ends at its ttl.
+        """
         ...
 
     def read(self, scope: Scope, key: Key) -> Record | None:

@@ -21,9 +21,19 @@ from tenure.testing.waiting import NEVER, NEVER_S
 
 T = TypeVar("T")
 Operation = Literal[
-    "open_session", "renew", "close_session", "amend", "read", "list", "glance", "scopes", "commit", "wait"
+    "open_session",
+    "renew",
+    "close_session",
+    "end_session",
+    "amend",
+    "read",
+    "list",
+    "glance",
+    "scopes",
+    "commit",
+    "wait",
 ]
-_CHANGING = ("open_session", "renew", "close_session", "amend", "commit")
+_CHANGING = ("open_session", "renew", "close_session", "end_session", "amend", "commit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +249,9 @@ class FaultyStore:
             self._sessions[session.id] = session
         return FaultySession(self, session)
 
+    def end_session(self, testament: str) -> None:
+        self.make(Call("end_session"), lambda: self._store.end_session(testament))
+
     def read(self, scope: Scope, key: Key) -> Record | None:
         return self.make(Call("read", scope, path=key), lambda: self._store.read(scope, key))
 
@@ -270,6 +283,7 @@ class FaultySession:
         self._session = session
         self.id = session.id
         self.ttl = session.ttl
+        self.testament = session.testament
 
     def renew(self) -> None:
         self._store.make(Call("renew", session=self.id), self._session.renew)

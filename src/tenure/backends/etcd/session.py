@@ -214,6 +214,7 @@ class EtcdSession:
         self._keep_alive = keep_alive
         self._lease = lease
         self.id = session_name(lease)
+        self.testament = str(self.id)
         self.ttl = ttl
         self._renewed = renewed
         self._ended = False
@@ -232,10 +233,15 @@ class EtcdSession:
     def close(self) -> None:
         if self._ended:
             return
-        endpoint = self._rpc.endpoint()
-        try:
-            self._rpc.send(endpoint, lambda at: at.lease.LeaseRevoke, pb.LeaseRevokeRequest(ID=self._lease))
-        except grpc.RpcError as error:
-            if LEASE_GONE not in words_of(error):
-                raise outcome(error, "close a session") from error
+        revoke(self._rpc, self._lease)
         self._ended = True
+
+
+def revoke(rpc: Rpc, lease: int) -> None:
+    """End a lease, and its records with it. A lease that has ended is fine. Raises StoreUnavailable, OutcomeUnknown."""
+    endpoint = rpc.endpoint()
+    try:
+        rpc.send(endpoint, lambda at: at.lease.LeaseRevoke, pb.LeaseRevokeRequest(ID=lease))
+    except grpc.RpcError as error:
+        if LEASE_GONE not in words_of(error):
+            raise outcome(error, "close a session") from error

@@ -18,7 +18,7 @@ from tenure.backends.etcd.fullness import CURE
 from tenure.backends.etcd.history import History
 from tenure.backends.etcd.messages import pb
 from tenure.backends.etcd.rpc import Cluster, Rpc, end_of
-from tenure.backends.etcd.session import EtcdSession, KeepAlive, session_name
+from tenure.backends.etcd.session import EtcdSession, KeepAlive, revoke, session_name
 from tenure.backends.etcd.watch import EtcdChanges
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
@@ -151,6 +151,9 @@ class EtcdStore:
                 fix="choose that one, or set etcd's --election-timeout",
             )
         return session
+
+    def end_session(self, testament: str) -> None:
+        revoke(self._rpc, int(testament, 16))
 
     def close(self) -> None:
         self._keep_alive.close()

@@ -45,6 +45,7 @@ class KubernetesSession:
         clock: Clock,
     ) -> None:
         self.id = session
+        self.testament = str(session)
         self.ttl = ttl
         self._store = store
         self._api = api

@@ -178,6 +178,19 @@ class KubernetesStore:
             self._own[session] = opened
         return opened
 
+    def end_session(self, testament: str) -> None:
+        session = SessionId(testament)
+        try:
+            lease = self._api.ask("GET", self._observer.path(session))
+        except Refused as refused:
+            if refused.status == NOT_FOUND:
+                return  # observers remove the records
+            raise unavailable(refused, "end a session") from refused
+        except NoAnswer as silent:
+            raise unavailable(silent, "end a session") from silent
+        ttl = timedelta(seconds=leases.ttl_s(lease))
+        KubernetesSession(self, self._api, self._observer, lease, session=session, ttl=ttl, clock=self._clock).close()
+
     def close(self) -> None:
         with self._lock:
             followed, self._followed = list(self._followed.values()), {}

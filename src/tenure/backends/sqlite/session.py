@@ -30,6 +30,7 @@ class SqliteSession:
     def __init__(self, store: SqliteStore, session: SessionId, ttl: timedelta) -> None:
         self._store = store
         self.id = session
+        self.testament = str(session)
         self.ttl = ttl
 
     def renew(self) -> None:

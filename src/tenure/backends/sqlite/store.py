@@ -139,8 +139,9 @@ class SqliteStore:
             raise SessionEnded(session)
         self._sessions.renewed(session, own[0].renewals + 1, at_s=begun_s)
 
-    def end_session(self, session: SessionId) -> None:
+    def end_session(self, testament: str) -> None:
         """End the session. If that fails, its lock is free all the same, and the next store that looks ends it."""
+        session = SessionId(testament)
         with self._lock:
             self._ttls.pop(session, None)
         try:

@@ -82,11 +82,15 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
     """Whether the current server has left a request without an answer; set by any thread."""
     abandoned = False
     """Whether no line is wanted any more; set by any thread, before it breaks the line."""
+    expired = False
+    """Whether a server has answered that the session has ended."""
     turned_away = False
     """Whether a server has closed a line before it began or resumed the session, and none has done so since."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.settled = threading.Event()
+        """Set when the session was begun or resumed, or has expired."""
         self._passed_over: dict[tuple[str, int], int] = {}
         """Silent servers -> the rounds in which they are still passed over. Only kazoo's thread uses this."""
 
@@ -97,6 +101,8 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
 
     def _connect_attempt(self, host: str, ip: str, port: int, *args: Any) -> Any:
         if self.ttl_s is not None and self.client._session_id is None:
+            self.expired = True
+            self.settled.set()
             return STOP_CONNECTING  # the session has expired: kazoo would open another session
         self.silent = False
         try:
@@ -140,14 +146,18 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
 class Connection:
     """A client of kazoo that cannot outlive its session. Thread-safe."""
 
-    def __init__(self, ensemble: Ensemble, *, ttl: timedelta, pings: bool) -> None:
-        """`ttl`: how long the session lives without a request. `pings`: whether an idle connection sends pings."""
+    def __init__(
+        self, ensemble: Ensemble, *, ttl: timedelta, pings: bool, resumes: tuple[int, bytes] | None = None
+    ) -> None:
+        """`ttl`: how long the session lives without a request. `pings`: whether an idle connection sends pings.
+        `resumes`: the number and the password of the session; None: `open` begins a session."""
         self._ensemble = ensemble
         share_s = min(ensemble.connect_timeout, ttl / 2).total_seconds() / (ensemble.hosts.count(",") + 1)
         self.client = KazooClient(
             handler=_Threads(share_s=share_s),
             hosts=ensemble.hosts + ensemble.chroot,
             timeout=ttl.total_seconds(),
+            client_id=resumes,
             auth_data=list(ensemble.auth) or None,
             default_acl=None if ensemble.acl is None else list(ensemble.acl),
             connection_retry={"max_tries": -1, "delay": 0.05, "max_delay": 0.5},
@@ -159,10 +169,12 @@ class Connection:
             self.client, self.client._conn_retry.copy(), logger=_QUIET, sasl_options=dict(ensemble.sasl) or None
         )
         self._handler.pings = pings
+        if resumes is not None:
+            self._handler.ttl_s = ttl.total_seconds()  # where the session has ended, kazoo would begin another
         self.client._connection = self._handler
         self.reads_many = True
         """Whether the servers know multi-reads, as far as any thread has learned."""
-        self._session_id: int | None = None  # None: not open
+        self._client_id: tuple[int, bytes] | None = None  # None: not open
         self._connected = threading.Event()
         self._over = threading.Event()
         self._refused = False  # set by kazoo's thread, before it is over
@@ -182,12 +194,24 @@ class Connection:
     @property
     def session_id(self) -> int:
         """ZooKeeper's number of the session."""
-        assert self._session_id is not None, "it is not open"
-        return self._session_id
+        assert self._client_id is not None, "it is not open"
+        return self._client_id[0]
+
+    @property
+    def password(self) -> bytes:
+        """ZooKeeper's password of the session: with it, another connection resumes the session."""
+        assert self._client_id is not None, "it is not open"
+        return self._client_id[1]
+
+    @property
+    def expired(self) -> bool:
+        """Whether a server has answered that the session has ended."""
+        return self._handler.expired
 
     def open(self) -> None:
-        """Connect. Raises StoreUnavailable."""
-        self.client.start_async().wait(self._ensemble.connect_timeout.total_seconds())
+        """Connect. Raises StoreUnavailable; it is `expired`: the session that it resumes has ended."""
+        self.client.start_async()
+        self._handler.settled.wait(self._ensemble.connect_timeout.total_seconds())
         found = self.client.client_id
         if found is None:
             refused = self._refused
@@ -202,7 +226,7 @@ class Connection:
                 )
             fix = "check the hosts, ports and certificates" if self._ensemble.tls else "check the hosts and ports"
             raise StoreUnavailable(f"ZooKeeper at {self._ensemble.hosts} cannot be reached", fix=fix)
-        self._session_id = found[0]
+        self._client_id = found
 
     def ask(self, request: Callable[[KazooClient], Sequence[Any]], *, timeout_s: float | None = None) -> list[Any]:
         """The answers to requests that are sent one after the other, without waiting in between. ZooKeeper's errors are
@@ -252,6 +276,7 @@ class Connection:
         """kazoo calls this in the thread of the connection, before it sends anything else."""
         if state == KazooState.CONNECTED:
             self._connected.set()
+            self._handler.settled.set()
         else:
             self._connected.clear()
         if self.client.client_state == KeeperState.AUTH_FAILED:  # it is CLOSED soon

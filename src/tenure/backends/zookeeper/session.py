@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Final
 
 from kazoo.handlers.threading import KazooTimeoutError
 
 from tenure.backends.shared.amending import amend_by_commit
-from tenure.backends.zookeeper.connection import Connection, barrier
+from tenure.backends.zookeeper.connection import Connection, Ensemble, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.coordination.records import Key, Scope, SessionId
 from tenure.coordination.store import CoordinationStore
@@ -22,6 +23,13 @@ from tenure.errors import SessionEnded, StoreUnavailable
 _SHARE = 6
 """A renewal that takes longer than this part of the ttl is tried over another server. With as much time to connect, the
 second renewal ends before the holder stops believing in the session."""
+
+
+_CLOSES: Final = 3
+"""How often another process's session is closed until a server confirms it."""
+
+_RESUMED: Final = timedelta(seconds=10)
+"""The ttl with which such a session is resumed. It counts if the close does not arrive."""
 
 
 def session_name(number: int) -> SessionId:
@@ -38,6 +46,7 @@ class ZooKeeperSession:
         self._store = store
         self.connection = connection
         self.id = session_name(connection.session_id)
+        self.testament = f"{connection.session_id}:{connection.password.hex()}"
         self.ttl = ttl
         self._forget = forget
         self.marked: set[Scope] = set()
@@ -67,4 +76,24 @@ class ZooKeeperSession:
         closed = self.connection.close()
         self._forget(self.id)
         if not closed:
-            raise StoreUnavailable(f"session {self.id} could not be closed", fix="it ends by itself at its ttl")
+            raise _not_closed(self.id)
+
+
+def close_by_testament(ensemble: Ensemble, testament: str) -> None:
+    """Resume a session and close it, until a server answers that the session has ended: kazoo does not say whether the
+    close arrived. Raises StoreUnavailable."""
+    number, _, password = testament.partition(":")
+    for _ in range(_CLOSES):
+        connection = Connection(ensemble, ttl=_RESUMED, pings=False, resumes=(int(number), bytes.fromhex(password)))
+        try:
+            connection.open()
+        except StoreUnavailable:
+            if connection.expired:
+                return
+            raise
+        connection.close()
+    raise _not_closed(session_name(int(number)))
+
+
+def _not_closed(session: SessionId) -> StoreUnavailable:
+    return StoreUnavailable(f"session {session} could not be closed", fix="it ends by itself at its ttl")

@@ -33,7 +33,7 @@ from tenure.backends.zookeeper.plan import (
     marker_of,
 )
 from tenure.backends.zookeeper.reading import ask, listing, nodes_at, path_of, record_of, revision_of
-from tenure.backends.zookeeper.session import ZooKeeperSession
+from tenure.backends.zookeeper.session import ZooKeeperSession, close_by_testament
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import Commit, Guard, Key, Listing, Put, Record, Revision, Scope, SessionId, Write
@@ -176,6 +176,9 @@ class ZooKeeperStore:
         with self._lock:
             self._sessions[session.id] = session
         return session
+
+    def end_session(self, testament: str) -> None:
+        close_by_testament(self._ensemble, testament)
 
     def close(self) -> None:
         with self._lock:

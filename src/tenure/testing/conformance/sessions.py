@@ -114,6 +114,35 @@ class SessionCases:
             session.close()
             assert store.open_session(ttl=rig.ttl).id != session.id
 
+    def test_another_client_ends_a_session_by_its_testament(self, rig: StoreRig) -> None:
+        owner, other = rig.client(), rig.client()
+        session, second = owner.open_session(ttl=rig.ttl), owner.open_session(ttl=rig.ttl)
+        foreign = other.open_session(ttl=rig.ttl)
+        assert len({session.testament, second.testament, foreign.testament}) == 3
+        elsewhere = Scope("elsewhere")
+        put_new(owner, "mine", session=session.id)
+        put_new(owner, "mine", session=session.id, scope=elsewhere)
+        put_new(owner, "second", session=second.id)
+        put_new(other, "foreign", session=foreign.id)
+        put_new(owner, "permanent")
+        other.end_session(session.testament)
+        for client in (owner, other):
+            assert set(values(client)) == {"second", "foreign", "permanent"}
+            assert values(client, scope=elsewhere) == {}
+        wait_until(partial(is_over, session), what="the word that the session has ended")
+        with pytest.raises(SessionEnded):
+            owner.commit(SCOPE, guards=[], writes=[Put(Key("late"), b"", None, session.id)])
+        other.end_session(session.testament)  # again
+        assert set(values(other)) == {"second", "foreign", "permanent"}
+
+    def test_the_testament_of_a_dead_process_needs_no_ttl(self, rig: StoreRig) -> None:
+        owner, other = rig.client(), rig.client()
+        session = owner.open_session(ttl=rig.ttl)
+        put_new(owner, "leader", session=session.id)
+        rig.kill(owner)
+        other.end_session(session.testament)
+        assert values(other) == {}
+
     def test_a_write_bound_to_an_ended_session_is_refused(self, rig: StoreRig, store: CoordinationStore) -> None:
         elsewhere = Scope("elsewhere")
 
