@@ -4,7 +4,9 @@ A pipeline file needs `tenure.pipeline`, which makes a function the pipeline of 
 function's argument. Sinks are in `tenure.sinks`; a sink of your own is a `tenure.Sink`. A function that
 `tenure.sinks.ForeachBatch` calls gets a `tenure.Batch`, and may return `tenure.Written` or raise `tenure.Fenced`.
 A notebook or a service leads with `with tenure.lead(...) as leadership`, a `tenure.Leadership`; a write that comes
-after its term raises `tenure.TermLost`. `tenure.HandleStore` keeps a `tenure.Handle` for each thing that a term stores.
+after its term raises `tenure.TermLost`. `leadership.handles(area)`, `tenure.WritableHandles`, keeps a `tenure.Handle`
+for each thing that a term stores. A process without leadership reads and locks them with `with tenure.read(...) as
+reader`, a `tenure.Reader`, whose `reader.handles(area)` is a `tenure.ReadableHandles`.
 
 Each class of `tenure.errors` is also a name of this package. The page *Errors* of the documentation has what each says
 about the write, and which call raises which.
@@ -37,6 +39,7 @@ from tenure.errors import (
     HandleLocked,
     HandleNotFound,
     InputsGone,
+    LockLost,
     NotPublished,
     OutcomeUnknown,
     OutOfOrder,
@@ -59,8 +62,9 @@ from tenure.sinks.sink import Batch, Sink, Written
 
 if TYPE_CHECKING:
     from tenure.handles.handle import Handle
-    from tenure.handles.store import HandleStore
-    from tenure.in_process import Leadership, lead
+    from tenure.in_process.handles import ReadableHandles, WritableHandles
+    from tenure.in_process.leading import Leadership, lead
+    from tenure.in_process.reading import Reader, read
 
 __all__ = [
     "AccessDenied",
@@ -87,10 +91,10 @@ __all__ = [
     "HandleExists",
     "HandleLocked",
     "HandleNotFound",
-    "HandleStore",
     "InputsGone",
     "Job",
     "Leadership",
+    "LockLost",
     "NotPublished",
     "OutOfOrder",
     "OutcomeUnknown",
@@ -98,6 +102,8 @@ __all__ = [
     "Pipeline",
     "PipelineFileError",
     "QueryFailed",
+    "ReadableHandles",
+    "Reader",
     "SessionEnded",
     "Sink",
     "SinkUnavailable",
@@ -109,16 +115,21 @@ __all__ = [
     "TenureError",
     "TermLost",
     "UsageError",
+    "WritableHandles",
     "Written",
     "lead",
     "pipeline",
+    "read",
 ]
 
 _LATE = {
     "Handle": "tenure.handles.handle",
-    "HandleStore": "tenure.handles.store",
-    "Leadership": "tenure.in_process",
-    "lead": "tenure.in_process",
+    "Leadership": "tenure.in_process.leading",
+    "ReadableHandles": "tenure.in_process.handles",
+    "Reader": "tenure.in_process.reading",
+    "WritableHandles": "tenure.in_process.handles",
+    "lead": "tenure.in_process.leading",
+    "read": "tenure.in_process.reading",
 }
 """Names that a pipeline file does not need: imported when they are asked for."""
 

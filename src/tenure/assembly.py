@@ -106,6 +106,13 @@ def scope_context(
     )
 
 
+def check_storage(settings: Settings, scope: Scope) -> None:
+    """Check that this process can write to the storage. The folder of the scope is not made: the pipeline may have been
+    cleaned up. Raises UsageError, StorageError."""
+    own = storage_url(settings, scope)
+    reach(own if reach(own).entries() else settings.required("storage")).check_writable()
+
+
 def assemble(
     settings: Settings,
     run: Run,
@@ -165,9 +172,7 @@ def assemble(
 
     try:
         scope = Scope(settings.scope or driver.load())
-        # An absent folder of the scope is not made: the pipeline may have been cleaned up.
-        own = storage_url(settings, scope)
-        reach(own if reach(own).entries() else settings.required("storage")).check_writable()
+        check_storage(settings, scope)
         store = wrap_store(scope_store(settings, clock=clock))
         context = scope_context(settings, store, scope, clock=clock, events=events)
         context.owner().check()  # raises for an unusable store before Spark takes its seconds to start

@@ -266,6 +266,16 @@ class HandleLocked(HandleError):
         self.key = key
 
 
+class LockLost(HandleError):
+    """The reader's lock on the handle `key` did not stand until the end of its block: the handle may have been removed
+    meanwhile, and all that it names. The reader drops what it made in the block, and reads again."""
+
+    def __init__(self, key: str) -> None:
+        why = "its session ended, or an operator released it"
+        super().__init__(f"the lock on handle {key!r} went before its block ended: {why}", fix="read again")
+        self.key = key
+
+
 class OutOfOrder(HandleError):
     """The planned checkpoint does not follow the newest checkpoint."""
 

@@ -45,9 +45,13 @@ class ScopeContext:
     cleanup: RetryPolicy = field(default_factory=exponential_delay)
     """When a cleanup tries again."""
 
+    def handles(self, area: Key) -> HandleStore:
+        """The handles of an area, with blobs in the storage."""
+        return self._handles(area, inline_limit=self.inline_limit)
+
     def checkpoint_handles(self, query: str) -> HandleStore:
         """The handles of the checkpoints of a query."""
-        return self._handles(CHECKPOINTS.child(query), inline_limit=self.inline_limit)
+        return self.handles(CHECKPOINTS.child(query))
 
     def checkpoints(self, query: str) -> CheckpointStore:
         """The checkpoints of a query."""

@@ -27,6 +27,7 @@ POSTGRES: Final = "docs/postgres.md"
 MOVE: Final = "docs/move.md"
 LEAVE: Final = "docs/leave.md"
 OPERATE: Final = "docs/operate.md"
+HANDLES: Final = "docs/handles.md"
 
 HOUSE, SPARK, START_TEST = "tests/house/test_snippets.py", "tests/docs/test_pipelines.py", "tests/docs/test_start.py"
 DEPLOY_TEST: Final = "tests/contract/test_kubernetes_deploy.py"
@@ -68,6 +69,10 @@ own."""
 
 KINDS_OF_MOVES: Final = ("sh adopt-look", "sh adopt", "sh pause", "sh export")
 """Kinds of the pages about moving in and out, beside those of every page. `tests/docs/test_moves.py` runs them."""
+
+
+KINDS_OF_HANDLES: Final = ("python service", "python reader")
+"""Kinds of the page about handles, beside those of every page. `tests/docs/test_handles.py` runs them."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,8 @@ def is_known(block: Block) -> bool:
     if block.page == POSTGRES:
         return block.kind in KINDS_OF_POSTGRES
     if block.page in (MOVE, LEAVE) and block.kind in KINDS_OF_MOVES:
+        return True
+    if block.page == HANDLES and block.kind in KINDS_OF_HANDLES:
         return True
     if block.page == KUBERNETES and block.language == "sh":
         return block.role in KINDS_OF_KUBERNETES

@@ -18,6 +18,7 @@ from tests.mutants.of_moves import OF_MOVES
 from tests.mutants.of_owners import OF_OWNERS
 from tests.mutants.of_postgres import OF_POSTGRES
 from tests.mutants.of_puts import OF_PUTS
+from tests.mutants.of_services import OF_SERVICES
 from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
 from tests.mutants.of_sweeps import OF_SWEEPS
@@ -34,6 +35,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_FAILURES,
     *OF_DECLARATIONS,
     *OF_SWEEPS,
+    *OF_SERVICES,
     *OF_UPSERTS,
     *OF_OWNERS,
     *OF_MOVES,

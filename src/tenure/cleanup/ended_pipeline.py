@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from tenure.checkpoints.left_out import QUARANTINED
 from tenure.checkpoints.store import CHECKPOINTS as CHECKPOINT_AREAS
 from tenure.cleanup.engine import Everything, Leftovers
-from tenure.cleanup.plan import ANCHORS, AREAS, CHECKPOINTS, DECLARATION, REQUESTS, STORAGE, Cleanable
+from tenure.cleanup.plan import ANCHORS, AREAS, CHECKPOINTS, DECLARATION, HANDLES, REQUESTS, STORAGE, Cleanable
 from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER
 from tenure.coordination.failing import FAILING
 from tenure.coordination.records import Delete, Key, Record
 from tenure.coordination.term import Term, commit_under
 from tenure.declarations.store import DECLARED
 from tenure.errors import HandleLocked
+from tenure.handles.areas import RECORDS, handles_in, is_anchor, records_in
+from tenure.handles.record_store import RecordStore
 from tenure.scope_context import ScopeContext
 from tenure.storage.storage import Storage
 
@@ -28,6 +30,7 @@ def cleanables_of(context: ScopeContext) -> dict[str, Cleanable]:
     return {
         REQUESTS: _Records(context, wanted=_is_request),
         CHECKPOINTS: _Checkpoints(context),
+        HANDLES: _OfServices(context),
         ANCHORS: _Anchors(context, wanted=_is_anchor),
         DECLARATION: _Records(context, wanted=lambda record: record.key == DECLARED),
         **{row: Leftovers(folders, area.folder, Everything(area.ends)) for row, area in AREAS.items()},
@@ -41,7 +44,7 @@ def _is_request(record: Record) -> bool:
 
 
 def _is_anchor(record: Record) -> bool:
-    return record.key.is_under(CHECKPOINT_AREAS) and record.key.count("/") == 1
+    return (record.key.is_under(CHECKPOINT_AREAS) and record.key.count("/") == 1) or is_anchor(record.key)
 
 
 class _Records:
@@ -89,6 +92,24 @@ class _Checkpoints:
     def remove(self, term: Term, name: str) -> None:
         query, batch = name.split("/")
         self._context.checkpoint_handles(query).remove(term, batch)
+
+
+class _OfServices:
+    """The handles and the records of services that led this scope (`tenure.lead`)."""
+
+    def __init__(self, context: ScopeContext) -> None:
+        self._context = context
+
+    def find(self) -> Sequence[str]:
+        records = self._context.store.list(self._context.scope, "").records
+        return [record.key for record in (*handles_in(records), *records_in(records))]
+
+    def remove(self, term: Term, name: str) -> None:
+        context, (area, _, last) = self._context, name.rpartition("/")
+        if area == RECORDS:
+            RecordStore(context.store, context.scope, clock=context.clock).remove(term, last)
+        else:
+            context.handles(Key(area)).remove(term, last)
 
 
 class _Root:

@@ -17,6 +17,7 @@ from tenure.ownership.marks import OWNER as OWNER_FOLDER
 
 REQUESTS: Final = "requests"
 CHECKPOINTS: Final = "checkpoints"
+HANDLES: Final = "handles"
 ANCHORS: Final = "anchors"
 DECLARATION: Final = "declaration"
 STAGED: Final = "staged output"
@@ -68,7 +69,8 @@ PLAN: Final = (
     Row(REQUESTS, "orders of operators: switchover, pause, restarts"),
     Row(STAGED, "files of output that no table names"),
     Row(CHECKPOINTS, "the pointers of checkpoints, then their blobs; a locked checkpoint waits for its reader"),
-    Row(ANCHORS, "the records that move with each removal of a checkpoint", needs=(CHECKPOINTS,)),
+    Row(HANDLES, "handles and records of services, then their blobs; a locked handle waits for its reader"),
+    Row(ANCHORS, "the records that move with each removal of a handle", needs=(CHECKPOINTS, HANDLES)),
     Row(DECLARATION, "the declarations of the last leader"),
     Row(
         RUNS,
@@ -80,7 +82,7 @@ PLAN: Final = (
     Row(
         BLOBS,
         "blobs without a pointer, and unfinished writes",
-        needs=(CHECKPOINTS,),
+        needs=(CHECKPOINTS, HANDLES),
         area=Area("blobs", ends=2, stays=1),
     ),
     Row(

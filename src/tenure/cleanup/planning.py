@@ -102,7 +102,7 @@ def make_plan(
     owner = target.owner()
     claims = target.claims()
     if target.marked:
-        check_records(claims, target.marked)
+        check_records(claims, target.marked, owned=bool(owner))
     rule = OrphanRule(claims) if target.table is None else target.table(claims)
     if listing is None:
         orphans = orphans_among(table_of(files), rule, sizes=tree.sizes if how.sizes else None)
@@ -128,10 +128,13 @@ def make_plan(
     return about
 
 
-def check_records(claims: Claims, storage: str) -> None:
-    """Check that the records belong to the storage: at least one of the run directories that they name is there. Raises
+def check_records(claims: Claims, storage: str, *, owned: bool) -> None:
+    """Check that the records belong to the storage: at least one of the run directories that they name is there. The
+    records of a service name none; then the storage has to be `owned`: marked by the scope of this store. Raises
     UsageError: they do not; StorageError."""
     named = [run for run in map(RunName.parse, claims.named) if run is not None]
+    if owned and not named:
+        return
     folders = reach(storage)
     queries = {run.query for run in named}
     there = {f"{RUNS}/{query}/{entry.name}" for query in queries for entry in folders.entries(f"{RUNS}/{query}")}

@@ -38,6 +38,11 @@ class Handle:
         """The name in its handle store."""
         return self.key.name
 
+    @property
+    def size(self) -> int:
+        """The size of the payload in bytes."""
+        return len(self.inline or b"") if self.blob is None else self.blob.size
+
 
 @dataclass(frozen=True, slots=True)
 class Lock:

@@ -60,6 +60,9 @@ _FENCE = 2
 PROTECTS = "protects"
 """The field of a lock's record that has the path."""
 
+BY = "by"
+"""The field of a lock's record that names the reader, for operators."""
+
 Handles = list[Handle]
 """As a name of its own: the store has a method `list`."""
 
@@ -197,10 +200,12 @@ class HandleStore:
         finally:
             self.release(lock)
 
-    def lock(self, name: str, *, session: SessionId, protects: Callable[[Handle], str] = lambda handle: "") -> Lock:
+    def lock(
+        self, name: str, *, session: SessionId, protects: Callable[[Handle], str] = lambda handle: "", by: str = ""
+    ) -> Lock:
         """Claim the handle for as long as the session lives: the handle is not removed, its blob not deleted.
         `protects`: a path below the storage that the handle names, which no sweep removes, also when the handle is
-        replaced meanwhile; empty: none.
+        replaced meanwhile; empty: none. `by`: the reader, for operators.
 
         The lock is committed only while the handle stands exactly as it was read, so a lock never protects a removed
         handle. It moves the anchor of the area. Raises HandleNotFound, CorruptHandle, SessionEnded, StoreUnavailable
@@ -216,12 +221,17 @@ class HandleStore:
             uid = new_uid()
             key = handle.key.child(f"{LOCK}{uid}")
             fields = {"uid": uid, "session": session, "blob": handle.blob.address if handle.blob else ""}
-            value = encode({**fields, PROTECTS: protects(handle)})
+            value = encode({**fields, BY: by, PROTECTS: protects(handle)})
             put = Put(key, value, replaces=None, session=session)
             version = self._anchor.lock(seen, handle=Exact(handle.key, handle.version), lock=put)
             if version is not None:
                 return Lock(key, version, handle)
         raise moves_too_fast(self._area)
+
+    def stands(self, lock: Lock) -> bool:
+        """Whether the claim has stood until now. Raises StoreUnavailable."""
+        record = read_again(lambda: self._store.read(self._scope, lock.key), clock=self._clock)
+        return record is not None and record.version == lock.version
 
     def release(self, lock: Lock) -> None:
         """Give the claim up; nothing when it went with its session. Raises StoreUnavailable, OutcomeUnknown."""
