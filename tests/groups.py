@@ -109,6 +109,7 @@ GATE: Final = (
     "tests/cli/test_results.py",
     "tests/cli/test_verbs.py",
     "tests/cli/test_bad_input.py",
+    "tests/cli/test_handles.py",
 )
 """What `make test` runs beside the pure tests: files, classes, tests, or single cases of them."""
 

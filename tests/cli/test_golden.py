@@ -25,6 +25,7 @@ from tenure.clock import SystemClock, timestamp
 from tenure.coordination.candidates import Identity, Lag, State
 from tenure.coordination.held_term import held
 from tenure.coordination.records import Scope
+from tenure.handles.areas import area_of
 from tenure.results.result import Ending, Result, Stage
 from tenure.scope_context import ScopeContext
 from tenure.testing.waiting import wait_until
@@ -54,6 +55,11 @@ tenure restart -h
 tenure checkpoints -h
 tenure checkpoints list -h
 tenure checkpoints show -h
+tenure handles -h
+tenure handles list -h
+tenure handles show -h
+tenure handles locks -h
+tenure handles release -h
 tenure result -h
 tenure result show -h
 tenure result forget -h
@@ -106,6 +112,21 @@ tenure checkpoints show copy 99
 tenure checkpoints show copy x
 tenure checkpoints show bogus
 tenure checkpoints show copy --bogus
+tenure handles
+tenure handles bogus
+tenure handles list
+tenure handles list --bogus
+tenure handles list bogus
+tenure handles show daily 2026-11
+tenure handles show daily 2026-11 -o json
+tenure handles show daily x
+tenure handles show daily 'a b'
+tenure handles locks
+tenure handles locks --bogus
+tenure handles release daily
+tenure handles release daily 2026-11
+tenure handles release daily x
+tenure handles release daily 2026-11 --bogus
 tenure pause
 tenure pause
 tenure list
@@ -253,6 +274,7 @@ def _pipeline(folder: Path) -> Iterator[None]:
                     continue
                 for batch in range(3):
                     context.checkpoints("copy").plan(term, _checkpoint(batch))
+                context.handles(area_of("daily")).add(term, "2026-11", b"a report")
     a_run_directory(f"{folder}/plain")
     for directory in ("e00000001-zoe-0123456789aa", "e00000001-zoe-0123456789ab"):  # named by the store, and an orphan
         path = place.storage / "rows" / "runs" / "copy" / directory / "commits" / "2"

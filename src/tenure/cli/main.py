@@ -21,6 +21,7 @@ import typer
 
 from tenure.assembly import Run, assemble, scope_context
 from tenure.cli.batch import batch_app
+from tenure.cli.handles import handles_app
 from tenure.cli.lines import ERASE, replaces, wait_no_more
 from tenure.cli.moves import moves_app
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope, pairs
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 checkpoints_app = typer.Typer(no_args_is_help=True, help="Look at the checkpoints of a pipeline.")
 app.add_typer(checkpoints_app, name="checkpoints")
+app.add_typer(handles_app, name="handles")
 app.add_typer(batch_app, name="batch")
 app.add_typer(result_app, name="result")
 app.add_typer(cleanup_app, name="cleanup")
