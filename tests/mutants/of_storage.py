@@ -11,6 +11,7 @@ S3_SWEEPS = "tests/contract/test_s3_sweeps.py::"
 JUDGING = "tests/unit/cleanup/test_judgement.py::"
 LISTINGS = "tests/unit/storage/test_s3_listings.py::"
 STAGED = "tests/unit/sinks/test_delta_staged_rule.py::"
+TABLES = "tests/spark/test_linked_tables.py::"
 
 OF_STORAGE: Final = (
     Mutant(
@@ -117,5 +118,23 @@ OF_STORAGE: Final = (
         "keys of a page that are not encoded as in a URL are decoded as if they were",
         (Change("storage/s3_listings.py", 'b"<EncodingType>url</EncodingType>" not in body or ', ""),),
         (LISTINGS + "test_a_page_that_is_written_otherwise_is_left_to_a_parser",),
+    ),
+    Mutant(
+        "tables-are-copied",
+        "a state store copies its whole state when it starts",
+        (Change("driver/LocalFiles.java", 'endsWith(".sst")', 'endsWith(".none")'),),
+        (
+            TABLES + "test_a_table_is_linked_and_nothing_else_is",
+            TABLES + "test_successor_and_zombie_go_on_and_no_table_that_they_share_is_written_to",
+        ),
+    ),
+    Mutant(
+        "copies-into-linked-tables",
+        "where a table cannot be linked, the copy writes into the bytes of the file that has the name",
+        (Change("driver/LocalFiles.java", "        Files.deleteIfExists(target);\n", ""),),
+        (
+            TABLES + "test_a_name_that_is_taken_gets_another_file_and_the_old_bytes_stay",
+            TABLES + "test_on_another_device_a_table_is_copied_and_no_linked_file_is_written_through",
+        ),
     ),
 )

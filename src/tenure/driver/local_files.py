@@ -1,11 +1,14 @@
-"""Lets the JVM of a driver create files on a local disk without starting a process for each.
+"""Lets the JVM of a driver create files on a local disk without starting a process for each, and link RocksDB's tables.
 
 Hadoop sets the mode of every file that it creates. Without its native library, as in the Spark that pip installs,
 Hadoop starts `chmod` for each: about 150 processes for one batch of a stateful query. `LocalFiles.java` sets the mode
 in the JVM. Janino, which Spark ships for its generated code, compiles that file in the JVM, so Tenure ships no jar.
 
-Promise: files, names and modes are the same as before. Only a local master is changed, as a cluster's executors would
-keep Hadoop's way. Where the change fails, nothing is changed.
+A state store that starts links its tables (SST) from the run directory, where Spark copies them. So the start takes the
+same time with any state, if `spark.local.dir` (by default the temporary folder) is on the device of the storage.
+
+Promise: files, names and modes are the same as before, and what a link shares is never written to. Only a local master
+is changed, as a cluster's executors would keep Hadoop's way. Where the change fails, nothing is changed.
 """
 
 from __future__ import annotations
