@@ -1,0 +1,159 @@
+"""What the state of a query costs its first batch in a new run directory, by the size of the state: linked and copied.
+
+A query drops duplicates of `--keys` keys, with `--hashes` of 64 letters beside each. Each round seeds a new run
+directory, and runs one more batch there, in the same JVM with the driver's settings, but that each batch uploads the
+state as a whole. `linked`: the run directory is on the device of the folder of the state stores. `copied`: it is on the
+device of `--other`, so the same class copies. `load_ms`: the sum over both partitions, by Spark's own count. Medians
+and all figures go to `build/bench/state_load.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, concat, lit, sha2
+from rich.console import Console
+from rich.table import Table
+
+from bench.harness import RESULTS, describe_machine
+from tenure.driver.local_files import use_own_local_files
+from tenure.driver.session import end_session, start_session
+from tenure.takeover.run_directory import latest_planned, read_offsets
+from tenure.takeover.seeding import seed
+from tenure.takeover.state_copy import SeedPoint
+
+PLACES = ("linked", "copied")
+MEASURED = ("seed_s", "first_batch_s", "load_ms")
+UNCOUNTED = 3
+"""How many rounds do not count: the JVM compiles what has run some times."""
+
+
+class State:
+    """A query with so many keys in its state, run in one run directory after the other."""
+
+    def __init__(self, spark: SparkSession, folder: Path, *, keys: int, hashes: int) -> None:
+        self._spark = spark
+        self._input = folder / "input"
+        self._hashes = hashes
+        self._files = 0
+        self._input.mkdir(parents=True)
+        self._feed(np.arange(keys))
+
+    def _feed(self, keys: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+        hidden = self._input / f".{self._files}"
+        pq.write_table(pa.table({"key": pa.array(keys, pa.int64())}), hidden)
+        hidden.rename(self._input / f"{self._files:06d}.parquet")
+        self._files += 1
+
+    def run(self, directory: str) -> Any:
+        """Run all batches that are due; the progress of the first."""
+        text = concat(lit(""), *(sha2(concat(lit(number), col("key")), 256) for number in range(self._hashes)))
+        files = self._spark.readStream.schema("key long").option("maxFilesPerTrigger", 1).parquet(str(self._input))
+        rows = files.withColumn("text", text).dropDuplicates(["key", "text"])
+        query = rows.writeStream.foreachBatch(_put).option("checkpointLocation", directory)
+        running = query.trigger(availableNow=True).start()
+        running.awaitTermination()
+        return running.recentProgress[0]
+
+    def take_over(self, source: str, target: str) -> dict[str, float]:
+        """Seed a run directory from another, and run one batch of a hundred known keys there."""
+        batch = latest_planned(source)
+        assert batch is not None
+        began = time.monotonic()
+        seed(source, target, SeedPoint(batch, read_offsets(source, batch), committed=True))
+        seeded = time.monotonic()
+        self._feed(np.arange(100))
+        progress = self.run(target)
+        return {
+            "seed_s": round(seeded - began, 3),
+            "first_batch_s": progress.durationMs["triggerExecution"] / 1000,
+            "load_ms": progress.stateOperators[0].customMetrics["rocksdbLoadLatencyMs"],
+        }
+
+
+def _put(rows: DataFrame, batch: int) -> None:
+    rows.write.format("noop").mode("append").save()
+
+
+def measure(spark: SparkSession, folder: Path, other: Path, *, keys: int, arguments: Any) -> dict[str, Any]:
+    """The figures of one size, a round for each place in turn."""
+    state = State(spark, folder / str(keys), keys=keys, hashes=arguments.hashes)
+    newest = str(folder / str(keys) / "first")
+    state.run(newest)
+    found: dict[str, list[dict[str, float]]] = {place: [] for place in PLACES}
+    for number in range(-UNCOUNTED, arguments.rounds):
+        for place in PLACES:
+            target = str((folder if place == "linked" else other) / f"{keys}-{place}-{number}")
+            took = state.take_over(newest, target)
+            if number >= 0:
+                found[place].append(took)
+            if place == "copied":
+                shutil.rmtree(target)
+            else:
+                newest = target
+    size = sum(path.stat().st_size for path in Path(newest).glob("state/0/*/SSTs/*.sst"))
+    shutil.rmtree(folder / str(keys))
+    medians = {
+        place: {name: statistics.median(one[name] for one in rounds) for name in MEASURED}
+        for place, rounds in found.items()
+    }
+    return {"state_mb": round(size / 1e6, 1), **medians, "raw": found}
+
+
+def main() -> int:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--keys", type=int, nargs="+", default=[10, 400_000])
+    parser.add_argument("--hashes", type=int, default=4)
+    parser.add_argument("--other", type=Path, default=Path("/dev/shm"))
+    arguments = parser.parse_args()
+    console = Console(width=120)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-bench-")))
+        other = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-bench-", dir=arguments.other)))
+        if os.stat(folder).st_dev == os.stat(other).st_dev:
+            console.print(f"bench: {other} and {folder} are on one device; name another with --other")
+            return 1
+        conf = {
+            "spark.local.dir": str(folder),
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+        }
+        spark = start_session(name="bench", master="local[2]", conf=conf, log=str(folder / "spark.log"))
+        stack.callback(end_session, spark, patience_s=60)
+        why = use_own_local_files(spark)
+        if why is not None:
+            console.print(f"bench: the class is not in place: {why}")
+            return 1
+        figures = {str(keys): measure(spark, folder, other, keys=keys, arguments=arguments) for keys in arguments.keys}
+    table = Table(title=f"medians of {arguments.rounds} rounds", caption=str(describe_machine()))
+    for heading in ("keys", "state_mb", "state", *MEASURED):
+        table.add_column(heading, justify="right")
+    for size, found in figures.items():
+        for place in PLACES:
+            table.add_row(size, str(found["state_mb"]), place, *(str(found[place][name]) for name in MEASURED))
+    console.print(table)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    content = {"by_keys": figures, "hashes": arguments.hashes, "machine": asdict(describe_machine())}
+    (RESULTS / "state_load.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
