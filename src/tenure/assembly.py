@@ -22,6 +22,7 @@ from tenure.agent.leader_service import LeaderService
 from tenure.agent.log_files import LogFile
 from tenure.agent.member import Conduct, Member
 from tenure.backends.open_stores import SHARED
+from tenure.agent.warden import Warden
 from tenure.backends.registry import open_published_address, open_store
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.candidates import Identity
@@ -50,6 +51,10 @@ _LOOPBACK: Final = ("127.", "localhost:", "[::1]:")
 
 DRIVER: Final = (sys.executable, "-m", "tenure.driver")
 """The command of a driver; `tenure.agent.child` adds its arguments."""
+
+
+WARDEN: Final = (sys.executable, "-m", "tenure.warden")
+"""The command that gets the charge of a dead agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,7 @@ def assemble(
         return probes.port
 
     service = _leader_service(settings, port=port, clock=clock, events=events)
+    warden = Warden(WARDEN, store=settings.store_url()).start()
     driver = DriverProcess(
         start=start_driver,
         begin=Begin(settings=settings.to_data(), pipeline_file=run.pipeline_file, until_idle=run.until_idle),
@@ -155,6 +161,7 @@ def assemble(
         clock=clock,
         events=events,
         driver_events=Events(*subscribers),
+        warden=warden,
     )
     store: CoordinationStore | None = None
 
@@ -169,6 +176,7 @@ def assemble(
                 probes.close()
             if store is not None:
                 store.close()
+            warden.close()
 
     try:
         scope = Scope(settings.scope or driver.load())
@@ -177,7 +185,6 @@ def assemble(
         context = scope_context(settings, store, scope, clock=clock, events=events)
         context.owner().check()  # raises for an unusable store before Spark takes its seconds to start
         hold, cold = settings.on_store_loss == "hold", settings.standby == "cold"
-        handover = patience_for(settings.stop_patience)
         conduct = Conduct(
             ttl=settings.ttl,
             hold=hold,
@@ -185,9 +192,9 @@ def assemble(
             final=run.final,
             ends=run.until_idle or run.final,
             limits=Limits(batch_attempts=settings.batch_attempts, away=settings.away_limit),
-            handover=handover,
+            handover=patience_for(settings.stop_patience),
         )
-        member = Member(context, identity=identity, driver=driver, conduct=conduct, service=service)
+        member = Member(context, identity=identity, driver=driver, conduct=conduct, service=service, warden=warden)
         if settings.http is not None and metrics is not None:
             from tenure.agent.probes import ProbeServer
 

@@ -73,7 +73,7 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
                 pass_fds=(theirs.fileno(), listen, self._folder.lock),
-                env={**_environment(), **self._folder.environment},
+                env={**environment_without_passwords(), **self._folder.environment},
             )
         except BaseException:
             ours.close()
@@ -135,9 +135,9 @@ def become_child(link: int, warden: int) -> Link:
     return Link(socket.socket(fileno=link))
 
 
-def _environment() -> dict[str, str]:
-    """The environment of a driver: ours without the password of the store, which the agent sends with the settings. A
-    driver starts the JVM and the workers of Spark, and runs the code of the pipeline."""
+def environment_without_passwords() -> dict[str, str]:
+    """Our environment without the password of the store, which the agent sends by other ways: a driver starts the JVM
+    and the workers of Spark, and runs the code of the pipeline."""
     kept = {name: value for name, value in os.environ.items() if name != OF_STORE_PASSWORD}
     if has_password(kept.get(OF_STORE, "")):
         del kept[OF_STORE]

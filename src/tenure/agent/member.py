@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
@@ -21,6 +22,7 @@ from tenure.agent.failures import Failures, Limits, Noted, pause_line
 from tenure.agent.handover import AT_MOST, Handover
 from tenure.agent.interruptions import Delays, LeaderAhead, Requests, Restarts, SkippedRecords, StopOrStoreLost
 from tenure.agent.leader_service import LeaderService
+from tenure.agent.warden import Warden
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, Identity, Lag, Pause, State, pause_in
 from tenure.coordination.election import Election, Flag
@@ -121,9 +123,11 @@ class Member:
         driver: Driver,
         conduct: Conduct,
         service: LeaderService | None = None,
+        warden: Warden | None = None,
     ) -> None:
-        """`service` None: no Service routes to the leader."""
-        self._service = service
+        """`service` None: no Service routes to the leader. `warden` None: after the death of this process, its
+        session ends by its ttl."""
+        self._service, self._warden = service, warden
         self._store, self._scope = context.store, context.scope
         self._clock, self._events = context.clock, context.events
         self._results = context.results()
@@ -247,7 +251,10 @@ class Member:
 
     def _under_a_session(self, stop: threading.Event) -> Ended:
         purpose = self._identity.purpose(self._scope)
-        with SessionKeeper(self._store, ttl=self._conduct.ttl, clock=self._clock, purpose=purpose) as keeper:
+        with (
+            SessionKeeper(self._store, ttl=self._conduct.ttl, clock=self._clock, purpose=purpose) as keeper,
+            nullcontext() if self._warden is None else self._warden.ending(keeper),
+        ):
             self._had_session = True
             if not self._join(keeper, stop=stop):
                 return Ended.STOPPED

@@ -12,13 +12,16 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """One process. `state` is the kernel's letter: T stopped, Z ended and not reaped."""
+    """One process. `state` is the kernel's letter: T stopped, Z ended and not reaped. `threads`: how many it has; the
+    first thread of a process may have ended before the others. `began`: when, in ticks since the machine's start."""
 
     pid: int
     state: str
     parent: int
     group: int
     session: int
+    threads: int
+    began: int
 
 
 def process(pid: int) -> ProcessInfo | None:
@@ -27,8 +30,9 @@ def process(pid: int) -> ProcessInfo | None:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # the name may be cut off inside a character
     except OSError:
         return None
-    state, parent, group, session = text.rpartition(")")[2].split()[:4]  # the name may hold blanks and brackets
-    return ProcessInfo(pid, state, int(parent), int(group), int(session))
+    state, *numbers = text.rpartition(")")[2].split()  # the name may hold blanks and brackets
+    parent, group, session, threads, began = (int(numbers[at]) for at in (0, 1, 2, 16, 18))
+    return ProcessInfo(pid, state, parent, group, session, threads, began)
 
 
 def processes() -> Iterator[ProcessInfo]:

@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 
 from tenure.agent.processes import process, processes
-from tenure.testing.members import drivers_of
+from tenure.testing.members import drivers_of, wardens_of
 from tenure.testing.process import is_stopped
 from tenure.testing.waiting import wait_until
 
@@ -30,6 +30,9 @@ def strike(number: signal.Signals, part: str) -> None:
     here_is_agent = not is_driver()
     agent = os.getpid() if here_is_agent else os.getppid()
     group = next(iter(drivers_of(agent)), None) if here_is_agent else os.getpgrp()  # of the driver; None: no driver
+    if part == "host":
+        for warden in wardens_of(agent):
+            os.kill(warden, number)
     if part in ("host", "agent") and not here_is_agent:
         os.kill(agent, number)
         wait_until(lambda: process(agent) is None or (number == signal.SIGSTOP and is_stopped(agent)))

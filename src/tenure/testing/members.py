@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tenure.agent.processes import processes
+from tenure.agent.warden import NAME
 from tenure.testing.process import GroupProcess, is_stopped
 from tenure.testing.waiting import NEVER_S, wait_until
 
@@ -58,15 +59,15 @@ class MemberProcess(GroupProcess):
     def pause(self) -> None:
         """Stop agent, driver and JVM, and wait until the kernel has stopped them."""
         pause_process(self.pid)
-        drivers = drivers_of(self.pid)
-        for driver in drivers:
-            os.killpg(driver, signal.SIGSTOP)
-        wait_until(lambda: all(is_stopped(driver) for driver in drivers))
+        groups = [*drivers_of(self.pid), *wardens_of(self.pid)]
+        for group in groups:
+            os.killpg(group, signal.SIGSTOP)
+        wait_until(lambda: all(is_stopped(group) for group in groups))
 
     def wake(self) -> None:
         """Continue a paused member, the driver first: a late write of the driver may be under way."""
-        for driver in drivers_of(self.pid):
-            os.killpg(driver, signal.SIGCONT)
+        for group in (*drivers_of(self.pid), *wardens_of(self.pid)):
+            os.killpg(group, signal.SIGCONT)
         super().wake()
 
     def terminate(self) -> None:
@@ -106,8 +107,24 @@ class MemberProcess(GroupProcess):
 
 
 def drivers_of(agent: int) -> list[int]:
-    """The drivers of an agent: its children that lead a process group of their own."""
+    """The drivers of an agent: its children that lead a process group of their own, but its warden."""
+    return [pid for pid in _leaders_below(agent) if not _is_warden(pid)]
+
+
+def wardens_of(agent: int) -> list[int]:
+    """The warden of an agent, if it has one."""
+    return [pid for pid in _leaders_below(agent) if _is_warden(pid)]
+
+
+def _leaders_below(agent: int) -> list[int]:
     return [one.pid for one in processes() if one.parent == agent and one.group == one.pid and one.state != "Z"]
+
+
+def _is_warden(pid: int) -> bool:
+    try:
+        return NAME.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False  # it has ended
 
 
 def pause_process(pid: int) -> None:
@@ -147,11 +164,12 @@ def _is_writable(path: str) -> bool:
 
 
 def kill_host(agent: int) -> None:
-    """Kill an agent and its drivers. The agent is stopped first, so that it neither starts a driver nor reports."""
+    """Kill an agent, its warden and its drivers. The agent is stopped first, so that it neither starts a driver nor
+    reports."""
     os.kill(agent, signal.SIGSTOP)
-    for driver in drivers_of(agent):
+    for group in (*wardens_of(agent), *drivers_of(agent)):
         with suppress(ProcessLookupError):
-            os.killpg(driver, signal.SIGKILL)
+            os.killpg(group, signal.SIGKILL)
     os.kill(agent, signal.SIGKILL)
 
 
