@@ -9,7 +9,8 @@ time. Each round does one of each, in turn, and waits until the standby is warm 
   planned: a successor that finds its batch in the sink is done 0.25 s earlier than one that has it to run. `sweep` is
   how long after its first batch the successor has removed the orphans, beside its batches.
 - `among_none`: the same without orphans; `sweep` is of what the leader left.
-- `leader_killed`: SIGKILL of agent, driver and JVM, as a host that loses its power.
+- `agent_killed`: SIGKILL of the agent alone: its warden ends the driver, and then the session.
+- `leader_killed`: SIGKILL of agent, warden, driver and JVM, as a host that loses its power.
 - `paused`: SIGSTOP of all of them (the ttl is in the figure); woken afterwards.
 - `terminated`: SIGTERM to the agent.
 - `switchover`: `tenure switchover`; the figure is the gap in the output: from the old leader's last batch to the first
@@ -53,7 +54,6 @@ from tenure.testing.servers import STORES, NotInstalled, started
 from tenure.testing.waiting import wait_until
 
 PIPELINE = Path(__file__).with_name("takeover_pipeline.py")
-TTL_S = 4
 AMONG = ("among_none", "among_orphans")
 DRIVER_KILLED = ("driver_killed", *AMONG)
 
@@ -66,8 +66,9 @@ def at(event: dict[str, Any]) -> datetime:
 class Bench:
     """Two members, their feeder, and a plain Spark beside them, for one size of the state."""
 
-    def __init__(self, folder: Path, store: str, keys: int, orphans: int, console: Console) -> None:
+    def __init__(self, folder: Path, store: str, keys: int, orphans: int, console: Console, *, ttl_s: int) -> None:
         """`store`: its URL. `orphans`: how many files dead leaders left in a round of `among_orphans`."""
+        self.ttl_s = ttl_s
         self.folder = folder
         self.store = store
         self.keys = keys
@@ -81,7 +82,7 @@ class Bench:
 
     def start_member(self) -> MemberProcess:
         """One more member."""
-        arguments = ["run", str(PIPELINE), "--quiet", "--ttl", f"{TTL_S}s", "--master", "local[2]"]
+        arguments = ["run", str(PIPELINE), "--quiet", "--ttl", f"{self.ttl_s}s", "--master", "local[2]"]
         arguments += ["--store", self.store, "--storage", f"file://{self.folder}/storage"]
         arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.folder}/output"]
         arguments += ["--conf", "spark.sql.shuffle.partitions=2"]
@@ -122,6 +123,7 @@ class Bench:
         self.wait(lambda: len(leader.events("BatchCommitted")) > batches + 3, "batches of the leader")
         faults: dict[str, Callable[[], None]] = {
             **dict.fromkeys(DRIVER_KILLED, lambda: os.killpg(leader.driver() or 0, signal.SIGKILL)),
+            "agent_killed": lambda: os.kill(leader.pid, signal.SIGKILL),
             "leader_killed": leader.kill,
             "paused": lambda: pause_between_writes(leader, store=self.store),
             "terminated": leader.terminate,
@@ -142,7 +144,7 @@ class Bench:
             took.sweep_s = (now() - began).total_seconds() - took.seconds
         if name == "paused":
             leader.wake()
-        if name in ("leader_killed", "terminated"):
+        if name in ("agent_killed", "leader_killed", "terminated"):
             leader.wait(timeout_s=60)
             self.start_member()
         return took
@@ -251,11 +253,12 @@ class Bench:
 
 def main() -> int:
     """Run and print."""
-    scenarios = [*DRIVER_KILLED, "leader_killed", "paused", "terminated", "switchover", "cold_spark"]
+    scenarios = [*DRIVER_KILLED, "agent_killed", "leader_killed", "paused", "terminated", "switchover", "cold_spark"]
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--keys", type=int, nargs="+", default=[10, 5_000_000])
     parser.add_argument("--orphans", type=int, default=100_000)
+    parser.add_argument("--ttl", type=int, default=4, help="of the members, in seconds")
     parser.add_argument("--store", choices=STORES, default="sqlite")
     parser.add_argument("--scenarios", nargs="+", choices=scenarios, default=scenarios)
     arguments = parser.parse_args()
@@ -268,7 +271,7 @@ def main() -> int:
         try:
             with (
                 started(arguments.store, folder) as url,
-                closing(Bench(folder, url, keys, arguments.orphans, console)) as bench,
+                closing(Bench(folder, url, keys, arguments.orphans, console, ttl_s=arguments.ttl)) as bench,
             ):
                 found = bench.run(arguments.rounds, arguments.scenarios)
         except NotInstalled as missing:

@@ -95,6 +95,7 @@ GATE: Final = (
     "tests/crash/test_paused.py::test_a_leader_that_wakes_too_late_disturbs_nobody",
     "tests/cli/test_signals.py::test_a_member_that_is_asked_to_stop_resigns_first[15-False-0]",
     "tests/agents/test_driver_process.py",
+    "tests/contract/test_wardens.py",
     "tests/agents/test_ends_of_agents.py",
     # What a user does with it: sinks, seeds and rehearsals of a takeover, sweeps, results, verbs, mistakes.
     "tests/spark/test_driver.py",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,8 +16,9 @@ from tenure.agent.processes import process
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.store import CoordinationStore
-from tenure.testing.members import pause_process, wardens_of
+from tenure.testing.members import MemberProcess, pause_process, wardens_of
 from tenure.testing.waiting import wait_until
+from tests.regressions import sparkless
 from tests.stores import new_store
 from tests.support.holder_with_warden import SCOPE
 
@@ -100,4 +103,25 @@ def test_the_session_of_a_killed_agent_ends_at_once_and_of_a_stopped_agent_not(u
         assert "was ended, after the driver's processes" in said
         assert keys(store) == []
         assert has_ended(agent.driver)
+        wait_until(lambda: has_ended(warden), what="the end of the warden")
+
+
+def test_a_member_has_a_warden_that_knows_its_driver_and_goes_with_it(tmp_path: Path) -> None:
+    flags = ["--store", f"sqlite://{tmp_path}/store.db", "--storage", f"file://{tmp_path}/storage"]
+    arguments = ["run", "rows.py", *flags, "--scope", "rows", "--standby", "cold", "--ttl", f"{TTL_S}s"]
+    with MemberProcess("anna", folder=tmp_path, arguments=arguments, command=sparkless.COMMAND) as member:
+        member.wait_for("TermWon")
+        (warden,) = wardens_of(member.pid)
+        member.terminate()
+        assert member.wait() == 0
+        assert has_ended(warden)
+        assert "session" not in member.output()
+        member.start()
+        wait_until(lambda: len(member.events("TermWon")) > 1, what="the second term")
+        (warden,), driver = wardens_of(member.pid), member.driver()
+        assert driver is not None
+        os.kill(member.pid, signal.SIGKILL)
+        member.wait()
+        wait_until(lambda: "was ended, after the driver's processes" in member.output(), what="the word of the warden")
+        assert has_ended(driver)
         wait_until(lambda: has_ended(warden), what="the end of the warden")

@@ -23,6 +23,7 @@ from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
 from tests.mutants.of_sweeps import OF_SWEEPS
 from tests.mutants.of_upserts import OF_UPSERTS
+from tests.mutants.of_wardens import OF_WARDENS
 from tests.mutants.of_words import OF_WORDS
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -49,4 +50,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_WORDS,
     *OF_LINKS,
     *OF_KUBERNETES,
+    *OF_WARDENS,
 )
