@@ -154,14 +154,13 @@ def assemble(
     service = _leader_service(settings, port=port, clock=clock, events=events)
     warden = Warden(WARDEN, store=settings.store_url()).start()
     driver = DriverProcess(
-        start=start_driver,
+        start=warden.noting(start_driver),
         begin=Begin(settings=settings.to_data(), pipeline_file=run.pipeline_file, until_idle=run.until_idle),
         member=identity.member,
         patience=Patience(stop=settings.stop_patience + _AGENT_PATIENCE, silence=settings.driver_silence),
         clock=clock,
         events=events,
         driver_events=Events(*subscribers),
-        warden=warden,
     )
     store: CoordinationStore | None = None
 

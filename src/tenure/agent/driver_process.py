@@ -16,7 +16,6 @@ from datetime import timedelta
 from tenure.agent.child import Child, Start
 from tenure.agent.driver import BY_ITSELF, ReadRecords
 from tenure.agent.term_orders import TermOrders
-from tenure.agent.warden import Warden
 from tenure.clock import Clock
 from tenure.coordination.candidates import Lag
 from tenure.coordination.election import Flag
@@ -73,10 +72,8 @@ class DriverProcess:
         clock: Clock,
         events: Events,
         driver_events: Events,
-        warden: Warden | None = None,
     ) -> None:
-        """`driver_events`: receives the driver's own events, which the driver has logged already. `warden`: gets the
-        ids of the drivers; None: there is none."""
+        """`driver_events`: receives the driver's own events, which the driver has logged already."""
         self._start = start
         self._begin = begin
         self._member = member
@@ -85,7 +82,6 @@ class DriverProcess:
         self._clock = clock
         self._events = events
         self._driver_events = driver_events
-        self._warden = warden
         self._running: _Running | None = None  # None: not started
         self._name: str | None = None  # None: not loaded yet
         self._file = ""
@@ -103,8 +99,7 @@ class DriverProcess:
     def _loaded(self, *, stop: Flag) -> str | None:
         """As `load`; None: `stop` was set first. A file that uses Spark at its top level takes Spark's seconds."""
         if self._running is None:
-            child = self._start_child()
-            self._running = _Running(child, clock=self._clock, driver_events=self._driver_events, warden=self._warden)
+            self._running = _Running(self._start_child(), clock=self._clock, driver_events=self._driver_events)
             self._running.child.link.send(self._begin)
         if self._name is None:
             word = self._answer(self._running, stop=stop)
@@ -268,12 +263,9 @@ class DriverProcess:
 class _Running:
     """A driver's process and its words. Two threads end with the process: a reader, and a waiter for its end."""
 
-    def __init__(self, child: Child, *, clock: Clock, driver_events: Events, warden: Warden | None) -> None:
+    def __init__(self, child: Child, *, clock: Clock, driver_events: Events) -> None:
         self.child = child
         self.records = RecordsSender(child.link.send)
-        self._warden = warden
-        if warden is not None:
-            warden.driver_started(child.pid)
         self.prepared = False
         self.warm = False
         self.lag: Lag | None = None
@@ -385,9 +377,6 @@ class _Running:
         self.how = self.how or how
         self.gone.set()
         self._words.put(None)
-        self.child.kill()
-        if self._warden is not None:
-            self._warden.driver_ended(self.child.pid)
         try:
             self.child.reap()  # kills the JVM, too, which may have outlived the driver
         finally:

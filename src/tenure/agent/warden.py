@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Final, Self
 
-from tenure.agent.child import environment_without_passwords
+from tenure.agent.child import Child, Start, environment_without_passwords
 from tenure.agent.processes import process
 from tenure.coordination.session import SessionKeeper
+from tenure.link.words import Link
 
 NAME: Final = "tenure-warden"
 """Stands in the command line of the shell, for people and tests that look at the processes."""
@@ -108,6 +109,16 @@ class Warden:
         finally:
             self._change(None)
 
+    def noting(self, start: Start) -> Start:
+        """The start of a driver whose processes have to end before the session."""
+
+        def started(member: str) -> Child:
+            child = start(member)
+            self.driver_started(child.pid)
+            return _Noted(child, self)
+
+        return started
+
     def driver_started(self, pid: int) -> None:
         """End the session only after this driver's processes. Called before the driver gets a term."""
         found = process(pid)
@@ -156,3 +167,33 @@ class Warden:
             written = 0
         if written < len(line):
             self._process.kill()
+
+
+class _Noted:
+    """A `Child` that the warden knows until it was killed."""
+
+    def __init__(self, child: Child, warden: Warden) -> None:
+        self._child = child
+        self._warden = warden
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def link(self) -> Link:
+        return self._child.link
+
+    def wait(self) -> str:
+        return self._child.wait()
+
+    def kill(self) -> None:
+        self._child.kill()
+
+    def reap(self) -> None:
+        self._child.kill()
+        self._warden.driver_ended(self.pid)  # before the kernel gives its id away
+        self._child.reap()
+
+    def clean_up(self) -> None:
+        self._child.clean_up()

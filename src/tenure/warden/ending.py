@@ -42,8 +42,8 @@ def kill_process(pid: int) -> None:
 
 
 def remains(driver: DriverMark, running: Sequence[ProcessInfo]) -> list[ProcessInfo]:
-    """The processes of a driver's session that may still run. While one of them is there, the kernel gives the driver's
-    id to no other process."""
+    """The processes of a driver's session that may still run. While there is one, the kernel gives the id of the driver
+    to no other process."""
     if any(one.pid == driver.pid and one.began != driver.began for one in running):
         return []
     return [one for one in running if one.session == driver.pid and not _has_ended(one)]
@@ -71,7 +71,8 @@ def carry_out(
 def end_drivers(
     drivers: Sequence[DriverMark], *, clock: Clock, look: Look = processes, kill: Kill = kill_process
 ) -> bool:
-    """Kill what is left of the drivers, and wait for its end. False: it cannot be seen, or does not end in time."""
+    """Kill the remaining processes of the drivers, and wait for their end. False: they cannot be seen, or do not end in
+    time."""
     until_s = clock.monotonic_s() + GONE_WITHIN_S
     empty = 0
     while True:
