@@ -98,9 +98,9 @@ def test_a_jvm_that_dies_costs_the_term_and_the_member_leads_again(place: Place)
     # A ttl that a disk which stalls for a second or two does not use up: no session is to end here.
     with member(place, place.pipeline(COPY), "anna", "--ttl", "10s") as running:
         running.wait_for("BatchCommitted")
-        process = process_of(running, place)
-        processes = process.children(recursive=True)
-        jvm_of(process).kill()
+        driver = psutil.Process(running.driver())
+        processes = [driver, *driver.children(recursive=True)]
+        jvm_of(driver).kill()
         ended = running.wait_for("DriverEnded")
         assert ended["why"] == f"Spark's JVM ended with exit code -9; see {place.folder / 'anna.spark.log'}"
         place.feed(2)
