@@ -21,8 +21,8 @@ from tenure.agent.handover import patience_for
 from tenure.agent.leader_service import LeaderService
 from tenure.agent.log_files import LogFile
 from tenure.agent.member import Conduct, Member
-from tenure.backends.open_stores import SHARED
 from tenure.agent.warden import Warden
+from tenure.backends.open_stores import SHARED
 from tenure.backends.registry import open_published_address, open_store
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.candidates import Identity

@@ -55,6 +55,9 @@ class HeardStore:
     def open_session(self, *, ttl: timedelta, purpose: str = "") -> Session:
         _refuse()
 
+    def end_session(self, testament: str) -> None:
+        _refuse()
+
     def close(self) -> None:
         """There is nothing to release."""
 
@@ -117,6 +120,9 @@ class LeadersStore:
 
     def open_session(self, *, ttl: timedelta, purpose: str = "") -> Session:
         return self._used().open_session(ttl=ttl, purpose=purpose)
+
+    def end_session(self, testament: str) -> None:
+        self._used().end_session(testament)
 
     def close(self) -> None:
         self.rest()
