@@ -12,7 +12,7 @@ import pytest
 
 from tenure.backends.kubernetes import KubernetesStore
 from tenure.coordination.election import Election
-from tenure.coordination.records import Delete, Exact, Key, Put
+from tenure.coordination.records import Delete, Exact, Key, Put, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.term import commit_under
@@ -283,3 +283,18 @@ def test_what_a_member_says_of_itself_never_collides_with_a_batch(
 def test_refusals_of_the_gate_are_the_tests_own(kubernetes: KubernetesServer) -> None:
     with pytest.raises(HTTPError):
         kubernetes.ask("GET", "/api/v1/namespaces/none/configmaps/none")
+
+
+def test_a_client_follows_the_sessions_of_its_own_scopes(kube_rig: KubernetesRig) -> None:
+    """Else each renewal of each pipeline would be an event for every member of every pipeline."""
+    here, elsewhere, store = kube_rig.store(), kube_rig.store(), kube_rig.store()
+    sessions = {}
+    for client, scope in ((here, SCOPE), (elsewhere, Scope("elsewhere"))):
+        session = client.open_session(ttl=timedelta(seconds=60))
+        client.commit(scope, guards=[], writes=[Put(A, b"", None, session.id)])
+        sessions[scope] = session.id
+    assert [record.session for record in store.glance(SCOPE).records] == [sessions[SCOPE]]
+    wait_until(lambda: sessions[SCOPE] in store._observer._leases, what="the session of the scope")
+    assert sessions[Scope("elsewhere")] not in store._observer._leases
+    store.list(Scope("elsewhere"))
+    wait_until(lambda: set(sessions.values()) <= set(store._observer._leases), what="the sessions of both scopes")

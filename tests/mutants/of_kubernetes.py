@@ -164,4 +164,16 @@ OF_KUBERNETES: Final = (
         (Change(STORE, "        followed.check_rights()\n", ""),),
         (RIGHTS + "test_a_glance_at_a_scope_that_cannot_be_followed_is_refused[watch]",),
     ),
+    Mutant(
+        "kubernetes-follows-everybody",
+        "each renewal of each pipeline is an event for every member of every pipeline",
+        (
+            Change(
+                LEASES,
+                """    return f"{selector(store)},{SCOPE} in ({','.join(values)})"\n""",
+                "    return selector(store)\n",
+            ),
+        ),
+        (REAL + "test_a_client_follows_the_sessions_of_its_own_scopes",),
+    ),
 )

@@ -178,7 +178,7 @@ OF_ZOOKEEPER: Final = (
     Mutant(
         "zookeeper-renews-by-sync",
         "the server that leads is asked whether a session lives, and not whether it still leads",
-        (Change("backends/zookeeper/session.py", "[barrier(client)]", '[client.sync_async("/")]'),),
+        (Change("backends/zookeeper/session.py", "[barrier(client), *", '[client.sync_async("/"), *'),),
         on(RENEWED, "zookeeper"),
     ),
 )
@@ -322,4 +322,61 @@ OF_ETCD: Final = (
     ),
 )
 
-OF_STORES: Final = (*OF_ZOOKEEPER, *OF_ETCD)
+FOLLOWER = "backends/zookeeper/follower.py"
+STREAM = "backends/etcd/follower.py"
+FOLLOWED = "backends/shared/following.py"
+FOLLOWS = "tests/contract/test_following.py::"
+DEAF = FOLLOWS + "test_a_deaf_follower_is_found"
+
+OF_FOLLOWERS: Final = (
+    Mutant(
+        "followers-believe-a-silent-line",
+        "a picture that the store contradicts is kept, and so is its line",
+        (Change(FOLLOWED, "        if self.until_look_s() <= 0:\n", "        if False:\n"),),
+        on(DEAF, "zookeeper-renewal", "zookeeper-look", "etcd-renewal", "etcd-look"),
+    ),
+    Mutant(
+        "followers-keep-a-deaf-line",
+        "a line that is known to be deaf is kept",
+        (Change(FOLLOWED, "        self._leave()\n", ""),),
+        on(DEAF, "zookeeper-renewal", "etcd-renewal"),
+    ),
+    Mutant(
+        "zookeeper-renewal-compares-nothing",
+        "a renewal does not look whether the picture is of this revision",
+        (Change(FOLLOWER, "agrees=bool(self._marked) or revision <= self._whole.revision", "agrees=revision >= 0"),),
+        on(DEAF, "zookeeper-renewal"),
+    ),
+    Mutant(
+        "etcd-renewal-compares-nothing",
+        "a renewal does not look whether the picture has the same keys",
+        (Change(STREAM, "        self._compared(agrees=agrees)\n", "        self._compared(agrees=agrees or True)\n"),),
+        on(DEAF, "etcd-renewal"),
+    ),
+    Mutant(
+        "zookeeper-watches-survive-their-line",
+        "after a line broke, nothing is watched any more",
+        (
+            Change(
+                FOLLOWER,
+                "if self._at != (connection, connection.line):",
+                "if self._at is None or self._at[0] is not connection:",
+            ),
+        ),
+        on(FOLLOWS + "test_a_follower_outlives_its_line", "zookeeper"),
+    ),
+    Mutant(
+        "etcd-streams-begin-now",
+        "after a stream broke, the changes meanwhile are missed",
+        (Change(STREAM, "start_revision=after + 1)", "start_revision=after * 0)"),),
+        on(FOLLOWS + "test_a_follower_outlives_its_line", "etcd"),
+    ),
+    Mutant(
+        "followers-forget-their-own-commits",
+        "a glance is older than a commit of the same client",
+        (Change(FOLLOWED, "            return self._whole.revision < self._floor\n", "            return False\n"),),
+        (CONTRACT + "TestZooKeeper::test_a_glance_is_never_older_than_a_commit_of_its_client",),
+    ),
+)
+
+OF_STORES: Final = (*OF_ZOOKEEPER, *OF_ETCD, *OF_FOLLOWERS)

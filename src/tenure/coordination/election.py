@@ -61,7 +61,7 @@ from tenure.errors import (
 from tenure.retry import retry
 
 WAKE_UP = timedelta(seconds=1)
-"""How often a waiting contender checks whether it was asked to stop."""
+"""How often a waiting contender checks whether it was asked to stop. The store is not asked: the scope is followed."""
 
 _LAG_S = 5.0
 """How often at most a member announces a change of its lag alone."""

@@ -109,8 +109,8 @@ class CoordinationStore(Protocol):
 
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
         """The records as this client last heard of them; never older than a commit, a listing, a glance or the
-        change of a watch that this client has already seen. A store that follows the scope answers without a request,
-        while it knows that it still hears of changes. Raises StoreUnavailable."""
+        change of a watch that this client has already seen. The scope is followed from the first glance on: a glance is
+        no request, unless the line broke, or this client has seen something newer. Raises StoreUnavailable."""
         ...
 
     def scopes(self) -> Sequence[Scope]:

@@ -63,7 +63,12 @@ def test_a_watch_that_the_server_has_ended_is_opened_again_without_a_new_list_an
     """Each reader of the scope read it itself meanwhile: sixteen reads in ten idle minutes of three members."""
     server = EndingLines()
     follower = Follower(
-        cast("Api", server), lambda: "", selector=("labelSelector", ""), owner=Nobody(), clock=SystemClock(), name="it"
+        cast("Api", server),
+        lambda: "",
+        selector=lambda: ("labelSelector", ""),
+        owner=Nobody(),
+        clock=SystemClock(),
+        name="it",
     )
     try:
         wait_until(lambda: server.lines == 2, what="the second watch")

@@ -46,8 +46,10 @@ def session_name(lease: int) -> SessionId:
 class KeepAlive:
     """The stream over which leases are renewed. Thread-safe."""
 
-    def __init__(self, rpc: Rpc) -> None:
+    def __init__(self, rpc: Rpc, *, term: Callable[..., int] | None = None) -> None:
+        """`term`: asks for etcd's term; None: by `Rpc.term`."""
         self._rpc = rpc
+        self._term = term or rpc.term
         self._now_s = SystemClock().monotonic_s  # the clock of gRPC's deadlines, also in tests with another clock
         self._lock = threading.Lock()  # guards the two below
         self._stream: _Stream | None = None  # None: not open
@@ -100,7 +102,7 @@ class KeepAlive:
         try:
             stream = self._over(endpoint, anew=anew)
             answer = stream.ask(lease).result(timeout=end_s - self._now_s())
-            term = self._rpc.term(endpoint, timeout_s=end_s - self._now_s())
+            term = self._term(endpoint, timeout_s=end_s - self._now_s())
         except (NoAnswer, grpc.RpcError, StoreUnavailable, ValueError) as error:  # ValueError: the channel was closed
             self._leave(endpoint, stream)
             words = words_of(error) if isinstance(error, grpc.RpcError) else str(error) or "no answer in time"

@@ -13,13 +13,14 @@ from typing import Any, Final
 import grpc
 
 from tenure.backends.etcd.errors import LEASE_GONE, is_full, outcome, unavailable, words_of
+from tenure.backends.etcd.follower import EtcdFollowing
 from tenure.backends.etcd.full import Fate, fate_of, telling
 from tenure.backends.etcd.fullness import CURE
 from tenure.backends.etcd.history import History
 from tenure.backends.etcd.messages import pb
 from tenure.backends.etcd.rpc import Cluster, Rpc, end_of
 from tenure.backends.etcd.session import EtcdSession, KeepAlive, revoke, session_name
-from tenure.backends.etcd.watch import EtcdChanges
+from tenure.backends.shared.following import FollowedChanges
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import (
@@ -61,7 +62,8 @@ class EtcdStore:
         self._cluster = cluster
         self._clock: Clock = clock or SystemClock()
         self._rpc = Rpc(cluster)
-        self._keep_alive = KeepAlive(self._rpc)
+        self._following = EtcdFollowing(self._rpc, lambda scope: self._path(scope, ""), self._record, clock=self._clock)
+        self._keep_alive = KeepAlive(self._rpc, term=self._following.term)
         self._history = History(cluster, self._rpc, clock=self._clock)
 
     # --- reading ------------------------------------------------------------------------------------------------
@@ -74,12 +76,12 @@ class EtcdStore:
     def list(self, scope: Scope, prefix: str = "") -> Listing:
         start = self._path(scope, f"{prefix}/" if prefix else "")
         found = self._range(pb.RangeRequest(key=start, range_end=end_of(start)))
-        ours = [kv for kv in found.kvs if Key.found(self._below(scope, kv)) is not None]
-        records = sorted((self._record(scope, kv) for kv in ours), key=lambda record: record.key)
-        return Listing(tuple(records), Revision(found.header.revision))
+        self._following.listed(scope, prefix, found)
+        records = [record for kv in found.kvs if (record := self._record(scope, kv)) is not None]
+        return Listing(tuple(sorted(records, key=lambda record: record.key)), Revision(found.header.revision))
 
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
-        return self.list(scope, prefix)
+        return self._following.scope(scope).glance(prefix)
 
     def scopes(self) -> Sequence[Scope]:
         """One small request for each scope: the first key of a scope, and then the first key after the scope."""
@@ -99,8 +101,10 @@ class EtcdStore:
                 start = end_of(prefix + name + slash)
         return sorted(found)
 
-    def watch(self, scope: Scope, *, after: Revision) -> EtcdChanges:
-        return EtcdChanges(self._rpc, scope, self._path(scope, ""), after=after, clock=self._clock)
+    def watch(self, scope: Scope, *, after: Revision) -> FollowedChanges:
+        followed = self._following.scope(scope)
+        followed.begin_after(after)
+        return FollowedChanges(followed, after=after, clock=self._clock)
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -130,6 +134,7 @@ class EtcdStore:
         if guards and any(isinstance(write, Put) and write.session is not None for write in writes):
             self._history.takes_office()
         revision = int(answer.header.revision)
+        self._following.seen(scope, Revision(revision))
         versions = {write.key: Version(str(revision)) for write in writes if isinstance(write, Put)}
         return Commit(versions, Revision(revision))
 
@@ -156,6 +161,7 @@ class EtcdStore:
         revoke(self._rpc, int(testament, 16))
 
     def close(self) -> None:
+        self._following.close()
         self._keep_alive.close()
         self._rpc.close()
 
@@ -188,8 +194,11 @@ class EtcdStore:
     def _below(self, scope: Scope, found: Any) -> bytes:
         return bytes(found.key[len(self._path(scope, "")) :])
 
-    def _record(self, scope: Scope, found: Any) -> Record:
-        key = Key(self._below(scope, found).decode())
+    def _record(self, scope: Scope, found: Any) -> Record | None:
+        """The record; None: another program's key."""
+        key = Key.found(self._below(scope, found))
+        if key is None:
+            return None
         session = session_name(found.lease) if found.lease else None
         return Record(key, bytes(found.value), Version(str(found.mod_revision)), session)
 

@@ -49,15 +49,23 @@ class Follower:
     """Follows the objects at `path` that the selector names."""
 
     def __init__(
-        self, api: Api, path: Callable[[], str], *, selector: tuple[str, str], owner: Owner, clock: Clock, name: str
+        self,
+        api: Api,
+        path: Callable[[], str],
+        *,
+        selector: Callable[[], tuple[str, str]],
+        owner: Owner,
+        clock: Clock,
+        name: str,
     ) -> None:
-        """`selector`: `fieldSelector` or `labelSelector`, and its value. `name`: of the thread."""
+        """`selector`: makes `fieldSelector` or `labelSelector`, and its value. `name`: of the thread."""
         self._api = api
         self._path = path
         self._selector = selector
         self._owner = owner
         self._clock = clock
         self._stop = threading.Event()
+        self._anew = threading.Event()  # set: the selector has changed, so list first
         self._lock = threading.Lock()  # guards _line
         self._line: Line | None = None  # None: there is no line; an ended line stays until the next is open
         self._from = ""  # empty: list first
@@ -79,6 +87,15 @@ class Follower:
         self.tried.wait(self._api.request_s)
         if isinstance(self.error, AccessDenied):
             raise self.error
+
+    def begin_anew(self) -> None:
+        """List by the selector as it is now, and follow from there."""
+        self.tried.clear()
+        self._anew.set()
+        with self._lock:
+            line = self._line
+        if line is not None:
+            line.close()
 
     def close(self) -> None:
         """Stop, without waiting for a server that hangs."""
@@ -102,14 +119,14 @@ class Follower:
                 if isinstance(error, Refused) and error.status == GONE:
                     self._from = ""
                     continue
-                self._broke(unavailable(error, f"watch {self._selector[1]}"))
+                self._broke(unavailable(error, f"watch {self._selector()[1]}"))
             except StoreUnavailable as error:
                 self._broke(error)
             except UsageError as error:
                 self._broke(StoreUnavailable(str(error)))
 
     def _broke(self, error: StoreUnavailable) -> None:
-        if self._stop.is_set():
+        if self._stop.is_set() or self._anew.is_set():
             return
         self.error = error
         self.tried.set()
@@ -119,13 +136,16 @@ class Follower:
 
     def _follow(self) -> None:
         """List where that is needed, then follow one watch to its end. Raises Refused, NoAnswer, StoreUnavailable."""
-        path = self._path()
+        if self._anew.is_set():
+            self._anew.clear()  # before the selector is made: a later change is not lost
+            self._from = ""
+        path, selector = self._path(), self._selector()
         if not self._from:
-            found = self._api.ask("GET", path, query=[self._selector])
+            found = self._api.ask("GET", path, query=[selector])
             self._owner.listed(found.get("items") or [], at=version_of(found))
             self._from = str(found["metadata"]["resourceVersion"])
         query = [
-            self._selector,
+            selector,
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
             ("resourceVersion", self._from),
@@ -134,7 +154,7 @@ class Follower:
         line = self._api.line(path, query=query, silent_s=WATCH_S + _LATE_S)
         with self._lock:
             self._line = line
-        if self._stop.is_set():  # by another thread, before it could close this line
+        if self._stop.is_set() or self._anew.is_set():  # by another thread, before it could close this line
             line.close()
         self.error = None
         self._pauses = _AGAIN.delays_s()

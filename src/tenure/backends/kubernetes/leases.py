@@ -7,9 +7,10 @@ in it is for people to read, and decides nothing.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -20,6 +21,10 @@ from tenure.errors import UsageError
 STORE: Final = "tenure.store"
 """The label of every object of a store. It is a key of our own: tools take objects with common keys for theirs. Argo CD
 removes each object whose `app.kubernetes.io/instance` names an application that does not have the object."""
+SCOPE: Final = "tenure.scope"
+"""The label of a Lease with the checksum of its only scope, so that clients follow the Leases of their own scopes."""
+_NO_SCOPE: Final = "none"
+_SEVERAL: Final = "several"
 PROGRAM: Final = "tenure"
 _FORMER: Final = ("app.kubernetes.io/managed-by", "app.kubernetes.io/instance")
 """The labels of earlier versions; their values were `PROGRAM` and the store."""
@@ -42,6 +47,13 @@ def selector(store: str) -> str:
     return f"{STORE}={store}"
 
 
+def selector_of(store: str, scopes: Iterable[Scope]) -> str:
+    """The label selector of the Leases of these scopes, and of those with no scope or several: somebody has to end the
+    sessions whose owner died before its first record."""
+    values = sorted({_NO_SCOPE, _SEVERAL, *map(_checksum, scopes)})
+    return f"{selector(store)},{SCOPE} in ({','.join(values)})"
+
+
 def former_selector(store: str) -> str:
     """The label selector of the objects that an earlier version has made, and no later version has written."""
     return ",".join(f"{label}={value}" for label, value in zip(_FORMER, (PROGRAM, store), strict=True))
@@ -62,14 +74,19 @@ def marked(metadata: Mapping[str, Any], store: str) -> Object:
     return {**metadata, "labels": {**kept, STORE: store}, "annotations": notes}
 
 
+def labelled(lease: Object, store: str) -> Object:
+    """The Lease with the labels of its store and of its scope."""
+    scopes, metadata = scopes_of(lease), marked(lease["metadata"], store)
+    label = _NO_SCOPE if not scopes else _SEVERAL if len(scopes) > 1 else _checksum(scopes[0])
+    return {**lease, "metadata": {**metadata, "labels": {**metadata["labels"], SCOPE: label}}}
+
+
 def new_lease(store: str, session: SessionId, *, ttl: timedelta, holder: str, now: datetime) -> Object:
     """The Lease of a new session. `holder`: what the session is for; empty: the session's name."""
-    return {
+    lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": marked(
-            {"name": f"{store}.{session}", "annotations": {_TTL: str(ttl // timedelta(milliseconds=1))}}, store
-        ),
+        "metadata": {"name": f"{store}.{session}", "annotations": {_TTL: str(ttl // timedelta(milliseconds=1))}},
         "spec": {
             "holderIdentity": holder[:_HOLDER_MOST] or f"session {session}",
             "leaseDurationSeconds": max(1, math.ceil(ttl.total_seconds())),
@@ -77,6 +94,7 @@ def new_lease(store: str, session: SessionId, *, ttl: timedelta, holder: str, no
             "renewTime": _micro_time(now),
         },
     }
+    return labelled(lease, store)
 
 
 def session_of(lease: Object, store: str) -> SessionId | None:
@@ -136,6 +154,10 @@ def scopes_of(lease: Object) -> list[Scope]:
         return [Scope(name) for name in json.loads((lease["metadata"].get("annotations") or {}).get(_SCOPES, "[]"))]
     except (ValueError, TypeError, UsageError):
         return []  # edited by hand; the records are found by their session where their scope is followed
+
+
+def _checksum(scope: Scope) -> str:
+    return hashlib.sha256(scope.encode()).hexdigest()[:32]
 
 
 def _packed(value: bytes) -> str:

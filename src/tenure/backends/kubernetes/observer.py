@@ -6,8 +6,9 @@ are its records removed, scope by scope, and then the Lease. Every step can be d
 each scope that the Lease names, the removal writes, even where it finds nothing: so a commit of the session that was
 evaluated before is refused by the object's resourceVersion.
 
-The Leases are followed by their label. A Lease that a scope names and that has lost its label is judged all the same:
-it is asked for by its name. What an observer has seen outlives it (`sightings.py`).
+The Leases are followed by their labels: those of the scopes that the client has looked at, and those without a scope. A
+Lease that a scope names and that has lost its labels is judged all the same: it is asked for by its name. What an
+observer has seen outlives it (`sightings.py`).
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Observer:
         self._remove = remove
         self._woken = woken
         self._clock = clock
-        self._lock = threading.Lock()  # guards the eight below
+        self._lock = threading.Lock()  # guards the nine below
+        self._scopes: set[Scope] = set()  # that the client has looked at
         self._leases: dict[SessionId, Object] = {}
         self._silences: dict[SessionId, Silence] = {}
         self._to_end: dict[SessionId, float] = {}  # ended sessions -> when their records are to be removed
@@ -76,16 +78,27 @@ class Observer:
 
     def marked(self, lease: Object) -> Object:
         """The Lease with its label, which a tool may have taken off, or an earlier version did not know."""
-        return {**lease, "metadata": leases.marked(lease["metadata"], self._store)}
+        return leases.labelled(lease, self._store)
+
+    def follow(self, scope: Scope) -> Follower:
+        """Follow the Leases of the sessions of this scope, too."""
+        with self._lock:
+            is_new = scope not in self._scopes
+            self._scopes.add(scope)
+            follower = self._follower
+            self._listed = self._listed and not is_new
+        if is_new and follower is not None:
+            follower.begin_anew()
+        return self.start()
 
     def start(self) -> Follower:
-        """Follow the Leases from now on, and end who is silent."""
+        """Follow Leases from now on, and end who is silent."""
         with self._lock:
             if self._follower is None:
                 self._follower = Follower(
                     self._api,
                     self.path,
-                    selector=("labelSelector", leases.selector(self._store)),
+                    selector=self._selector,
                     owner=self,
                     clock=self._clock,
                     name="tenure-kubernetes-leases",
@@ -93,6 +106,10 @@ class Observer:
                 self._thread = threading.Thread(target=self._run, name="tenure-kubernetes-sessions", daemon=True)
                 self._thread.start()
             return self._follower
+
+    def _selector(self) -> tuple[str, str]:
+        with self._lock:
+            return "labelSelector", leases.selector_of(self._store, self._scopes)
 
     def check_rights(self, session: SessionId) -> None:
         """Try on this session the requests that are needed once another session is silent: without them, a dead leader
@@ -171,7 +188,7 @@ class Observer:
         elif session is not None:
             with self._lock:
                 self._forget(session)
-                for scope in leases.scopes_of(found):
+                for scope in self._scopes.intersection(leases.scopes_of(found)):
                     self._miss(session, scope)  # or a Lease that has lost its label
             self._wake.set()
 

@@ -256,7 +256,7 @@ class KubernetesStore:
     def _told(self, scope: Scope, seen: Seen) -> None:
         """News of a scope: look after its sessions, wake who waits."""
         if seen.state.sessions:
-            self._observer.start()
+            self._observer.follow(scope)
             self._observer.misses(scope, seen.state.sessions)
         with self._lock:
             followed = self._followed.get(scope)
@@ -308,7 +308,7 @@ class KubernetesStore:
     def _listing(self, scope: Scope, state: ScopeState, prefix: str) -> Listing:
         found = sorted(key for key in state.records if key.is_under(prefix))
         if any(state.records[key].session is not None for key in found):
-            self._observer.start().tried.wait(self._api.request_s)
+            self._observer.follow(scope).tried.wait(self._api.request_s)
         return Listing(tuple(self._amended(scope, state.records[key]) for key in found), Revision(state.revision))
 
     def _amended(self, scope: Scope, record: Record) -> Record:

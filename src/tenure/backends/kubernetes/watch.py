@@ -50,7 +50,7 @@ class Followed:
         self._follower = Follower(
             api,
             path,
-            selector=("fieldSelector", f"metadata.name={name}"),
+            selector=lambda: ("fieldSelector", f"metadata.name={name}"),
             owner=self,
             clock=clock,
             name="tenure-kubernetes-scope",

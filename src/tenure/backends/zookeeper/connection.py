@@ -4,10 +4,11 @@ Promise: the connection is over when its session has expired, and sends nothing 
 open a new session, and send the requests of the old session in it. A request that waits for an answer when the line
 breaks fails, and is never sent again. Not promised: that a request that timed out is not applied later.
 
-Uses parts of kazoo that kazoo does not document: overrides `_connect_attempt`, `_expand_client_hosts`, `_invoke` and
-`_send_ping` of the connection, replaces the client's connection (`_connection`, `_conn_retry`), reads `_session_id` and
-`_socket`, and ends without closing the session by `_stopped` and `_safe_close`. So kazoo is pinned below its next minor
-release, and `tests/unit/backends/test_zookeeper_connection.py` names the parts that a later release lacks.
+Uses parts of kazoo that kazoo does not document: overrides `_connect_attempt`, `_expand_client_hosts`, `_invoke`,
+`_read_watch_event` and `_send_ping` of the connection, replaces the client's connection (`_connection`, `_conn_retry`),
+reads `_session_id` and `_socket`, and ends without closing the session by `_stopped` and `_safe_close`. So kazoo is
+pinned below its next minor release, and `tests/unit/backends/test_zookeeper_connection.py` names the parts that a later
+release lacks.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, KazooException, ZookeeperError
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
-from kazoo.protocol.serialization import Connect
+from kazoo.protocol.serialization import Connect, Watch
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import ACL
 
@@ -84,6 +85,8 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
     """Whether no line is wanted any more; set by any thread, before it breaks the line."""
     expired = False
     """Whether a server has answered that the session has ended."""
+    heard: Callable[[str], None]
+    """Called with the path of each event of a watch, in the order in which events and answers come."""
     turned_away = False
     """Whether a server has closed a line before it began or resumed the session, and none has done so since."""
 
@@ -130,6 +133,11 @@ class _Handler(ConnectionHandler):  # type: ignore[misc] # kazoo ships no type i
             self._passed_over.clear()  # in the next outage, a server that was silent may be the only server there
         return answer
 
+    def _read_watch_event(self, buffer: bytes, offset: int) -> None:
+        """kazoo alone would hand the event to another thread, which may see it after a later answer."""
+        event, _ = Watch.deserialize(buffer, offset)
+        self.heard(self.client.unchroot(event.path))
+
     def _send_ping(self, connect_timeout: float) -> None:
         if self.pings:
             super()._send_ping(connect_timeout)
@@ -147,10 +155,18 @@ class Connection:
     """A client of kazoo that cannot outlive its session. Thread-safe."""
 
     def __init__(
-        self, ensemble: Ensemble, *, ttl: timedelta, pings: bool, resumes: tuple[int, bytes] | None = None
+        self,
+        ensemble: Ensemble,
+        *,
+        ttl: timedelta,
+        pings: bool,
+        resumes: tuple[int, bytes] | None = None,
+        heard: Callable[[str | None], None] = lambda path: None,
     ) -> None:
         """`ttl`: how long the session lives without a request. `pings`: whether an idle connection sends pings.
-        `resumes`: the number and the password of the session; None: `open` begins a session."""
+        `resumes`: the number and the password of the session; None: `open` begins a session.
+        `heard`: called with the path of each event of a watch, and with None when the line breaks: its watches are
+        gone. kazoo's thread calls this, so it must not wait."""
         self._ensemble = ensemble
         share_s = min(ensemble.connect_timeout, ttl / 2).total_seconds() / (ensemble.hosts.count(",") + 1)
         self.client = KazooClient(
@@ -169,11 +185,14 @@ class Connection:
             self.client, self.client._conn_retry.copy(), logger=_QUIET, sasl_options=dict(ensemble.sasl) or None
         )
         self._handler.pings = pings
+        self._handler.heard = self._heard = heard
         if resumes is not None:
             self._handler.ttl_s = ttl.total_seconds()  # where the session has ended, kazoo would begin another
         self.client._connection = self._handler
         self.reads_many = True
         """Whether the servers know multi-reads, as far as any thread has learned."""
+        self.line = 0
+        """The number of the line, one more each time that a line breaks."""
         self._client_id: tuple[int, bytes] | None = None  # None: not open
         self._connected = threading.Event()
         self._over = threading.Event()
@@ -283,6 +302,9 @@ class Connection:
             self._refused = True
         if state == KazooState.LOST:
             self._over.set()
+        if state != KazooState.CONNECTED:
+            self.line += 1
+            self._heard(None)
 
 
 def barrier(client: KazooClient) -> Any:

@@ -22,6 +22,7 @@ from kazoo.exceptions import (
     SessionExpiredError,
     SessionMovedError,
     ThrottledOpError,
+    UnimplementedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
 
@@ -49,6 +50,8 @@ def unavailable(error: KazooException | KazooTimeoutError, what: str) -> StoreUn
         )
     if isinstance(error, AuthFailedError):
         return AccessDenied("ZooKeeper refuses this user", fix="check the user and its password")
+    if isinstance(error, UnimplementedError):
+        return StoreUnavailable(f"ZooKeeper cannot {what}: its servers are older than 3.6", fix="upgrade the servers")
     if isinstance(error, QuotaExceededError | ThrottledOpError):
         return StoreUnavailable(f"ZooKeeper does not {what}: {type(error).__name__}")
     return StoreUnavailable(f"ZooKeeper did not {what}: {_words(error)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kazoo.handlers.threading import KazooTimeoutError
 
@@ -19,6 +19,9 @@ from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.coordination.records import Key, Scope, SessionId
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import SessionEnded, StoreUnavailable
+
+if TYPE_CHECKING:
+    from tenure.backends.zookeeper.follower import ZooKeeperFollowing
 
 _SHARE = 6
 """A renewal that takes longer than this part of the ttl is tried over another server. With as much time to connect, the
@@ -41,13 +44,20 @@ class ZooKeeperSession:
     """A session of a `ZooKeeperStore`."""
 
     def __init__(
-        self, store: CoordinationStore, connection: Connection, ttl: timedelta, *, forget: Callable[[SessionId], None]
+        self,
+        store: CoordinationStore,
+        connection: Connection,
+        ttl: timedelta,
+        *,
+        following: ZooKeeperFollowing,
+        forget: Callable[[SessionId], None],
     ) -> None:
         self._store = store
         self.connection = connection
         self.id = session_name(connection.session_id)
         self.testament = f"{connection.session_id}:{connection.password.hex()}"
         self.ttl = ttl
+        self._following = following
         self._forget = forget
         self.marked: set[Scope] = set()
         """The scopes that have a marker of the session."""
@@ -55,9 +65,13 @@ class ZooKeeperSession:
     def renew(self) -> None:
         if self.connection.over:
             raise SessionEnded(self.id)
+        due = self._following.due()  # a follower that went deaf is found by the way
         try:
             limit_s = self.ttl.total_seconds() / _SHARE
-            (answer,) = self.connection.ask(lambda client: [barrier(client)], timeout_s=limit_s)
+            answer, *stats = self.connection.ask(
+                lambda client: [barrier(client), *(due.asks(client) if due is not None else ())],
+                timeout_s=limit_s,
+            )
         except (*NOT_ANSWERED, StoreUnavailable) as error:
             if self.connection.over:
                 raise SessionEnded(self.id) from error
@@ -66,6 +80,8 @@ class ZooKeeperSession:
             raise StoreUnavailable(f"session {self.id} was not renewed: {error or type(error).__name__}") from error
         if isinstance(answer, BaseException):
             raise unavailable(answer, "renew a session")
+        if due is not None and not any(isinstance(stat, BaseException) for stat in stats):
+            due.told(*stats)
 
     def amend(self, scope: Scope, key: Key, value: bytes) -> None:
         amend_by_commit(self._store, scope, key, value, session=self.id)

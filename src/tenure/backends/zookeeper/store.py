@@ -11,15 +11,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from tenure.backends.shared.polling import PolledChanges
+from tenure.backends.shared.following import FollowedChanges
 from tenure.backends.zookeeper.connection import Connection, Ensemble, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, first_failure, unavailable, unknown
+from tenure.backends.zookeeper.follower import ZooKeeperFollowing, read_scope
 from tenure.backends.zookeeper.plan import (
     MARKERS,
     Check,
@@ -32,7 +32,7 @@ from tenure.backends.zookeeper.plan import (
     make_plan,
     marker_of,
 )
-from tenure.backends.zookeeper.reading import ask, listing, nodes_at, path_of, record_of, revision_of
+from tenure.backends.zookeeper.reading import ask, ask_revision, nodes_at, path_of, record_of, revision_of
 from tenure.backends.zookeeper.session import ZooKeeperSession, close_by_testament
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
@@ -60,12 +60,6 @@ MAX_REQUEST_BYTES: Final = 1_040_000
 _ATTEMPTS = 30
 """How often a commit is sent again while other commits change its nodes."""
 
-_LISTINGS = 3
-"""How often a listing is read again when the scope has changed meanwhile."""
-
-_LOOK_S: Final = 5.0
-"""How often a watch looks without an event of ZooKeeper."""
-
 _OWN_TTL: Final = timedelta(seconds=10)
 """Of the session of reads; no record is bound to it."""
 
@@ -82,6 +76,7 @@ class ZooKeeperStore:
         self._connection: Connection | None = None  # None: not open
         self._sessions: dict[SessionId, ZooKeeperSession] = {}
         self._closed = False
+        self._following = ZooKeeperFollowing(self._open, clock=self._clock)
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -90,15 +85,13 @@ class ZooKeeperStore:
         return None if isinstance(found, NoNodeError) else record_of(key, found)
 
     def list(self, scope: Scope, prefix: str = "") -> Listing:
-        connection = self._open()
-        for _ in range(_LISTINGS):
-            records, revision, after = listing(connection, scope, prefix)
-            if after == revision:
-                break
-        return Listing(tuple(sorted(records, key=lambda record: record.key)), Revision(revision))
+        records, revision = read_scope(self._open(), scope, prefix)
+        found = Listing(tuple(sorted(records, key=lambda record: record.key)), Revision(revision))
+        self._following.seen(scope, found.revision)
+        return found
 
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
-        return self.list(scope, prefix)
+        return self._following.scope(scope).glance(prefix)
 
     def scopes(self) -> Sequence[Scope]:
         """The nodes below the chroot with the node of markers, which the first commit to a scope makes."""
@@ -107,28 +100,14 @@ class ZooKeeperStore:
         there = self._look(lambda client: [client.exists_async(f"/{one}/{MARKERS}") for one in asked], "list scopes")
         return [scope for scope, stat in zip(asked, there, strict=True) if stat is not None]
 
-    def revision(self, scope: Scope, *, watch: Callable[[Any], None] | None = None) -> Revision:
-        """The scope's revision, as the connected server knows it. `watch` is called once, when the revision changes."""
+    def revision(self, scope: Scope) -> Revision:
+        """The scope's revision, as the connected server knows it."""
+        _, *nodes = self._look(lambda client: [client.sync_async(f"/{scope}"), *ask_revision(client, scope)], "look")
+        return Revision(revision_of(*nodes))
 
-        def request(client: KazooClient) -> Sequence[Any]:
-            markers = f"/{scope}/{MARKERS}"
-            return [
-                client.sync_async(f"/{scope}"),
-                client.exists_async(f"/{scope}", watch=watch),
-                client.get_children_async(markers, watch=watch, include_data=True),
-            ]
-
-        _, root, markers = self._look(request, "read a revision")
-        return Revision(revision_of(root, None if isinstance(markers, NoNodeError) else markers[1]))
-
-    def watch(self, scope: Scope, *, after: Revision) -> PolledChanges:
-        """Each look sets watches of ZooKeeper on the scope's node, which every commit writes, and on the markers of
-        its sessions, and then reads the revision, so that no change falls between. ZooKeeper removes the marker of a
-        session that ends in the same transaction. When the connection goes, kazoo wakes both watches."""
+    def watch(self, scope: Scope, *, after: Revision) -> FollowedChanges:
         self._open()
-        look = partial(self.revision, scope, watch=lambda event: changes.wake.set())
-        changes: PolledChanges = PolledChanges(scope, after=after, look=look, every_s=_LOOK_S, clock=self._clock)
-        return changes
+        return FollowedChanges(self._following.scope(scope), after=after, clock=self._clock)
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -149,6 +128,7 @@ class ZooKeeperStore:
                         session.marked.add(scope)
                     zxid = int(answer[-1].mzxid) if writes else self.revision(scope)
                     versions = {key: State(zxid, count, owner).version() for key, (count, owner) in plan.puts.items()}
+                    self._following.seen(scope, Revision(zxid))
                     return Commit(versions, Revision(zxid))
                 if not isinstance(answer, _REFUSED):
                     raise unavailable(answer, f"commit to scope {scope!r}")
@@ -172,7 +152,7 @@ class ZooKeeperStore:
                 f"{connection.ttl.total_seconds():g} s",
                 fix="choose that one, or set the servers' tickTime and session timeouts",
             )
-        session = ZooKeeperSession(self, connection, ttl, forget=self._forget)
+        session = ZooKeeperSession(self, connection, ttl, following=self._following, forget=self._forget)
         with self._lock:
             self._sessions[session.id] = session
         return session
@@ -185,6 +165,7 @@ class ZooKeeperStore:
             self._closed = True
             sessions, self._sessions = list(self._sessions.values()), {}
             connection, self._connection = self._connection, None
+        self._following.close()
         for session in sessions:
             session.connection.abandon()
         if connection is not None:
@@ -276,7 +257,7 @@ class ZooKeeperStore:
             if self._closed:
                 raise StoreUnavailable("the store is closed")
             if self._connection is None or self._connection.over:
-                connection = Connection(self._ensemble, ttl=_OWN_TTL, pings=True)
+                connection = Connection(self._ensemble, ttl=_OWN_TTL, pings=True, heard=self._following.heard)
                 connection.open()
                 try:
                     (root,) = ask(connection, lambda client: [client.exists_async("/")], "look for the chroot")

@@ -188,6 +188,25 @@ class AmendCases:
         session.close()
         rig.until(lambda: glanced(store) == {})
 
+    def test_a_glance_shows_the_end_of_a_session_that_nobody_renews(self, rig: StoreRig) -> None:
+        store, other = rig.client(), rig.client()
+        session = store.open_session(ttl=rig.ttl)
+        put_new(store, MINE, session=session.id)
+        put_new(store, "permanent")
+        rig.until(lambda: set(glanced(other)) == {MINE, "permanent"} or not values(other).get(MINE))
+        rig.outlive(lambda: set(glanced(other)) == {"permanent"})
+        assert set(glanced(other)) == set(glanced(store)) == {"permanent"}
+
+    def test_a_glance_is_never_older_than_a_listing_of_its_client(self, rig: StoreRig) -> None:
+        store, other = rig.client(), rig.client()
+        assert glanced(store) == {}
+        for number in range(10):
+            put_new(other, f"k{number}/x")
+            assert len(store.list(SCOPE, f"k{number}" if number % 2 else "").records) == (
+                1 if number % 2 else number + 1
+            )
+            assert len(glanced(store)) == number + 1
+
     def test_a_glance_has_the_change_that_a_watch_has_reported(self, rig: StoreRig) -> None:
         store, other = rig.client(), rig.client()
         with store.watch(SCOPE, after=store.glance(SCOPE).revision) as changes:

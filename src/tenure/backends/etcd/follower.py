@@ -1,0 +1,332 @@
+"""How the etcd store follows scopes: one stream for all scopes of a client, which brings the records themselves.
+
+Promise: no change after the picture's revision is missed: a stream begins there, also after a stream that broke. Where
+etcd has compacted the revisions between, the scope is listed again. A server without the others ends its streams. A
+stream that etcd refuses begins once more, with a new token; a second refusal is an error. The request by which a
+renewal asks for etcd's term compares one scope with its picture: the number of its keys, and their newest revision.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswer
+from queue import SimpleQueue
+from typing import Any, Final
+
+import grpc
+
+from tenure.backends.etcd.errors import REFUSED, code_of, refused, unavailable, words_of
+from tenure.backends.etcd.messages import pb
+from tenure.backends.etcd.rpc import Endpoint, Rpc, end_of
+from tenure.backends.shared.following import Followed, Following
+from tenure.clock import Clock
+from tenure.coordination.records import Key, Listing, Record, Revision, Scope
+from tenure.errors import StoreUnavailable
+
+_AGAIN_S: Final = 0.2
+"""The pause after a stream broke."""
+
+_TRIES: Final = 4
+"""How often a watch is begun, before the store counts as away."""
+
+_REFUSALS: Final = 2
+"""How many refusals in a row are an error; the second stream has a new token."""
+
+_WITH_A_LEADER: Final = ("hasleader", "true")
+"""Asks the server to end the stream when it has lost the others: it would be silent for ever."""
+
+Decode = Callable[[Scope, Any], Record | None]
+"""From a key and value of etcd to a record; None: another program has put it there."""
+
+
+class EtcdFollowed(Followed):
+    """One scope that an `EtcdStore` follows."""
+
+    def __init__(self, following: EtcdFollowing, scope: Scope, prefix: bytes) -> None:
+        """`prefix`: the beginning of the scope's keys."""
+        super().__init__(scope, clock=following.clock)
+        self.prefix = prefix
+        self._following = following
+        self._turn = threading.Lock()  # held while a watch is begun
+        self._stream: _Stream | None = None  # on which the scope is watched; None: it is not
+        self._after = 0  # the revision from which the first reader wants to hear of changes; 0: from the listing on
+        self._picture = threading.Lock()  # guards the three below
+        self._revision = 0  # 0: there is no picture
+        self._keys: dict[bytes, int] = {}  # every key with its revision, also those that are no records
+        self._records: dict[Key, Record] = {}
+
+    def begin_after(self, revision: Revision) -> None:
+        """Hear of the changes after this revision, if nothing is known of the scope yet."""
+        if not self._after:
+            self._after = revision
+
+    def take(self, found: Any, *, changed: int | None, at: int = 0) -> None:
+        """Take etcd's answer to a listing of the scope. `changed`: see `Followed._take`. `at`: the revision that was
+        asked for; 0: the newest, which the head of each answer has."""
+        decoded = [(bytes(kv.key), int(kv.mod_revision), self._following.decode(self.scope, kv)) for kv in found.kvs]
+        records = {record.key: record for _, _, record in decoded if record is not None}
+        revision = at or int(found.header.revision)
+        with self._picture:
+            if revision >= self._revision:
+                self._revision, self._records = revision, records
+                self._keys = {key: modified for key, modified, _ in decoded}
+                self._take(records, revision, changed=changed)
+
+    # --- on the stream's thread -----------------------------------------------------------------------------------
+
+    def heard(self, response: Any) -> None:
+        """Events, in the order of their revisions. One answer has all changes of a transaction."""
+        with self._picture:
+            news = [event for event in response.events if event.kv.mod_revision > self._revision]
+            if not news:
+                return
+            records = dict(self._records)
+            for event in news:
+                path = bytes(event.kv.key)
+                key = Key.found(path.removeprefix(self.prefix))
+                self._keys.pop(path, None)
+                record = None
+                if event.type == pb.Event.PUT:
+                    self._keys[path] = event.kv.mod_revision
+                    record = self._following.decode(self.scope, event.kv)
+                if record is not None:
+                    records[record.key] = record
+                elif key is not None:
+                    records.pop(key, None)
+            self._revision, self._records = news[-1].kv.mod_revision, records
+            self._take(records, self._revision, changed=self._revision)
+
+    def lost(self, stream: _Stream, *, compacted: bool) -> None:
+        """The scope is not watched any more. `compacted`: the changes since are not to be had."""
+        if self._stream is stream:
+            self._stream = None
+        if compacted:
+            self._is_compacted()
+        self.wake()
+
+    # --- asking ---------------------------------------------------------------------------------------------------
+
+    def told(self, found: Any) -> None:
+        """Compare the picture with etcd's answer about the newest key of the scope."""
+        newest = max((int(kv.mod_revision) for kv in found.kvs), default=0)
+        with self._picture:
+            agrees = (newest, int(found.count)) == (max(self._keys.values(), default=0), len(self._keys))
+        self._compared(agrees=agrees)
+
+    def _catch_up(self) -> None:
+        stream = self._stream
+        if stream is None or stream.over:
+            with self._turn:
+                if self._stream is None or self._stream.over:
+                    self._begin()
+
+    def _list(self) -> Listing:
+        found = self._ask()
+        records = [record for kv in found.kvs if (record := self._following.decode(self.scope, kv)) is not None]
+        return Listing(tuple(sorted(records, key=lambda record: record.key)), Revision(found.header.revision))
+
+    def _look(self) -> None:
+        self.take(self._ask(), changed=None)
+
+    def _leave(self) -> None:
+        stream = self._stream
+        if stream is not None:
+            stream.leave()
+
+    def _begin(self) -> None:
+        refusals, failed = 0, StoreUnavailable(f"etcd did not watch scope {self.scope!r}")
+        for _ in range(_TRIES):
+            if not self._revision:
+                self._first()
+            stream = self._following.stream()
+            self._stream = stream
+            try:
+                words = stream.watch(self, after=self._revision)
+            except NoAnswer:
+                stream.leave()
+                continue
+            except grpc.RpcError as error:
+                failed = unavailable(error, f"watch scope {self.scope!r}")
+                words = words_of(error) if code_of(error) in REFUSED else ""
+            else:
+                if not words and self._stream is stream:
+                    self._compared(agrees=True)
+                    return
+            if words:
+                refusals += 1
+                stream.forget_token()
+                if refusals >= _REFUSALS:
+                    raise refused(words, f"watch scope {self.scope!r}")
+        raise failed
+
+    def _first(self) -> None:
+        """The first picture, or the picture after a compaction."""
+        if self._after:
+            try:
+                self.take(self._ask(revision=self._after), changed=None, at=self._after)
+            except StoreUnavailable as error:
+                cause = error.__cause__
+                if not (isinstance(cause, grpc.RpcError) and code_of(cause) is grpc.StatusCode.OUT_OF_RANGE):
+                    raise
+            else:
+                return
+        found = self._ask()
+        newest = max((int(kv.mod_revision) for kv in found.kvs), default=None)
+        self.take(found, changed=int(found.header.revision) if self._after else newest)
+
+    def _is_compacted(self) -> None:
+        with self._picture:
+            self._after, self._revision = self._revision or self._after, 0
+
+    def _ask(self, *, revision: int = 0) -> Any:
+        request = pb.RangeRequest(key=self.prefix, range_end=end_of(self.prefix), revision=revision)
+        return self._following.rpc.read(lambda at: at.kv.Range, request, f"watch scope {self.scope!r}")
+
+
+class EtcdFollowing(Following[EtcdFollowed]):
+    """All followed scopes of an `EtcdStore`, and their stream."""
+
+    def __init__(self, rpc: Rpc, prefix_of: Callable[[Scope], bytes], decode: Decode, *, clock: Clock) -> None:
+        super().__init__(lambda scope: EtcdFollowed(self, scope, prefix_of(scope)))
+        self.rpc = rpc
+        self.decode = decode
+        self.clock = clock
+        self._streams = threading.Lock()  # guards the two below; held while a stream is opened
+        self._stream: _Stream | None = None  # None: none was opened yet
+        self._opened_s = float("-inf")
+
+    def stream(self) -> _Stream:
+        """The stream, or a new stream. Raises StoreUnavailable."""
+        with self._streams:
+            if self._stream is None or self._stream.over:
+                pause_s = self._opened_s + _AGAIN_S - self.clock.monotonic_s()
+                if pause_s > 0:
+                    self.clock.sleep(pause_s)
+                endpoint = self.rpc.endpoint()
+                self._stream = _Stream(self.rpc, endpoint)
+                self._opened_s = self.clock.monotonic_s()
+            return self._stream
+
+    def term(self, endpoint: Endpoint, *, timeout_s: float) -> int:
+        """As `Rpc.term`. The request compares the scope that has not been compared for longest. Raises what `Rpc.send`
+        raises."""
+        due = self.due()
+        if due is not None:
+            newest_first = {"sort_order": pb.RangeRequest.DESCEND, "sort_target": pb.RangeRequest.MOD}
+            request = pb.RangeRequest(
+                key=due.prefix, range_end=end_of(due.prefix), limit=1, keys_only=True, **newest_first
+            )
+            try:
+                found = self.rpc.send(endpoint, lambda at: at.kv.Range, request, timeout_s=timeout_s)
+            except grpc.RpcError as error:
+                if code_of(error) not in REFUSED:
+                    raise
+            else:
+                due.told(found)
+                return int(found.header.raft_term)
+        return self.rpc.term(endpoint, timeout_s=timeout_s)
+
+    def listed(self, scope: Scope, prefix: str, found: Any) -> None:
+        """Note a listing of this client."""
+        followed = self.known(scope)
+        if followed is not None and not prefix:
+            followed.take(found, changed=None)
+        self.seen(scope, Revision(found.header.revision))
+
+    def close(self) -> None:
+        with self._streams:
+            stream = self._stream
+        super().close()
+        if stream is not None:
+            stream.close()
+
+
+class _Stream:
+    """One stream to one endpoint, with a thread that reads it."""
+
+    def __init__(self, rpc: Rpc, endpoint: Endpoint) -> None:
+        self._rpc = rpc
+        self._endpoint = endpoint
+        self._metadata = rpc.metadata(endpoint)
+        self._requests: SimpleQueue[Any] = SimpleQueue()  # None ends the stream
+        self._lock = threading.Lock()  # guards the four below
+        self._beginning: deque[tuple[EtcdFollowed, Future[str]]] = deque()  # etcd answers in the order of the requests
+        self._watched: dict[int, EtcdFollowed] = {}
+        self.over = False
+        self._closed = False
+        self._call = endpoint.watch.Watch(iter(self._requests.get, None), metadata=(*self._metadata, _WITH_A_LEADER))
+        threading.Thread(target=self._read, name="tenure-etcd-watch", daemon=True).start()
+
+    def watch(self, followed: EtcdFollowed, *, after: int) -> str:
+        """Watch a scope after a revision; etcd's words of refusal, or none. Raises grpc.RpcError; NoAnswer."""
+        prefix = followed.prefix
+        create = pb.WatchCreateRequest(key=prefix, range_end=end_of(prefix), start_revision=after + 1)
+        begun: Future[str] = Future()
+        with self._lock:
+            if self.over:
+                raise NoAnswer
+            self._beginning.append((followed, begun))
+            self._requests.put(pb.WatchRequest(create_request=create))
+        return begun.result(timeout=self._rpc.request_timeout_s)
+
+    def forget_token(self) -> None:
+        """Etcd refuses: the next stream has a new token."""
+        self._rpc.forget_token(self._metadata)
+        self.close()
+
+    def leave(self) -> None:
+        """Nothing is heard on this stream: the next stream goes to another endpoint."""
+        self._rpc.leave(self._endpoint)
+        self.close()
+
+    def close(self) -> None:
+        """End the stream."""
+        with self._lock:
+            self._closed = self.over = True
+        self._call.cancel()
+        self._requests.put(None)
+
+    def _read(self) -> None:
+        failed: Exception = NoAnswer()
+        try:
+            for response in self._call:
+                self._note(response)
+        except grpc.RpcError as error:
+            failed = error
+            if not self._closed and code_of(error) not in REFUSED:
+                self._rpc.leave(self._endpoint)
+        with self._lock:
+            self.over = True
+            beginning, self._beginning = self._beginning, deque()
+            watched, self._watched = self._watched, {}
+        self._requests.put(None)
+        for _, begun in beginning:
+            begun.set_exception(failed)
+        for followed in watched.values():
+            followed.lost(self, compacted=False)
+
+    def _note(self, response: Any) -> None:
+        if response.created:
+            with self._lock:
+                followed, begun = self._beginning.popleft()
+                if not response.canceled:
+                    self._watched[response.watch_id] = followed
+            begun.set_result(_refusal(response) if response.canceled else "")
+            return
+        with self._lock:
+            watched = self._watched.get(response.watch_id)
+            if response.canceled:
+                self._watched.pop(response.watch_id, None)
+        if watched is None:
+            return
+        watched.heard(response)
+        if response.canceled:
+            watched.lost(self, compacted=bool(response.compact_revision))
+
+
+def _refusal(response: Any) -> str:
+    words: str = response.cancel_reason.rpartition("desc = ")[2] or "it was cancelled"
+    return words

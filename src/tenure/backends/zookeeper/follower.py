@@ -1,0 +1,166 @@
+"""How the ZooKeeper store follows a scope: one watch on the scope's node and all nodes below it, while a line stands.
+
+Promise: an event marks its node, and the next look reads the marked nodes: so a client that does not look sends
+nothing, and a scope that does not change costs nothing. The picture is as the scope was at one instant, as far as a
+listing is. The end of a line ends its watches: the next look sets the watch on the next line, and then lists. A renewal
+compares the revision of one scope with its picture, over another connection.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+
+from tenure.backends.shared.following import Followed, Following
+from tenure.backends.zookeeper.add_watch import watch_async
+from tenure.backends.zookeeper.connection import Connection
+from tenure.backends.zookeeper.plan import key_of
+from tenure.backends.zookeeper.reading import ask, ask_revision, listing, nodes_at, path_of, record_of, revision_of
+from tenure.clock import Clock
+from tenure.coordination.records import Key, Listing, Record, Revision, Scope
+
+_ROUNDS: Final = 5
+"""How often marked nodes are read while the scope goes on changing, before the scope is listed."""
+
+_LISTINGS: Final = 3
+"""How often a listing is read again when the scope has changed meanwhile."""
+
+_BREAKS_S: Final = 1.0
+"""How long kazoo may take to notice that a line was broken."""
+
+
+class ZooKeeperFollowed(Followed):
+    """One scope that a `ZooKeeperStore` follows."""
+
+    def __init__(self, scope: Scope, open_: Callable[[], Connection], *, clock: Clock) -> None:
+        """`open_`: the connection of reads. Raises StoreUnavailable."""
+        super().__init__(scope, clock=clock)
+        self._open = open_
+        self._turn = threading.Lock()  # held while the picture is made; guards the two below
+        self._at: tuple[Connection, int] | None = None  # the line with the watch; None: there is none
+        self._records: dict[Key, Record] = {}
+        self._marks = threading.Lock()  # guards _marked
+        self._marked: set[str] = set()
+
+    def heard(self, path: str) -> None:
+        """An event about this node, a full path. kazoo's thread calls this, before it reads the next answer."""
+        with self._marks:
+            self._marked.add(path)
+        self.wake()
+
+    def asks(self, client: KazooClient) -> Sequence[Any]:
+        """Ask for the arguments of `told`."""
+        return ask_revision(client, self.scope)
+
+    def told(self, root: Any, markers: Any) -> None:
+        """Compare the picture with the stats of the scope's nodes, of an answer over any connection."""
+        revision = revision_of(root, markers)
+        if self._turn.acquire(blocking=False):
+            try:
+                self._compared(agrees=bool(self._marked) or revision <= self._whole.revision)
+            finally:
+                self._turn.release()
+
+    def _catch_up(self) -> None:
+        connection = self._open()
+        with self._turn:
+            if self._at != (connection, connection.line):
+                self._begin(connection)
+            elif self._marked:
+                self._read_marked(connection)
+
+    def _list(self) -> Listing:
+        found, revision = read_scope(self._open(), self.scope, "")
+        return Listing(tuple(sorted(found, key=lambda record: record.key)), Revision(revision))
+
+    def _look(self) -> None:
+        connection = self._open()
+        with self._turn:
+            self._take_all(connection)
+
+    def _leave(self) -> None:
+        """The server that sends no events is passed over; its line takes all watches with it."""
+        with self._turn:
+            at, self._at = self._at, None
+        if at is not None:
+            broken = threading.Event()
+            self.add(broken)
+            at[0].drop(silent=True)
+            self._clock.wait(broken, timeout_s=_BREAKS_S)  # else the next request may go to the old line
+
+    # --- under the turn -------------------------------------------------------------------------------------------
+
+    def _begin(self, connection: Connection) -> None:
+        line = connection.line
+        ask(connection, lambda client: [watch_async(client, f"/{self.scope}")], f"watch scope {self.scope!r}")
+        self._take_all(connection)
+        self._at = (connection, line)  # if that line broke meanwhile, the next look begins again
+        self._compared(agrees=True)
+
+    def _take_all(self, connection: Connection) -> None:
+        with self._marks:
+            self._marked.clear()  # before the answers: a node that is marked later is read again
+        found, revision = read_scope(connection, self.scope, "")
+        self._publish({record.key: record for record in found}, revision)
+
+    def _read_marked(self, connection: Connection) -> None:
+        """Read the marked nodes, and then the revision: if nothing was marked meanwhile, the records are of it."""
+        records = dict(self._records)
+        for _ in range(_ROUNDS):
+            with self._marks:
+                marked, self._marked = self._marked, set()
+            try:
+                changed = self._nodes(connection, marked)
+                root, markers = ask(connection, self.asks, "read a revision")
+            except BaseException:
+                with self._marks:
+                    self._marked |= marked
+                raise
+            for key, record in changed.items():
+                if record is None:
+                    records.pop(key, None)
+                else:
+                    records[key] = record
+            if not self._marked:
+                self._publish(records, revision_of(root, markers))
+                return
+        self._take_all(connection)
+
+    def _nodes(self, connection: Connection, marked: Iterable[str]) -> dict[Key, Record | None]:
+        names = [name for path in marked if "/" not in (name := path.removeprefix(f"/{self.scope}/"))]
+        keys = {path_of(self.scope, key): key for key in map(key_of, names) if key is not None}
+        found = nodes_at(connection, list(keys)) if keys else {}
+        return {keys[path]: record_of(keys[path], node) for path, node in found.items()}
+
+    def _publish(self, records: dict[Key, Record], revision: int) -> None:
+        changed = revision if revision > self._whole.revision else None
+        self._records = records
+        self._take(records, revision, changed=changed)
+
+
+class ZooKeeperFollowing(Following[ZooKeeperFollowed]):
+    """All followed scopes of a `ZooKeeperStore`."""
+
+    def __init__(self, open_: Callable[[], Connection], *, clock: Clock) -> None:
+        super().__init__(lambda scope: ZooKeeperFollowed(scope, open_, clock=clock))
+
+    def heard(self, path: str | None) -> None:
+        """An event of a watch; None: the line is broken."""
+        if path is None:
+            self.wake()
+            return
+        followed = self.known(path.split("/", 2)[1])
+        if followed is not None:
+            followed.heard(path)
+
+
+def read_scope(connection: Connection, scope: Scope, prefix: str) -> tuple[list[Record], int]:
+    """The records below a prefix, at one instant if the scope does not go on changing, and the scope's revision."""
+    for _ in range(_LISTINGS):
+        records, revision, after = listing(connection, scope, prefix)
+        if after == revision:
+            break
+    return records, revision
