@@ -25,7 +25,9 @@ def main() -> None:
     """Say the id of the driver. Then a session, `first`, and after a line another, `second`, until the process is
     killed."""
     url, ttl = sys.argv[1], timedelta(seconds=float(sys.argv[2]))
-    driver = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL, start_new_session=True)
+    driver = subprocess.Popen(
+        ["sleep", "1000"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+    )
     warden = Warden(WARDEN, store=url).start()
     warden.driver_started(driver.pid)
     with closing(open_store(url, clock=CLOCK)) as store:
