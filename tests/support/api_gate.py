@@ -26,10 +26,11 @@ _CHUNK: Final = 65536
 
 
 class Rule:
-    """What becomes of the next requests whose method and path match."""
+    """What becomes of the next requests whose method, path and body match."""
 
-    def __init__(self, pattern: str, times: int) -> None:
+    def __init__(self, pattern: str, times: int, *, body: str = "") -> None:
         self._pattern = re.compile(pattern)
+        self._body = re.compile(body)
         self._left = times
         self._lock = threading.Lock()
         self.used: Final = threading.Event()
@@ -44,10 +45,10 @@ class Rule:
         with self._lock:
             self._left = 0
 
-    def applies(self, request: str) -> bool:
+    def applies(self, request: str, body: str) -> bool:
         """Whether it is for this request, `METHOD path?query`."""
         with self._lock:
-            if self._left <= 0 or not self._pattern.search(request):
+            if self._left <= 0 or not self._pattern.search(request) or not self._body.search(body):
                 return False
             self._left -= 1
         self.used.set()
@@ -101,9 +102,10 @@ class ApiGate:
         rule.loses_answer = True
         return self._add(rule)
 
-    def before(self, pattern: str, happens: Callable[[], object]) -> Rule:
-        """Let something happen when the next request has come, before it is passed on."""
-        rule = Rule(pattern, 1)
+    def before(self, pattern: str, happens: Callable[[], object], *, body: str = "", times: int = 1) -> Rule:
+        """Let something happen when the next request has come, before it is passed on. `body`: what such a request has
+        in its body."""
+        rule = Rule(pattern, times, body=body)
         rule.meanwhile = happens
         return self._add(rule)
 
@@ -120,10 +122,10 @@ class ApiGate:
             self._rules.append(rule)
         return rule
 
-    def _rule_for(self, request: str) -> Rule | None:
+    def _rule_for(self, request: str, body: str) -> Rule | None:
         with self._lock:
             rules = list(self._rules)
-        return next((rule for rule in rules if rule.applies(request)), None)
+        return next((rule for rule in rules if rule.applies(request, body)), None)
 
     def _count(self, method: str, path: str, status: int) -> None:
         kind = next((kind for kind in ("configmaps", "leases") if f"/{kind}" in path), "other")
@@ -163,7 +165,7 @@ class ApiGate:
                 if gate.token is not None and told != gate.token:
                     self.say(401, {}, b'{"message":"the gate does not know this token"}')
                     return
-                rule = gate._rule_for(f"{self.command} {self.path}")
+                rule = gate._rule_for(f"{self.command} {self.path}", body.decode())
                 if rule is not None and rule.status is not None:
                     gate._count(self.command, self.path, rule.status)
                     self.say(rule.status, rule.headers, b'{"message":"refused by the gate"}')
