@@ -113,8 +113,13 @@ is_venv() {
     is_python "$VENV/bin/python" && [ -f "$VENV/bin/pip" ] && head -n 3 "$VENV/bin/pip" | grep -qF "$(pwd -P)/$VENV/bin/"
 }
 
-# What hatch_build.py makes of etcd's messages when the package is installed; git ignores it, so it may be gone.
-has_stubs() { [ -f src/tenure/backends/etcd/etcd_pb2.py ] && [ -f src/tenure/backends/etcd/etcd_pb2_grpc.py ]; }
+# What hatch_build.py makes of etcd's messages when the package is installed; git ignores it, so it may be gone, or older
+# than the messages.
+has_stubs() {
+    for stub in etcd_pb2.py etcd_pb2_grpc.py; do
+        [ src/tenure/backends/etcd/$stub -nt src/tenure/backends/etcd/etcd.proto ] || return 1
+    done
+}
 
 set_up_packages() {
     is_venv || make_venv

@@ -84,6 +84,11 @@ def pair(place: Place) -> Iterator[Place]:
         yield place
 
 
+def since(place: Place, member: str) -> str | None:
+    """When a member joined; None: it is not there."""
+    return next((row["since"] for row in place.look("list") if row["member"] == member), None)
+
+
 def verb(place: Place, *words: str) -> Told:
     return tenure(*words, "--store", f"sqlite://{place.store}", "--scope", "rows")
 
@@ -126,8 +131,10 @@ def test_list_shows_whose_rehearsals_fail_and_who_runs_another_file(place: Place
 
 
 def test_a_switchover_waits_for_the_new_leader(pair: Place) -> None:
+    joined = since(pair, "anna")
     told = verb(pair, "switchover", "--candidate", "ben")
     assert (told.code, told.out) == (0, "ben leads rows, epoch 2; before: anna\n")
+    wait_until(lambda: since(pair, "anna") not in (None, joined), what="anna under a session of its own again")
     told = verb(pair, "switchover")
     assert (told.code, told.out) == (0, "anna leads rows, epoch 3; before: ben\n")
     assert [term["why"] for term in pair.look("history")] == ["switchover", "switchover", None]

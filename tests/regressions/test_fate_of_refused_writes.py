@@ -52,7 +52,7 @@ def test_a_commit_too_large_for_the_store_leaves_no_blob(lab: Lab) -> None:
     """Nothing was sent, so the new blob goes; it used to stay for the sweep."""
     leader = lab.member("a")
     term = leader.lead()
-    handles = [leader.handles.add(term, f"h{n:04d}", b"") for n in range(lab.truth.guarantees.max_writes // 2)]
+    handles = [leader.handles.add(term, f"h{n:04d}", b"") for n in range(lab.truth.guarantees.max_writes)]
     with pytest.raises(CommitRefused):
         leader.handles.add(term, "x", big("one"), remove=handles)
     assert lab.audit() == set()

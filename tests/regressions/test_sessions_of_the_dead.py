@@ -99,7 +99,9 @@ def test_a_living_session_gets_its_label_back(rig: KubernetesRig) -> None:
     session = rig.store().open_session(ttl=TTL)
     relabel(rig, lease_path(rig, session.id), {})
     session.renew()
-    assert [lease["metadata"]["labels"] for lease in Hands(rig).leases()] == [{"tenure.store": "tenure"}]
+    assert [lease["metadata"]["labels"] for lease in Hands(rig).leases()] == [
+        {"tenure.store": "tenure", "tenure.scope": "none"}
+    ]
 
 
 def test_argo_cd_takes_no_object_for_its_own(rig: KubernetesRig) -> None:
@@ -110,7 +112,7 @@ def test_argo_cd_takes_no_object_for_its_own(rig: KubernetesRig) -> None:
     made = [*hands.leases(), hands.config_map()]
     assert len(made) == 2
     for one in made:
-        assert {*one["metadata"]["labels"]} == {"tenure.store"}
+        assert {*one["metadata"]["labels"]} <= {"tenure.store", "tenure.scope"}
         notes = one["metadata"]["annotations"]
         assert notes["argocd.argoproj.io/sync-options"] == "Prune=false"
         assert notes["argocd.argoproj.io/compare-options"] == "IgnoreExtraneous"
@@ -122,4 +124,4 @@ def lease_path(rig: KubernetesRig, session: SessionId) -> str:
 
 def relabel(rig: KubernetesRig, path: str, marks: Mapping[str, str]) -> None:
     """Let an object have these labels and no others."""
-    rig.server.ask("PATCH", path, {"metadata": {"labels": {"tenure.store": None, **marks}}})
+    rig.server.ask("PATCH", path, {"metadata": {"labels": {"tenure.store": None, "tenure.scope": None, **marks}}})
