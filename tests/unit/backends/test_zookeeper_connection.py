@@ -63,3 +63,16 @@ def test_no_other_private_attribute_of_kazoo_is_used() -> None:
 @pytest.mark.parametrize("name", [*OVERRIDDEN, *OF_THE_CLIENT, "_socket"])
 def test_the_docstring_names_it(name: str) -> None:
     assert f"`{name}`" in (connection.__doc__ or "")
+
+
+@pytest.mark.parametrize("failed", [ConnectionResetError, BrokenPipeError])
+def test_a_server_that_is_faster_than_the_line_has_closed_it(
+    failed: type[OSError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the server closes a line while `connect` returns, Linux says EPIPE."""
+
+    def refuse(*args: object, **named: object) -> object:
+        raise failed
+
+    monkeypatch.setattr("socket.create_connection", refuse)
+    assert connection._closes_at_once("127.0.0.1:2181")

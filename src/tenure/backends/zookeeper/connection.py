@@ -318,7 +318,7 @@ def _closes_at_once(host: str) -> bool:
     try:
         with socket.create_connection((name.strip("[]"), int(port)), timeout=_LISTEN_S) as line:
             return line.recv(1) == b""
-    except ConnectionResetError:
+    except (ConnectionResetError, BrokenPipeError):  # the second where the server was faster than `connect`
         return True
     except OSError:  # silence, too
         return False
