@@ -2,8 +2,9 @@
 
 Promise: a failure that may pass is noted by the very commit that gives the term up (`coordination.failing`), so each
 attempt at a batch counts once, whichever member makes it. After the last attempt the same commit pauses the scope. The
-record is removed by a leader, beside its batches, once its query has planned a later batch. Not promised: that a
-failure is counted whose leader lost its term, or could not reach the store.
+record is removed by a leader, beside its batches, once its query has planned a later batch; if no query failed by
+itself, once any query has done a whole batch in one term. Not promised: that a failure is counted whose leader lost its
+term, or could not reach the store.
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ from tenure.scope_context import ScopeContext
 
 _WELL_S: Final = 600.0
 """A leadership of this length shows that nothing is away any more, also where no batch does."""
+
+_WHOLE: Final = 2
+"""A query that has planned so many batches in a term has done one of them whole: it reached its source, the storage and
+its sink."""
 
 _ATTEMPTS: Final = 5
 """How often a resignation is tried while operators change the records beside it."""
@@ -160,14 +165,20 @@ class Failures:
         since, at = (datetime.fromisoformat(text) for text in (noted.failing.since, noted.failing.at))
         return at - since >= self._limits.away
 
-    def clear(self, term: Term, records: Sequence[Record], *, led_s: float) -> None:
-        """As a leader: remove the record of failures that are over. `led_s`: for how long the term has been held."""
+    def clear(self, term: Term, records: Sequence[Record], *, began: Mapping[str, int], led_s: float) -> None:
+        """As a leader: remove the record of failures that are over. `began`: query -> the first batch
+        of it that this term saw. `led_s`: for how long the term has been held."""
         record = next((record for record in records if record.key == FAILING), None)
         if record is None:
             return
         failing = failing_in([record])
+        newest = newest_batches(records)
         passed = led_s > _WELL_S and (failing is None or failing.last.is_away or not failing.last.query)
-        if passed or (failing is not None and failing.is_over(newest_batches(records))):
+        if failing is not None:
+            passed = passed or failing.is_over(newest)
+            if not failing.last.query:
+                passed = passed or any(batch >= began[query] + _WHOLE for query, batch in newest.items())
+        if passed:
             with suppress(TermLost, StoreError):  # the next look tries again, or the next leader
                 commit_under(self._store, term, writes=(Delete(FAILING, record.version),), clock=self._clock)
 

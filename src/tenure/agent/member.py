@@ -23,7 +23,7 @@ from tenure.agent.handover import AT_MOST, Handover
 from tenure.agent.interruptions import Delays, LeaderAhead, Requests, Restarts, SkippedRecords, StopOrStoreLost
 from tenure.agent.leader_service import LeaderService
 from tenure.agent.warden import Warden
-from tenure.checkpoints.store import CHECKPOINTS
+from tenure.checkpoints.store import CHECKPOINTS, newest_batches
 from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, Identity, Lag, Pause, State, pause_in
 from tenure.coordination.election import Election, Flag
 from tenure.coordination.election_rules import reason
@@ -312,11 +312,15 @@ class Member:
     def _attended(self, term: Term, keeper: SessionKeeper, requests: Requests, *, stop: threading.Event) -> Ended:
         """Lead, while a thread watches the `leader` record and the requests of operators."""
 
+        began: dict[str, int] = {}
+
         def look(records: Sequence[Record]) -> None:
+            for query, batch in newest_batches(records).items():
+                began.setdefault(query, batch)
             self._announce(keeper, State.LEADING, behind=self._driver.behind)
             requests.look(records, epoch=term.epoch)
             self._look(records)
-            self._failures.clear(term, records, led_s=self._clock.monotonic_s() - began_s)
+            self._failures.clear(term, records, began=began, led_s=self._clock.monotonic_s() - began_s)
 
         began_s = self._clock.monotonic_s()
         with self._election.attending(term, on_look=look):

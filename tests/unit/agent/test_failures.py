@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from itertools import count
 
 import pytest
 
@@ -317,3 +318,27 @@ def test_the_record_goes_once_a_later_batch_is_planned(scene: Scene) -> None:
 
     assert scene.member(Scripted(fail(bad()), recovers)).run(stop=threading.Event()) is Ended.IDLE
     assert take_snapshot(scene.store, SCOPE).failing is None
+
+
+def test_the_record_of_a_failure_of_no_query_goes_once_a_batch_is_done(scene: Scene) -> None:
+    """It names no batch that could be waited for. A leader that never led for ten minutes kept it for ever."""
+    plan(scene, 3)
+    later = count(5)
+
+    def plans_one(term: Term) -> Ended:
+        plan(scene, 4)
+        raise StorageError("s3://bucket: 503")
+
+    def does_a_batch(term: Term) -> Ended:
+        assert scene.store.read(SCOPE, FAILING) is not None, "a batch that was planned is not done"
+
+        def goes_on() -> bool:
+            plan(scene, next(later))
+            return scene.store.read(SCOPE, FAILING) is None
+
+        wait_until(goes_on, what="the record to go")
+        return Ended.IDLE
+
+    driver = Scripted(fail(StorageError("s3://bucket: 503")), plans_one, does_a_batch)
+    assert scene.member(driver).run(stop=threading.Event()) is Ended.IDLE
+    assert scene.words() == ["storage away", "storage away", "finished"]
