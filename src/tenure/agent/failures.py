@@ -54,8 +54,8 @@ _WELL_S: Final = 600.0
 """A leadership of this length shows that nothing is away any more, also where no batch does."""
 
 _WHOLE: Final = 2
-"""A query that has planned so many batches in a term has done one of them whole: it reached its source, the storage and
-its sink."""
+"""A query that has planned so many batches in a term has done the first of them whole: source, storage and sink have
+answered."""
 
 _ATTEMPTS: Final = 5
 """How often a resignation is tried while operators change the records beside it."""
