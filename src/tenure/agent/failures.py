@@ -166,8 +166,8 @@ class Failures:
         return at - since >= self._limits.away
 
     def clear(self, term: Term, records: Sequence[Record], *, began: Mapping[str, int], led_s: float) -> None:
-        """As a leader: remove the record of failures that are over. `began`: query -> the first batch
-        of it that this term saw. `led_s`: for how long the term has been held."""
+        """As a leader: remove the record of failures that are over. `began`: query -> its newest batch when the term
+        began. `led_s`: for how long the term has been held."""
         record = next((record for record in records if record.key == FAILING), None)
         if record is None:
             return
@@ -177,7 +177,7 @@ class Failures:
         if failing is not None:
             passed = passed or failing.is_over(newest)
             if not failing.last.query:
-                passed = passed or any(batch >= began[query] + _WHOLE for query, batch in newest.items())
+                passed = passed or any(batch >= began.get(query, -1) + _WHOLE for query, batch in newest.items())
         if passed:
             with suppress(TermLost, StoreError):  # the next look tries again, or the next leader
                 commit_under(self._store, term, writes=(Delete(FAILING, record.version),), clock=self._clock)

@@ -312,11 +312,12 @@ class Member:
     def _attended(self, term: Term, keeper: SessionKeeper, requests: Requests, *, stop: threading.Event) -> Ended:
         """Lead, while a thread watches the `leader` record and the requests of operators."""
 
-        began: dict[str, int] = {}
+        began: Mapping[str, int] | None = None  # query -> its newest batch at the first look; None: there was none
 
         def look(records: Sequence[Record]) -> None:
-            for query, batch in newest_batches(records).items():
-                began.setdefault(query, batch)
+            nonlocal began
+            if began is None:
+                began = newest_batches(records)
             self._announce(keeper, State.LEADING, behind=self._driver.behind)
             requests.look(records, epoch=term.epoch)
             self._look(records)

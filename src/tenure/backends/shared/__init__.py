@@ -1,1 +1,2 @@
-"""What several backends share, and nothing above them needs: amendments, polled watches, URLs of servers."""
+"""What several backends share, and nothing above them needs: amendments, followed scopes, polled watches, URLs
+of servers."""
