@@ -28,7 +28,7 @@ _ROUNDS: Final = 5
 _LISTINGS: Final = 3
 """How often a listing is read again when the scope has changed meanwhile."""
 
-_BREAKS_S: Final = 1.0
+_BREAKS_S: Final = 5.0
 """How long kazoo may take to notice that a line was broken."""
 
 
@@ -86,10 +86,15 @@ class ZooKeeperFollowed(Followed):
         with self._turn:
             at, self._at = self._at, None
         if at is not None:
-            broken = threading.Event()
-            self.add(broken)
-            at[0].drop(silent=True)
-            self._clock.wait(broken, timeout_s=_BREAKS_S)  # else the next request may go to the old line
+            connection, line = at
+            news = threading.Event()
+            self.add(news)
+            until_s = self._clock.monotonic_s() + _BREAKS_S
+            connection.drop(silent=True)
+            # Else the next request may go to the old line. Other news than the end of the line wakes, too.
+            while connection.line == line and (left_s := until_s - self._clock.monotonic_s()) > 0:
+                self._clock.wait(news, timeout_s=left_s)
+                news.clear()
 
     # --- under the turn -------------------------------------------------------------------------------------------
 
