@@ -165,4 +165,10 @@ OF_EDGES: Final = (
         ),
         on(BY_USERS + "test_one_folder_that_is_read_twice_beside_others_with_equal_offsets", "1", "2"),
     ),
+    Mutant(
+        "windows-wait-for-new-data",
+        "a takeover leaves the batch without data out that closes the windows of the last batch, as Spark does",
+        (Change("takeover/query_takeover.py", " if without_data else None", " if not without_data else None"),),
+        on(RETAKING + "test_the_batch_that_closes_the_windows_of_the_last_batch_is_planned", "None-True"),
+    ),
 )

@@ -64,6 +64,25 @@ def _files(spark: SparkSession, root: Path, folder: str = "left") -> DataFrame:
     return stream.parquet(str(root / folder))
 
 
+def _windows(spark: SparkSession, root: Path) -> DataFrame:
+    timed = _files(spark, root).withWatermark("ts", "5 seconds")
+    return timed.groupBy(sf.window("ts", "10 seconds")).agg(sf.count("*").alias("n"), sf.sum("id").alias("total"))
+
+
+def _timeouts(spark: SparkSession, root: Path) -> DataFrame:
+    def count(key: tuple[str], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        if state.hasTimedOut:
+            total = state.get[0]
+            state.remove()
+            yield pd.DataFrame({"k": [key[0]], "n": [total]})
+            return
+        state.update(((state.get[0] if state.exists else 0) + sum(len(frame) for frame in frames),))
+        state.setTimeoutDuration(1)
+
+    grouped = _files(spark, root).groupBy("k")
+    return grouped.applyInPandasWithState(count, "k string, n long", "n long", "append", "ProcessingTimeTimeout")
+
+
 def _stateless(spark: SparkSession, root: Path) -> DataFrame:
     return _files(spark, root).where("id % 2 = 0")
 
@@ -144,6 +163,11 @@ KINDS: Mapping[str, Kind] = {
     "dropDuplicatesWithinWatermark": Kind(_deduplication, "append"),
     "applyInPandasWithState": Kind(_pandas_state),
     "transformWithStateInPandas": Kind(_transform_with_state),
+    "windows": Kind(_windows, "append"),
+    "windows, without batches without data": Kind(
+        _windows, "append", conf={"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
+    ),
+    "timeouts": Kind(_timeouts, "append"),
 }
 
 

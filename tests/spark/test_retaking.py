@@ -92,6 +92,37 @@ def test_a_batch_that_is_done_is_not_retaken(scene: Scene) -> None:
     assert scene.ledger.batches == [0, 1]
 
 
+def with_a_window(directory: Path) -> None:
+    """The state of one aggregation, as the batch left it."""
+    operator = {
+        "operatorInfo": {"operatorId": 0, "operatorName": "stateStoreSave"},
+        "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 1}],
+    }
+    for name, text in (("_metadata/metadata", f"v1\n{json.dumps(operator)}"), ("0/1.delta", "x")):
+        path = directory / "state/0" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.mark.parametrize(("setting", "owed"), [(None, True), ("true", True), ("false", False)])
+def test_the_batch_that_closes_the_windows_of_the_last_batch_is_planned(
+    scene: Scene, setting: str | None, owed: bool
+) -> None:
+    old = plan_and_die(scene)
+    with_a_window(old)
+    done(old, note='v1\n{"nextBatchWatermarkMs":5}')
+    if setting is not None:
+        scene.spark.sparkSession.conf["spark.sql.streaming.noDataMicroBatches.enabled"] = setting
+    scene.start(StagingSink(scene.ledger))
+    offsets = scene.folder / scene.run_directories()[-1] / "offsets"
+    assert {path.name for path in offsets.iterdir() if path.name.isdigit()} == ({"0", "1"} if owed else {"0"})
+    assert newest(scene).batch == 0, "the store learns of it when Spark begins it"
+    if owed:
+        _, metadata, source = (offsets / "1").read_text().split("\n")
+        assert json.loads(metadata)["batchWatermarkMs"] == 5
+        assert source == LOGGED
+
+
 @pytest.mark.parametrize("note", TORN)
 def test_a_note_that_does_not_decode_is_none_and_its_batch_is_run_again(scene: Scene, note: str) -> None:
     old = plan_and_die(scene)

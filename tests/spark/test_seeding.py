@@ -7,6 +7,7 @@ directory needs fails here, and in `test_seeding_rows.py` for each file that is 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -67,11 +68,12 @@ def _named(value: tuple[str, str] | bool) -> str:
     return " ".join(value) if isinstance(value, tuple) else ("committed" if value else "planned")
 
 
-def seed_from(recorded: Recorded, target: Path, batch: int, *, committed: bool = False) -> int:
+def seed_from(
+    recorded: Recorded, target: Path, batch: int, *, committed: bool = False, owed_at_ms: int | None = None
+) -> int:
     offsets = read_offsets(str(recorded.directory), batch)
-    return seed(
-        str(recorded.directory), str(target), SeedPoint(batch, offsets, committed=committed, folders=recorded.folders)
-    )
+    point = SeedPoint(batch, offsets, committed=committed, folders=recorded.folders, owed_at_ms=owed_at_ms)
+    return seed(str(recorded.directory), str(target), point)
 
 
 def go_on(spark: SparkSession, recorded: Recorded, target: Path) -> Rows:
@@ -130,6 +132,30 @@ def test_goes_on_at_batch(spark: SparkSession, recorder: Recorder, tmp_path: Pat
     recorded = recorder.record(name, "2")
     seed_from(recorded, tmp_path / "seed", batch)
     assert go_on(spark, recorded, tmp_path / "seed") == rows_from(recorded.output, batch)
+
+
+def test_the_batch_without_data_that_spark_owes_is_planned(
+    spark: SparkSession, recorder: Recorder, tmp_path: Path
+) -> None:
+    """Between the last batch with data and the one that closes its windows. Spark alone forgets that it owes one."""
+    recorded = recorder.record("windows", "2")
+    last = BATCHES - 1
+    due = rows_from(recorded.output, last + 1)
+    assert list(due) == [last + 1]
+    seed_from(recorded, tmp_path / "alone", last, committed=True)
+    assert go_on(spark, recorded, tmp_path / "alone") == {}
+    seed_from(recorded, tmp_path / "ours", last, committed=True, owed_at_ms=0)
+    assert go_on(spark, recorded, tmp_path / "ours") == due
+
+
+def test_a_batch_without_data_before_new_data_changes_no_row(
+    spark: SparkSession, recorder: Recorder, tmp_path: Path
+) -> None:
+    recorded = recorder.record("windows", "2")
+    batch = cut(recorded)
+    seed_from(recorded, tmp_path / "seed", batch, committed=True, owed_at_ms=0)
+    found, wanted = go_on(spark, recorded, tmp_path / "seed"), rows_from(recorded.output, batch + 1)
+    assert sorted(chain.from_iterable(found.values())) == sorted(chain.from_iterable(wanted.values()))
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tenure.driver.evaluations import differences
@@ -123,6 +123,11 @@ def with_trigger(writer: DataStreamWriter, trigger: str | None) -> DataStreamWri
 def is_available_now(trigger: str | None) -> bool:
     """Whether a query with this trigger ends by itself."""
     return trigger is not None and trigger.strip().lower().replace("-", " ") == "available now"
+
+
+def may_run_without_data(rows: DataFrame) -> bool:
+    """Whether Spark may run batches of this query that have no new data."""
+    return str(rows.sparkSession.conf.get("spark.sql.streaming.noDataMicroBatches.enabled", "true")).lower() == "true"
 
 
 def call_of(query: str) -> str:

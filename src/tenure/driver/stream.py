@@ -20,7 +20,7 @@ from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.source import KAFKA, kinds_of, paths_of, sources_beside
 from tenure.coordination.term import Term, check_term
 from tenure.driver.batch_inputs import BatchInputs, Logged
-from tenure.driver.declare_streams import call_of, is_available_now, with_trigger
+from tenure.driver.declare_streams import call_of, is_available_now, may_run_without_data, with_trigger
 from tenure.driver.source_lag import offsets_behind
 from tenure.driver.spark_plans import source_folders_of
 from tenure.errors import (
@@ -120,7 +120,8 @@ class FencedStream:
 
         Raises Corrupt..., InputsGone, StorageError, StoreUnavailable, TermLost; Spark's own errors.
         """
-        self._begun = self._inputs.begun = self._takeover.begin()
+        without_data = may_run_without_data(self._declared.rows)
+        self._begun = self._inputs.begun = self._takeover.begin(without_data=without_data)
 
     def start(self) -> StreamingQuery:
         """Start the query on its run directory. Raises RuntimeError before `prepare`; Spark's own errors."""

@@ -82,9 +82,10 @@ class QueryTakeover:
         self.has_committed = False
         """Whether a batch of the query is known to have been done."""
 
-    def begin(self) -> Begun:
-        """Prepare the run directory, and retake the newest batch where it must run again. Raises Corrupt...,
-        DeclaredOtherwise, InputsGone, StorageError, StoreUnavailable, TermLost; the query must not run then."""
+    def begin(self, *, without_data: bool = True) -> Begun:
+        """Prepare the run directory, and retake the newest batch where it must run again. `without_data`: Spark may run
+        batches without data. Raises Corrupt..., DeclaredOtherwise, InputsGone, StorageError, StoreUnavailable,
+        TermLost; the query must not run then."""
         own = str(RunName.new(self._query, epoch=self._term.epoch, member=self._term.holder))
         newest = self._checkpoints.newest(self._term)
         if newest is None:
@@ -102,7 +103,7 @@ class QueryTakeover:
         self.has_committed |= way is not None and way.done
         if way is None:
             raise self._inputs.error(gone(), batch=newest.batch)
-        own = self._seed(newest, way, own)
+        own = self._seed(newest, way, own, without_data=without_data)
         if way.recorded:
             paths = paths_of(self._sources) or None
             self._checkpoints.retake(self._term, run_directory=own, paths=paths, closed=way.done)
@@ -159,10 +160,11 @@ class QueryTakeover:
             "moves": moves_between(newest.paths, self._sources),
         }
 
-    def _seed(self, newest: Checkpoint, way: Takeover[str], own: str) -> str:
+    def _seed(self, newest: Checkpoint, way: Takeover[str], own: str, *, without_data: bool) -> str:
         """Fill a run directory, and return its path below the storage."""
         began_s = self._clock.monotonic_s()
-        point = SeedPoint(newest.batch, committed=way.done, **self._plan_of(newest))
+        owed_at_ms = int(self._clock.now().timestamp() * 1000) if without_data else None
+        point = SeedPoint(newest.batch, committed=way.done, owed_at_ms=owed_at_ms, **self._plan_of(newest))
         ahead = None if point.moves else self._seed_mirror(way.source, point)
         if ahead is None:
             source = RunDirectory(f"{self._storage}/{way.source}")

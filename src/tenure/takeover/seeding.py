@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 
 from tenure.errors import StorageError
+from tenure.takeover.owed_batch import owed_batch
 from tenure.takeover.run_directory import RunDirectory
 from tenure.takeover.seed_logs import decode_offsets, decode_query_id
 from tenure.takeover.state_copy import Mirrored, Operator, SeedPoint, StateCopy
-from tenure.takeover.state_files import with_schema_paths
+from tenure.takeover.state_files import operator_name, with_schema_paths
 
 
 def seed(source: str, target: str, point: SeedPoint, *, query_id: str | None = None) -> int:
@@ -48,6 +49,8 @@ class _Seed:
         self._target = mirrored.target
         self._point = point
         self._query_id = query_id
+        self._commit = ""  # the entry of the batch that is done; empty: none is, or it was not read yet
+        self._operators: list[str] = []  # their names, as far as they were read
         self.files = 0
 
     def offsets(self) -> None:
@@ -60,7 +63,8 @@ class _Seed:
     def commits(self) -> None:
         if self._point.last_commit >= 0:
             # Without it, format 1 starts, but silently runs the batch a second time.
-            self._write(f"commits/{self._point.last_commit}", self._state_copy.read_commit(self._point.last_commit))
+            self._commit = self._state_copy.read_commit(self._point.last_commit)
+            self._write(f"commits/{self._point.last_commit}", self._commit)
 
     def sources(self) -> None:
         self.files += self._state_copy.sources()
@@ -68,7 +72,9 @@ class _Seed:
     def state(self) -> None:
         operators = self._state_copy.operators()
         for operator in operators:
+            self._operators.append("")
             if operator.path:
+                self._operators[-1] = operator_name(operator.text, where=self._source.where(operator.path))
                 self._seed_operator(operator)
         self.files += self._state_copy.state(operators)
         self.files += self._state_copy.schemas(operators)
@@ -89,7 +95,18 @@ class _Seed:
         self.files += len(schemas)
 
     def plan(self) -> None:
-        self._write(f"offsets/{self._point.batch}", self._point.offsets)
+        point = self._point
+        self._write(f"offsets/{point.batch}", point.offsets)
+        if point.committed and point.owed_at_ms is not None:
+            owed = owed_batch(
+                point.offsets,
+                self._commit,
+                operators=self._operators,
+                now_ms=point.owed_at_ms,
+                where=self._source.where(f"offsets/{point.batch}"),
+            )
+            if owed is not None:
+                self._write(f"offsets/{point.batch + 1}", owed)
         self._target.sync()
 
     def metadata(self) -> None:

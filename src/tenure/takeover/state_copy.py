@@ -76,6 +76,9 @@ class SeedPoint:
     """The kind of each source, by its folder. A folder that is not there: the kind was not recorded."""
     moves: Mapping[str, Move] = field(default_factory=dict)
     """The moves of sources of files, by their folder."""
+    owed_at_ms: int | None = None
+    """When a batch without data that Spark owes after a `committed` batch is planned, in milliseconds since 1970; None:
+    it is not planned."""
 
     @property
     def state_version(self) -> int:

@@ -69,6 +69,13 @@ def decode_operator(text: str, *, where: str) -> tuple[Store, ...]:
         raise corrupt(where, f"does not decode: {error!r}") from error
 
 
+def operator_name(text: str, *, where: str) -> str:
+    """The operator's name, from its metadata, such as `stateStoreSave`; empty: it has none. Raises
+    CorruptRunDirectory."""
+    info = decode_json(text.partition("\n")[2], where=where).get("operatorInfo")
+    return str(info.get("operatorName", "")) if isinstance(info, dict) else ""
+
+
 def stores_found(partitions: Collection[str], *, inside: Collection[str], where: str) -> tuple[Store, ...]:
     """The stores of an operator without metadata, as Spark before 4.0 left it. `partitions`: the names in its folder;
     `inside`: those in the folder of its partition 0. Raises CorruptRunDirectory."""
