@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -18,12 +18,11 @@ from tenure.agent.child import ChildProcess, Start
 from tenure.agent.driver_process import DriverProcess, Patience
 from tenure.agent.failures import Limits
 from tenure.agent.handover import patience_for
-from tenure.agent.leader_service import LeaderService
 from tenure.agent.log_files import LogFile
 from tenure.agent.member import Conduct, Member
 from tenure.agent.warden import Warden
 from tenure.backends.open_stores import SHARED
-from tenure.backends.registry import open_published_address, open_store
+from tenure.backends.registry import open_store
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.encoding import new_uid
@@ -35,7 +34,7 @@ from tenure.link.driver_folder import DriverFolder, temporary_folder
 from tenure.link.submit import Submit, read_submit
 from tenure.link.words import Begin
 from tenure.scope_context import ScopeContext
-from tenure.settings import Settings, reachable_address
+from tenure.settings import Settings
 from tenure.storage.reach import reach
 from tenure.wording import how_to_install
 
@@ -45,9 +44,6 @@ if TYPE_CHECKING:
 
 _AGENT_PATIENCE: Final = timedelta(seconds=2)
 """How much longer the agent waits than the driver, so that a driver that kills its own JVM can still report that."""
-
-_LOOPBACK: Final = ("127.", "localhost:", "[::1]:")
-"""How addresses begin at which only this host reaches the probes."""
 
 DRIVER: Final = (sys.executable, "-m", "tenure.driver")
 """The command of a driver; `tenure.agent.child` adds its arguments."""
@@ -146,12 +142,6 @@ def assemble(
         subscribers = (*subscribers, metrics)
     events = member_events(settings, *subscribers, clock=clock)
     probes: ProbeServer | None = None
-
-    def port() -> int:
-        assert probes is not None, "a Service is refused where there are no probes"
-        return probes.port
-
-    service = _leader_service(settings, port=port, clock=clock, events=events)
     warden = Warden(WARDEN, store=settings.store_url()).start()
     driver = DriverProcess(
         start=warden.noting(start_driver),
@@ -169,8 +159,6 @@ def assemble(
             driver.close()
             log_of_spark.remove_if_empty()
         finally:
-            if service is not None:
-                service.close()
             if probes is not None:
                 probes.close()
             if store is not None:
@@ -193,7 +181,7 @@ def assemble(
             limits=Limits(batch_attempts=settings.batch_attempts, away=settings.away_limit),
             handover=patience_for(settings.stop_patience),
         )
-        member = Member(context, identity=identity, driver=driver, conduct=conduct, service=service, warden=warden)
+        member = Member(context, identity=identity, driver=driver, conduct=conduct, warden=warden)
         if settings.http is not None and metrics is not None:
             from tenure.agent.probes import ProbeServer
 
@@ -214,38 +202,6 @@ def _metrics(member: str) -> Metrics:
             fix=how_to_install("metrics"),
         ) from error
     return Metrics(member=member)
-
-
-def _leader_service(
-    settings: Settings, *, port: Callable[[], int], clock: Clock, events: Events
-) -> LeaderService | None:
-    """The Service that routes to the probes of the leader; None: there is no such Service. Raises UsageError."""
-    name = settings.leader_service
-    if name is None:
-        return None
-    published = open_published_address(settings.required("store"), name, clock=clock)
-    if settings.http is None or settings.http.startswith(_LOOPBACK):
-        at = "is not set" if settings.http is None else f"{settings.http!r} is no address for others"
-        raise UsageError(
-            f"--leader-service {name!r} routes to the leader's probes, and --http {at}", fix="give --http :8008"
-        )
-    address = settings.pod_ip or _own_address(name)
-    return LeaderService(published, at=lambda: (address, port()), clock=clock, events=events)
-
-
-def _own_address(service: str) -> str:
-    """The first address of this host's name that other hosts can reach. Raises UsageError."""
-    host = socket.gethostname()
-    found: set[str] = set()
-    with suppress(OSError):  # the name has no address
-        found = {str(address[0]) for *_, address in socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)}
-    for address in sorted(found):
-        with suppress(ValueError):
-            return reachable_address(address)
-    raise UsageError(
-        f"--leader-service {service!r} needs an address of this host, and its name {host!r} has none that others reach",
-        fix="set TENURE_POD_IP",
-    )
 
 
 def member_events(settings: Settings, *subscribers: Subscriber, clock: Clock) -> Events:

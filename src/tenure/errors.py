@@ -123,11 +123,6 @@ class CommitRefused(StoreError):
     """The commit is larger than the store's guarantees allow. Nothing was sent."""
 
 
-class NotPublished(StoreError):
-    """Another owner or a higher epoch has the public name, or the server refuses the address. Nothing was written, and
-    waiting does not help; an operator decides."""
-
-
 # --- leadership ---------------------------------------------------------------------------------------------
 
 

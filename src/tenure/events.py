@@ -142,16 +142,6 @@ class TermLost(Event):
     why: str
 
 
-class ServiceNotLed(Event):
-    """The Service does not route to the member that leads, or still routes to the member after its term. The pipeline
-    goes on, and while the term lives the member tries again. Emitted once for each reason."""
-
-    member: str
-    epoch: int
-    service: str
-    why: str
-
-
 class HandedOver(Event):
     """A leader that was asked to stop has resigned, and `to` leads. `seconds`: from the resignation to that finding."""
 

@@ -6,12 +6,10 @@ Promise: an unusable value is a UsageError that names the setting, the value and
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Mapping
 from datetime import timedelta
 from difflib import get_close_matches
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -46,30 +44,8 @@ def _above_zero(value: object) -> timedelta:
     return delay
 
 
-_SERVICE: Final = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?\Z")
-
-
-def _service_name(value: object) -> str:
-    if not (isinstance(value, str) and _SERVICE.match(value)):
-        raise ValueError("it is up to 63 of a-z, 0-9 and '-', begins with a letter, and does not end with '-'")
-    return value
-
-
-def reachable_address(value: object) -> str:
-    """An IP address that other hosts can reach, in its usual form. Raises ValueError."""
-    try:
-        found = ip_address(str(value))
-    except ValueError:
-        raise ValueError("it is an IP address, for example 10.1.2.3") from None
-    if found.is_loopback or found.is_link_local or found.is_unspecified or found.is_multicast:
-        raise ValueError("it is an IP address that other hosts reach")
-    return str(found)
-
-
 Delay = Annotated[timedelta, BeforeValidator(_above_zero)]
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
-ReachableAddress = Annotated[str, BeforeValidator(reachable_address)]
-ServiceName = Annotated[str, BeforeValidator(_service_name)]
 Ttl = Annotated[timedelta, BeforeValidator(_at_least_half_a_second)]
 
 
@@ -154,10 +130,6 @@ class Settings(BaseSettings):
     """Queries whose newest batch may run again without records that Kafka has no more."""
     http: str | None = None
     """HOST:PORT at which the agent serves probes and metrics."""
-    leader_service: ServiceName | None = None
-    """Kubernetes: the Service without selector that routes to the probes of the leader."""
-    pod_ip: ReachableAddress | None = None
-    """The IP address at which `leader_service` reaches this member; by default that of the host's name."""
     spark_log: str | None = None
     """File for the output of Spark's JVM."""
     event_log: str | None = None

@@ -69,21 +69,6 @@ def the_error(printed: str) -> str:
             2,
             "no connector 'kafak'; known: kafka, s3; or",
         ),
-        (
-            ["run", "{file}", "--leader-service", "shop", *BOTH],
-            2,
-            "has no Service 'shop': only Kubernetes has Services; use kubernetes://",
-        ),
-        (
-            ["run", "{file}", "--leader-service", "shop", "--store", "kubernetes:///x", "--storage", "{storage}"],
-            2,
-            "--leader-service 'shop' routes to the leader's probes, and --http is not set; give --http :8008",
-        ),
-        (
-            ["run", "{file}", "--leader-service", "Shop", *BOTH],
-            2,
-            "setting 'leader_service' cannot be 'Shop'; it is up",
-        ),
         (["run", "{file}", "--param", "input"], 2, "--param 'input' has no value; write --param NAME=VALUE"),
         (["run", "{file}", "--param", "=x"], 2, "--param '=x' has no value"),
         (["run", "{file}", "--conf", "spark.x"], 2, "--conf 'spark.x' has no value; write --conf NAME=VALUE"),

@@ -210,7 +210,6 @@ tenure run rows.py --on-store-loss bogus
 tenure run rows.py --standby bogus
 tenure run rows.py --http bogus
 tenure run rows.py --priority x
-tenure run rows.py --leader-service flights
 tenure run rows.py --member 'a b'
 """
 """Typed where a pipeline is, in a folder with settings."""

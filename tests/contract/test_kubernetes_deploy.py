@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +19,7 @@ import yaml
 from tenure.coordination.encoding import new_uid
 from tenure.testing.process import GroupProcess
 from tenure.testing.servers import KubernetesServer, installed, need
-from tenure.testing.waiting import NEVER_S, wait_until
+from tenure.testing.waiting import wait_until
 from tests.docs import blocks
 from tests.house import tree
 from tests.house.test_deploy import FOLDERS, KUBERNETES, RIGHTS, executor
@@ -38,9 +37,7 @@ RESOURCES: Final = {
     "services": ("", "services", ""),
     "secrets": ("", "secrets", ""),
     "events": ("", "events", ""),
-    "endpointslices of the Service": ("discovery.k8s.io", "endpointslices", "shop-tenure"),
     "endpointslices": ("discovery.k8s.io", "endpointslices", ""),
-    "another endpointslice": ("discovery.k8s.io", "endpointslices", "another"),
     "persistentvolumeclaims": ("", "persistentvolumeclaims", ""),
 }
 
@@ -116,14 +113,6 @@ def test_the_page_has_an_overlay_that_the_server_takes(
     (image,) = given["images"]
     assert f"image: {image['newName']}:{image['newTag']}\n" in text
     assert "storageClassName: shared\n" in text
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_the_service_of_the_leader_has_no_selector(folder: str, namespace: str, tmp_path: Path) -> None:
-    text = rendered(folder, namespace, tmp_path)
-    services = {one["metadata"]["name"]: one for one in yaml.safe_load_all(text) if one["kind"] == "Service"}
-    assert "selector" not in services["shop"]["spec"]
-    assert services["shop-members"]["spec"]["selector"]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -213,49 +202,6 @@ def test_the_configmaps_of_others_cannot_be_listed(server: KubernetesServer, nam
         with pytest.raises(HTTPError) as refused:
             server.ask("GET", path, user=user)
         assert refused.value.code == 403
-
-
-def test_the_service_of_the_leader_leads_to_a_member(server: KubernetesServer, namespace: str, tmp_path: Path) -> None:
-    """The member has the variables of its pod, but for the port; the slice has the port at which it listens."""
-    user = account_under(server, namespace, "members", tmp_path)
-    template = template_in(rendered("members", namespace, tmp_path))
-    (container,) = template["spec"]["containers"]
-    service = next(one["value"] for one in container["env"] if one["name"] == "TENURE_LEADER_SERVICE")
-    for path in (KUBERNETES / "members" / "shop.py", KUBERNETES / "members" / "tenure.toml"):
-        shutil.copy(path, tmp_path)
-    member = GroupProcess(
-        [
-            *("env", "-C", str(tmp_path), *as_process(container, {})),
-            *("--storage", f"file://{tmp_path}/storage", "--param", f"output={tmp_path}/totals"),
-        ],
-        log=tmp_path / "member.log",
-        environment={
-            "KUBECONFIG": str(kubeconfig_of(server, namespace, user, tmp_path)),
-            **{"TENURE_LEADER_SERVICE": service, "TENURE_POD_IP": "10.1.2.3", "TENURE_HTTP": ":0"},
-        },
-    )
-    slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
-    chosen = f"{slices}?labelSelector=kubernetes.io%2Fservice-name%3D{service}"
-    member.start()
-    try:
-
-        def route() -> Mapping[str, Any] | None:
-            assert member.running, member.output()
-            return next(iter(server.ask("GET", chosen)["items"]), None)
-
-        found = wait_until(route, what="the route")
-        assert found is not None
-        assert [endpoint["addresses"] for endpoint in found["endpoints"]] == [["10.1.2.3"]]
-        (port,) = found["ports"]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port['port']}/leader", timeout=NEVER_S) as answer:
-            assert json.loads(answer.read())["epoch"] == int(found["metadata"]["annotations"]["tenure.epoch"])
-        member.stop()
-        assert member.exit_code == 0, member.output()
-        assert "does not follow" not in member.output()
-        (left,) = server.ask("GET", chosen)["items"]
-        assert not left["endpoints"]
-    finally:
-        member.kill()
 
 
 def as_process(container: Mapping[str, Any], pod: Mapping[str, str]) -> list[str]:

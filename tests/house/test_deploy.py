@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from tenure.agent.probes import QUESTIONS, parse_address
-from tenure.backends.kubernetes.endpoint_slices import PORT, slice_name
 from tenure.backends.kubernetes.leases import STORE
 from tenure.backends.kubernetes.names import object_name
 from tenure.backends.kubernetes.url import place_of
@@ -31,10 +30,8 @@ RIGHTS: Final = {
     "configmaps of the scope": {"get", "update", "list", "watch"},
     "configmaps": {"create"},
     "leases": {"get", "create", "update", "delete", "list", "watch"},
-    "endpointslices of the Service": {"get", "update"},
-    "endpointslices": {"create"},
 }
-"""Requests of the store, and of a leader for its Service. Another right needs its reason here and in `rights.yaml`."""
+"""Requests of the store. Another right needs its reason here and in `rights.yaml`."""
 
 
 def objects(folder: str) -> list[Mapping[str, Any]]:
@@ -66,18 +63,16 @@ def settings(folder: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 def test_the_account_may_do_what_the_store_asks_for_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     granted = {}
-    groups = {"configmaps": "", "leases": "coordination.k8s.io", "endpointslices": "discovery.k8s.io"}
-    whose = {"configmaps": "scope", "endpointslices": "Service"}
+    groups = {"configmaps": "", "leases": "coordination.k8s.io"}
     for rule in the("members", "Role")["rules"]:
         (resource,) = rule["resources"]
         assert rule["apiGroups"] == [groups[resource]]
-        granted[resource + (f" of the {whose[resource]}" if "resourceNames" in rule else "")] = {*rule["verbs"]}
+        granted[resource + (" of the scope" if "resourceNames" in rule else "")] = {*rule["verbs"]}
         assert len(rule["verbs"]) == len({*rule["verbs"]})
     assert granted == RIGHTS
     names = [rule["resourceNames"] for rule in the("members", "Role")["rules"] if "resourceNames" in rule]
-    service = variables(member())["TENURE_LEADER_SERVICE"]
     for folder in FOLDERS:
-        assert names == [[records_of(settings(folder, monkeypatch))], [slice_name(service)]]
+        assert names == [[records_of(settings(folder, monkeypatch))]]
 
 
 def records_of(given: Settings) -> str:
@@ -133,18 +128,6 @@ def test_probes_ask_questions_that_the_agent_answers() -> None:
         "readinessProbe": "/readyz",
     }
     assert {probe["path"] for probe in probes.values()} <= {*QUESTIONS}
-
-
-def test_the_service_of_the_leader_leads_where_the_leader_lets_it() -> None:
-    given = {one["name"]: one for one in member()["env"]}
-    assert given["TENURE_POD_IP"]["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
-    spec = the("members", "Service", given["TENURE_LEADER_SERVICE"]["value"])["spec"]
-    (port,) = spec["ports"]
-    assert port == {"name": PORT, "port": parse_address(given["TENURE_HTTP"]["value"])[1]}
-    assert "selector" not in spec
-    for folder in FOLDERS:
-        labels = yaml.safe_load((KUBERNETES / folder / "kustomization.yaml").read_text(encoding="utf-8")).get("labels")
-        assert not [one for one in labels or () if one.get("includeSelectors")], "it would make a selector"
 
 
 def test_spark_listens_at_the_ports_of_the_pod() -> None:

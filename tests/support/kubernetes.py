@@ -20,17 +20,6 @@ RULES: Final[tuple[Mapping[str, Any], ...]] = (
 )
 """As deploy/kubernetes/members/rights.yaml has them, for the ConfigMaps of all scopes."""
 
-SLICES: Final[tuple[Mapping[str, Any], ...]] = (
-    {
-        "apiGroups": ["discovery.k8s.io"],
-        "resources": ["endpointslices"],
-        "resourceNames": ["shop-tenure"],
-        "verbs": ["get", "update"],
-    },
-    {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["create"]},
-)
-"""As it has them for the EndpointSlice of the Service `shop`."""
-
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 _RBAC: Final = "rbac.authorization.k8s.io"

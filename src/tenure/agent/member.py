@@ -21,7 +21,6 @@ from tenure.agent.driver import BY_ITSELF, Driver
 from tenure.agent.failures import Failures, Limits, Noted, pause_line
 from tenure.agent.handover import AT_MOST, Handover
 from tenure.agent.interruptions import Delays, LeaderAhead, Requests, Restarts, SkippedRecords, StopOrStoreLost
-from tenure.agent.leader_service import LeaderService
 from tenure.agent.warden import Warden
 from tenure.checkpoints.store import CHECKPOINTS, newest_batches
 from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, Identity, Lag, Pause, State, pause_in
@@ -122,12 +121,10 @@ class Member:
         identity: Identity,
         driver: Driver,
         conduct: Conduct,
-        service: LeaderService | None = None,
         warden: Warden | None = None,
     ) -> None:
-        """`service` None: no Service routes to the leader. `warden` None: after the death of this process, its
-        session ends by its ttl."""
-        self._service, self._warden = service, warden
+        """`warden` None: after the death of this process, its session ends by its ttl."""
+        self._warden = warden
         self._store, self._scope = context.store, context.scope
         self._clock, self._events = context.clock, context.events
         self._results = context.results()
@@ -330,13 +327,9 @@ class Member:
                 return self._lead(term, requests, stop=stop)
             finally:
                 self._term = None
-                if self._service is not None:
-                    self._service.leave()
 
     def _lead(self, term: Term, requests: Requests, *, stop: threading.Event) -> Ended:
         self._events.emit(TermWon(scope=self._scope, member=self._identity.member, epoch=term.epoch))
-        if self._service is not None:
-            self._service.lead(term)
         halt: Flag = stop if self._conduct.hold else StopOrStoreLost(stop, term)
         try:
             ended = self._lead_or_clean(term, stop=halt, finish=requests.finish)

@@ -7,15 +7,13 @@ names the pip extra. Opening does no I/O, except the check whether an `existing`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, unquote
 
 from tenure.backends.shared.server_url import StoreUrl
 from tenure.clock import Clock
-from tenure.coordination.published_address import PublishedAddress
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.store_url import split_url
 from tenure.errors import StoreUnavailable, UsageError
@@ -30,8 +28,6 @@ class Backend:
     open: Callable[[SplitResult, Clock, bool], CoordinationStore]
     extra: str | None = None
     package: str | None = None
-    publish: Callable[[SplitResult, str, Clock], PublishedAddress] | None = None
-    """Opens a public name; None: the backend publishes none."""
 
 
 def _open_sqlite(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
@@ -98,12 +94,6 @@ def _open_kubernetes(url: SplitResult, clock: Clock, existing: bool) -> Coordina
     return KubernetesStore(place_of(StoreUrl(url, port=None, options=_KUBERNETES)), clock=clock)
 
 
-def _publish_on_kubernetes(url: SplitResult, name: str, clock: Clock) -> PublishedAddress:
-    from tenure.backends.kubernetes import KubernetesAddress, place_of
-
-    return KubernetesAddress(place_of(StoreUrl(url, port=None, options=_KUBERNETES)), name, clock=clock)
-
-
 _COMMON: Final = {"connect_timeout", "request_timeout"}
 _TLS: Final = {"ca", "cert", "key"}
 _KUBERNETES: Final = _COMMON | {"context", "kubeconfig"}
@@ -118,11 +108,7 @@ BACKENDS: Final[dict[str, Backend]] = {
     "etcd": Backend(form="etcd://host:2379,host:2379/prefix", open=_open_etcd, extra="etcd", package="grpc"),
     "etcds": Backend(form="etcds://host:2379/prefix?ca=FILE", open=_open_etcd, extra="etcd", package="grpc"),
     "kubernetes": Backend(
-        form="kubernetes://namespace/name",
-        open=_open_kubernetes,
-        extra="kubernetes",
-        package="kubernetes",
-        publish=_publish_on_kubernetes,
+        form="kubernetes://namespace/name", open=_open_kubernetes, extra="kubernetes", package="kubernetes"
     ),
 }
 
@@ -131,38 +117,12 @@ def open_store(url: str, *, clock: Clock, existing: bool = False) -> Coordinatio
     """The store that `url` names; each `memory://` store is new. `existing`: for readers, who must not make a store by
     a typing error. Raises UsageError, StoreUnavailable (`existing`, and the store is not there)."""
     parts = split_url(url)
-    backend = _backend_of(url, parts)
-    with _installed(url, backend):
-        return backend.open(parts, clock, existing)
-
-
-def open_published_address(url: str, name: str, *, clock: Clock) -> PublishedAddress:
-    """The public name `name` beside the store that `url` names. Raises UsageError."""
-    parts = split_url(url)
-    backend = _backend_of(url, parts)
-    if backend.publish is None:
-        able = ", ".join(backend.form for backend in BACKENDS.values() if backend.publish is not None)
-        raise UsageError(
-            f"store URL {masked_url(url)!r} has no Service {name!r}: only Kubernetes has Services",
-            fix=f"use {able}, or leave the Service out",
-        )
-    with _installed(url, backend):
-        return backend.publish(parts, name, clock)
-
-
-def _backend_of(url: str, parts: SplitResult) -> Backend:
     backend = BACKENDS.get(parts.scheme)
     if backend is None:
         known = ", ".join(backend.form for backend in BACKENDS.values())
         raise UsageError(f"store URL {masked_url(url)!r} has no known scheme", fix=f"use one of: {known}")
-    return backend
-
-
-@contextmanager
-def _installed(url: str, backend: Backend) -> Iterator[None]:
-    """Name the pip extra where the client library of the backend is missing."""
     try:
-        yield
+        return backend.open(parts, clock, existing)
     except ModuleNotFoundError as error:
         missing = None if error.name is None else error.name.split(".")[0]
         if backend.extra is None or backend.package is None or missing != backend.package:

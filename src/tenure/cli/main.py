@@ -121,9 +121,6 @@ def run(
     on_store_loss: Annotated[str | None, typer.Option(help="hold: go on until the deadline, wait. Or stop.")] = None,
     standby: Annotated[str | None, typer.Option(help="warm: rehearse while standing by. Or cold.")] = None,
     http: Annotated[str | None, typer.Option(help="HOST:PORT for probes and metrics.")] = None,
-    leader_service: Annotated[
-        str | None, typer.Option(help="Kubernetes: the Service without selector that routes to the leader.")
-    ] = None,
     spark_log: Annotated[str | None, typer.Option(help="File for the output of Spark's JVM.")] = None,
     event_log: Annotated[str | None, typer.Option(help="File for events, one JSON object a line.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for batches and waiting.")] = False,
@@ -157,7 +154,6 @@ def run(
         on_store_loss=on_store_loss,
         standby=standby,
         http=http,
-        leader_service=leader_service,
         spark_log=spark_log,
         event_log=event_log,
     )

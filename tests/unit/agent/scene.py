@@ -11,7 +11,6 @@ import pytest
 from tenure.agent import member as member_module
 from tenure.agent.driver import ReadRecords
 from tenure.agent.failures import Limits
-from tenure.agent.leader_service import LeaderService
 from tenure.agent.member import Conduct, Member
 from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
@@ -97,13 +96,12 @@ class Scene:
         final: bool = False,
         ends: bool = False,
         limits: Limits | None = None,
-        service: LeaderService | None = None,
     ) -> Member:
         context = ScopeContext(store or self.store, SCOPE, "memory://nothing", CLOCK, Events(self.told.append))
         conduct = Conduct(
             timedelta(seconds=ttl), hold=hold, cold=cold, final=final, ends=ends, limits=limits or Limits()
         )
-        return Member(context, identity=Identity(name, "here", 7), driver=driver, conduct=conduct, service=service)
+        return Member(context, identity=Identity(name, "here", 7), driver=driver, conduct=conduct)
 
     def words(self) -> list[str]:
         return [one.why for one in terms(self.store, SCOPE)]

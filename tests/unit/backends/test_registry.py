@@ -77,14 +77,6 @@ def test_a_missing_client_library_names_the_extra(monkeypatch: pytest.MonkeyPatc
         registry.open_store("zookeeper://host", clock=ManualClock())
 
 
-@pytest.mark.parametrize("url", ["sqlite:///x.db", "memory://", "zookeeper://h:2181/x", "etcds://h:2379/x"])
-def test_only_kubernetes_has_services(url: str) -> None:
-    with pytest.raises(UsageError, match=rf"{url}' has no Service 'shop': .*; use kubernetes://namespace/name, or"):
-        registry.open_published_address(url, "shop", clock=ManualClock())
-    with closing(registry.open_published_address("kubernetes:///x", "shop", clock=ManualClock())) as published:
-        assert published.name == "shop"
-
-
 def test_a_reader_makes_no_store_by_a_typing_error(tmp_path: Path) -> None:
     url = f"sqlite://{tmp_path}/store.db"
     with pytest.raises(StoreUnavailable, match=r"store\.db does not exist, .*; check the path"):

@@ -49,9 +49,6 @@ TOLD: dict[events.Event, str | None] = {
     ),
     events.TermWon(scope="rows", member="anna", epoch=3): "member anna leads, epoch 3",
     events.TermLost(scope="rows", member="anna", epoch=3, why="refused"): "term 3 is over: refused",
-    events.ServiceNotLed(scope="rows", member="anna", epoch=3, service="shop", why="it is another's; delete it"): (
-        "Service shop does not follow member anna, epoch 3: it is another's; delete it"
-    ),
     events.HandedOver(scope="rows", to="bert", epoch=4, seconds=0.81): (
         "handed over to bert, epoch 4, 0.8 s after resigning"
     ),

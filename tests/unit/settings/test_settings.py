@@ -91,14 +91,6 @@ def test_tables_of_the_file_are_read(tmp_path: Path) -> None:
         ({"cleanup_delay": "0s"}, r"setting 'cleanup_delay' cannot be '0s'; it is more than 0s"),
         ({"cleanup_attempts": 0}, r"setting 'cleanup_attempts' cannot be 0; "),
         ({"checkpoints_kept": 0}, r"setting 'checkpoints_kept' cannot be 0; "),
-        ({"leader_service": "Shop"}, r"setting 'leader_service' cannot be 'Shop'; it is up to 63 of a-z"),
-        ({"leader_service": "1shop"}, r"'leader_service' cannot be '1shop'; .* begins with a letter"),
-        ({"leader_service": "s" * 64}, r"'leader_service' cannot be 's{64}'; it is up to 63"),
-        ({"leader_service": ""}, r"'leader_service' cannot be ''; it is up to 63"),
-        ({"pod_ip": "shop-1"}, r"setting 'pod_ip' cannot be 'shop-1'; it is an IP address, for example"),
-        ({"pod_ip": "127.0.0.1"}, r"'pod_ip' cannot be '127.0.0.1'; it is an IP address that other hosts reach"),
-        ({"pod_ip": "fe80::1"}, r"'pod_ip' cannot be 'fe80::1'; it is an IP address that other hosts reach"),
-        ({"pod_ip": "0.0.0.0"}, r"'pod_ip' cannot be '0.0.0.0'; it is an IP address that other hosts reach"),
         ({"colour": "red"}, r"there is no setting 'colour'; see the page Settings"),
         ({"tll": "4s"}, r"there is no setting 'tll'; did you mean 'ttl'\?"),
     ],
@@ -107,11 +99,6 @@ def test_a_flag_that_cannot_be_used_is_one_line(flags: dict[str, object], line: 
     with pytest.raises(UsageError, match=line) as refused:
         load_settings(**flags)
     assert "\n" not in str(refused.value)
-
-
-def test_an_address_is_read_in_its_usual_form() -> None:
-    assert load_settings(pod_ip="2001:DB8:0::1").pod_ip == "2001:db8::1"
-    assert load_settings(pod_ip="10.1.2.3", leader_service="s").pod_ip == "10.1.2.3"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from tenure.errors import AccessDenied, OutcomeUnknown, StoreUnavailable
 CONFLICT: Final = 409
 FORBIDDEN: Final = 403
 GONE: Final = 410
-INVALID: Final = 422
 NOT_FOUND: Final = 404
 TOO_MANY: Final = 429
 UNAUTHORIZED: Final = 401
