@@ -128,8 +128,8 @@ OF_KUBERNETES: Final = (
         (
             Change(
                 LEASES,
-                "        case [str(version), str(text)] if version == record.version:",
-                "        case [str(), str(text)]:",
+                '        case {"version": str(version), **fields} if version == record.version:',
+                '        case {"version": str(), **fields}:',
             ),
         ),
         (OBJECTS + "test_an_amended_value_is_read_as_it_was_written",),

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -27,8 +26,6 @@ from tests.support.store_fixtures import KubernetesRig
 
 SCOPE = Scope("shop")
 CLOCK = SystemClock()
-FORMER = {"app.kubernetes.io/managed-by": "tenure", "app.kubernetes.io/instance": "tenure"}
-"""The labels that earlier versions gave."""
 TTL = timedelta(seconds=4)
 SHORT = timedelta(seconds=1)
 
@@ -83,21 +80,18 @@ def test_a_service_that_is_killed_and_started_again_waits_for_its_own_former_ses
 
 
 def test_a_lease_is_judged_by_the_name_that_a_scope_has(rig: KubernetesRig) -> None:
-    """Without its label the watch shows it no more. A ConfigMap with the labels of an earlier version is found, and the
-    next commit gives it the label."""
+    """Without its label the watch shows it no more. A ConfigMap without its label gets it back by the next commit."""
     hands = Hands(rig)
     with killed_leader(rig.client()) as session:
-        relabel(rig, lease_path(rig, session), {})
-        relabel(rig, hands.map_path, FORMER)
-        with closing(rig.in_namespace(rig.place.namespace or "")) as operator:
-            assert operator.scopes() == [SCOPE]
+        unlabel(rig, lease_path(rig, session))
+        unlabel(rig, hands.map_path)
         assert leads(url_of(rig), timeout=NEVER)
     assert hands.config_map()["metadata"]["labels"] == {"tenure.store": "tenure"}
 
 
 def test_a_living_session_gets_its_label_back(rig: KubernetesRig) -> None:
     session = rig.store().open_session(ttl=TTL)
-    relabel(rig, lease_path(rig, session.id), {})
+    unlabel(rig, lease_path(rig, session.id))
     session.renew()
     assert [lease["metadata"]["labels"] for lease in Hands(rig).leases()] == [
         {"tenure.store": "tenure", "tenure.scope": "none"}
@@ -121,6 +115,6 @@ def lease_path(rig: KubernetesRig, session: SessionId) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{rig.place.namespace}/leases/tenure.{session}"
 
 
-def relabel(rig: KubernetesRig, path: str, marks: Mapping[str, str]) -> None:
-    """Let an object have these labels and no others."""
-    rig.server.ask("PATCH", path, {"metadata": {"labels": {"tenure.store": None, "tenure.scope": None, **marks}}})
+def unlabel(rig: KubernetesRig, path: str) -> None:
+    """Take the labels of the store off an object."""
+    rig.server.ask("PATCH", path, {"metadata": {"labels": {"tenure.store": None, "tenure.scope": None}}})

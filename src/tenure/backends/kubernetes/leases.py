@@ -6,15 +6,16 @@ in it is for people to read, and decides nothing.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from tenure.backends.kubernetes.objects import packed, unpacked
 from tenure.coordination.records import Record, Scope, SessionId
 from tenure.errors import UsageError
 
@@ -25,9 +26,6 @@ SCOPE: Final = "tenure.scope"
 """The label of a Lease with the checksum of its only scope, so that clients follow the Leases of their own scopes."""
 _NO_SCOPE: Final = "none"
 _SEVERAL: Final = "several"
-PROGRAM: Final = "tenure"
-_FORMER: Final = ("app.kubernetes.io/managed-by", "app.kubernetes.io/instance")
-"""The labels of earlier versions; their values were `PROGRAM` and the store."""
 _SPARED: Final = {
     "argocd.argoproj.io/sync-options": "Prune=false",
     "argocd.argoproj.io/compare-options": "IgnoreExtraneous",
@@ -37,7 +35,6 @@ _SCOPES: Final = "tenure.scopes"
 _TTL: Final = "tenure.ttl-ms"
 _AMENDED: Final = "tenure.amended"
 _HOLDER_MOST: Final = 250
-_BASE64: Final = "base64:"
 
 Object = dict[str, Any]
 
@@ -54,24 +51,11 @@ def selector_of(store: str, scopes: Iterable[Scope]) -> str:
     return f"{selector(store)},{SCOPE} in ({','.join(values)})"
 
 
-def former_selector(store: str) -> str:
-    """The label selector of the objects that an earlier version has made, and no later version has written."""
-    return ",".join(f"{label}={value}" for label, value in zip(_FORMER, (PROGRAM, store), strict=True))
-
-
-def former_store(marks: Mapping[str, str]) -> str | None:
-    """The store that the labels of an earlier version name; None: they name none."""
-    return marks.get(_FORMER[1]) if marks.get(_FORMER[0]) == PROGRAM else None
-
-
 def marked(metadata: Mapping[str, Any], store: str) -> Object:
     """The metadata of an object of a store with the marks of the store. Labels that others add, and annotations that
-    they change, are kept; the labels of an earlier version go."""
-    marks = metadata.get("labels") or {}
-    gone = _FORMER if former_store(marks) == store else ()
-    kept = {label: value for label, value in marks.items() if label not in gone}
-    notes = {**_SPARED, **(metadata.get("annotations") or {})}
-    return {**metadata, "labels": {**kept, STORE: store}, "annotations": notes}
+    they change, are kept."""
+    marks, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    return {**metadata, "labels": {**marks, STORE: store}, "annotations": {**_SPARED, **notes}}
 
 
 def labelled(lease: Object, store: str) -> Object:
@@ -118,15 +102,16 @@ def with_amended(lease: Object, scope: Scope, record: Record, value: bytes) -> O
     """The Lease with the new value of a record of the session. It is of this version of the record: should the record
     be made anew, the amended value does not count."""
     amended = {name: dict(values) for name, values in _amended(lease).items()}
-    amended.setdefault(str(scope), {})[str(record.key)] = [record.version, _packed(value)]
+    amended.setdefault(str(scope), {})[str(record.key)] = {"version": record.version, **packed(value)}
     return _annotated(lease, _AMENDED, json.dumps(amended, sort_keys=True))
 
 
 def as_amended(lease: Object, scope: Scope, record: Record) -> Record:
     """The record of the session, with its new value if it was amended."""
     match _amended(lease).get(str(scope), {}).get(str(record.key)):
-        case [str(version), str(text)] if version == record.version:
-            return replace(record, value=_unpacked(text))
+        case {"version": str(version), **fields} if version == record.version:
+            with suppress(ValueError):  # edited by hand
+                return replace(record, value=unpacked(fields))
     return record
 
 
@@ -158,20 +143,6 @@ def scopes_of(lease: Object) -> list[Scope]:
 
 def _checksum(scope: Scope) -> str:
     return hashlib.sha256(scope.encode()).hexdigest()[:32]
-
-
-def _packed(value: bytes) -> str:
-    """A value as text, readable where it is text that JSON does not make longer than base64 does."""
-    packed = _BASE64 + base64.b64encode(value).decode()
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        return packed
-    return packed if text.startswith(_BASE64) or len(json.dumps(text)) > len(packed) else text
-
-
-def _unpacked(text: str) -> bytes:
-    return base64.b64decode(text[len(_BASE64) :]) if text.startswith(_BASE64) else text.encode()
 
 
 def _amended(lease: Object) -> Mapping[str, Mapping[str, Any]]:

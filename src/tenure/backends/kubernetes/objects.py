@@ -131,22 +131,35 @@ def _entry(record: Record) -> str:
         fields["key"] = record.key
     if record.session is not None:
         fields["session"] = record.session
-    return _json({**fields, **_value(record.value)})
+    return _json({**fields, **packed(record.value)})
 
 
-def _value(value: bytes) -> dict[str, Any]:
-    packed = {"base64": base64.b64encode(value).decode()}
+def packed(value: bytes) -> dict[str, Any]:
+    """A value as fields of JSON, readable where it can be."""
+    encoded = {"base64": base64.b64encode(value).decode()}
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        return packed
+        return encoded
     try:
         parsed = json.loads(text)
         if isinstance(parsed, dict) and _json(parsed) == text:
             return {"value": parsed}
     except (ValueError, RecursionError):
         pass  # it is no JSON
-    return packed if len(json.dumps(text)) > len(packed["base64"]) + _READABLE else {"text": text}
+    return encoded if len(json.dumps(text)) > len(encoded["base64"]) + _READABLE else {"text": text}
+
+
+def unpacked(fields: Mapping[str, Any]) -> bytes:
+    """The value that `packed` has made fields of. Raises ValueError."""
+    match fields:
+        case {"value": dict(parsed)}:
+            return _json(parsed).encode()
+        case {"text": str(plain)}:
+            return plain.encode()
+        case {"base64": str(encoded)}:
+            return base64.b64decode(encoded, validate=True)
+    raise ValueError("it has no value")
 
 
 def _record(name: str, text: str, *, where: str) -> Record:
@@ -157,18 +170,10 @@ def _record(name: str, text: str, *, where: str) -> Record:
     version, session = found.get("version"), found.get("session")
     if not isinstance(version, str) or not isinstance(session, str | None):
         raise _corrupt(where, name, "it has no version, or no right session")
-    match found:
-        case {"value": dict(parsed)}:
-            value = _json(parsed).encode()
-        case {"text": str(plain)}:
-            value = plain.encode()
-        case {"base64": str(encoded)}:
-            try:
-                value = base64.b64decode(encoded, validate=True)
-            except ValueError as error:
-                raise _corrupt(where, name, str(error)) from error
-        case _:
-            raise _corrupt(where, name, "it has no value")
+    try:
+        value = unpacked(found)
+    except ValueError as error:
+        raise _corrupt(where, name, str(error)) from error
     return Record(key, value, Version(version), None if session is None else SessionId(session))
 
 

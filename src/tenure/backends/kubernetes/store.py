@@ -107,13 +107,11 @@ class KubernetesStore:
         return self.list(scope, prefix)
 
     def scopes(self) -> Sequence[Scope]:
-        """The scopes of the ConfigMaps with the label of the store, or with those of an earlier version. This needs the
-        right to list all ConfigMaps of the namespace, which members do not need."""
-        found: list[Object] = []
+        """The scopes of the ConfigMaps with the label of the store. This needs the right to list all ConfigMaps of the
+        namespace, which members do not need."""
+        query = [("labelSelector", leases.selector(self._place.name))]
         try:
-            for selector in (leases.selector(self._place.name), leases.former_selector(self._place.name)):
-                answer = self._api.ask("GET", self._path(None), query=[("labelSelector", selector)])
-                found += answer.get("items") or []
+            found = self._api.ask("GET", self._path(None), query=query).get("items") or []
         except (Refused, NoAnswer) as error:
             raise unavailable(error, "list the ConfigMaps of all scopes") from error
         named = ((scope_in(one.get("data") or {}), one["metadata"]["name"]) for one in found)

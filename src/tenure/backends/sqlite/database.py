@@ -36,12 +36,9 @@ _TABLES: Final = (
     "CREATE TABLE records (scope TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, revision INTEGER NOT NULL,"
     " session TEXT, PRIMARY KEY (scope, key))",
     "CREATE INDEX records_of_session ON records (session) WHERE session IS NOT NULL",
+    "CREATE INDEX sessions_of_scope ON records (scope, session) WHERE session IS NOT NULL",
     "CREATE TABLE sessions (id TEXT PRIMARY KEY, ttl_us INTEGER NOT NULL, renewals INTEGER NOT NULL) WITHOUT ROWID",
 )
-_INDEX: Final = "sessions_of_scope"
-_MAKE_INDEX: Final = f"CREATE INDEX IF NOT EXISTS {_INDEX} ON records (scope, session) WHERE session IS NOT NULL"
-"""Made also in a database that has its tables already: an older version keeps it up to date."""
-
 _RETRY_S: Final = 0.002
 _LET_GO_S: Final = 0.1
 """How long the opener waits for another store of the process that still has a removed log open."""
@@ -292,8 +289,6 @@ class Database:
             raise UsageError(
                 f"store {self.path} has schema {schema}, this version knows up to {SCHEMA}", fix="upgrade tenure"
             )
-        if _INDEX not in self._names(connection):
-            connection.execute(_MAKE_INDEX)
         return str(origin)
 
     def _use_log(self, connection: sqlite3.Connection, until_s: float) -> None:
