@@ -10,9 +10,9 @@ from typing import Any
 from tenure.backends.etcd import EtcdStore
 from tenure.backends.zookeeper import ZooKeeperStore
 from tenure.coordination.store import CoordinationStore
-from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
+from tenure.testing.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
 from tests.support.proxy import TcpProxy
-from tests.support.store_fixtures import EtcdRig, ZooKeeperRig
+from tests.support.store_fixtures import EtcdRig, KubernetesRig, ZooKeeperRig
 
 _MULTI = 14
 """ZooKeeper's number of a multi, in the third word of a request."""
@@ -76,6 +76,22 @@ class ZooKeeperPlace(Place):
     def is_reply(self, data: bytes) -> bool:
         """Watches and pings have a negative number."""
         return int.from_bytes(data[4:8], "big", signed=True) > 0
+
+
+class KubernetesPlace(Place):
+    def __init__(self, server: KubernetesServer) -> None:
+        super().__init__(server.port)
+        self._rig = KubernetesRig(server)
+
+    def direct(self) -> CoordinationStore:
+        return self._rig.store()
+
+    def through(self) -> CoordinationStore:
+        return self._rig.by(f"https://127.0.0.1:{self.proxy.port}")
+
+    def close(self) -> None:
+        self._rig.close()
+        super().close()
 
 
 class EtcdPlace(Place):

@@ -15,6 +15,8 @@ from kazoo.client import KazooClient
 
 from tenure.backends.etcd import EtcdStore, rpc
 from tenure.backends.etcd import session as etcd_session
+from tenure.backends.kubernetes import KubernetesStore
+from tenure.backends.kubernetes import follower as kubernetes_follower
 from tenure.backends.shared import following
 from tenure.backends.zookeeper import ZooKeeperStore
 from tenure.backends.zookeeper.add_watch import AddWatch
@@ -25,9 +27,9 @@ from tenure.coordination.records import Delete, Key, Put, Revision, Scope, Versi
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import Changes, CoordinationStore
 from tenure.errors import StoreUnavailable
-from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
+from tenure.testing.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
 from tenure.testing.waiting import NEVER, NEVER_S, wait_until
-from tests.contract.places import EtcdPlace, Place, ZooKeeperPlace
+from tests.contract.places import EtcdPlace, KubernetesPlace, Place, ZooKeeperPlace
 from tests.support.api_gate import ApiGate
 from tests.support.store_fixtures import KubernetesRig
 
@@ -41,6 +43,22 @@ RENEWALS = 6
 @pytest.fixture(params=["zookeeper", "etcd"])
 def place(request: pytest.FixtureRequest, zookeeper: ZooKeeperEnsemble, etcd: EtcdCluster) -> Iterator[Place]:
     made = ZooKeeperPlace(zookeeper) if request.param == "zookeeper" else EtcdPlace(etcd)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["zookeeper", "etcd", "kubernetes"])
+def line(
+    request: pytest.FixtureRequest, zookeeper: ZooKeeperEnsemble, etcd: EtcdCluster, kubernetes: KubernetesServer
+) -> Iterator[Place]:
+    """A place on a server that sends changes."""
+    made: Place = (
+        KubernetesPlace(kubernetes)
+        if request.param == "kubernetes"
+        else ZooKeeperPlace(zookeeper)
+        if request.param == "zookeeper"
+        else EtcdPlace(etcd)
+    )
     yield made
     made.close()
 
@@ -176,7 +194,9 @@ def test_idle_members_replace_their_leases_and_do_nothing_else(kube_rig: Kuberne
         before = api_gate.requests.copy()
         wait_until(lambda: (api_gate.requests - before)["PUT leases"] >= RENEWALS, what="renewals")
         idle.wait(1)
-        assert {name for name in api_gate.requests - before if not name.startswith("WATCH")} == {"PUT leases"}
+        made = api_gate.requests - before
+        assert {name for name in made if not name.startswith("WATCH")} <= {"PUT leases", "GET configmaps"}
+        assert made["GET configmaps"] <= 2 * 2, "both members compare their pictures, each 10 s"
     finally:
         idle.close()
 
@@ -184,16 +204,16 @@ def test_idle_members_replace_their_leases_and_do_nothing_else(kube_rig: Kuberne
 # --- lines that break, and lines on which nothing comes ------------------------------------------------------------
 
 
-def test_a_follower_outlives_its_line(place: Place) -> None:
+def test_a_follower_outlives_its_line(line: Place) -> None:
     """Changes while there is no line are in the next picture, and what comes then is heard."""
-    direct, store = place.direct(), place.through()
+    direct, store = line.direct(), line.through()
     version = put(direct, A)
     assert keys(store) == ["a"]
     with store.watch(SCOPE, after=store.glance(SCOPE).revision) as changes:
         for number in range(2):
-            place.proxy.cut()
+            line.proxy.cut()
             swapped = direct.commit(SCOPE, guards=[], writes=[Delete(A, version), Put(B, b"", None)])
-            place.proxy.heal()
+            line.proxy.heal()
             wait_until(partial(hears, changes, swapped.revision), what="the word of a change")
             assert keys(store) == ["b"]
             with ThreadPoolExecutor(1) as pool:
@@ -218,6 +238,11 @@ def deafen(store: CoordinationStore) -> None:
         stream: Any = store._following._stream
         stream._note = lambda response: None
         return
+    if isinstance(store, KubernetesStore):
+        follower: Any = store._following.scope(SCOPE)._follower
+        deaf, take = follower._line, follower._take
+        follower._take = lambda event: None if follower._line is deaf else take(event)
+        return
     assert isinstance(store, ZooKeeperStore)
     assert store._connection is not None
     handler: Any = store._connection._handler
@@ -231,12 +256,12 @@ def deafen(store: CoordinationStore) -> None:
 
 
 @pytest.mark.parametrize("by", ["renewal", "look"])
-def test_a_deaf_follower_is_found(place: Place, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+def test_a_deaf_follower_is_found(line: Place, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
     """By the renewal of a session, or by a rare look of a client that has no session."""
     monkeypatch.setattr(following, "CONFIRMED_S", 0.0 if by == "renewal" else 1e6)
     monkeypatch.setattr(following, "LOOK_S", 1e6 if by == "renewal" else 0.5)
     monkeypatch.setattr(following, "GRACE_S", 0.3)
-    direct, store = place.direct(), place.direct()
+    direct, store = line.direct(), line.direct()
     put(direct, A)
     session = store.open_session(ttl=timedelta(seconds=60))
     with store.watch(SCOPE, after=store.glance(SCOPE).revision) as changes, ThreadPoolExecutor(1) as pool:
@@ -260,15 +285,32 @@ def test_a_deaf_follower_is_found(place: Place, monkeypatch: pytest.MonkeyPatch,
     session.close()
 
 
-def test_a_follower_that_hears_stays_on_its_line(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_whose_end_does_not_arrive_is_left(
+    kube_rig: KubernetesRig, api_gate: ApiGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends each watch after a while. A proxy that keeps everything back keeps that end back, too."""
+    monkeypatch.setattr(kubernetes_follower, "WATCH_S", 2)
+    monkeypatch.setattr(kubernetes_follower, "_LATE_S", 0.5)
+    monkeypatch.setattr(following, "CONFIRMED_S", 1e6)
+    monkeypatch.setattr(following, "LOOK_S", 1e6)
+    direct, store = kube_rig.store(), kube_rig.through(api_gate)
+    put(direct, A)
+    with store.watch(SCOPE, after=store.glance(SCOPE).revision) as changes:
+        api_gate.swallow()
+        changed = direct.commit(SCOPE, guards=[], writes=[Put(B, b"", None)])
+        wait_until(partial(hears, changes, changed.revision), what="the word of another line")
+        assert keys(store) == ["a", "b"]
+
+
+def test_a_follower_that_hears_stays_on_its_line(line: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Comparisons while the scope changes give no line up."""
     monkeypatch.setattr(following, "CONFIRMED_S", 0.0)
-    direct, store = place.direct(), place.direct()
+    direct, store = line.direct(), line.direct()
     session = store.open_session(ttl=timedelta(seconds=60))
     version = put(direct, A)
     assert keys(store) == ["a"]
     left: list[object] = []
-    followed: Any = store._following.scope(SCOPE)  # type: ignore[attr-defined] # of both stores
+    followed: Any = store._following.scope(SCOPE)  # type: ignore[attr-defined] # of all three stores
     monkeypatch.setattr(followed, "_leave", lambda: left.append(1))
     for number in range(30):
         version = put(direct, A, str(number).encode(), version)

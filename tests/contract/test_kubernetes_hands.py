@@ -17,7 +17,7 @@ from tenure.errors import (
     SessionEnded,
     TermLost,
 )
-from tenure.testing.waiting import wait_until
+from tenure.testing.waiting import NEVER, wait_until
 from tests.support.kubernetes_scene import CLOCK, SCOPE, TTL, A, B, Hands, lead, put
 from tests.support.store_fixtures import KubernetesRig
 
@@ -55,6 +55,18 @@ def test_a_version_from_before_a_deletion_names_nothing_later(kube_rig: Kubernet
     assert put(store) != version
     with pytest.raises(GuardFailed):
         put(store, value=b"second", replaces=version)
+
+
+def test_a_config_map_that_is_deleted_and_made_anew_is_news(kube_rig: KubernetesRig, hands: Hands) -> None:
+    """Its revisions begin anew, so they are smaller than those that a waiter knows."""
+    store = kube_rig.store()
+    put(store, value=b"second", replaces=put(store))
+    with store.watch(SCOPE, after=store.glance(SCOPE).revision) as changes:
+        hands.delete_map()
+        assert changes.wait(timeout=NEVER) is not None
+        put(kube_rig.store(), value=b"anew")
+        assert changes.wait(timeout=NEVER) is not None
+        assert [record.value for record in store.glance(SCOPE).records] == [b"anew"]
 
 
 def test_a_lease_that_is_deleted_ends_its_session(kube_rig: KubernetesRig, hands: Hands) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Change, Mutant
+from tests.mutants.mutant import Change, Mutant, on
 
 STORE = "backends/kubernetes/store.py"
 API = "backends/kubernetes/api.py"
@@ -15,6 +15,7 @@ SESSION = "backends/kubernetes/session.py"
 OBSERVER = "backends/kubernetes/observer.py"
 SIGHTINGS = "backends/kubernetes/sightings.py"
 FOLLOWER = "backends/kubernetes/follower.py"
+FOLLOWED = "backends/kubernetes/followed.py"
 
 REAL = "tests/contract/test_kubernetes.py::"
 HANDS = "tests/contract/test_kubernetes_hands.py::"
@@ -77,13 +78,7 @@ OF_KUBERNETES: Final = (
     Mutant(
         "kubernetes-comes-back",
         "an owner whose Lease was ended goes on with it",
-        (
-            Change(
-                SESSION,
-                "        if leases.has_ended(self._lease):\n            self._is_over",
-                "        if False:\n            self._is_over",
-            ),
-        ),
+        (Change(SESSION, "            if leases.has_ended(self._lease):\n", "            if False:\n"),),
         (HANDS + "test_a_lease_that_was_ended_is_never_renewed",),
     ),
     Mutant(
@@ -119,7 +114,11 @@ OF_KUBERNETES: Final = (
     Mutant(
         "kubernetes-judges-by-the-label",
         "a Lease that a scope names is not judged once its label is gone",
-        (Change(OBSERVER, "            done = True\n            self.sees(lease)", "            done = True"),),
+        (
+            Change(
+                OBSERVER, "                self.sees(lease)\n                self._woken()\n", "                pass\n"
+            ),
+        ),
         (DEAD + "test_a_lease_is_judged_by_the_name_that_a_scope_has",),
     ),
     Mutant(
@@ -128,8 +127,8 @@ OF_KUBERNETES: Final = (
         (
             Change(
                 LEASES,
-                '        case {"version": str(version), **fields} if version == record.version:',
-                '        case {"version": str(), **fields}:',
+                'isinstance(found, dict) and found.get("version") == record.version:',
+                "isinstance(found, dict):",
             ),
         ),
         (OBJECTS + "test_an_amended_value_is_read_as_it_was_written",),
@@ -161,8 +160,39 @@ OF_KUBERNETES: Final = (
     Mutant(
         "kubernetes-blind",
         "a scope is not followed, and nobody says so",
-        (Change(STORE, "        followed.check_rights()\n", ""),),
+        (Change(FOLLOWED, "        self.begin().check()\n", "        self.begin()\n"),),
         (RIGHTS + "test_a_glance_at_a_scope_that_cannot_be_followed_is_refused[watch]",),
+    ),
+    Mutant(
+        "kubernetes-renewal-compares-nothing",
+        "a renewal does not look whether the picture is of this resourceVersion",
+        (Change(FOLLOWED, "agrees = at <= self._newest if at is not None else not there", "agrees = True or there"),),
+        on("tests/contract/test_following.py::test_a_deaf_follower_is_found", "kubernetes-renewal"),
+    ),
+    Mutant(
+        "kubernetes-waits-for-the-server-to-end-a-line",
+        "a line on which nothing comes is left only when its end comes",
+        (Change(FOLLOWER, "silent_s=WATCH_S + _LATE_S)", "silent_s=3600.0)"),),
+        ("tests/contract/test_following.py::test_a_line_whose_end_does_not_arrive_is_left",),
+    ),
+    Mutant(
+        "kubernetes-deaf-lines-begin-where-they-ended",
+        "after a line that was deaf, the objects are not listed",
+        (
+            Change(
+                FOLLOWER,
+                "            self._anew.clear()  # before the selector is made: a later change is not lost\n"
+                '            self._from = ""\n',
+                "            self._anew.clear()\n",
+            ),
+        ),
+        (REAL + "test_a_client_follows_the_sessions_of_its_own_scopes",),
+    ),
+    Mutant(
+        "kubernetes-waits-for-a-revision-of-the-life-before",
+        "a ConfigMap that was made anew wakes nobody until it has as many revisions as that before",
+        (Change(FOLLOWED, "anew = known is not None and known.state.origin != state.origin", "anew = False"),),
+        (HANDS + "test_a_config_map_that_is_deleted_and_made_anew_is_news",),
     ),
     Mutant(
         "kubernetes-follows-everybody",

@@ -333,13 +333,13 @@ OF_FOLLOWERS: Final = (
         "followers-believe-a-silent-line",
         "a picture that the store contradicts is kept, and so is its line",
         (Change(FOLLOWED, "        if self.until_look_s() <= 0:\n", "        if False:\n"),),
-        on(DEAF, "zookeeper-renewal", "zookeeper-look", "etcd-renewal", "etcd-look"),
+        on(DEAF, *(f"{store}-{by}" for store in ("zookeeper", "etcd", "kubernetes") for by in ("renewal", "look"))),
     ),
     Mutant(
         "followers-keep-a-deaf-line",
         "a line that is known to be deaf is kept",
         (Change(FOLLOWED, "        self._leave()\n", ""),),
-        on(DEAF, "zookeeper-renewal", "etcd-renewal"),
+        on(DEAF, "zookeeper-renewal", "etcd-renewal", "kubernetes-renewal"),
     ),
     Mutant(
         "zookeeper-renewal-compares-nothing",

@@ -61,11 +61,12 @@ class ApiGate:
     def __init__(self, server: KubernetesServer) -> None:
         self.server: Final = server
         self._rules: list[Rule] = []
-        self._lock = threading.Lock()  # guards the three below
+        self._lock = threading.Lock()  # guards the four below
         self.requests: Counter[str] = Counter()
         """`METHOD configmaps` and the like -> how many were passed on or refused; a watch is `WATCH leases`."""
         self.statuses: Counter[int] = Counter()
         self._lines: set[Any] = set()
+        self._silent: set[Any] = set()  # lines on which nothing is passed on
         self.token: str | None = None
         """The only token that is accepted; None: the server judges."""
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -116,6 +117,11 @@ class ApiGate:
         for line in lines:
             with suppress(OSError):
                 line.shutdown(2)
+
+    def swallow(self) -> None:
+        """Pass nothing on to the watches that are open, not even their end."""
+        with self._lock:
+            self._silent |= self._lines
 
     def _add(self, rule: Rule) -> Rule:
         with self._lock:
@@ -214,8 +220,13 @@ class ApiGate:
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
                 while chunk := response.read1(_CHUNK):
-                    self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-                    self.wfile.flush()
+                    if self.connection not in gate._silent:
+                        self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+                        self.wfile.flush()
+                if self.connection in gate._silent:
+                    self.rfile.read(1)  # until the client ends the line
+                    self.close_connection = True
+                    return
                 self.wfile.write(b"0\r\n\r\n")
 
             do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = answer  # noqa: N815 # the library's names

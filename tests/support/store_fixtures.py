@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from abc import abstractmethod
 from dataclasses import replace
@@ -137,6 +138,17 @@ class KubernetesRig(ServerRig):
     def through(self, gate: ApiGate) -> KubernetesStore:
         """A client whose requests go through the gate."""
         made = self._store(replace(self.place, kubeconfig=str(gate.kubeconfig(self._user))))
+        self._clients.append(made)
+        return made
+
+    def by(self, url: str) -> KubernetesStore:
+        """A client that reaches the server by another address of this host."""
+        direct = self.server.kubeconfig(self._user)
+        settings = json.loads(direct.read_text(encoding="utf-8"))
+        settings["clusters"][0]["cluster"]["server"] = url
+        path = direct.with_name(f"by-{url.rpartition(':')[2]}-{direct.name}")
+        path.write_text(json.dumps(settings), encoding="utf-8")
+        made = self._store(replace(self.place, kubeconfig=str(path)))
         self._clients.append(made)
         return made
 

@@ -15,7 +15,7 @@ from datetime import timedelta
 from weakref import WeakSet
 
 from tenure.backends.shared.amending import amend_by_commit
-from tenure.backends.shared.polling import PolledChanges
+from tenure.backends.shared.following import FollowedChanges
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import (
@@ -199,16 +199,29 @@ class MemoryStore:
         check_commit(GUARANTEES, guards, writes)
         return self.server.commit(scope, guards, writes)
 
-    def watch(self, scope: Scope, *, after: Revision) -> PolledChanges:
-        server = self.server
-        changes = PolledChanges(
-            scope, after=after, look=lambda: self.server.revision(scope), every_s=_LOOK_S, clock=server.clock
-        )
-        server.add_watcher(scope, changes.wake)
-        return changes
+    def watch(self, scope: Scope, *, after: Revision) -> FollowedChanges:
+        return FollowedChanges(_Watched(self, scope), after=after, clock=self.server.clock)
 
     def close(self) -> None:
         self._closed.set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """A scope whose revision is looked up."""
+
+    store: MemoryStore
+    scope: Scope
+    unnumbered: int = 0
+
+    def add(self, event: threading.Event) -> None:
+        self.store.server.add_watcher(self.scope, event)
+
+    def reached(self) -> Revision:
+        return self.store.server.revision(self.scope)
+
+    def until_look_s(self) -> float:
+        return _LOOK_S
 
 
 class MemorySession:

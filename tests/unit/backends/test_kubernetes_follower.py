@@ -72,7 +72,7 @@ def test_a_watch_that_the_server_has_ended_is_opened_again_without_a_new_list_an
     )
     try:
         wait_until(lambda: server.lines == 2, what="the second watch")
-        assert follower.follows
+        follower.check()
         server.may_open.set()
         assert server.lists == 1
     finally:

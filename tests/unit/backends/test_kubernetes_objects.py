@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.backends.kubernetes import leases
-from tenure.backends.kubernetes.known import Known, Seen
+from tenure.backends.kubernetes.followed import KubernetesFollowed, Seen
 from tenure.backends.kubernetes.names import ABOUT, entry_name, key_of, object_name
 from tenure.backends.kubernetes.objects import ScopeState
 from tenure.coordination.encoding import encode
 from tenure.coordination.records import Delete, Key, Put, Record, Scope, SessionId, Version
 from tenure.errors import CorruptRecord
+from tenure.testing.clock import ManualClock
 
 SCOPE = Scope("shop")
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
@@ -178,16 +180,29 @@ NONE = Seen(None, ScopeState())
 
 
 def test_knowledge_never_goes_back() -> None:
-    known = Known()
-    assert known.take(seen(5), at=5)
-    assert not known.take(seen(4), at=4)
-    assert not known.take(seen(5), at=5)
-    assert known.take(NONE, at=7)
-    assert not known.take(seen(7), at=7)
-    assert not known.take(seen(5), at=5)
-    assert known.take(seen(9), at=9)
-    assert not known.take(NONE, at=8)  # the read began before the ConfigMap was made anew
-    assert known.seen == seen(9)
+    news: list[ScopeState] = []
+    followed = KubernetesFollowed(
+        SCOPE, follow=nothing, ask=nothing, decode=nothing, news=news.append, clock=ManualClock()
+    )
+
+    def takes(state: Seen, *, at: int) -> bool:
+        before = len(news)
+        followed.take(state, at=at)
+        return len(news) > before
+
+    assert takes(seen(5), at=5)
+    assert not takes(seen(4), at=4)
+    assert not takes(seen(5), at=5)
+    assert takes(NONE, at=7)
+    assert not takes(seen(7), at=7)
+    assert not takes(seen(5), at=5)
+    assert takes(seen(9), at=9)
+    assert not takes(NONE, at=8)  # the read began before the ConfigMap was made anew
+    assert followed.known == seen(9)
+
+
+def nothing(*_: object) -> Any:
+    raise AssertionError("nothing is asked")
 
 
 def test_an_entry_is_readable() -> None:

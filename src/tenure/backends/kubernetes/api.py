@@ -28,7 +28,18 @@ from urllib3.exceptions import (
     ReadTimeoutError,
 )
 
-from tenure.backends.kubernetes.errors import FORBIDDEN, TOO_MANY, UNAUTHORIZED, NoAnswer, Refused, rule_of
+from tenure.backends.kubernetes.errors import (
+    CONFLICT,
+    FORBIDDEN,
+    NOT_FOUND,
+    TOO_MANY,
+    UNAUTHORIZED,
+    NoAnswer,
+    Refused,
+    outcome,
+    rule_of,
+    unavailable,
+)
 from tenure.backends.kubernetes.url import Place
 from tenure.clock import Clock
 from tenure.errors import StoreUnavailable, UsageError
@@ -42,6 +53,9 @@ _FORGETS_S: Final = 30.0
 a moment, and refuses everybody."""
 _PAUSE_MOST_S: Final = 5.0
 """How long at most a request waits at the server's demand (429)."""
+_JSON: Final = "application/json"
+_METADATA: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
+"""Objects without their data, where the server can."""
 _SAYS_LITTLE: Final = 300
 """Characters of an answer that is no Status object."""
 
@@ -95,6 +109,7 @@ class _Request:
     query: Sequence[tuple[str, str]]
     body: Mapping[str, Any] | None
     silent_s: float
+    accept: str
 
     @property
     def right(self) -> Hashable:
@@ -134,22 +149,63 @@ class Api:
         query: Sequence[tuple[str, str]] = (),
         body: Mapping[str, Any] | None = None,
         timeout_s: float | None = None,
+        accept: str = _JSON,
     ) -> Object:
         """The object of the answer. `timeout_s` None: that of the URL.
 
         Raises Refused, NoAnswer; StoreUnavailable: nothing was sent; UsageError: there is no cluster to be found.
         """
         silent_s = self.request_s if timeout_s is None else timeout_s
-        response = self._answered(_Request(method, path, query, body, silent_s))
+        response = self._answered(_Request(method, path, query, body, silent_s, accept))
         try:
             answer = json.loads(response.read() or b"{}")
         except (HTTPError, OSError, ValueError) as error:
             raise NoAnswer(f"the answer broke off: {error}") from error
         return dict(answer)
 
+    def find(
+        self,
+        path: str,
+        what: str,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        timeout_s: float | None = None,
+        whole: bool = True,
+    ) -> Object | None:
+        """The object at a path; None: there is none. `what`: the request, for messages. `whole` False: at least its
+        metadata. Raises StoreUnavailable, UsageError."""
+        try:
+            return self.ask("GET", path, query=query, timeout_s=timeout_s, accept=_JSON if whole else _METADATA)
+        except Refused as refused:
+            if refused.status == NOT_FOUND:
+                return None
+            raise unavailable(refused, what) from refused
+        except NoAnswer as silent:
+            raise unavailable(silent, what) from silent
+
+    def write(
+        self,
+        method: str,
+        path: str,
+        what: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+    ) -> Object | None:
+        """The answer to a change; None: nothing was written, as another writer was faster, or the object is gone.
+        `what`: the request, for messages. Raises StoreUnavailable, OutcomeUnknown, UsageError."""
+        try:
+            return self.ask(method, path, body=body, timeout_s=timeout_s)
+        except Refused as refused:
+            if refused.status == CONFLICT or (refused.status == NOT_FOUND and method != "POST"):
+                return None
+            raise outcome(refused, what) from refused
+        except NoAnswer as silent:
+            raise outcome(silent, what) from silent
+
     def line(self, path: str, *, query: Sequence[tuple[str, str]], silent_s: float) -> Line:
         """A watch. `silent_s`: a line that says nothing for so long is broken. Raises what `ask` raises."""
-        return Line(self._answered(_Request("GET", path, query, None, silent_s)).response)
+        return Line(self._answered(_Request("GET", path, query, None, silent_s, _JSON)).response)
 
     def close(self) -> None:
         """Let go of all connections. A later request is StoreUnavailable."""
@@ -187,7 +243,7 @@ class Api:
                 self._load_anew(used)
 
     def _once(self, used: Any, request: _Request) -> Any:
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        headers = {"Accept": request.accept, "Content-Type": _JSON}
         try:
             method, url, headers, *_ = used.param_serialize(
                 request.method, request.path, header_params=headers, auth_settings=["BearerToken"]

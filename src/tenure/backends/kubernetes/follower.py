@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from tenure.backends.kubernetes.api import Api, Line, Object
 from tenure.backends.kubernetes.errors import GONE, NoAnswer, Refused, unavailable
-from tenure.backends.kubernetes.known import version_of
+from tenure.backends.kubernetes.objects import version_of
 from tenure.clock import Clock
 from tenure.errors import AccessDenied, StoreUnavailable, UsageError
 from tenure.retry import RetryPolicy
@@ -65,7 +65,7 @@ class Follower:
         self._owner = owner
         self._clock = clock
         self._stop = threading.Event()
-        self._anew = threading.Event()  # set: the selector has changed, so list first
+        self._anew = threading.Event()  # set: the selector has changed, or nothing is heard, so list first
         self._lock = threading.Lock()  # guards _line
         self._line: Line | None = None  # None: there is no line; an ended line stays until the next is open
         self._from = ""  # empty: list first
@@ -77,16 +77,21 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    @property
-    def follows(self) -> bool:
-        """Whether the objects were listed, and a line is open, or has just come to its end and is opened again."""
-        return self._line is not None and self.error is None
-
     def check_rights(self) -> None:
         """Wait for the first try, as long as a request may take. Raises AccessDenied: this account may not follow."""
         self.tried.wait(self._api.request_s)
         if isinstance(self.error, AccessDenied):
             raise self.error
+
+    def check(self) -> None:
+        """As `check_rights`. Raises StoreUnavailable, too: there is no line; not while a line that has just come to its
+        end is opened again."""
+        self.check_rights()
+        error = self.error
+        if error is not None:
+            raise error
+        if not self.tried.is_set():
+            raise StoreUnavailable(f"the API server does not answer: watch {self._selector()[1]}")
 
     def begin_anew(self) -> None:
         """List by the selector as it is now, and follow from there."""
@@ -109,7 +114,7 @@ class Follower:
         try:
             self._run_until_stopped()
         finally:
-            self._line = None
+            self.error = self.error or StoreUnavailable("the watch has ended")
 
     def _run_until_stopped(self) -> None:
         while not self._stop.is_set():

@@ -108,10 +108,10 @@ def with_amended(lease: Object, scope: Scope, record: Record, value: bytes) -> O
 
 def as_amended(lease: Object, scope: Scope, record: Record) -> Record:
     """The record of the session, with its new value if it was amended."""
-    match _amended(lease).get(str(scope), {}).get(str(record.key)):
-        case {"version": str(version), **fields} if version == record.version:
-            with suppress(ValueError):  # edited by hand
-                return replace(record, value=unpacked(fields))
+    found = _amended(lease).get(str(scope), {}).get(str(record.key))
+    if isinstance(found, dict) and found.get("version") == record.version:
+        with suppress(ValueError):  # edited by hand
+            return replace(record, value=unpacked(found))
     return record
 
 

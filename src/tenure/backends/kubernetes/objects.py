@@ -20,6 +20,7 @@ from tenure.coordination.records import (
     Commit,
     Guard,
     Key,
+    Listing,
     Put,
     Record,
     Revision,
@@ -51,6 +52,11 @@ class ScopeState:
         """Whether the guard holds now."""
         record = self.records.get(guard.key)
         return (record and record.version) == wanted_version(guard)
+
+    def listing(self, prefix: str = "") -> Listing:
+        """The records under a prefix."""
+        found = sorted(key for key in self.records if key.is_under(prefix))
+        return Listing(tuple(self.records[key] for key in found), Revision(self.revision))
 
     def applied(self, writes: Sequence[Write], *, joined: frozenset[SessionId] = frozenset()) -> ScopeState:
         """The state after these writes. `joined`: sessions that come with them."""
@@ -96,6 +102,11 @@ class ScopeState:
             if record.session is not None and record.session not in state.sessions:
                 raise _corrupt(where, entry_name(record.key), f"its session {record.session} is not in {ABOUT!r}")
         return replace(state, records={record.key: record for record in found})
+
+
+def version_of(found: Mapping[str, Any]) -> int:
+    """The resourceVersion of an object or a list. In one store of the API server they grow, so they can be compared."""
+    return int(found["metadata"]["resourceVersion"])
 
 
 def scope_in(data: Mapping[str, str]) -> Scope | None:

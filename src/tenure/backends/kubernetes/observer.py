@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
-from tenure.backends.kubernetes.errors import CONFLICT, NOT_FOUND, NoAnswer, Refused, unavailable
+from tenure.backends.kubernetes.errors import NoAnswer, Refused, unavailable
 from tenure.backends.kubernetes.follower import Follower
-from tenure.backends.kubernetes.known import version_of
+from tenure.backends.kubernetes.objects import version_of
 from tenure.backends.kubernetes.sightings import Sightings
 from tenure.backends.kubernetes.silence import Silence
 from tenure.clock import Clock
@@ -48,22 +49,26 @@ class Observer:
         *,
         remove: Remove,
         woken: Callable[[], None],
+        compare: Callable[[], None],
         sightings: Sightings,
         clock: Clock,
     ) -> None:
-        """`woken`: called when a value was amended, or the Leases were listed. `sightings`: of this process."""
+        """`woken`: called when a value was amended, or the Leases were listed. `compare`: called at each renewal that
+        shows; raises StoreUnavailable. `sightings`: of this process."""
         self._api = api
         self._store = store
         self._sightings = sightings
         self._remove = remove
         self._woken = woken
+        self._compare = compare
         self._clock = clock
-        self._lock = threading.Lock()  # guards the nine below
+        self._lock = threading.Lock()  # guards the eight below
         self._scopes: set[Scope] = set()  # that the client has looked at
         self._leases: dict[SessionId, Object] = {}
         self._silences: dict[SessionId, Silence] = {}
-        self._to_end: dict[SessionId, float] = {}  # ended sessions -> when their records are to be removed
-        self._missing: dict[tuple[SessionId, Scope], float] = {}  # named without a Lease -> when to look for it
+        self._due: dict[tuple[SessionId, Scope | None], float] = {}
+        """When to remove the records of an ended session; with a scope, which names a session of which no Lease is
+        known: when to look for the Lease."""
         self._refused: dict[SessionId, tuple[Scope, AccessDenied]] = {}  # ended sessions whose records must stay
         self._follower: Follower | None = None  # None: not started
         self._thread: threading.Thread | None = None  # None: not started
@@ -152,7 +157,7 @@ class Observer:
         """Note the sessions of a scope, as its ConfigMap names them. Who removes a Lease by hand leaves such a name."""
         with self._lock:
             for session in sessions:
-                if self._listed and session not in self._leases and (session, scope) not in self._missing:
+                if self._listed and session not in self._leases and (session, scope) not in self._due:
                     self._miss(session, scope)
                     self._wake.set()
 
@@ -183,8 +188,7 @@ class Observer:
         if kind != "DELETED":
             before = self._leases.get(session) if session is not None else None
             self.sees(found)
-            if before is None or before["metadata"].get("annotations") != found["metadata"].get("annotations"):
-                self._woken()
+            self._tell(before, found)
         elif session is not None:
             with self._lock:
                 self._forget(session)
@@ -195,6 +199,10 @@ class Observer:
     def spoke(self) -> None:
         """See `Owner.spoke`."""
 
+    def _tell(self, before: Object | None, found: Object) -> None:
+        if before is None or before["metadata"].get("annotations") != found["metadata"].get("annotations"):
+            self._woken()
+
     # --- judging; on a thread of its own ----------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -203,66 +211,63 @@ class Observer:
             now_s = self._clock.monotonic_s()
             with self._lock:
                 looks = [session for session, silence in self._silences.items() if silence.next_look_s <= now_s]
-                ended = [session for session, at_s in self._to_end.items() if at_s <= now_s]
-                missing = [named for named, at_s in self._missing.items() if at_s <= now_s]
+                due = [what for what, at_s in self._due.items() if at_s <= now_s]
             for session in looks:
                 self._look(session)
-            for session in ended:
-                self._finish(session)
-            for session, scope in missing:
-                self._look_for(session, scope)
+            for session, scope in due:
+                if scope is None:
+                    self._finish(session)
+                else:
+                    self._look_for(session, scope)
+            with suppress(TenureError):  # the next renewal asks again
+                self._compare()
             self._clock.wait(self._wake, timeout_s=self._until_next_s())
 
     def _until_next_s(self) -> float:
         with self._lock:
-            due = [silence.next_look_s for silence in self._silences.values()]
-            due += [*self._to_end.values(), *self._missing.values()]
+            due = [*(silence.next_look_s for silence in self._silences.values()), *self._due.values()]
         return max(0.0, min(due, default=self._clock.monotonic_s() + _IDLE_S) - self._clock.monotonic_s())
 
     def _look(self, session: SessionId) -> None:
         """Ask for the Lease of a silent session, and end the session if it is dead."""
         asked_s = self._clock.monotonic_s()
         try:
-            lease = self._api.ask("GET", self.path(session))
-        except Refused as refused:
-            if refused.status == NOT_FOUND:
-                self._is_gone(session)
-            else:
-                self._interrupted(session)
-            return
-        except (NoAnswer, TenureError):
+            lease = self._api.find(self.path(session), "look for a session")
+        except TenureError:
             self._interrupted(session)
             return
-        answered_s = self._clock.monotonic_s()
+        if lease is None:
+            self._is_gone(session)
+            return
+        answered_s, version = self._clock.monotonic_s(), str(lease["metadata"]["resourceVersion"])
         with self._lock:
-            silence = self._silences.get(session)
-            if silence is None or silence.version != lease["metadata"]["resourceVersion"]:
-                self._note(session, lease, str(lease["metadata"]["resourceVersion"]), answered_s)
-                return
-            silence.confirmed(asked_s=asked_s, answered_s=answered_s)
-            self._sightings.note(session, silence)
-            dead = silence.is_death
+            silence, before = self._silences.get(session), self._leases.get(session)
+            if silence is None or silence.version != version:
+                self._note(session, lease, version, answered_s)
+                dead = False
+            else:
+                silence.confirmed(asked_s=asked_s, answered_s=answered_s)
+                self._sightings.note(session, silence)
+                dead = silence.is_death
         if dead:
             self._end(session, lease)
+        else:
+            self._tell(before, lease)  # the line may be deaf
 
     def _end(self, session: SessionId, lease: Object) -> None:
-        """The first step. A conflict says that the owner, or another observer, was faster."""
+        """The first step. The owner, or another observer, may be faster."""
         try:
-            ended = self._api.ask("PUT", self.path(session), body=leases.ended(lease))
-        except Refused as refused:
-            if refused.status == NOT_FOUND:
-                self._is_gone(session)
-            elif refused.status != CONFLICT:
-                self._interrupted(session)
-            return
-        except (NoAnswer, TenureError):
+            ended = self._api.write("PUT", self.path(session), "end a session", body=leases.ended(lease))
+        except TenureError:
             self._interrupted(session)
             return
+        if ended is None:
+            return  # the next look shows why
         with self._lock:
             now_s = self._clock.monotonic_s()
             self._sightings.due(session, at_s=now_s, now_s=now_s)  # for the next observer, should this be closed before
             self._note(session, ended, str(ended["metadata"]["resourceVersion"]), now_s)
-            self._to_end[session] = now_s
+            self._due[session, None] = now_s
 
     def _finish(self, session: SessionId) -> None:
         """The second step: the records, scope by scope, then the Lease."""
@@ -273,50 +278,39 @@ class Observer:
                 for scope in leases.scopes_of(lease):
                     self._remove_from(scope, session, in_any_case=True)
                 self.delete(session)
-        except (Refused, NoAnswer, TenureError) as error:
+        except TenureError as error:
             pause_s = _DENIED_S if isinstance(error, AccessDenied) else _OTHERS_S
             with self._lock:
-                if session in self._to_end:
-                    self._to_end[session] = self._clock.monotonic_s() + pause_s
+                if (session, None) in self._due:
+                    self._due[session, None] = self._clock.monotonic_s() + pause_s
             return
         with self._lock:
             self._forget(session)
         self._sightings.done(session)
 
     def delete(self, session: SessionId) -> None:
-        """Delete the Lease of an ended session. Raises Refused, NoAnswer, StoreUnavailable."""
-        try:
-            self._api.ask("DELETE", self.path(session))
-        except Refused as refused:
-            if refused.status != NOT_FOUND:
-                raise
+        """Delete the Lease of an ended session. Raises StoreUnavailable, OutcomeUnknown."""
+        self._api.write("DELETE", self.path(session), "delete the Lease of an ended session")
 
     def _look_for(self, session: SessionId, scope: Scope) -> None:
         """A scope names a session whose Lease is not among those with our label: if it has lost the label, observe it
         from now on; where there is none indeed, remove the session's records."""
-        lease: Object | None = None
+        done = True
         try:
-            lease = self._api.ask("GET", self.path(session))
-        except Refused as refused:
-            done = refused.status == NOT_FOUND and self._removed(session, scope)
-        except (NoAnswer, TenureError):
+            lease = self._api.find(self.path(session), "look for a session")
+            if lease is None:
+                self._remove_from(scope, session, in_any_case=False)
+            else:
+                self.sees(lease)
+                self._woken()
+        except TenureError:
             done = False
-        else:
-            done = True
-            self.sees(lease)
         with self._lock:
             if done:
-                self._missing.pop((session, scope), None)
+                self._due.pop((session, scope), None)
                 self._sightings.done(session, scope)
             else:
-                self._missing[session, scope] = self._clock.monotonic_s() + _OTHERS_S
-
-    def _removed(self, session: SessionId, scope: Scope) -> bool:
-        try:
-            self._remove_from(scope, session, in_any_case=False)
-        except TenureError:
-            return False
-        return True
+                self._due[session, scope] = self._clock.monotonic_s() + _OTHERS_S
 
     def _remove_from(self, scope: Scope, session: SessionId, *, in_any_case: bool) -> None:
         try:
@@ -334,7 +328,7 @@ class Observer:
             lease = self._leases.get(session)
             self._forget(session)
             for scope in leases.scopes_of(lease) if lease is not None else ():
-                self._missing[session, scope] = self._clock.monotonic_s()
+                self._due[session, scope] = self._clock.monotonic_s()
         self._sightings.done(session)
 
     def _interrupted(self, session: SessionId) -> None:
@@ -353,7 +347,7 @@ class Observer:
         self._leases[session] = lease
         if leases.has_ended(lease):
             self._silences.pop(session, None)
-            self._to_end.setdefault(session, self._sightings.due(session, at_s=now_s + _OTHERS_S, now_s=now_s))
+            self._due.setdefault((session, None), self._sightings.due(session, at_s=now_s + _OTHERS_S, now_s=now_s))
             return
         silence = self._silences.get(session)
         if silence is None or silence.version != version:
@@ -362,9 +356,9 @@ class Observer:
 
     def _miss(self, session: SessionId, scope: Scope) -> None:
         now_s = self._clock.monotonic_s()
-        at_s = self._sightings.due(session, scope, at_s=now_s + _OTHERS_S, now_s=now_s)
-        self._missing[session, scope] = at_s
+        self._due[session, scope] = self._sightings.due(session, scope, at_s=now_s + _OTHERS_S, now_s=now_s)
 
     def _forget(self, session: SessionId) -> None:
-        for known in (self._leases, self._silences, self._to_end, self._refused):
+        for known in (self._leases, self._silences, self._refused):
             known.pop(session, None)
+        self._due.pop((session, None), None)

@@ -11,11 +11,10 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
-from tenure.backends.kubernetes.errors import CONFLICT, NOT_FOUND, NoAnswer, Refused, outcome, unavailable
 from tenure.backends.kubernetes.observer import Observer
 from tenure.clock import Clock
 from tenure.coordination.records import Key, Record, Scope, SessionId
@@ -85,12 +84,9 @@ class KubernetesSession:
             self._ended = True
             if not leases.has_ended(self._lease):
                 return  # the Lease is gone: observers remove the records
-            try:
-                for scope in leases.scopes_of(self._lease):
-                    self._store.remove_session(scope, self.id, True)
-                self._observer.delete(self.id)
-            except (Refused, NoAnswer) as error:
-                raise outcome(error, "end a session") from error
+            for scope in leases.scopes_of(self._lease):
+                self._store.remove_session(scope, self.id, True)
+            self._observer.delete(self.id)
             self._lease = {**self._lease, "metadata": {**self._lease["metadata"], "annotations": {}}}  # all is done
 
     def _replace(self, change: Callable[[Object], Object], what: str) -> None:
@@ -100,35 +96,22 @@ class KubernetesSession:
         path = self._observer.path(self.id)
         timeout_s = min(self._timeout_s, self._api.request_s)
         for _ in range(_ATTEMPTS):
-            try:
-                body = self._observer.marked(change(self._lease))
-                self._lease = self._api.ask("PUT", path, body=body, timeout_s=timeout_s)
-                self._observer.sees(self._lease)
+            body = self._observer.marked(change(self._lease))
+            replaced = self._api.write("PUT", path, what, body=body, timeout_s=timeout_s)
+            if replaced is not None:
+                self._lease = replaced
+                self._observer.sees(replaced)
                 return
-            except Refused as refused:
-                if refused.status == NOT_FOUND:
-                    self._is_over("its Lease is gone")
-                if refused.status != CONFLICT:
-                    raise outcome(refused, what) from refused
-            except NoAnswer as silent:
-                raise outcome(silent, what) from silent
-            self._read_again(path, what, timeout_s)
+            # It was replaced since: by an earlier request of ours, by an observer, or by hand.
+            found = self._api.find(path, what, timeout_s=timeout_s)
+            if found is None:
+                self._is_over("its Lease is gone")
+            self._lease = found
+            if leases.has_ended(self._lease):
+                self._is_over("it expired or was closed")
         raise StoreUnavailable(f"the Lease of session {self.id} changes faster than it can be replaced")
 
-    def _read_again(self, path: str, what: str, timeout_s: float) -> None:
-        """The Lease was replaced since: by an earlier request of ours, by an observer, or by hand."""
-        try:
-            self._lease = self._api.ask("GET", path, timeout_s=timeout_s)
-        except Refused as refused:
-            if refused.status == NOT_FOUND:
-                self._is_over("its Lease is gone")
-            raise unavailable(refused, what) from refused
-        except NoAnswer as silent:
-            raise unavailable(silent, what) from silent
-        if leases.has_ended(self._lease):
-            self._is_over("it expired or was closed")
-
-    def _is_over(self, why: str) -> None:
+    def _is_over(self, why: str) -> NoReturn:
         self._ended = True
         raise SessionEnded(self.id, why=why)
 

@@ -17,15 +17,15 @@ from typing import Any, Final
 
 from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
-from tenure.backends.kubernetes.errors import CONFLICT, NOT_FOUND, NoAnswer, Refused, outcome, unavailable
-from tenure.backends.kubernetes.known import Known, Seen, version_of
+from tenure.backends.kubernetes.followed import KubernetesFollowed, Seen
+from tenure.backends.kubernetes.follower import Follower
 from tenure.backends.kubernetes.names import object_name
-from tenure.backends.kubernetes.objects import ScopeState, scope_in
+from tenure.backends.kubernetes.objects import ScopeState, scope_in, version_of
 from tenure.backends.kubernetes.observer import Observer
 from tenure.backends.kubernetes.session import KubernetesSession, own
 from tenure.backends.kubernetes.sightings import sightings_of
 from tenure.backends.kubernetes.url import Place
-from tenure.backends.kubernetes.watch import Followed, KubernetesChanges
+from tenure.backends.shared.following import FollowedChanges, Following
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.guarantees import Guarantees
@@ -43,7 +43,15 @@ from tenure.coordination.records import (
     implied_guard,
 )
 from tenure.coordination.store import check_commit
-from tenure.errors import CommitRefused, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, UsageError
+from tenure.errors import (
+    AccessDenied,
+    CommitRefused,
+    GuardFailed,
+    OutcomeUnknown,
+    SessionEnded,
+    StoreUnavailable,
+    UsageError,
+)
 from tenure.retry import RetryPolicy
 
 GUARANTEES: Final = Guarantees(
@@ -78,59 +86,57 @@ class KubernetesStore:
             place.name,
             remove=self.remove_session,
             woken=self._wake_all,
+            compare=self._compare,
             sightings=sightings_of(place),
             clock=self._clock,
         )
-        self._lock = threading.Lock()  # guards the four below
-        self._turns: dict[Scope, threading.Lock] = {}
-        self._known: dict[Scope, Known] = {}
-        self._followed: dict[Scope, Followed] = {}
+        self._following = Following(self._followed)
+        self._lock = threading.Lock()  # guards _own
         self._own: dict[SessionId, KubernetesSession] = {}
 
     # --- reading ------------------------------------------------------------------------------------------------
 
     def read(self, scope: Scope, key: Key) -> Record | None:
-        state = self._look(scope).state
-        record = state.records.get(key)
-        return None if record is None else self._amended(scope, record)
+        record = self._look(scope).state.records.get(key)
+        return None if record is None else self._observer.amended(scope, record)
 
     def list(self, scope: Scope, prefix: str = "") -> Listing:
-        return self._listing(scope, self._look(scope).state, prefix)
+        return self._amended(scope, self._look(scope).state.listing(prefix))
 
     def glance(self, scope: Scope, prefix: str = "") -> Listing:
-        followed = self._follow(scope)
-        followed.check_rights()
         self._observer.check_removals(scope)
-        seen = self._known_of(scope).seen
-        if followed.follows and seen is not None:
-            return self._listing(scope, seen.state, prefix)
-        return self.list(scope, prefix)
+        try:
+            found = self._following.scope(scope).glance(prefix)
+        except StoreUnavailable as failed:
+            if isinstance(failed, AccessDenied):
+                raise
+            return self.list(scope, prefix)  # the line broke, and a request may be answered
+        return self._amended(scope, found)
 
     def scopes(self) -> Sequence[Scope]:
         """The scopes of the ConfigMaps with the label of the store. This needs the right to list all ConfigMaps of the
         namespace, which members do not need."""
         query = [("labelSelector", leases.selector(self._place.name))]
-        try:
-            found = self._api.ask("GET", self._path(None), query=query).get("items") or []
-        except (Refused, NoAnswer) as error:
-            raise unavailable(error, "list the ConfigMaps of all scopes") from error
-        named = ((scope_in(one.get("data") or {}), one["metadata"]["name"]) for one in found)
+        found = self._api.find(self._path(None), "list the ConfigMaps of all scopes", query=query) or {}
+        named = ((scope_in(one.get("data") or {}), one["metadata"]["name"]) for one in found.get("items") or [])
         return sorted({scope for scope, name in named if scope and object_name(self._place.name, scope) == name})
 
-    def watch(self, scope: Scope, *, after: Revision) -> KubernetesChanges:
-        return KubernetesChanges(self._follow(scope), after=after, clock=self._clock)
+    def watch(self, scope: Scope, *, after: Revision) -> FollowedChanges:
+        followed = self._following.scope(scope)
+        followed.begin()
+        return FollowedChanges(followed, after=after, clock=self._clock)
 
     # --- writing ------------------------------------------------------------------------------------------------
 
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         check_commit(GUARANTEES, guards, writes)
         judged = [*guards, *map(implied_guard, writes)]
-        with self._turn_of(scope):  # so threads of one client do not overtake each other
+        with self._following.scope(scope).turn:
             return self._commit(scope, judged, writes)
 
     def _commit(self, scope: Scope, judged: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         bound = next((put.session for put in writes if isinstance(put, Put) and put.session is not None), None)
-        seen = self._known_of(scope).seen
+        seen = self._following.scope(scope).known
         fresh = seen is None or not writes
         delays = _CONFLICTS.delays_s()
         while True:
@@ -161,10 +167,9 @@ class KubernetesStore:
         self._observer.start()
         session = SessionId(new_uid()[:16])
         lease = leases.new_lease(self._place.name, session, ttl=ttl, holder=purpose, now=self._clock.now())
-        try:
-            made = self._api.ask("POST", self._observer.path(), body=lease)
-        except (Refused, NoAnswer) as error:
-            raise outcome(error, "open a session") from error
+        made = self._api.write("POST", self._observer.path(), "open a session", body=lease)
+        if made is None:
+            raise StoreUnavailable(f"session {session} is there already", fix="try again")
         opened = KubernetesSession(self, self._api, self._observer, made, session=session, ttl=ttl, clock=self._clock)
         try:
             self._observer.check_rights(session)
@@ -178,23 +183,15 @@ class KubernetesStore:
 
     def end_session(self, testament: str) -> None:
         session = SessionId(testament)
-        try:
-            lease = self._api.ask("GET", self._observer.path(session))
-        except Refused as refused:
-            if refused.status == NOT_FOUND:
-                return  # observers remove the records
-            raise unavailable(refused, "end a session") from refused
-        except NoAnswer as silent:
-            raise unavailable(silent, "end a session") from silent
+        lease = self._api.find(self._observer.path(session), "end a session")
+        if lease is None:
+            return  # observers remove the records
         ttl = timedelta(seconds=leases.ttl_s(lease))
         KubernetesSession(self, self._api, self._observer, lease, session=session, ttl=ttl, clock=self._clock).close()
 
     def close(self) -> None:
-        with self._lock:
-            followed, self._followed = list(self._followed.values()), {}
         self._observer.close()
-        for one in followed:
-            one.close()
+        self._following.close()
         self._api.close()
 
     # --- for sessions and observers -------------------------------------------------------------------------------
@@ -228,38 +225,25 @@ class KubernetesStore:
 
     def _look(self, scope: Scope) -> Seen:
         """The ConfigMap now. Raises StoreUnavailable, CorruptRecord."""
-        at = self._known_of(scope).newest
-        try:
-            seen = self._seen(scope, self._api.ask("GET", self._path(scope)))
-        except Refused as refused:
-            if refused.status != NOT_FOUND:
-                raise unavailable(refused, f"read scope {scope!r}") from refused
-            seen = Seen(None, ScopeState())
-        except NoAnswer as silent:
-            raise unavailable(silent, f"read scope {scope!r}") from silent
-        self._take(scope, seen, at=at)
+        followed = self._following.scope(scope)
+        at = followed.newest
+        seen = self._asked(scope)
+        followed.take(seen, at=at if seen.found is None else version_of(seen.found))
         return seen
 
-    def _seen(self, scope: Scope, found: Object) -> Seen:
+    def _asked(self, scope: Scope) -> Seen:
+        return self._decoded(scope, self._api.find(self._path(scope), f"read scope {scope!r}"))
+
+    def _decoded(self, scope: Scope, found: Object | None) -> Seen:
+        if found is None:
+            return Seen(None, ScopeState())
         return Seen(found, ScopeState.of(found.get("data") or {}, scope=scope, where=self._where(scope)))
 
-    def _take(self, scope: Scope, seen: Seen, *, at: int) -> None:
-        if self._known_of(scope).take(seen, at=at if seen.found is None else version_of(seen.found)):
-            self._told(scope, seen)
-
-    def _hears(self, scope: Scope, found: Object | None, at: int) -> None:
-        """Take what a watch says."""
-        self._take(scope, Seen(None, ScopeState()) if found is None else self._seen(scope, found), at=at)
-
-    def _told(self, scope: Scope, seen: Seen) -> None:
-        """News of a scope: look after its sessions, wake who waits."""
-        if seen.state.sessions:
+    def _news(self, scope: Scope, state: ScopeState) -> None:
+        """Look after the sessions of a scope that has changed."""
+        if state.sessions:
             self._observer.follow(scope)
-            self._observer.misses(scope, seen.state.sessions)
-        with self._lock:
-            followed = self._followed.get(scope)
-        if followed is not None:
-            followed.wake()
+            self._observer.misses(scope, state.sessions)
 
     def _replaced(self, scope: Scope, seen: Seen, state: ScopeState) -> bool:
         """Whether the state has taken the place of the state that was seen; no: another writer was faster, look again.
@@ -271,20 +255,16 @@ class KubernetesStore:
                 f"scope {scope!r} would have {size} bytes, over the {MAX_SCOPE_BYTES} of one ConfigMap",
                 fix="keep larger values in blobs, or fewer records",
             )
-        try:
-            if seen.found is None:
-                found = self._api.ask("POST", self._path(None), body=self._new(scope, entries))
-            else:
-                metadata = {name: value for name, value in seen.found["metadata"].items() if name != "managedFields"}
-                body = {**seen.found, "metadata": leases.marked(metadata, self._place.name), "data": entries}
-                found = self._api.ask("PUT", self._path(scope), body=body)
-        except Refused as refused:
-            if refused.status == CONFLICT or (refused.status == NOT_FOUND and seen.found is not None):
-                return False
-            raise outcome(refused, f"commit to scope {scope!r}") from refused
-        except NoAnswer as silent:
-            raise outcome(silent, f"commit to scope {scope!r}") from silent
-        self._take(scope, Seen(found, state), at=version_of(found))
+        what = f"commit to scope {scope!r}"
+        if seen.found is None:
+            found = self._api.write("POST", self._path(None), what, body=self._new(scope, entries))
+        else:
+            metadata = {name: value for name, value in seen.found["metadata"].items() if name != "managedFields"}
+            body = {**seen.found, "metadata": leases.marked(metadata, self._place.name), "data": entries}
+            found = self._api.write("PUT", self._path(scope), what, body=body)
+        if found is None:
+            return False
+        self._following.scope(scope).take(Seen(found, state), at=version_of(found))
         return True
 
     def _new(self, scope: Scope, entries: dict[str, str]) -> dict[str, Any]:
@@ -303,42 +283,39 @@ class KubernetesStore:
             raise StoreUnavailable(f"scope {scope!r} changes faster than it can be written", fix="try again")
         self._clock.sleep(delay_s)
 
-    def _listing(self, scope: Scope, state: ScopeState, prefix: str) -> Listing:
-        found = sorted(key for key in state.records if key.is_under(prefix))
-        if any(state.records[key].session is not None for key in found):
+    def _amended(self, scope: Scope, listing: Listing) -> Listing:
+        if any(record.session is not None for record in listing.records):
             self._observer.follow(scope).tried.wait(self._api.request_s)
-        return Listing(tuple(self._amended(scope, state.records[key]) for key in found), Revision(state.revision))
+        return Listing(tuple(self._observer.amended(scope, record) for record in listing.records), listing.revision)
 
-    def _amended(self, scope: Scope, record: Record) -> Record:
-        return self._observer.amended(scope, record)
+    def _followed(self, scope: Scope) -> KubernetesFollowed:
+        name = object_name(self._place.name, scope)
+        return KubernetesFollowed(
+            scope,
+            follow=lambda owner: Follower(
+                self._api,
+                partial(self._path, None),
+                selector=lambda: ("fieldSelector", f"metadata.name={name}"),
+                owner=owner,
+                clock=self._clock,
+                name="tenure-kubernetes-scope",
+            ),
+            ask=partial(self._asked, scope),
+            decode=partial(self._decoded, scope),
+            news=partial(self._news, scope),
+            clock=self._clock,
+        )
 
-    def _known_of(self, scope: Scope) -> Known:
-        with self._lock:
-            return self._known.setdefault(scope, Known())
-
-    def _turn_of(self, scope: Scope) -> threading.Lock:
-        with self._lock:
-            return self._turns.setdefault(scope, threading.Lock())
-
-    def _follow(self, scope: Scope) -> Followed:
-        with self._lock:
-            if scope not in self._followed:
-                self._followed[scope] = Followed(
-                    self._api,
-                    scope,
-                    partial(self._path, None),
-                    name=object_name(self._place.name, scope),
-                    known=self._known.setdefault(scope, Known()),
-                    take=partial(self._hears, scope),
-                    clock=self._clock,
-                )
-            return self._followed[scope]
+    def _compare(self) -> None:
+        """Compare the picture of the scope that has not been compared for longest, if that is due. Raises
+        StoreUnavailable."""
+        due = self._following.due()
+        if due is not None:
+            found = self._api.find(self._path(due.scope), f"look at scope {due.scope!r}", whole=False)
+            due.told(None if found is None else version_of(found))
 
     def _wake_all(self) -> None:
-        with self._lock:
-            followed, known = list(self._followed.values()), dict(self._known)
-        for one in followed:
-            one.wake(amended=True)
-        for scope, its in known.items():
-            if its.seen is not None:
-                self._observer.misses(scope, its.seen.state.sessions)
+        for followed in self._following.all():
+            followed.wake(unnumbered=True)
+            if followed.known is not None:
+                self._observer.misses(followed.scope, followed.known.state.sessions)

@@ -12,7 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 from tenure.clock import Clock
@@ -39,9 +39,10 @@ class Followed(ABC):
     def __init__(self, scope: Scope, *, clock: Clock) -> None:
         self.scope = scope
         self._clock = clock
-        self._lock = threading.Lock()  # guards the seven below
+        self._lock = threading.Lock()  # guards the eight below
         self._whole = Listing((), Revision(0))
         self._changed = 0  # the revision of the last change that was heard
+        self._unnumbered = 0
         self._floor = 0  # what the client has seen otherwise
         self._confirmed_s = float("-inf")
         self._doubted_s: float | None = None  # since when the store shows something else; None: it does not
@@ -69,6 +70,12 @@ class Followed(ABC):
         self._reach()
         with self._lock:
             return Revision(self._changed)
+
+    @property
+    def unnumbered(self) -> int:
+        """How many changes were heard that do not raise the revision."""
+        with self._lock:
+            return self._unnumbered
 
     def add(self, event: threading.Event) -> None:
         """Set the event at every change, and when the line breaks."""
@@ -103,9 +110,10 @@ class Followed(ABC):
         with self._lock:
             return self._confirmed_s
 
-    def wake(self) -> None:
-        """Let all waiters look."""
+    def wake(self, *, unnumbered: bool = False) -> None:
+        """Let all waiters look. `unnumbered`: something has changed, and the revision is as before."""
         with self._lock:
+            self._unnumbered += unnumbered
             waiters = list(self._waiters)
         for event in waiters:
             event.set()
@@ -135,12 +143,14 @@ class Followed(ABC):
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    def _take(self, records: Mapping[Key, Record], revision: int, *, changed: int | None) -> None:
-        """Take the records of the whole scope. `changed`: the revision of the change; None: there was none."""
+    def _take(self, records: Mapping[Key, Record], revision: int, *, changed: int | None, anew: bool = False) -> None:
+        """Take the records of the whole scope. `changed`: the revision of the change; None: there was none. `anew`: the
+        revisions of the scope begin anew."""
         found = Listing(tuple(records[key] for key in sorted(records)), Revision(revision))
         with self._lock:
             self._whole = found
-            if changed is not None and changed > self._changed:
+            self._unnumbered += anew
+            if changed is not None and (changed > self._changed or anew):
                 self._changed = changed
                 self._doubted_s = None  # it hears
         if changed is not None:
@@ -192,12 +202,34 @@ class Followed(ABC):
             self._clock.wait(news, timeout_s=timeout_s)
 
 
-class FollowedChanges(Changes):
-    """A watch on one scope that is followed."""
+class Watched(Protocol):
+    """A scope whose changes are waited for: followed, or looked at again and again."""
 
-    def __init__(self, followed: Followed, *, after: Revision, clock: Clock) -> None:
+    @property
+    def unnumbered(self) -> int:
+        """See `Followed.unnumbered`."""
+        ...
+
+    def add(self, event: threading.Event) -> None:
+        """Set the event at every change that shows by itself."""
+        ...
+
+    def reached(self) -> Revision:
+        """The revision now. Raises StoreUnavailable."""
+        ...
+
+    def until_look_s(self) -> float:
+        """How long a waiter may sleep before it looks again."""
+        ...
+
+
+class FollowedChanges(Changes):
+    """A watch on one scope. The first look after a change returns the change."""
+
+    def __init__(self, followed: Watched, *, after: Revision, clock: Clock) -> None:
         self._followed = followed
         self._seen = after
+        self._unnumbered = followed.unnumbered
         self._clock = clock
         self._news = threading.Event()
         self._closed = False
@@ -208,10 +240,11 @@ class FollowedChanges(Changes):
         while True:
             self._news.clear()  # before the look: a later change is not lost
             if self._closed:
-                raise StoreUnavailable(f"watch on scope {self._followed.scope!r} is closed")
+                raise StoreUnavailable("the watch is closed")
+            unnumbered = self._followed.unnumbered
             reached = self._followed.reached()
-            if reached > self._seen:
-                self._seen = reached
+            if reached > self._seen or unnumbered != self._unnumbered:
+                self._seen, self._unnumbered = reached, unnumbered
                 return reached
             left_s = deadline_s - self._clock.monotonic_s()
             if left_s <= 0:

@@ -14,12 +14,11 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 from weakref import WeakSet
 
-from tenure.backends.shared.polling import PolledChanges
+from tenure.backends.shared.following import FollowedChanges
 from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.liveness import SessionRow
 from tenure.backends.sqlite.rows import Rows
@@ -78,12 +77,8 @@ class SqliteStore:
     def scopes(self) -> Sequence[Scope]:
         return self._look(None, lambda rows: rows.scopes())
 
-    def watch(self, scope: Scope, *, after: Revision) -> PolledChanges:
-        look = partial(self._poll, _Polled(scope, after))
-        changes = PolledChanges(scope, after=after, look=look, every_s=_POLL_S, clock=self._clock)
-        with self._lock:
-            self._watchers.add(changes.wake)
-        return changes
+    def watch(self, scope: Scope, *, after: Revision) -> FollowedChanges:
+        return FollowedChanges(_Polled(self, scope, after), after=after, clock=self._clock)
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -182,7 +177,12 @@ class SqliteStore:
             found = ask(self._rows(connection))
         return self._sessions.dead(found, asked_at_s=asked_at_s)
 
-    def _poll(self, polled: _Polled) -> Revision:
+    def add_watcher(self, event: threading.Event) -> None:
+        """Set the event at each change that this store makes."""
+        with self._lock:
+            self._watchers.add(event)
+
+    def poll(self, polled: _Polled) -> Revision:
         """The revision of a scope that is looked at again and again. Rows are read only after a change of the file."""
         asked_at_s = self._clock.monotonic_s()
         with self._database.reading() as connection:
@@ -232,10 +232,21 @@ class SqliteStore:
 class _Polled:
     """A scope as a watch has read it last, and the state of the file then; None: not read yet."""
 
+    store: SqliteStore
     scope: Scope
     revision: Revision
     sessions: Sequence[SessionRow] = ()
     state: tuple[int, int, int] | None = None
+    unnumbered: int = 0
+
+    def add(self, event: threading.Event) -> None:
+        self.store.add_watcher(event)
+
+    def reached(self) -> Revision:
+        return self.store.poll(self)
+
+    def until_look_s(self) -> float:
+        return _POLL_S
 
 
 def _end(rows: Rows, dead: Sequence[SessionRow]) -> set[SessionId]:
