@@ -152,6 +152,12 @@ OF_KUBERNETES: Final = (
         (OUTAGES + "test_a_rotated_token_is_read_again",),
     ),
     Mutant(
+        "kubernetes-connects-for-longer-than-a-ttl",
+        "a renewal whose connection hangs has the whole time to connect of the store URL",
+        (Change(API, "timeouts = (min(self._connect_s, request.silent_s), ", "timeouts = (self._connect_s, "),),
+        ("tests/regressions/test_hung_connections_of_renewals.py",),
+    ),
+    Mutant(
         "kubernetes-untried-rights",
         "a session opens without the rights that only the death of a member needs",
         (Change(STORE, "            self._observer.check_rights(session)\n", "            pass\n"),),

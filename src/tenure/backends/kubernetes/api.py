@@ -249,7 +249,7 @@ class Api:
                 request.method, request.path, header_params=headers, auth_settings=["BearerToken"]
             )
             url += f"?{urlencode(request.query)}" if request.query else ""
-            timeouts = (self._connect_s, request.silent_s)
+            timeouts = (min(self._connect_s, request.silent_s), request.silent_s)
             response = used.rest_client.request(
                 method, url, headers=headers, body=request.body, _request_timeout=timeouts
             )
