@@ -10,6 +10,7 @@ from tests.mutants.of_edges import OF_EDGES
 from tests.mutants.of_embedded import OF_EMBEDDED
 from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_failures import OF_FAILURES
+from tests.mutants.of_followers import OF_NEWS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_kafka import OF_KAFKA
 from tests.mutants.of_kubernetes import OF_KUBERNETES
@@ -47,6 +48,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_PUTS,
     *OF_EMBEDDED,
     *OF_STORES,
+    *OF_NEWS,
     *OF_WORDS,
     *OF_LINKS,
     *OF_KUBERNETES,

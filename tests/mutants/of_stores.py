@@ -375,7 +375,7 @@ OF_FOLLOWERS: Final = (
         "followers-forget-their-own-commits",
         "a glance is older than a commit of the same client",
         (Change(FOLLOWED, "            return self._whole.revision < self._floor\n", "            return False\n"),),
-        (CONTRACT + "TestZooKeeper::test_a_glance_is_never_older_than_a_commit_of_its_client",),
+        ("tests/unit/backends/test_following.py::test_a_glance_is_never_older_than_what_its_client_has_seen",),
     ),
 )
 

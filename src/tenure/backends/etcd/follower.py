@@ -53,26 +53,36 @@ class EtcdFollowed(Followed):
         self._turn = threading.Lock()  # held while a watch is begun
         self._stream: _Stream | None = None  # on which the scope is watched; None: it is not
         self._after = 0  # the revision from which the first reader wants to hear of changes; 0: from the listing on
-        self._picture = threading.Lock()  # guards the three below
+        self._picture = threading.Lock()  # guards the four below
         self._revision = 0  # 0: there is no picture
+        self._first_revision = 0  # of the first picture; 0: there was none
         self._keys: dict[bytes, int] = {}  # every key with its revision, also those that are no records
         self._records: dict[Key, Record] = {}
 
     def begin_after(self, revision: Revision) -> None:
-        """Hear of the changes after this revision, if nothing is known of the scope yet."""
-        if not self._after:
-            self._after = revision
+        """Hear of the changes after this revision. Where the first picture is newer, the scope counts as changed then:
+        a record that was deleted before leaves no trace."""
+        with self._picture:
+            if not self._revision:
+                self._after = self._after or revision
+            elif revision < self._first_revision:
+                self._take(self._records, self._revision, changed=self._first_revision)
 
     def take(self, found: Any, *, changed: int | None, at: int = 0) -> None:
-        """Take etcd's answer to a listing of the scope. `changed`: see `Followed._take`. `at`: the revision that was
-        asked for; 0: the newest, which the head of each answer has."""
+        """Take etcd's answer to a listing of the scope. `changed`: see `Followed._take`. A listing that differs from
+        the picture is a change, too: its event comes later, and tells nothing new. `at`: the revision that was asked
+        for; 0: the newest, which the head of each answer has."""
         decoded = [(bytes(kv.key), int(kv.mod_revision), self._following.decode(self.scope, kv)) for kv in found.kvs]
         records = {record.key: record for _, _, record in decoded if record is not None}
         revision = at or int(found.header.revision)
         with self._picture:
             if revision >= self._revision:
-                self._revision, self._records = revision, records
-                self._keys = {key: modified for key, modified, _ in decoded}
+                keys = {key: modified for key, modified, _ in decoded}
+                if self._revision and keys != self._keys:
+                    news = [modified for key, modified in keys.items() if self._keys.get(key) != modified]
+                    changed = max(news) if self._keys.keys() <= keys.keys() else revision  # at which a key was gone
+                self._first_revision = self._first_revision or revision
+                self._revision, self._records, self._keys = revision, records, keys
                 self._take(records, revision, changed=changed)
 
     # --- on the stream's thread -----------------------------------------------------------------------------------
@@ -114,12 +124,13 @@ class EtcdFollowed(Followed):
         newest = max((int(kv.mod_revision) for kv in found.kvs), default=0)
         with self._picture:
             agrees = (newest, int(found.count)) == (max(self._keys.values(), default=0), len(self._keys))
+            agrees = agrees or int(found.header.revision) < self._revision  # the picture has heard more since
         self._compared(agrees=agrees)
 
     def _catch_up(self) -> None:
         stream = self._stream
         if stream is None or stream.over:
-            with self._turn:
+            with self._turn, self._following.rpc.while_open():
                 if self._stream is None or self._stream.over:
                     self._begin()
 

@@ -104,7 +104,7 @@ class History:
             self._tell(endpoint, self._status(endpoint))
             if self._cluster.compact is not None and not self._denied:
                 self._compact(endpoint, keep=self._cluster.compact)
-        except (grpc.RpcError, StoreUnavailable, ValueError):  # ValueError: the channel was closed meanwhile
+        except (grpc.RpcError, StoreUnavailable):
             return  # the next look tries again
 
     # --- saying -------------------------------------------------------------------------------------------------

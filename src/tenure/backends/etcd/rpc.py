@@ -7,7 +7,8 @@ without an answer the next request goes to the next endpoint. A request that can
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -132,7 +133,8 @@ class Rpc:
         metadata = self.metadata(endpoint)
         limit_s = self.request_timeout_s if timeout_s is None else timeout_s
         try:
-            return call(endpoint)(request, timeout=limit_s, metadata=metadata)
+            with self.while_open():
+                return call(endpoint)(request, timeout=limit_s, metadata=metadata)
         except grpc.RpcError as error:
             if is_token_over(error):
                 self.forget_token(metadata)
@@ -154,9 +156,10 @@ class Rpc:
         why = ""
         for _ in range(count):
             endpoint = self.in_turn()[0]
-            if endpoint.ready(timeout_s=share_s):
-                return endpoint
-            why = endpoint.why() or why
+            with self.while_open():
+                if endpoint.ready(timeout_s=share_s):
+                    return endpoint
+                why = endpoint.why() or why
             self.leave(endpoint)
         raise StoreUnavailable(
             f"etcd at {','.join(self._cluster.endpoints)} cannot be reached{why and f': {why}'}",
@@ -190,7 +193,8 @@ class Rpc:
         if token is None:
             request = pb.AuthenticateRequest(name=self._cluster.user, password=self._cluster.password)
             try:
-                token = str(endpoint.auth.Authenticate(request, timeout=self.request_timeout_s).token)
+                with self.while_open():
+                    token = str(endpoint.auth.Authenticate(request, timeout=self.request_timeout_s).token)
             except grpc.RpcError as error:
                 if code_of(error) not in REFUSED:
                     self.leave(endpoint)
@@ -204,6 +208,16 @@ class Rpc:
         with self._lock:
             if (("token", self._token),) == metadata:
                 self._token = None
+
+    @contextmanager
+    def while_open(self) -> Iterator[None]:
+        """Raise StoreUnavailable, where gRPC raises ValueError: another thread has closed the channels meanwhile."""
+        try:
+            yield
+        except ValueError as error:
+            if not self._closed:
+                raise
+            raise StoreUnavailable("the store is closed") from error
 
     def close(self) -> None:
         """Break all lines."""

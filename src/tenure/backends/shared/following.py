@@ -54,9 +54,7 @@ class Followed(ABC):
     def glance(self, prefix: str) -> Listing:
         """The records under a prefix as last heard. Raises StoreUnavailable."""
         self._reach()
-        if self._is_behind():
-            self._wait_for_news(_ON_ITS_WAY_S, still=self._is_behind)
-            self._reach()
+        self._catch_up_while(self._is_behind, at_most_s=_ON_ITS_WAY_S)
         if self._is_behind():
             self._look()
         with self._lock:
@@ -99,10 +97,11 @@ class Followed(ABC):
             self._floor = max(self._floor, revision)
 
     def is_due(self) -> bool:
-        """Whether the next renewal should compare the picture with the store."""
+        """Whether the next renewal should compare the picture with the store. A picture in doubt waits for its next
+        reader, who lists the scope: compared again and again, it would take the turns of all other scopes."""
         with self._lock:
-            since_s = self._confirmed_s
-        return since_s > float("-inf") and self._clock.monotonic_s() - since_s >= CONFIRMED_S
+            since_s, doubted_s = self._confirmed_s, self._doubted_s
+        return doubted_s is None and since_s > float("-inf") and self._clock.monotonic_s() - since_s >= CONFIRMED_S
 
     @property
     def confirmed_s(self) -> float:
@@ -163,7 +162,9 @@ class Followed(ABC):
             if agrees:
                 self._confirmed_s, self._doubted_s = now_s, None
                 return
-            begins, self._doubted_s = self._doubted_s is None, self._doubted_s or now_s
+            begins = self._doubted_s is None
+            if begins:
+                self._doubted_s = now_s
         if begins:
             self.wake()  # waiters sleep until the end of the grace only
 
@@ -176,30 +177,39 @@ class Followed(ABC):
             self._catch_up()
 
     def _verify(self) -> None:
-        """Compare the picture with a listing. If it differs, and still differs after a change on its way has arrived,
-        the line is deaf."""
+        """Compare the picture with a listing. If it differs, and no change is heard within the grace, the line is deaf.
+        Where a change is heard, the listing may be older than the picture, or the picture than the listing."""
+        heard = self._heard_until()
         for last_try in (False, True):
             found = self._list()
+            self._catch_up()
             with self._lock:
-                agrees = found.records == self._whole.records
+                agrees = found.records == self._whole.records or self._changed > heard
             if agrees:
                 self._compared(agrees=True)
                 return
             if not last_try:
-                self._wait_for_news(GRACE_S, still=lambda: True)
-                self._catch_up()
+                self._catch_up_while(lambda: self._heard_until() == heard, at_most_s=GRACE_S)
         self._compared(agrees=True)  # by the listing that the next line begins with
         self._leave()
+
+    def _heard_until(self) -> int:
+        with self._lock:
+            return self._changed
 
     def _is_behind(self) -> bool:
         with self._lock:
             return self._whole.revision < self._floor
 
-    def _wait_for_news(self, timeout_s: float, *, still: Callable[[], bool]) -> None:
+    def _catch_up_while(self, still: Callable[[], bool], *, at_most_s: float) -> None:
+        """Take the changes that arrive, as long as `still`. Other news wakes, too. Raises StoreUnavailable."""
         news = threading.Event()
         self.add(news)
-        if still():
-            self._clock.wait(news, timeout_s=timeout_s)
+        until_s = self._clock.monotonic_s() + at_most_s
+        while still() and not self._closed and (left_s := until_s - self._clock.monotonic_s()) > 0:
+            self._clock.wait(news, timeout_s=left_s)
+            news.clear()  # before the look: a later change is not lost
+            self._catch_up()
 
 
 class Watched(Protocol):

@@ -83,14 +83,16 @@ class ZooKeeperFollowed(Followed):
 
     def _leave(self) -> None:
         """The server that sends no events is passed over; its line takes all watches with it."""
-        with self._turn:
+        with self._turn:  # also until another reader has left it
             at, self._at = self._at, None
-        if at is not None:
+            if at is None:
+                return
             connection, line = at
             news = threading.Event()
             self.add(news)
             until_s = self._clock.monotonic_s() + _BREAKS_S
-            connection.drop(silent=True)
+            if connection.line == line:
+                connection.drop(silent=True)
             # Else the next request may go to the old line. Other news than the end of the line wakes, too.
             while connection.line == line and (left_s := until_s - self._clock.monotonic_s()) > 0:
                 self._clock.wait(news, timeout_s=left_s)
@@ -107,8 +109,13 @@ class ZooKeeperFollowed(Followed):
 
     def _take_all(self, connection: Connection) -> None:
         with self._marks:
-            self._marked.clear()  # before the answers: a node that is marked later is read again
-        found, revision = read_scope(connection, self.scope, "")
+            marked, self._marked = self._marked, set()  # before the answers: a later mark counts again
+        try:
+            found, revision = read_scope(connection, self.scope, "")
+        except BaseException:
+            with self._marks:
+                self._marked |= marked
+            raise
         self._publish({record.key: record for record in found}, revision)
 
     def _read_marked(self, connection: Connection) -> None:

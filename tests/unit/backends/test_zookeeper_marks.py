@@ -1,0 +1,110 @@
+"""A scope that the ZooKeeper store follows, on a made-up connection: marks of changes, and a line that is left."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, cast
+
+import pytest
+
+from tenure.backends.zookeeper import follower
+from tenure.backends.zookeeper.connection import Connection
+from tenure.backends.zookeeper.follower import ZooKeeperFollowed
+from tenure.clock import SystemClock
+from tenure.coordination.records import Key, Record, Scope, Version
+from tenure.errors import StoreUnavailable
+from tenure.testing.waiting import NEVER_S, wait_until
+
+SCOPE, A = Scope("rows"), Key("a")
+
+
+class Line:
+    """A connection whose line breaks when the test says so."""
+
+    def __init__(self) -> None:
+        self.line = 0
+        self.drops = 0
+
+    def drop(self, *, silent: bool) -> None:
+        self.drops += 1
+
+
+class Lines:
+    """The connections of a client: one."""
+
+    def __init__(self, line: Line) -> None:
+        self._connection = cast("Connection", line)
+
+    def __call__(self) -> Connection:
+        return self._connection
+
+
+class Scene:
+    """One scope on one line."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.line = Line()
+        self.records = [Record(A, b"1", Version("1"), None)]
+        self.revision = 1
+        self.away = False
+        self.followed = ZooKeeperFollowed(SCOPE, Lines(self.line), clock=SystemClock())
+
+        def ask(connection: Connection, request: object, what: str) -> list[Any]:
+            return [None, None]
+
+        def read_scope(connection: Connection, scope: Scope, prefix: str) -> tuple[list[Record], int]:
+            if self.away:
+                raise StoreUnavailable("ZooKeeper did not list records: timeout")
+            return self.records, self.revision
+
+        monkeypatch.setattr(follower, "ask", ask)
+        monkeypatch.setattr(follower, "read_scope", read_scope)
+        monkeypatch.setattr(follower, "nodes_at", lambda connection, paths: {})
+        monkeypatch.setattr(follower, "revision_of", lambda root, markers: self.revision)
+
+    def change(self) -> None:
+        self.revision += 1
+        self.records = [Record(A, b"%d" % self.revision, Version(str(self.revision)), None)]
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(monkeypatch)
+
+
+def test_a_change_stays_marked_when_the_listing_fails_that_would_show_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line stands, so no other listing follows, and no second event: the change was missed for good."""
+    monkeypatch.setattr(follower, "_ROUNDS", 0)  # as of a scope that goes on changing
+    assert [record.value for record in scene.followed.glance("").records] == [b"1"]
+    scene.change()
+    scene.followed.heard(f"/{SCOPE}/a")
+    scene.away = True
+    with pytest.raises(StoreUnavailable):
+        scene.followed.glance("")
+    scene.away = False
+    assert [record.value for record in scene.followed.glance("").records] == [b"2"]
+
+
+def test_two_readers_that_leave_a_line_break_it_once_and_wait_for_its_end(scene: Scene) -> None:
+    """The second returned at once, and asked over the line that was being broken."""
+    scene.followed.glance("")
+    readers = [threading.Thread(target=scene.followed._leave, daemon=True) for _ in range(2)]
+    readers[0].start()
+    wait_until(lambda: scene.line.drops, what="the first reader")
+    readers[1].start()
+    readers[1].join(timeout=0.3)
+    assert readers[1].is_alive()
+    scene.line.line += 1
+    scene.followed.wake()
+    for reader in readers:
+        reader.join(timeout=NEVER_S)
+    assert scene.line.drops == 1
+
+
+def test_a_line_that_is_over_already_is_not_broken_again(scene: Scene) -> None:
+    scene.followed.glance("")
+    scene.line.line += 1
+    scene.followed._leave()
+    assert scene.line.drops == 0
