@@ -24,6 +24,7 @@ RIGHTS = "tests/contract/test_kubernetes_rights.py::"
 SILENT = "tests/unit/backends/test_kubernetes_silence.py::"
 DEAD = "tests/regressions/test_sessions_of_the_dead.py::"
 OBJECTS = "tests/unit/backends/test_kubernetes_objects.py::"
+FOLLOWS = "tests/unit/backends/test_kubernetes_follower.py::"
 
 OF_KUBERNETES: Final = (
     Mutant(
@@ -211,5 +212,17 @@ OF_KUBERNETES: Final = (
             ),
         ),
         (REAL + "test_a_client_follows_the_sessions_of_its_own_scopes",),
+    ),
+    Mutant(
+        "kubernetes-old-lists-count",
+        "a list by the former selector counts as the first list by the new one",
+        (Change(FOLLOWER, "if not self._anew.is_set():  # else", "if True:  # else"),),
+        (FOLLOWS + "test_a_list_that_began_before_the_selector_changed_is_not_the_first_try_of_the_new_selector",),
+    ),
+    Mutant(
+        "kubernetes-pauses-before-a-new-selector",
+        "a new selector is tried when the pause after a refusal is over",
+        (Change(FOLLOWER, "self._clock.wait(self._wake, ", "self._clock.wait(self._stop, "),),
+        (FOLLOWS + "test_a_new_selector_is_tried_at_once_also_in_the_pause_after_a_refusal",),
     ),
 )

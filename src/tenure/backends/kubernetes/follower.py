@@ -70,6 +70,7 @@ class Follower:
         self._line: Line | None = None  # None: there is no line; an ended line stays until the next is open
         self._from = ""  # empty: list first
         self._pauses = _AGAIN.delays_s()
+        self._wake = threading.Event()  # set with `_stop` and `_anew`: ends a pause; changes under the lock, as they do
         self.tried = threading.Event()
         """Set once the objects were listed, or could not be listed."""
         self.error: StoreUnavailable | None = None
@@ -95,17 +96,19 @@ class Follower:
 
     def begin_anew(self) -> None:
         """List by the selector as it is now, and follow from there."""
-        self.tried.clear()
-        self._anew.set()
         with self._lock:
+            self.tried.clear()
+            self._anew.set()
+            self._wake.set()
             line = self._line
         if line is not None:
             line.close()
 
     def close(self) -> None:
         """Stop, without waiting for a server that hangs."""
-        self._stop.set()
         with self._lock:
+            self._stop.set()
+            self._wake.set()
             line = self._line
         if line is not None:
             line.close()
@@ -134,16 +137,23 @@ class Follower:
         if self._stop.is_set() or self._anew.is_set():
             return
         self.error = error
-        self.tried.set()
+        self._has_tried()
         self._owner.spoke()
         pause_s = _DENIED_S if isinstance(error, AccessDenied) else next(self._pauses)
-        self._clock.wait(self._stop, timeout_s=pause_s)
+        self._clock.wait(self._wake, timeout_s=pause_s)
+
+    def _has_tried(self) -> None:
+        with self._lock:
+            if not self._anew.is_set():  # else it has tried the former selector
+                self.tried.set()
 
     def _follow(self) -> None:
         """List where that is needed, then follow one watch to its end. Raises Refused, NoAnswer, StoreUnavailable."""
-        if self._anew.is_set():
-            self._anew.clear()  # before the selector is made: a later change is not lost
-            self._from = ""
+        with self._lock:
+            if self._anew.is_set():
+                self._anew.clear()  # before the selector is made: a later change is not lost
+                self._wake.clear()
+                self._from = ""
         path, selector = self._path(), self._selector()
         if not self._from:
             found = self._api.ask("GET", path, query=[selector])
@@ -163,7 +173,7 @@ class Follower:
             line.close()
         self.error = None
         self._pauses = _AGAIN.delays_s()
-        self.tried.set()
+        self._has_tried()
         self._owner.spoke()
         for event in line:
             self._take(event)
