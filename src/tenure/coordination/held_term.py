@@ -46,7 +46,7 @@ def held(
             raise TimeoutError(_why_not_joined(store, scope, who.member))
         term = election.campaign(keeper, stop=until, on_look=until.look)
         if term is None:
-            raise TimeoutError(_why_not_elected(scope, until.records))
+            raise TimeoutError(_why_not_elected(scope, until.records or _records(store, scope)))
         with election.attending(term):
             try:
                 yield term
@@ -89,6 +89,13 @@ def _why_not_joined(store: CoordinationStore, scope: Scope, member: str) -> str:
             other = decode_candidate(record)
             known += f", of process {other.pid} on {other.host} since {other.since}"
     return f"{known}: that process lives, or has died within the last ttl"
+
+
+def _records(store: CoordinationStore, scope: Scope) -> Sequence[Record]:
+    """The records now, where no time was left for a look; none where the store does not answer."""
+    with suppress(StoreError):
+        return store.list(scope).records
+    return ()
 
 
 def _why_not_elected(scope: Scope, records: Sequence[Record]) -> str:

@@ -55,6 +55,16 @@ def test_the_block_is_the_leaders(store: str) -> None:
         assert [term.why for term in terms(look, SCOPE)] == ["resigned"]
 
 
+def test_who_leads_is_told_also_when_no_time_was_left_for_a_look(store: str) -> None:
+    """A busy machine takes the whole timeout to join, and the error said that nobody leads."""
+    with (
+        tenure.lead("report", store=store, member="anna"),
+        pytest.raises(TimeoutError, match="anna leads scope 'report', epoch 1"),
+        tenure.lead("report", store=store, member="ben", timeout=timedelta(0)),
+    ):
+        pass
+
+
 def test_the_next_one_leads_when_the_block_ends_however_it_ends(store: str) -> None:
     led = threading.Event()
 
