@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,12 @@ def is_gone(pid: int) -> bool:
     return not any(one.pid == pid and one.state != "Z" for one in processes())
 
 
+def ignores(pid: int, number: int) -> bool:
+    """Whether a process ignores a signal."""
+    fields = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return bool(int(fields["SigIgn"], 16) >> (number - 1) & 1)
+
+
 def test_the_program_gets_the_last_charge_when_the_agent_was_killed(agent: Agent) -> None:
     driver, session = agent.tell("hold 0", "drivers", "hold 1", "half")
     agent.kill()
@@ -150,6 +157,7 @@ def test_no_program_starts_while_the_agent_is_stopped_or_for_the_signals_of_its_
     agent.tell("hold 0")
     warden = agent.warden()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        wait_until(partial(ignores, warden, number), what="the first line of the shell's program")
         os.killpg(warden, number)
     os.kill(agent.pid, signal.SIGSTOP)
     os.kill(agent.pid, signal.SIGCONT)

@@ -62,6 +62,7 @@ class Line:
         found: list[Record] = []
         asking = threading.Thread(target=lambda: found.extend(self.heard.ask()), daemon=True)
         asking.start()
+        asking.join(timeout=0.05)  # an answer from before would be here already
         while asking.is_alive():
             self.deliver()
             asking.join(timeout=0.005)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -17,6 +18,8 @@ from tenure.testing.conformance.watches import wakes
 from tenure.testing.waiting import NEVER, NEVER_S
 
 MINE = Key("live/mine")
+LASTING = timedelta(seconds=60)
+"""The ttl of a session that nobody renews, and that lives until its test ends it."""
 
 
 def shows(rig: StoreRig, client: CoordinationStore, session: Session, value: bytes) -> None:
@@ -167,7 +170,7 @@ class AmendCases:
 
     def test_a_glance_shows_the_listing_while_nothing_changes(self, rig: StoreRig) -> None:
         store, other = rig.client(), rig.client()
-        session = other.open_session(ttl=rig.ttl)
+        session = other.open_session(ttl=LASTING)
         for key in ("b", "a", "a/x", "a/x/deep", "a/xy", "ab", "a.b/x"):
             put_new(store, key, key.encode())
         put_new(other, MINE, session=session.id)
@@ -178,7 +181,7 @@ class AmendCases:
     def test_a_glance_reaches_the_changes_of_another_client(self, rig: StoreRig) -> None:
         store, other = rig.client(), rig.client()
         assert glanced(store) == {}
-        session = other.open_session(ttl=rig.ttl)
+        session = other.open_session(ttl=LASTING)
         put_new(other, MINE, b"0", session=session.id)
         version = put_new(other, "a", b"1")
         rig.until(lambda: glanced(store) == {MINE: b"0", "a": b"1"})
