@@ -88,6 +88,13 @@ class LocalFilesSlow(Event):
     why: str
 
 
+class TablesNotKept(Event):
+    """The driver's JVM keeps no tables of states on its disk: it copies them from the storage at each start. `why`."""
+
+    member: str
+    why: str
+
+
 class StandbyWarm(Event):
     """The member has rehearsed every query: the code that its first batch as a leader needs is in memory."""
 

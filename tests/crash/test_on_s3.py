@@ -71,6 +71,10 @@ def test_every_row_is_once_in_the_output_over_each_kind_of_death(story: Story) -
     assert [str(verdict) for verdict in story.verdicts.values() if not verdict.right] == []
 
 
+def test_each_driver_keeps_tables(story: Story) -> None:
+    assert b"TablesNotKept" not in story.written
+
+
 def test_no_secret_is_on_a_command_line_or_in_a_file(story: Story, seaweedfs: SeaweedFs) -> None:
     secret = environment(seaweedfs.url)["AWS_SECRET_ACCESS_KEY"].encode()
     assert b"spark.jars.ivy" in story.commands

@@ -12,6 +12,8 @@ JUDGING = "tests/unit/cleanup/test_judgement.py::"
 LISTINGS = "tests/unit/storage/test_s3_listings.py::"
 STAGED = "tests/unit/sinks/test_delta_staged_rule.py::"
 TABLES = "tests/spark/test_linked_tables.py::"
+KEPT = "tests/spark/test_kept_tables.py::"
+IN_S3 = "tests/spark/test_tables_in_s3.py::"
 
 OF_STORAGE: Final = (
     Mutant(
@@ -136,5 +138,41 @@ OF_STORAGE: Final = (
             TABLES + "test_a_name_that_is_taken_gets_another_file_and_the_old_bytes_stay",
             TABLES + "test_on_another_device_a_table_is_copied_and_no_linked_file_is_written_through",
         ),
+    ),
+    Mutant(
+        "half-a-table-is-kept",
+        "a table that was fetched by half is linked into a state store",
+        (Change("spark/KeptTables.java", "if (length != size) {", "if (false) {"),),
+        (KEPT + "test_half_a_table_is_not_linked",),
+    ),
+    Mutant(
+        "any-file-is-a-kept-table",
+        "a file of another size that has a table's name is linked into a state store",
+        (Change("spark/KeptTables.java", "kept.isFile() && kept.length() == size", "kept.isFile()"),),
+        (KEPT + "test_a_part_of_a_killed_fetch_and_a_file_of_another_size_are_not_linked",),
+    ),
+    Mutant(
+        "kept-tables-stay",
+        "the tables of states that nobody needs any more fill the disk",
+        (Change("spark/KeptTables.java", "            HELD.remove(holder);\n", ""),),
+        (KEPT + "test_tables_are_fetched_ahead_and_go_with_their_last_holder",),
+    ),
+    Mutant(
+        "a-kept-table-is-copied-onto-a-link",
+        "a table is written into the bytes of the file that has its name",
+        (Change("spark/KeptTables.java", "            Files.deleteIfExists(target.toPath());\n", ""),),
+        (KEPT + "test_a_name_that_is_taken_gets_another_file_and_the_old_bytes_stay",),
+    ),
+    Mutant(
+        "each-rehearsal-copies-the-state",
+        "each rehearsal in S3 copies all tables of the state",
+        (Change("takeover/seeding.py", "with_tables=False", "with_tables=True"),),
+        (IN_S3 + "test_all_rehearsals_load_a_table_once_and_copy_none",),
+    ),
+    Mutant(
+        "each-rehearsal-fetches-the-state",
+        "each rehearsal in S3 fetches all tables of the state",
+        (Change("spark/KeptTables.java", "kept.isFile() && kept.length() == size", "false"),),
+        (IN_S3 + "test_all_rehearsals_load_a_table_once_and_copy_none",),
     ),
 )

@@ -10,8 +10,11 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.jvm import SharedJvm
+from tenure.testing.servers import SeaweedFs, installed
+from tenure.testing.servers.connectors import ivy_folder
+from tests.jvm import SharedJvm, Start
 from tests.spark.recorded_runs import Recorder, Recordings
+from tests.support.far_gate import FarGate
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -43,6 +46,23 @@ def start() -> SparkSession:
 def spark(jvm: SharedJvm) -> Iterator[SparkSession]:
     with jvm.lent(start) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def gate(seaweedfs: SeaweedFs) -> Iterator[FarGate]:
+    """A gate before S3, for all modules that ask for it: their sessions reach S3 by it."""
+    with FarGate(seaweedfs) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def start_in_s3(gate: FarGate) -> Start:
+    """The start of a session that reaches S3."""
+    from tests.spark.object_store import session_for
+
+    with installed():
+        ivy_folder()
+    return session_for(gate)
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks import Delta
 from tenure.spark.own_classes import use_own_classes
 from tenure.storage.reach import reach
+from tenure.takeover.mirror import Mirrors
 from tenure.testing.servers import BUCKET
 from tenure.testing.servers.connectors import ivy_folder
 from tenure.testing.servers.seaweedfs import s3a_settings
@@ -94,25 +95,31 @@ class Place:
         days = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=self.files + next_) for next_ in (0, 0, 1)]
         hidden = self._input / f".{self.files:03d}.json"
         hidden.write_text("".join(json.dumps({"at": f"{day:%Y-%m-%dT%H:%M:%SZ}"}) + "\n" for day in days))
+        os.utime(hidden, (1_767_225_600 + self.files,) * 2)  # Spark reads files in the order of these times
         hidden.rename(self._input / f"{self.files:03d}.json")
         self.files += 1
 
-    @contextmanager
-    def led(self) -> Iterator[tuple[FencedStream, StreamingQuery]]:
-        """The query, under a new term."""
+    def declared(self) -> Stream:
+        """The query, as a pipeline declares it."""
         reader = self._spark.readStream.schema("at timestamp").option("maxFilesPerTrigger", 1)
         rows = reader.json(str(self._input)).withWatermark("at", "36 hours").groupBy("at").count()
         sink = Delta(f"{self.root}/table")
         sink.check(output_mode="append")
-        clock = SystemClock()
+        return Stream(QUERY, rows, sink, "append", None)
+
+    def context(self) -> ScopeContext:
+        """The scope, its store and its storage."""
         events = Events(self.told.append)
-        context = ScopeContext(self._store, SCOPE, f"{self.root}/storage", clock, events, inline_limit=1)
+        return ScopeContext(self._store, SCOPE, f"{self.root}/storage", SystemClock(), events, inline_limit=1)
+
+    @contextmanager
+    def led(self, mirrors: Mirrors | None = None) -> Iterator[tuple[FencedStream, StreamingQuery]]:
+        """The query, under a new term. `mirrors`: of the standby that leads."""
+        clock, context = SystemClock(), self.context()
         with SessionKeeper(self._store, ttl=timedelta(seconds=600), clock=clock) as keeper:
             term = Election(self._store, SCOPE, member="anna", clock=clock).campaign(keeper, stop=threading.Event())
             assert term is not None
-            stream = FencedStream(
-                Stream(QUERY, rows, sink, "append", None), context, term=term, missing=lambda paths: ()
-            )
+            stream = FencedStream(self.declared(), context, term=term, missing=lambda paths: (), mirrors=mirrors)
             stream.prepare()
             query = stream.start()
             try:

@@ -23,7 +23,7 @@ from tenure.errors import (
     TenureError,
     TermLost,
 )
-from tenure.events import LocalFilesSlow
+from tenure.events import LocalFilesSlow, TablesNotKept
 from tenure.link.lifecycle import Ended
 from tenure.testing.clock import ManualClock
 from tenure.testing.waiting import NEVER_S, wait_until
@@ -151,6 +151,15 @@ def test_local_files_that_cost_a_process_each_are_told_and_hold_up_nothing(lead:
         lead.begin("one")
     assert lead.goes_on()
     assert lead.events == [LocalFilesSlow("rows", member="anna", why="no compiler")]
+    lead.stop.set()
+    assert lead.end() is Ended.STOPPED
+
+
+def test_tables_that_cannot_be_kept_are_told_and_hold_up_nothing(lead: Lead) -> None:
+    with patch.object(driver_module, "use_kept_tables", lambda spark, storage: (None, "opened before")):
+        lead.begin("one")
+    assert lead.goes_on()
+    assert lead.events == [TablesNotKept("rows", member="anna", why="opened before")]
     lead.stop.set()
     assert lead.end() is Ended.STOPPED
 

@@ -16,28 +16,19 @@ from tenure.errors import UsageError
 from tenure.spark.own_classes import CHECKPOINT_FILES, OBJECT_FILES, use_own_classes
 from tenure.spark.own_folders import hold, release
 from tenure.storage.reach import reach
-from tenure.testing.servers import BUCKET, SeaweedFs, installed
-from tenure.testing.servers.connectors import ivy_folder
+from tenure.testing.servers import BUCKET
 from tenure.testing.waiting import wait_until
-from tests.jvm import SharedJvm
+from tests.jvm import SharedJvm, Start
 from tests.s3 import DENY, LOSE, reached
-from tests.spark.object_store import KINDS, Place, session_for
+from tests.spark.object_store import KINDS, Place
 from tests.support.far_gate import FarGate, Order
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def gate(seaweedfs: SeaweedFs) -> Iterator[FarGate]:
-    with FarGate(seaweedfs) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def spark(jvm: SharedJvm, gate: FarGate) -> Iterator[SparkSession]:
-    with installed():
-        ivy_folder()
-    with jvm.lent(session_for(gate)) as session:
+def spark(jvm: SharedJvm, start_in_s3: Start) -> Iterator[SparkSession]:
+    with jvm.lent(start_in_s3) as session:
         yield session
 
 

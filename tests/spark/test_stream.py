@@ -55,12 +55,16 @@ class Standby:
 
     def __init__(self, folder: Path, *, bad: bool) -> None:
         self.folder = folder
+        self.let_go: list[str] = []
         if bad:
             (folder / self.path / "a-file").mkdir(parents=True)
 
     def take(self, query: str, *, source: str, epoch: int) -> tuple[str, Mirrored]:
         assert (query, epoch) == (QUERY, 1)
         return self.path, Mirrored(RunDirectory(f"{self.folder}/{source}"), RunDirectory(f"{self.folder}/{self.path}"))
+
+    def let_tables_go(self, query: str) -> None:
+        self.let_go.append(query)
 
 
 def test_a_query_without_a_run_directory_does_not_start(scene: Scene) -> None:
@@ -77,7 +81,7 @@ def test_a_mirror_is_run_on_and_one_that_is_no_good_is_done_without(scene: Scene
     (first,) = scene.run_directories()
     (scene.folder / first / "sources/0").mkdir(parents=True)
     (scene.folder / first / "sources/0/0").write_text("v1\n17")
-    scene.start(StagingSink(scene.ledger), mirrors=Standby(scene.folder, bad=bad))
+    scene.start(StagingSink(scene.ledger), mirrors=(standby := Standby(scene.folder, bad=bad)))
     second = scene.run_directories()[1]
     assert (second == Standby.path) is not bad
     assert (scene.folder / second / "offsets/0").read_text() == (scene.folder / first / "offsets/0").read_text()
@@ -85,6 +89,9 @@ def test_a_mirror_is_run_on_and_one_that_is_no_good_is_done_without(scene: Scene
     assert (seeded.batch, seeded.mirrored) == (0, not bad)
     failures = [event.why for event in scene.told if isinstance(event, MirrorFailed)]
     assert [f"{Standby.path} is not empty" in why for why in failures] == [True] * bad
+    assert standby.let_go == []
+    scene.spark.run(0)
+    assert standby.let_go == [QUERY], "a batch has loaded the state"
 
 
 def held_plan(scene: Scene, sink: StagingSink) -> tuple[Gate, threading.Thread]:

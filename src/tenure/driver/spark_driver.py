@@ -45,7 +45,7 @@ from tenure.driver.stores import LeadersStore
 from tenure.driver.stream import FencedStream
 from tenure.driver.time_zone import NO_ZONE, GivenZone, use_zone
 from tenure.errors import DriverDied, DriverStuck, PipelineFileError, TenureError, UsageError
-from tenure.events import LocalFilesSlow
+from tenure.events import LocalFilesSlow, TablesNotKept
 from tenure.housekeeping import scope_cleaner, scope_sweeper
 from tenure.link.lifecycle import Ended
 from tenure.link.words import Pulse
@@ -53,6 +53,7 @@ from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Located, Stages
 from tenure.spark.errors import SPARK_ERRORS, one_line
+from tenure.spark.kept_tables import KeptTables, use_kept_tables
 from tenure.spark.own_classes import use_own_classes
 from tenure.storage.reach import reach
 from tenure.takeover.attempted_batches import attempts_at
@@ -118,6 +119,7 @@ class SparkDriver:
         self._spark: SparkSession | None = None  # None: not prepared
         self._rehearsals: Rehearsals | None = None  # None: not prepared
         self._mirrors: Mirrors | None = None  # None: not standing by
+        self._tables: KeptTables | None = None  # None: the JVM keeps no tables
         self._limits: Mapping[str, float] = {}
         self._streams: Sequence[FencedStream] = ()
         self._declared: Sequence[Stream] = ()
@@ -144,12 +146,15 @@ class SparkDriver:
             self._context.events.emit(LocalFilesSlow(self._context.scope, member=self._work.member, why=slow))
         prepare_file_systems(spark)
         check_classes(spark, self._context.storage, what="the storage")
+        self._tables, why = use_kept_tables(spark, self._context.storage)
+        if why is not None:
+            self._context.events.emit(TablesNotKept(self._context.scope, member=self._work.member, why=why))
         streams = [with_sources(stream) for stream in self._declare().streams]
         for stream in streams:
             if isinstance(stream.sink, Located):
                 check_classes(spark, stream.sink.location, what=f"the sink of stream {stream.name!r}")
         self._declarations.check(streams)
-        self._rehearsals = Rehearsals(streams, self._heard, member=self._work.member)
+        self._rehearsals = Rehearsals(streams, self._heard, member=self._work.member, tables=self._tables)
         self._declared = streams
         if self._work.warm:
             self._rehearsals.start()
@@ -255,7 +260,8 @@ class SparkDriver:
     def _mirror(self) -> None:
         if not self._work.mirrors:
             return
-        self._mirrors = Mirrors([stream.name for stream in self._declared], self._heard, member=self._work.member)
+        queries, member = [stream.name for stream in self._declared], self._work.member
+        self._mirrors = Mirrors(queries, self._heard, member=member, tables=self._tables)
         self._mirrors.start()
 
     def _end_mirrors(self) -> None:

@@ -78,6 +78,7 @@ class FencedStream:
         self._events = context.events
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"tenure-plan-{declared.name}")
         self._sources = declared.sources
+        self._mirrors = mirrors
         self._takeover = QueryTakeover(
             declared.name,
             context,
@@ -280,6 +281,8 @@ class FencedStream:
         plan.result()
         self._inputs.report_skipped(batch_id, **self._logged(batch_id), term=term, events=self._events)
         self._batches += 1
+        if self.last is None and self._mirrors is not None:
+            self._mirrors.let_tables_go(name)
         self.last = batch_id
         seconds, repeated = self._clock.monotonic_s() - began_s, written.repeated
         self._events.emit(

@@ -91,7 +91,8 @@ public final class OwnFolder {
         while (each.hasNext()) {
             FileStatus file = (FileStatus) each.next();
             known.put(file.getPath().toString(), file);
-            if (file.getLen() <= SMALL && bytes + file.getLen() <= MOST) {
+            boolean isRead = !file.getPath().getName().endsWith(".sst"); // Spark copies tables past this class
+            if (isRead && file.getLen() <= SMALL && bytes + file.getLen() <= MOST) {
                 bytes += file.getLen();
                 small.add(file);
             }

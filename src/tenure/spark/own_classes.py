@@ -30,7 +30,7 @@ STAGED_OUTPUT: Final = "tenure.spark.StagedOutput"
 CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
 """Spark's setting with the class that writes the files of a checkpoint."""
 
-_SOURCES: Final = ("OwnFolder.java", "ObjectFiles.java", "StagedOutput.java")
+_SOURCES: Final = ("KeptTables.java", "OwnFolder.java", "ObjectFiles.java", "StagedOutput.java")
 """In an order in which each needs only those before it."""
 _lock = threading.Lock()  # guards _given
 _given: WeakSet[SparkContext] = WeakSet()
@@ -64,11 +64,12 @@ def _give(context: SparkContext) -> None:
     context._jsc.sc().addJar(str(jar))
 
 
-def compile_source(jvm: Any, source: str, loader: Any) -> Any:
-    """Janino's compiler after it has compiled a source of this package. `loader`: has the classes that it needs."""
+def compile_source(jvm: Any, source: str, loader: Any, *, replaced: tuple[str, str] = ("", "")) -> Any:
+    """Janino's compiler after it has compiled a source of this package. `loader`: has the classes that it needs.
+    `replaced`: words of the source, and the words in their place."""
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(loader)
-    compiler.cook(files("tenure.spark").joinpath(source).read_text(encoding="utf-8"))
+    compiler.cook(files("tenure.spark").joinpath(source).read_text(encoding="utf-8").replace(*replaced))
     return compiler
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -20,6 +21,8 @@ from tenure.errors import StorageError, TenureError
 from tenure.events import BlobLeft, MirrorFailed
 from tenure.retry import exponential_delay
 from tenure.scope_context import ScopeContext
+from tenure.spark.errors import SPARK_ERRORS
+from tenure.spark.kept_tables import KeptTables
 from tenure.takeover.run_directory import RunDirectory, has_commit, remove_tree
 from tenure.takeover.state_copy import Mirrored, SeedPoint, Stopped, copy_ahead
 from tenure.wording import sentence
@@ -71,7 +74,11 @@ class _Mirror:
 class Mirrors:
     """The mirrors of one standby, filled by a thread of their own. Used for one standby phase."""
 
-    def __init__(self, queries: Sequence[str], context: ScopeContext, *, member: str) -> None:
+    def __init__(
+        self, queries: Sequence[str], context: ScopeContext, *, member: str, tables: KeptTables | None = None
+    ) -> None:
+        """`tables`: the JVM fetches the tables of each mirror ahead; None: it has no such tables."""
+        self._tables = tables
         self._mirrors = [_Mirror(query) for query in queries]
         self._scope = context.scope
         self._member = member
@@ -122,6 +129,12 @@ class Mirrors:
         finally:
             self._lock.release()
 
+    def let_tables_go(self, query: str) -> None:
+        """Keep the tables of a query's mirror no longer: a batch has loaded them, or no batch will."""
+        if self._tables is not None:
+            with suppress(*SPARK_ERRORS):  # the tables went with their JVM
+                self._tables.release(_holder(query))
+
     def close(self, *, patience_s: float) -> None:
         """End the mirrors, and remove those that were not taken, unless the thread hangs for longer than
         `patience_s`."""
@@ -134,6 +147,8 @@ class Mirrors:
                 self._lock.release()
 
     def _run(self) -> None:
+        for mirror in self._mirrors:  # an earlier time of standing by may have held some
+            self.let_tables_go(mirror.query)
         while not self._clock.wait(self._stopped, timeout_s=ROUND_S):
             try:
                 newest_epoch = self._epoch()
@@ -209,6 +224,9 @@ class Mirrors:
             mirror.missing += change
 
         copy_ahead(mirror.mirrored, point, stop=self._stopped.is_set, on_missing=count)
+        if self._tables is not None:
+            found = {f"{mirror.mirrored.target.url}/{path}": size for path, size in mirror.mirrored.table_sizes.items()}
+            self._tables.hold(_holder(mirror.query), found, ahead=True)
         mirror.point, mirror.failed, mirror.delays = point, "", _AGAIN.delays_s()
 
     def _report(self, mirror: _Mirror, error: Exception) -> None:
@@ -221,7 +239,12 @@ class Mirrors:
         if mirror.mirrored is None:
             return
         mirror.mirrored, mirror.point, mirror.missing, mirror.won_s = None, None, 0, None
+        self.let_tables_go(mirror.query)
         try:
             remove_tree(f"{self._storage}/{mirror.path}")
         except StorageError as error:
             self._events.emit(BlobLeft(self._scope, address=mirror.path, why=str(error)))
+
+
+def _holder(query: str) -> str:
+    return f"the mirror of {query}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -30,13 +30,14 @@ from tenure.retry import exponential_delay
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Rehearsable
 from tenure.spark.caller_threads import CallerThread
-from tenure.spark.errors import one_line
+from tenure.spark.errors import SPARK_ERRORS, one_line
+from tenure.spark.kept_tables import KeptTables
 from tenure.spark.own_folders import hold, release
 from tenure.storage.urls import hadoop_url
 from tenure.takeover.moved_files import moves_between
 from tenure.takeover.pace import Pace, requests_of
 from tenure.takeover.run_directory import remove_tree
-from tenure.takeover.seeding import seed
+from tenure.takeover.seeding import seed, seed_without_tables
 from tenure.takeover.state_copy import SeedPoint
 
 ROUNDS = 3
@@ -102,8 +103,12 @@ class Rounds:
 class Rehearsals:
     """Rehearses the streams of one standby, in one thread, until the standby is warm or `abandon`."""
 
-    def __init__(self, streams: Sequence[Stream], context: ScopeContext, *, member: str) -> None:
+    def __init__(
+        self, streams: Sequence[Stream], context: ScopeContext, *, member: str, tables: KeptTables | None = None
+    ) -> None:
+        """`tables`: the JVM has these on its disk, so no rehearsal copies tables; None: each rehearsal copies them."""
         self._streams = tuple(streams)
+        self._tables = tables
         self._scope = context.scope
         self._member = member
         self._checkpoints = context.checkpoints
@@ -152,6 +157,19 @@ class Rehearsals:
         if self._clock.wait(self._abandoned, timeout_s=_LOOK_S):
             return  # the member leads already
         self._remove(self._folder)  # the files of a killed process of this name
+        try:
+            self._until_warm()
+        finally:
+            self._let_tables_go()
+
+    def _let_tables_go(self) -> None:
+        """Hold no table any more. The mirrors hold those that a takeover needs."""
+        if self._tables is not None:
+            with suppress(*SPARK_ERRORS):  # the tables went with their JVM
+                for stream in self._streams:
+                    self._tables.release(_holder(stream))
+
+    def _until_warm(self) -> None:
         began_s = self._clock.monotonic_s()
         rounds = {stream.name: Rounds() for stream in self._streams}
         while not self._abandoned.is_set():
@@ -209,18 +227,7 @@ class Rehearsals:
             raise failures[0]
 
         try:
-            seed(
-                f"{self._storage}/{planned.run_directory}",
-                directory,
-                SeedPoint(
-                    planned.batch,
-                    planned.offsets,
-                    folders=planned.folders,
-                    kinds=planned.kinds,
-                    moves=moves_between(planned.paths, stream.sources),
-                ),
-                query_id=str(uuid.uuid4()),  # Spark would wait for the end of an active query of the same id
-            )
+            self._seed(stream, planned, directory)
             writer = (
                 stream.rows.writeStream.queryName(f"{stream.name} (rehearsal)")
                 .outputMode(stream.output_mode)
@@ -246,6 +253,23 @@ class Rehearsals:
             release(spark, directory)
         self._pace.rest(self._abandoned)
 
+    def _seed(self, stream: Stream, planned: Checkpoint, directory: str) -> None:
+        source, query_id = f"{self._storage}/{planned.run_directory}", str(uuid.uuid4())
+        # Spark would wait for the end of an active query of the same id.
+        point = SeedPoint(
+            planned.batch,
+            planned.offsets,
+            folders=planned.folders,
+            kinds=planned.kinds,
+            moves=moves_between(planned.paths, stream.sources),
+        )
+        if self._tables is None:
+            seed(source, directory, point, query_id=query_id)
+            return
+        sizes = seed_without_tables(source, directory, point, query_id=query_id)
+        # Held from one rehearsal to the next, so that each table is fetched once.
+        self._tables.hold(_holder(stream), {f"{source}/{path}": size for path, size in sizes.items()})
+
     def _requests(self) -> int:
         return requests_of(self._streams[0].rows.sparkSession, self._folder)
 
@@ -267,6 +291,10 @@ def _settings(spark: SparkSession) -> Iterator[None]:
     finally:
         for name, earlier in before.items():
             spark.conf.set(name, str(earlier))
+
+
+def _holder(stream: Stream) -> str:
+    return f"rehearsals of {stream.name}"
 
 
 def _stop(query: StreamingQuery) -> None:

@@ -12,6 +12,7 @@ batch N planned on a part of its state. A half-seeded directory is never complet
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from tenure.errors import StorageError
 from tenure.takeover.owed_batch import owed_batch
@@ -24,6 +25,14 @@ from tenure.takeover.state_files import operator_name, with_schema_paths
 def seed(source: str, target: str, point: SeedPoint, *, query_id: str | None = None) -> int:
     """Fill the empty run directory `target` from `source` for `point`. See `seed_mirrored`."""
     return seed_mirrored(Mirrored(RunDirectory(source), RunDirectory(target)), point, query_id=query_id)
+
+
+def seed_without_tables(source: str, target: str, point: SeedPoint, *, query_id: str) -> Mapping[str, int]:
+    """As `seed`, but without RocksDB's tables that have unique names. Return the bytes of each by its path in `source`.
+    A query cannot load its state from the directory alone."""
+    mirrored = Mirrored(RunDirectory(source), RunDirectory(target), with_tables=False)
+    seed_mirrored(mirrored, point, query_id=query_id)
+    return mirrored.table_sizes
 
 
 def seed_mirrored(mirrored: Mirrored, point: SeedPoint, *, query_id: str | None = None) -> int:

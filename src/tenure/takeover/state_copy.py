@@ -39,6 +39,7 @@ from tenure.takeover.state_files import (
     decode_operator,
     files_of_zip,
     has_id,
+    is_unique_table,
     newest_metadata,
     state_chain,
     stores_found,
@@ -61,6 +62,18 @@ class Mirrored:
     """Copied RocksDB zip -> the files that it refers to, with their bytes."""
     commits: dict[int, StateIds | None] = field(default_factory=dict)
     """The entries of the source's commit log that were read."""
+    with_tables: bool = True
+    """Whether RocksDB's tables with unique names are copied, too."""
+
+    @property
+    def table_sizes(self) -> Mapping[str, int]:
+        """RocksDB's tables with unique names to which the copied files refer: path -> bytes."""
+        return {
+            f"{zipped.rpartition('/')[0]}/{path}": size
+            for zipped, files in self.tables.items()
+            for path, size in files.items()
+            if is_unique_table(path)
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +267,13 @@ class StateCopy:
         copied = self._take_all({f"{folder}/{name}": sizes[name] for name in now}, exact=False)
         for name in chain:
             if name.endswith(".zip"):
-                tables = self._tables(f"{folder}/{name}", taken=name in now)
-                copied += self._take_all({f"{folder}/{path}": size for path, size in tables.items()}, exact=True)
+                files = self._tables(f"{folder}/{name}", taken=name in now)
+                wanted = {
+                    f"{folder}/{path}": size
+                    for path, size in files.items()
+                    if self._mirrored.with_tables or not is_unique_table(path)
+                }
+                copied += self._take_all(wanted, exact=True)
         return copied
 
     def _take_all(self, files: Mapping[str, int], *, exact: bool) -> int:

@@ -27,6 +27,7 @@ _FULL = ("zip", "snapshot")
 _CHANGES = ("changelog", "delta")
 # The errors of `zipfile` at damaged bytes. RuntimeError, NotImplementedError: a flag or method that Spark never writes.
 _UNREADABLE_ZIP = (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError, EOFError, RuntimeError, OSError)
+_UNIQUE_TABLE = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.sst\Z")
 _WITH_ID = re.compile(r"(\d+)_([^.]+)\.(?:zip|changelog)\Z")
 _OF_A_VERSION = re.compile(rf"((\d+)(?:_[^.]+)?)\.(?:{'|'.join((*_FULL, *_CHANGES))})\Z")
 
@@ -144,6 +145,12 @@ def state_chain(
 def has_id(name: str) -> bool:
     """Whether the name of a state file carries the id of its writer, so that its content never changes."""
     return _WITH_ID.match(name.removesuffix(".crc")) is not None
+
+
+def is_unique_table(path: str) -> bool:
+    """Whether a file is a table of RocksDB whose name has the UUID of its upload, so that the name alone says which
+    bytes it has."""
+    return _UNIQUE_TABLE.search(path) is not None
 
 
 def _stem(names: Collection[str], version: int, *, id_of: Callable[[int], str | None]) -> str:

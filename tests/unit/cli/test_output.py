@@ -34,6 +34,9 @@ TOLD: dict[events.Event, str | None] = {
     events.LocalFilesSlow(
         scope="rows", member="a", why="x"
     ): "member a starts a process for each local file of Spark: x",
+    events.TablesNotKept(
+        scope="rows", member="a", why="x"
+    ): "member a copies a state from the storage at each start of a query: x",
     events.MirrorFailed(scope="rows", query="copy", why="x is missing"): "query copy is not mirrored: x is missing",
     events.RehearsalFailed(
         scope="rows", query="copy", why="x is missing"

@@ -22,6 +22,10 @@ def state_id(version: int, partition: int) -> str:
     return f"{version:08}-{partition}"
 
 
+def table_of(version: int, partition: int) -> str:
+    return f"state/0/{partition}/SSTs/{version:06}-00000000-0000-4000-8000-{partition:012}.sst"
+
+
 def a_zip(table: str, size: int) -> bytes:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
@@ -52,8 +56,9 @@ def a_run_directory(root: str) -> None:
             files[f"{stem}.changelog"] = f"changes {version}"
             files[f"{stem}.changelog.crc"] = "checksum"
             if version % 4 == 0:
-                files[f"{stem}.zip"] = a_zip(f"{version}.sst", 5)
-                files[f"state/0/{partition}/SSTs/{version}.sst"] = b"table"
+                table = table_of(version, partition)
+                files[f"{stem}.zip"] = a_zip(table.rpartition("/")[2], 5)
+                files[table] = b"table"
     for path, content in files.items():
         put(f"{root}/{path}", content)
 
@@ -80,7 +85,7 @@ def state_names(batch: int) -> set[str]:
     names = set()
     for partition in range(2):
         folder = f"state/0/{partition}"
-        names |= {f"{folder}/SSTs/8.sst", f"{folder}/8_{state_id(8, partition)}.zip"}
+        names |= {table_of(8, partition), f"{folder}/8_{state_id(8, partition)}.zip"}
         for version in range(9, batch + 1):
             stem = f"{folder}/{version}_{state_id(version, partition)}.changelog"
             names |= {stem, f"{stem}.crc"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,10 +22,24 @@ from tenure.takeover import mirror as mirror_module
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.state_copy import copy_ahead
 from tenure.testing.waiting import NEVER_S, wait_until
-from tests.unit.takeover.made_by_hand import a_run_directory, content_of, offsets_of, state_id, state_names
+from tests.unit.takeover.made_by_hand import a_run_directory, content_of, offsets_of, state_id, state_names, table_of
 
 OLD = "runs/rows/e00000003-anna-0123"
 PLANNED = Checkpoint("rows", "id", 10, offsets_of(10), OLD, 3, "today")
+
+
+class HeldTables:
+    """The tables that a JVM keeps for a mirror, by their holder."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Mapping[str, int]] = {}
+
+    def hold(self, holder: str, tables: Mapping[str, int], *, ahead: bool) -> None:
+        assert ahead
+        self.held[holder] = tables
+
+    def release(self, holder: str) -> None:
+        self.held.pop(holder, None)
 
 
 class Scene:
@@ -40,6 +54,7 @@ class Scene:
         self.rounds = 0
         self.told: list[Event] = []
         self.directory(OLD, done=9)
+        self.tables = HeldTables()
         context = SimpleNamespace(
             scope="rows",
             checkpoints=lambda query: SimpleNamespace(glance=self._newest),
@@ -48,7 +63,7 @@ class Scene:
             clock=SystemClock(),
             events=Events(self.told.append),
         )
-        self.mirrors = Mirrors(["rows"], cast(Any, context), member="ben")
+        self.mirrors = Mirrors(["rows"], cast(Any, context), member="ben", tables=cast(Any, self.tables))
 
     def directory(self, path: str, *, done: int) -> None:
         """A run directory in which batches up to one are done."""
@@ -120,6 +135,32 @@ def test_it_is_for_one_epoch_and_one_source(scene: Scene, source: str, epoch: in
     assert scene.mirrors.take("rows", source=source, epoch=epoch) is None
     scene.mirrors.close(patience_s=NEVER_S)
     assert scene.folders() == []
+
+
+def test_the_tables_of_its_newest_snapshots_are_held_until_a_batch_has_loaded_them(scene: Scene) -> None:
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    for batch in (11, 12):
+        scene.plan(batch)
+    scene.two_rounds()
+    scene.wait(Lag(0, 0))
+    (folder,) = scene.folders()
+    ((_, held),) = scene.tables.held.items()
+    root = f"{scene.storage}/runs/rows/{folder}"
+    assert held == {f"{root}/{table_of(12, partition)}": 5 for partition in range(2)}
+    assert scene.mirrors.take("rows", source=OLD, epoch=4) is not None
+    scene.mirrors.close(patience_s=NEVER_S)
+    assert list(scene.tables.held.values()) == [held], "the query may load its state later"
+    scene.mirrors.let_tables_go("rows")
+    assert scene.tables.held == {}
+
+
+def test_the_tables_of_a_mirror_that_goes_go_too(scene: Scene) -> None:
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    assert scene.tables.held
+    scene.mirrors.close(patience_s=NEVER_S)
+    assert scene.tables.held == {}
 
 
 def test_a_member_whose_own_term_began_a_moment_ago_still_has_its_mirror(

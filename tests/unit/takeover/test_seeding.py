@@ -12,17 +12,20 @@ import pytest
 
 from tenure.checkpoints.source import ANOTHER, FILES, RATE
 from tenure.errors import CorruptCheckpoint, CorruptRunDirectory, StorageError
-from tenure.takeover.seeding import seed
+from tenure.takeover.seeding import seed, seed_without_tables
 from tenure.takeover.state_copy import SeedPoint
 from tests.support.seeds import PARTS, announced
 from tests.unit.takeover.made_by_hand import (
     NEWEST,
     a_run_directory,
+    a_zip,
     content_of,
     hard_links,
     offsets_of,
     put,
+    state_id,
     state_names,
+    table_of,
 )
 
 
@@ -56,6 +59,25 @@ def test_exactly_what_is_needed(source: str, tmp_path: Path, committed: bool) ->
     assert changed == {"offsets/10", "state/0/_metadata/v2/0"}
     info = json.loads(content["state/0/_metadata/v2/0"].partition(b"\n")[2])["stateStoreInfo"][0]
     assert info["stateSchemaFilePaths"] == [f"file:{target}/state/0/_stateSchema/d/0_x"]
+
+
+def test_a_seed_without_tables_is_all_but_the_tables(source: str, tmp_path: Path) -> None:
+    target, point = str(tmp_path / "target"), SeedPoint(10, offsets_of(10))
+    tables = {table_of(8, 0): 5, table_of(8, 1): 5}
+    assert seed_without_tables(source, target, point, query_id="its own") == tables
+    seed(source, str(tmp_path / "whole"), point, query_id="its own")
+    assert content_of(target).keys() == content_of(str(tmp_path / "whole")).keys() - tables.keys()
+
+
+def test_tables_without_a_unique_name_are_copied(source: str, tmp_path: Path) -> None:
+    """Another table may have the same name elsewhere."""
+    for partition in range(2):
+        folder = Path(source, f"state/0/{partition}")
+        put(str(folder / "SSTs/8.sst"), "table")
+        put(str(folder / f"8_{state_id(8, partition)}.zip"), a_zip("8.sst", 5))
+    target = str(tmp_path / "target")
+    assert seed_without_tables(source, target, SeedPoint(10, offsets_of(10)), query_id="its own") == {}
+    assert {"state/0/0/SSTs/8.sst", "state/0/1/SSTs/8.sst"} <= content_of(target).keys()
 
 
 def test_batch_0_needs_only_where_the_sources_began(source: str, tmp_path: Path) -> None:
@@ -137,8 +159,8 @@ def test_a_source_of_another_kind_is_copied_as_it_is_and_nothing_is_demanded_of_
 
 
 def test_a_table_of_another_size_is_named(source: str, tmp_path: Path) -> None:
-    Path(source, "state/0/1/SSTs/8.sst").write_bytes(b"tabl")
-    with pytest.raises(CorruptRunDirectory, match=r"state/0/1/SSTs/8\.sst has 4 bytes instead of 5"):
+    Path(source, table_of(8, 1)).write_bytes(b"tabl")
+    with pytest.raises(CorruptRunDirectory, match=r"state/0/1/SSTs/000008-.*\.sst has 4 bytes instead of 5"):
         seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10)))
 
 
@@ -156,7 +178,7 @@ def test_a_plan_that_does_not_decode_is_the_checkpoints_fault(source: str, tmp_p
 
 def test_what_is_newer_than_the_batch_is_not_looked_at(source: str, tmp_path: Path) -> None:
     """The former owner may be in the middle of anything there."""
-    for pattern in ("*/1[123]", "sources/0/1[123]", "state/0/*/1[1234]_*", "state/0/*/SSTs/12.sst"):
+    for pattern in ("*/1[123]", "sources/0/1[123]", "state/0/*/1[1234]_*", "state/0/*/SSTs/000012-*.sst"):
         for path in Path(source).glob(pattern):
             path.write_bytes(b"\0 torn")
     seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10)))

@@ -22,6 +22,7 @@ from tests.unit.takeover.made_by_hand import (
     put,
     state_id,
     state_names,
+    table_of,
 )
 
 
@@ -193,7 +194,7 @@ def test_files_that_are_named_by_their_version_alone_are_left_to_the_takeover(so
     mirror = Mirror(str(old), str(tmp_path / "mirror"))
     mirror.copy_ahead(10)
     state = {name for name in content_of(mirror.target) if name.startswith("state/")}
-    assert state == {"state/0/0/SSTs/8.sst", "state/0/1/SSTs/8.sst"}
+    assert state == {table_of(8, 0), table_of(8, 1)}
     changed = old / "state" / "0" / "1" / "10.changelog"
     changed.unlink()
     changed.write_text("written again")
