@@ -1,10 +1,12 @@
-"""What the state of a query costs its first batch in a new run directory, by the size of the state: linked and copied.
+"""What the state of a query costs its first batch in a new run directory, by the size of the state: linked and copied;
+with `--storage s3`: kept and copied.
 
 A query drops duplicates of `--keys` keys, with `--hashes` of 64 letters beside each. Each round seeds a new run
 directory, and runs one more batch there, in the same JVM with the driver's settings, but that each batch uploads the
 state as a whole. `linked`: the run directory is on the device of the folder of the state stores. `copied`: it is on the
-device of `--other`, so the same class copies. `load_ms`: the sum over both partitions, by Spark's own count. Medians
-and all figures go to `build/bench/state_load.json`.
+device of `--other`, so the same class copies. In S3, the JVM has fetched the tables of the `kept` rounds before their
+start. `load_ms`: the sum over both partitions, by Spark's own count. `requests`: those of Spark's JVM, from the start.
+Medians and all figures go to `build/bench/state_load.json` (`state_load-s3.json`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -31,14 +34,24 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.harness import RESULTS, describe_machine
+from tenure.driver.checkpoint_files import use_fitting_files
 from tenure.driver.local_files import use_own_local_files
 from tenure.driver.session import end_session, start_session
-from tenure.takeover.run_directory import latest_planned, read_offsets
-from tenure.takeover.seeding import seed
-from tenure.takeover.state_copy import SeedPoint
+from tenure.spark.kept_tables import KeptTables, use_kept_tables
+from tenure.spark.own_classes import use_own_classes
+from tenure.spark.own_folders import hold, release
+from tenure.storage.reach import reach
+from tenure.takeover.pace import requests_of
+from tenure.takeover.run_directory import RunDirectory, latest_planned, read_offsets, remove_tree
+from tenure.takeover.seeding import seed_mirrored
+from tenure.takeover.state_copy import Mirrored, SeedPoint
+from tenure.testing.servers import BUCKET, SeaweedFs
+from tenure.testing.servers.connectors import ivy_folder
+from tenure.testing.servers.seaweedfs import environment, s3a_settings
+from tenure.testing.waiting import wait_until
 
-PLACES = ("linked", "copied")
-MEASURED = ("seed_s", "first_batch_s", "load_ms")
+PLACES = {"file": ("linked", "copied"), "s3": ("kept", "copied")}
+MEASURED = ("seed_s", "first_batch_s", "load_ms", "requests")
 UNCOUNTED = 3
 """How many rounds do not count: the JVM compiles what has run some times."""
 
@@ -65,21 +78,32 @@ class State:
         text = concat(lit(""), *(sha2(concat(lit(number), col("key")), 256) for number in range(self._hashes)))
         files = self._spark.readStream.schema("key long").option("maxFilesPerTrigger", 1).parquet(str(self._input))
         rows = files.withColumn("text", text).dropDuplicates(["key", "text"])
-        query = rows.writeStream.foreachBatch(_put).option("checkpointLocation", directory)
+        query = rows.writeStream.foreachBatch(_put).option("checkpointLocation", hold(self._spark, directory))
         running = query.trigger(availableNow=True).start()
         running.awaitTermination()
         return running.recentProgress[0]
 
-    def take_over(self, source: str, target: str) -> dict[str, float]:
-        """Seed a run directory from another, and run one batch of a hundred known keys there."""
+    def take_over(self, source: str, target: str, tables: KeptTables | None) -> dict[str, float]:
+        """Seed a run directory from another, and run one batch of a hundred known keys there. `tables`: the JVM fetches
+        those of the state before."""
         batch = latest_planned(source)
         assert batch is not None
+        mirrored = Mirrored(RunDirectory(source), RunDirectory(target))
         began = time.monotonic()
-        seed(source, target, SeedPoint(batch, read_offsets(source, batch), committed=True))
+        seed_mirrored(mirrored, SeedPoint(batch, read_offsets(source, batch), committed=True))
         seeded = time.monotonic()
+        if tables is not None:
+            tables.hold("bench", {f"{target}/{path}": size for path, size in mirrored.table_sizes.items()}, ahead=True)
+            kept = Path(str(self._spark.sparkContext._temp_dir)) / "tables"
+            names = {path.rpartition("/")[2] for path in mirrored.table_sizes}
+            wait_until(lambda: {path.name for path in kept.iterdir()} == names, what="the tables")
         self._feed(np.arange(100))
+        before = requests_of(self._spark, target)
         progress = self.run(target)
+        if tables is not None:
+            tables.release("bench")
         return {
+            "requests": requests_of(self._spark, target) - before,
             "seed_s": round(seeded - began, 3),
             "first_batch_s": progress.durationMs["triggerExecution"] / 1000,
             "load_ms": progress.stateOperators[0].customMetrics["rocksdbLoadLatencyMs"],
@@ -90,23 +114,28 @@ def _put(rows: DataFrame, batch: int) -> None:
     rows.write.format("noop").mode("append").save()
 
 
-def measure(spark: SparkSession, folder: Path, other: Path, *, keys: int, arguments: Any) -> dict[str, Any]:
-    """The figures of one size, a round for each place in turn."""
+def measure(
+    spark: SparkSession, folder: Path, roots: Mapping[str, str], tables: KeptTables | None, *, keys: int, arguments: Any
+) -> dict[str, Any]:
+    """The figures of one size, a round for each place in turn. `roots`: place -> the folder of its run directories."""
     state = State(spark, folder / str(keys), keys=keys, hashes=arguments.hashes)
-    newest = str(folder / str(keys) / "first")
+    fast, slow = roots
+    newest = f"{roots[fast]}/{keys}-first"
     state.run(newest)
-    found: dict[str, list[dict[str, float]]] = {place: [] for place in PLACES}
+    found: dict[str, list[dict[str, float]]] = {place: [] for place in roots}
     for number in range(-UNCOUNTED, arguments.rounds):
-        for place in PLACES:
-            target = str((folder if place == "linked" else other) / f"{keys}-{place}-{number}")
-            took = state.take_over(newest, target)
+        for place, root in roots.items():
+            target = f"{root}/{keys}-{place}-{number}"
+            took = state.take_over(newest, target, tables if place == "kept" else None)
             if number >= 0:
                 found[place].append(took)
-            if place == "copied":
-                shutil.rmtree(target)
+            release(spark, target)
+            if place == slow:
+                remove_tree(target)
             else:
                 newest = target
-    size = sum(path.stat().st_size for path in Path(newest).glob("state/0/*/SSTs/*.sst"))
+    directory = RunDirectory(newest)
+    size = sum(sum(directory.sizes(f"state/0/{partition}/SSTs").values()) for partition in range(2))
     shutil.rmtree(folder / str(keys))
     medians = {
         place: {name: statistics.median(one[name] for one in rounds) for name in MEASURED}
@@ -122,6 +151,7 @@ def main() -> int:
     parser.add_argument("--keys", type=int, nargs="+", default=[10, 400_000])
     parser.add_argument("--hashes", type=int, default=4)
     parser.add_argument("--other", type=Path, default=Path("/dev/shm"))
+    parser.add_argument("--storage", choices=PLACES, default="file")
     arguments = parser.parse_args()
     console = Console(width=120)
     with ExitStack() as stack:
@@ -135,23 +165,36 @@ def main() -> int:
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
         }
+        roots = dict(zip(PLACES[arguments.storage], (str(folder), str(other)), strict=True))
+        if arguments.storage == "s3":
+            server = stack.enter_context(SeaweedFs(folder / "s3"))
+            os.environ.update({**environment(server.url), "AWS_ALLOW_HTTP": "true"})
+            conf |= {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a_settings(server.url).items()}
+            conf["spark.jars"] = ",".join(map(str, sorted((ivy_folder() / "jars").glob("*.jar"))))
+            roots = dict.fromkeys(PLACES["s3"], f"s3a://{BUCKET}/bench")
         spark = start_session(name="bench", master="local[2]", conf=conf, log=str(folder / "spark.log"))
         stack.callback(end_session, spark, patience_s=60)
-        why = use_own_local_files(spark)
+        use_own_classes(spark)
+        use_fitting_files(spark, reach(roots["copied"]))
+        tables, why = use_kept_tables(spark, roots["copied"])
+        why = why or use_own_local_files(spark)
         if why is not None:
             console.print(f"bench: the class is not in place: {why}")
             return 1
-        figures = {str(keys): measure(spark, folder, other, keys=keys, arguments=arguments) for keys in arguments.keys}
+        figures = {
+            str(keys): measure(spark, folder, roots, tables, keys=keys, arguments=arguments) for keys in arguments.keys
+        }
     table = Table(title=f"medians of {arguments.rounds} rounds", caption=str(describe_machine()))
     for heading in ("keys", "state_mb", "state", *MEASURED):
         table.add_column(heading, justify="right")
     for size, found in figures.items():
-        for place in PLACES:
+        for place in PLACES[arguments.storage]:
             table.add_row(size, str(found["state_mb"]), place, *(str(found[place][name]) for name in MEASURED))
     console.print(table)
     RESULTS.mkdir(parents=True, exist_ok=True)
     content = {"by_keys": figures, "hashes": arguments.hashes, "machine": asdict(describe_machine())}
-    (RESULTS / "state_load.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    name = "state_load" if arguments.storage == "file" else "state_load-s3"
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0
 
 
