@@ -156,7 +156,10 @@ OF_KUBERNETES: Final = (
         "kubernetes-connects-for-longer-than-a-ttl",
         "a renewal whose connection hangs has the whole time to connect of the store URL",
         (Change(API, "timeouts = (min(self._connect_s, request.silent_s), ", "timeouts = (self._connect_s, "),),
-        ("tests/regressions/test_hung_connections_of_renewals.py",),
+        (
+            "tests/regressions/test_hung_connections_of_renewals.py"
+            "::test_a_request_that_may_take_a_moment_connects_for_no_longer",
+        ),
     ),
     Mutant(
         "kubernetes-untried-rights",
@@ -188,9 +191,8 @@ OF_KUBERNETES: Final = (
         (
             Change(
                 FOLLOWER,
-                "            self._anew.clear()  # before the selector is made: a later change is not lost\n"
-                '            self._from = ""\n',
-                "            self._anew.clear()\n",
+                '                self._wake.clear()\n                self._from = ""\n',
+                "                self._wake.clear()\n",
             ),
         ),
         (REAL + "test_a_client_follows_the_sessions_of_its_own_scopes",),
