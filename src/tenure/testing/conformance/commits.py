@@ -104,6 +104,19 @@ class CommitCases:
         put_new(store, "a", b"again")
         assert values(store) == {"a": b"again", "a/child": b"x"}
 
+    def test_keys_that_differ_in_one_sign_are_different_records(self, store: CoordinationStore) -> None:
+        """A store that writes another sign for the slash has a sign that no key has."""
+        keys = [f"a{sign}b" for sign in "/._-="]
+        for key in keys:
+            put_new(store, key, key.encode())
+        assert values(store) == {key: key.encode() for key in keys}
+        for key in keys:
+            record = store.read(SCOPE, Key(key))
+            assert record is not None
+            store.commit(SCOPE, guards=[], writes=[Delete(record.key, record.version)])
+            assert key not in values(store)
+        assert values(store) == {}
+
     def test_a_malformed_commit_is_a_value_error(self, store: CoordinationStore) -> None:
         version = put_new(store, "a")
         malformed: list[tuple[list[Guard], list[Write]]] = [
