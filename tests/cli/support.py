@@ -84,6 +84,7 @@ class ThreadChild:
         ours, theirs = socket.socketpair()
         self._link = Link(ours)
         self._code: int | None = None
+        self.end, self._ends = os.pipe()
         self._thread = threading.Thread(target=self._serve, args=(Link(theirs),), name="driver", daemon=True)
         self._thread.start()
 
@@ -103,13 +104,17 @@ class ThreadChild:
 
     def reap(self) -> None:
         self._link.close()
+        os.close(self.end)
 
     def clean_up(self) -> None: ...
 
     def _serve(self, link: Link) -> None:
         clock = SystemClock()
         served = Served(link, load=lambda begin: load(begin, clock=clock), clock=clock, orphaned=lambda: None)
-        self._code = served.run()
+        try:
+            self._code = served.run()
+        finally:
+            os.close(self._ends)
 
 
 def tenure(*arguments: str, spark: SparkSession | None = None) -> Told:

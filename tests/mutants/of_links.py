@@ -63,6 +63,12 @@ OF_LINKS: Final = (
         ),
     ),
     Mutant(
+        "ends-before-last-words",
+        "the words of a driver that has ended are not read",
+        (Change("link/words.py", "if link in readable else", "if readable == [link] else"),),
+        ("tests/regressions/test_last_words.py::test_the_words_of_a_driver_that_ends_are_told",),
+    ),
+    Mutant(
         "records-in-parts",
         "a driver sees a part of a picture",
         (Change("link/records.py", "None if self._parts else self._answered))", "self._answered))"),),

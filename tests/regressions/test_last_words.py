@@ -3,6 +3,7 @@ as the words came between its look for a word and its look for the end."""
 
 from __future__ import annotations
 
+import os
 import queue
 import socket
 import threading
@@ -29,14 +30,19 @@ class Ends:
         """`held_open`: another process keeps the driver's end of the link."""
         ours, self._theirs = socket.socketpair()
         self.link = Link(ours)
-        self.lets = threading.Event()
+        self.end, self._ends = os.pipe()
+        self.has_ended = threading.Event()
         self._held_open = held_open
 
-    def wait(self) -> str:
-        assert self.lets.wait(NEVER_S)
+    def ends(self) -> None:
         Link(self._theirs).send(Failed(error_to_data(UsageError("it is the setting"))))
         if not self._held_open:
             self._theirs.close()
+        os.close(self._ends)
+        self.has_ended.set()
+
+    def wait(self) -> str:
+        assert self.has_ended.wait(NEVER_S)
         return "exit code 2"
 
     def kill(self) -> None:
@@ -44,6 +50,7 @@ class Ends:
 
     def reap(self) -> None:
         self.link.close()
+        os.close(self.end)
 
     def clean_up(self) -> None:
         self._theirs.close()
@@ -57,8 +64,8 @@ class Between(queue.SimpleQueue[Word | None]):
         self._child = child
 
     def get(self, block: bool = True, timeout: float | None = None) -> Word | None:
-        if not self._child.lets.is_set():
-            self._child.lets.set()
+        if not self._child.has_ended.is_set():
+            self._child.ends()
             assert self.running is not None
             assert self.running.gone.wait(NEVER_S)
             raise queue.Empty

@@ -41,6 +41,10 @@ class Child(Protocol):
     def link(self) -> Link:
         """The agent's end of the link."""
 
+    @property
+    def end(self) -> int:
+        """A descriptor that can be read once the driver has ended, until it is reaped."""
+
     def wait(self) -> str:
         """Wait until the driver has ended, and return how. Called once, by the thread that then calls `reap`."""
 
@@ -84,6 +88,7 @@ class ChildProcess:
             theirs.close()
             os.close(listen)
         self.link: Final = Link(ours)
+        self.end: Final = os.pidfd_open(self._process.pid)
         self._lock = threading.Lock()  # guards _killed
         self._killed = False
         self._ending: list[int] = []
@@ -115,6 +120,7 @@ class ChildProcess:
         self._ending = _opened_session(self._process.pid)
         self._process.wait()
         self.link.close()
+        os.close(self.end)
 
     def clean_up(self) -> None:
         for descriptor in self._ending:

@@ -261,7 +261,7 @@ class DriverProcess:
 
 
 class _Running:
-    """A driver's process and its words. Two threads end with the process: a reader, and a waiter for its end."""
+    """A driver's process and its words. One thread reads the words, and ends with the process."""
 
     def __init__(self, child: Child, *, clock: Clock, driver_events: Events) -> None:
         self.child = child
@@ -287,10 +287,8 @@ class _Running:
         self._looked_s = clock.monotonic_s()
         self._heard_s: float | None = None  # None: not prepared
         self._reaped = threading.Event()
-        self._reader = threading.Thread(target=self._read, name="tenure-driver-words", daemon=True)
-        self._waiter = threading.Thread(target=self._wait, name="tenure-driver-end", daemon=True)
-        self._reader.start()
-        self._waiter.start()
+        self._thread = threading.Thread(target=self._run, name="tenure-driver", daemon=True)
+        self._thread.start()
 
     def next(self, *, timeout_s: float) -> Word | None:
         """The next word that the agent must act on; None: none came in time, or the process is gone."""
@@ -334,15 +332,20 @@ class _Running:
     def end(self) -> None:
         """Wait until the killed process is reaped."""
         self._reaped.wait()
-        self._reader.join()
 
     def clean_up(self) -> None:
         """Wait until all its processes and its folder are gone from this machine."""
-        self._waiter.join()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._read()
+        finally:  # also after a line that is no word
+            self._bury()
 
     def _read(self) -> None:
         while True:
-            word = self.child.link.receive()
+            word = self.child.link.receive(until=self.child.end)  # a forked process may hold the link open
             if word is None:
                 return
             now_s = self._clock.monotonic_s()
@@ -369,11 +372,8 @@ class _Running:
                 case _:
                     self._words.put(word)
 
-    def _wait(self) -> None:
+    def _bury(self) -> None:
         how = self.child.wait()
-        while self._reader.is_alive() and self.child.link.has_more():
-            self._reader.join(timeout=_LOOK_S)  # reads the last words, on a busy machine late
-        self._reader.join(timeout=1)  # a forked process may hold the link open
         self.how = self.how or how
         self.gone.set()
         self._words.put(None)

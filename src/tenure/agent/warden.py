@@ -184,6 +184,10 @@ class _Noted:
     def link(self) -> Link:
         return self._child.link
 
+    @property
+    def end(self) -> int:
+        return self._child.end
+
     def wait(self) -> str:
         return self._child.wait()
 

@@ -10,7 +10,7 @@ import json
 import select
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -186,13 +186,14 @@ class Link:
         except OSError:
             return  # `receive` reports that the other side is gone
 
-    def receive(self, *, timeout_s: float | None = None) -> Word | None:
-        """The next word; None: the other side is gone. Raises TimeoutError: no word came for `timeout_s`; ValueError: a
-        line is no word."""
+    def receive(self, *, timeout_s: float | None = None, until: int | None = None) -> Word | None:
+        """The next word; None: the other side is gone, or all its words are read and the descriptor `until` can be
+        read. Raises TimeoutError: no word came for `timeout_s`; ValueError: a line is no word."""
         while b"\n" not in self._unread:
             try:
-                readable = timeout_s is None or bool(select.select([self._connection], [], [], timeout_s)[0])
-                data = self._connection.recv(65536) if readable else b""
+                link = self._connection.fileno()
+                readable = _readable([link] if until is None else [link, until], timeout_s=timeout_s)
+                data = self._connection.recv(65536) if link in readable else b""
             except (OSError, ValueError):  # the other side is gone, or our end was closed
                 return None
             if not readable:
@@ -203,18 +204,18 @@ class Link:
         line, self._unread = self._unread.split(b"\n", 1)
         return decode(line.decode())
 
-    def has_more(self) -> bool:
-        """Whether something can be read now: bytes, or the end. Any thread may ask."""
-        try:
-            return bool(select.select([self._connection], [], [], 0)[0])
-        except (OSError, ValueError):  # our end was closed
-            return False
-
     def close(self) -> None:
         """Close this end. A thread in `receive` gets None."""
         with suppress(OSError):  # the other side has closed it
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
+
+
+def _readable(descriptors: Sequence[int], *, timeout_s: float | None) -> list[int]:
+    poll = select.poll()  # `select.select` takes no descriptor over 1023
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(None if timeout_s is None else timeout_s * 1000)]
 
 
 def decode(line: str) -> Word:
