@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -14,11 +14,11 @@ import pytest
 from kazoo.client import KazooClient
 
 from tenure.backends.etcd import EtcdStore, rpc
-from tenure.backends.etcd import session as etcd_session
 from tenure.backends.kubernetes import KubernetesStore
 from tenure.backends.kubernetes import follower as kubernetes_follower
 from tenure.backends.shared import following
 from tenure.backends.zookeeper import ZooKeeperStore
+from tenure.backends.zookeeper import store as zookeeper_store
 from tenure.backends.zookeeper.add_watch import AddWatch
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
@@ -89,7 +89,7 @@ class Counted:
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Every request that goes to kazoo, or to a service of etcd."""
     found = Counted()
-    call, init, ask = KazooClient._call, rpc.Endpoint.__init__, etcd_session._Stream.ask
+    call, init = KazooClient._call, rpc.Endpoint.__init__
 
     def counted_call(client: KazooClient, request: Any, answer: Any) -> Any:
         empty = type(request).__name__ == "Transaction" and not request.operations
@@ -102,14 +102,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
         for service in ("kv", "lease", "watch", "auth"):
             setattr(endpoint, service, CountedStub(getattr(endpoint, service), found))
 
-    def counted_ask(stream: Any, lease: int) -> Any:
-        found.renewals += 1
-        found.made.append("renewal")
-        return ask(stream, lease)
-
     monkeypatch.setattr(KazooClient, "_call", counted_call)
     monkeypatch.setattr(rpc.Endpoint, "__init__", counted_init)
-    monkeypatch.setattr(etcd_session._Stream, "ask", counted_ask)
     return found
 
 
@@ -126,7 +120,8 @@ class CountedStub:
         def counted(*args: Any, **kwargs: Any) -> Any:
             # The read that confirms a renewal is a part of it.
             confirms = name == "Range" and (args[0].count_only or args[0].limit == 1)
-            self._found.made.append("confirmation" if confirms else name)
+            self._found.renewals += name == "LeaseKeepAlive"
+            self._found.made.append("renewal" if name == "LeaseKeepAlive" else "confirmation" if confirms else name)
             return method(*args, **kwargs)
 
         return counted
@@ -235,8 +230,8 @@ def hears(changes: Changes, revision: Revision) -> bool:
 def deafen(store: CoordinationStore) -> None:
     """Nothing comes any more on the line that the store follows by; on its next line, it does."""
     if isinstance(store, EtcdStore):
-        stream: Any = store._following._stream
-        stream._note = lambda response: None
+        watch: Any = store._following.scope(SCOPE)._watch
+        watch._note = lambda response: None
         return
     if isinstance(store, KubernetesStore):
         follower: Any = store._following.scope(SCOPE)._follower
@@ -244,8 +239,7 @@ def deafen(store: CoordinationStore) -> None:
         follower._take = lambda event: None if follower._line is deaf else take(event)
         return
     assert isinstance(store, ZooKeeperStore)
-    assert store._connection is not None
-    handler: Any = store._connection._handler
+    handler: Any = store.standing()._handler
     line, read = handler._socket, handler._read_watch_event
 
     def read_unless_deaf(*args: Any) -> None:
@@ -300,6 +294,29 @@ def test_a_line_whose_end_does_not_arrive_is_left(
         changed = direct.commit(SCOPE, guards=[], writes=[Put(B, b"", None)])
         wait_until(partial(hears, changes, changed.revision), what="the word of another line")
         assert keys(store) == ["a", "b"]
+
+
+def test_a_client_that_only_follows_keeps_the_line_of_its_session(
+    zookeeper: ZooKeeperEnsemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second connection to ZooKeeper is a thread and pings, all the time."""
+    monkeypatch.setattr(zookeeper_store, "IDLE_S", 0.0)
+    with closing(ZooKeeperPlace(zookeeper)) as place:
+        direct, store = place.direct(), place.through()
+        put(direct, A)
+        session = store.open_session(ttl=timedelta(seconds=60))
+        with store.watch(SCOPE, after=store.glance(SCOPE).revision) as changes, ThreadPoolExecutor(1) as pool:
+            session.renew()
+            wait_until(lambda: place.proxy.lines == 1, what="the end of the connection of requests")
+            waiting = pool.submit(changes.wait, timeout=NEVER)
+            put(direct, B)
+            assert waiting.result(NEVER_S) is not None
+            assert keys(store) == ["a", "b"]
+            assert place.proxy.lines == 1, "what has changed is read over that line, too"
+            assert store.read(SCOPE, A) is not None
+            session.close()
+            put(direct, Key("c"))
+            wait_until(lambda: keys(store) == ["a", "b", "c"], what="the picture without a session")
 
 
 def test_a_follower_that_hears_stays_on_its_line(line: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -284,7 +284,7 @@ OF_ETCD: Final = (
     Mutant(
         "etcd-renews-by-keep-alive",
         "the server that leads is asked whether a lease lives, and not whether it still leads",
-        (Change("backends/etcd/session.py", "if answer.header.raft_term != term:", "if not term:"),),
+        (Change("backends/etcd/session.py", "if answer.header.raft_term != now:", "if not now:"),),
         on(RENEWED, "etcd"),
     ),
     Mutant(
@@ -358,6 +358,18 @@ OF_FOLLOWERS: Final = (
             ),
         ),
         on(FOLLOWS + "test_a_follower_outlives_its_line", "zookeeper"),
+    ),
+    Mutant(
+        "zookeeper-takes-what-is-older",
+        "nodes that are read from a server that is behind replace a listing of another server",
+        (Change(FOLLOWER, "if revision < self._whole.revision:", "if revision < 0:"),),
+        ("tests/unit/backends/test_zookeeper_follower.py::test_what_is_older_than_the_picture_is_not_taken",),
+    ),
+    Mutant(
+        "zookeeper-follows-by-a-second-line",
+        "a client with a session follows over another connection, which an idle client would not have",
+        (Change(ZOOKEEPER, "                if not session.connection.over:\n", "                if False:\n"),),
+        (FOLLOWS + "test_a_client_that_only_follows_keeps_the_line_of_its_session",),
     ),
     Mutant(
         "etcd-streams-begin-now",

@@ -1,4 +1,4 @@
-"""Renewing leases where etcd asks for a token on that stream, too: 3.4 does not, so a server made here does."""
+"""Renewing leases where etcd asks for a token, too: 3.4 does not, so a server made here does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tenure.backends.etcd.messages import pb, stubs
 from tenure.backends.etcd.rpc import Cluster, Rpc
-from tenure.backends.etcd.session import KeepAlive
+from tenure.backends.etcd.session import keep_alive
 from tenure.errors import StoreUnavailable
 from tenure.testing.waiting import NEVER_S
 
@@ -68,18 +68,17 @@ class _Partly:
 
 def test_a_renewal_goes_on_with_a_new_token(strict: tuple[Strict, Rpc]) -> None:
     services, rpc = strict
-    with closing(KeepAlive(rpc)) as keep_alive:
-        assert keep_alive.renew(7, timeout_s=10) == 10
-        services.valid = ""
-        assert keep_alive.renew(7, timeout_s=10) == 10
-        assert services.given == 2
+    assert keep_alive(rpc, 7, timeout_s=10) == 10
+    services.valid = ""
+    assert keep_alive(rpc, 7, timeout_s=10) == 10
+    assert services.given == 2
 
 
 def test_a_renewal_that_no_token_helps_says_so(strict: tuple[Strict, Rpc]) -> None:
     services, rpc = strict
     services.takes_none = True
-    with closing(KeepAlive(rpc)) as keep_alive, pytest.raises(StoreUnavailable, match="invalid auth token"):
-        keep_alive.renew(7, timeout_s=10)
+    with pytest.raises(StoreUnavailable, match="invalid auth token"):
+        keep_alive(rpc, 7, timeout_s=10)
 
 
 def test_a_token_that_another_thread_has_renewed_already_stays(strict: tuple[Strict, Rpc]) -> None:
@@ -136,32 +135,30 @@ def test_one_renewal_asks_the_next_server_while_others_are_silent(
 ) -> None:
     """Servers that are cut off in turn took a third of the ttl each, and the term with them."""
     services, rpc = three
-    with closing(KeepAlive(rpc)) as keep_alive:
-        assert keep_alive.renew(7, timeout_s=10) == 10
-        for number in asleep:
-            services[number].awake.clear()
-        assert keep_alive.renew(7, timeout_s=8) == 10
-        assert keep_alive.renew(7, timeout_s=8) == 10
+    assert keep_alive(rpc, 7, timeout_s=10) == 10
+    for number in asleep:
+        services[number].awake.clear()
+    assert keep_alive(rpc, 7, timeout_s=8) == 10
+    assert keep_alive(rpc, 7, timeout_s=8) == 10
 
 
 def test_a_late_answer_counts(three: tuple[list[Silent], Rpc]) -> None:
     """All are silent when they are asked, and the first one answers after others were asked, too."""
     services, rpc = three
-    with closing(KeepAlive(rpc)) as keep_alive, ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         for one in services:
             one.awake.clear()
-        renewal = pool.submit(keep_alive.renew, 7, timeout_s=NEVER_S)
+        renewal = pool.submit(keep_alive, rpc, 7, timeout_s=NEVER_S)
         threading.Timer(1.0, services[0].awake.set).start()
         assert renewal.result() == 10
 
 
 def test_a_renewal_that_nobody_answers_ends(three: tuple[list[Silent], Rpc]) -> None:
     services, rpc = three
-    with closing(KeepAlive(rpc)) as keep_alive:
-        for one in services:
-            one.awake.clear()
-        with pytest.raises(StoreUnavailable, match="lease 7 was not renewed: no answer in time"):
-            keep_alive.renew(7, timeout_s=0.4)
-        for one in services:
-            one.awake.set()
-        assert keep_alive.renew(7, timeout_s=10) == 10
+    for one in services:
+        one.awake.clear()
+    with pytest.raises(StoreUnavailable, match="lease 7 was not renewed: no answer in time"):
+        keep_alive(rpc, 7, timeout_s=0.4)
+    for one in services:
+        one.awake.set()
+    assert keep_alive(rpc, 7, timeout_s=10) == 10

@@ -35,7 +35,10 @@ class Lines:
     def __init__(self, line: Line) -> None:
         self._connection = cast("Connection", line)
 
-    def __call__(self) -> Connection:
+    def standing(self) -> Connection:
+        return self._connection
+
+    def of_requests(self) -> Connection:
         return self._connection
 
 
@@ -60,7 +63,7 @@ class Scene:
         monkeypatch.setattr(follower, "ask", ask)
         monkeypatch.setattr(follower, "read_scope", read_scope)
         monkeypatch.setattr(follower, "nodes_at", lambda connection, paths: {})
-        monkeypatch.setattr(follower, "revision_of", lambda root, markers: self.revision)
+        monkeypatch.setattr(follower, "read_revision", lambda connection, scope: self.revision)
 
     def change(self) -> None:
         self.revision += 1

@@ -1,11 +1,11 @@
-"""Multi-reads as bytes, and what is done without them."""
+"""Multi-reads as bytes, and the requests that carry them."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
 import pytest
-from kazoo.exceptions import NoAuthError, NoNodeError, UnimplementedError
+from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.protocol.serialization import MultiHeader, int_struct, multiheader_struct, stat_struct, write_buffer
 from kazoo.protocol.states import ZnodeStat
 
@@ -64,47 +64,38 @@ class Client:
     def _call(self, request: MultiRead, answer: object) -> None:
         self.asked.append(request)
 
-    def get_async(self, path: str) -> object:
-        self.asked.append(path)
-        return object()
-
 
 class Line:
-    """A connection whose server knows multi-reads, or not."""
+    """A connection."""
 
-    def __init__(self, *, knows: bool) -> None:
-        self.reads_many = True
+    def __init__(self) -> None:
         self.client = Client()
-        self._knows = knows
 
     def ask(self, request: Any) -> list[Any]:
         before = len(self.client.asked)
         request(self.client)
         return [self._answer(one) for one in self.client.asked[before:]]
 
-    def _answer(self, asked: MultiRead | str) -> Any:
-        if isinstance(asked, MultiRead):
-            return [(path.encode(), STAT) for path in asked._paths] if self._knows else UnimplementedError()
-        return NoNodeError() if asked.endswith("gone") else (asked.encode(), STAT)
+    def _answer(self, asked: MultiRead) -> Any:
+        return [(path.encode(), STAT) for path in asked._paths]
 
 
 def test_many_nodes_are_asked_for_in_few_requests_below_the_chroot() -> None:
-    line = Line(knows=True)
+    line = Line()
     paths = [f"/n{number}" for number in range(2 * AT_ONCE + 1)]
     found = nodes_at(cast(Connection, line), paths)
     assert len(line.client.asked) == 3
     assert found == {path: (f"/ours{path}".encode(), STAT) for path in paths}
 
 
-def test_a_server_that_does_not_know_multi_reads_is_asked_for_each_node_from_then_on() -> None:
-    line = Line(knows=False)
-    for _ in range(2):
-        assert nodes_at(cast(Connection, line), ["/a", "/gone"]) == {"/a": (b"/a", STAT), "/gone": None}
-    assert [isinstance(one, MultiRead) for one in line.client.asked] == [True, False, False, False, False]
+def test_a_node_that_is_not_there_is_an_absence(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = Line()
+    monkeypatch.setattr(line, "_answer", lambda asked: [(b"x", STAT), NoNodeError()])
+    assert nodes_at(cast(Connection, line), ["/a", "/gone"]) == {"/a": (b"x", STAT), "/gone": None}
 
 
 def test_a_node_that_may_not_be_read_is_no_absence(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = Line(knows=True)
+    line = Line()
     monkeypatch.setattr(line, "_answer", lambda asked: [(b"x", STAT), NoAuthError()])
     with pytest.raises(StoreUnavailable, match="does not permit to read records"):
         nodes_at(cast(Connection, line), ["/a", "/b"])

@@ -1,4 +1,4 @@
-"""How the etcd store follows scopes: one stream for all scopes of a client, which brings the records themselves.
+"""How the etcd store follows scopes: one stream a scope, which brings the records themselves.
 
 Promise: no change after the picture's revision is missed: a stream begins there, also after a stream that broke. Where
 etcd has compacted the revisions between, the scope is listed again. A server without the others ends its streams. A
@@ -9,11 +9,9 @@ renewal asks for etcd's term compares one scope with its picture: the number of 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
-from queue import SimpleQueue
 from typing import Any, Final
 
 import grpc
@@ -50,8 +48,9 @@ class EtcdFollowed(Followed):
         super().__init__(scope, clock=following.clock)
         self.prefix = prefix
         self._following = following
-        self._turn = threading.Lock()  # held while a watch is begun
-        self._stream: _Stream | None = None  # on which the scope is watched; None: it is not
+        self._turn = threading.Lock()  # held while a watch is begun; guards the two below
+        self._watch: _Watch | None = None  # None: the scope was not watched yet
+        self._begun_s = float("-inf")
         self._after = 0  # the revision from which the first reader wants to hear of changes; 0: from the listing on
         self._picture = threading.Lock()  # guards the four below
         self._revision = 0  # 0: there is no picture
@@ -109,13 +108,10 @@ class EtcdFollowed(Followed):
             self._revision, self._records = news[-1].kv.mod_revision, records
             self._take(records, self._revision, changed=self._revision)
 
-    def lost(self, stream: _Stream, *, compacted: bool) -> None:
-        """The scope is not watched any more. `compacted`: the changes since are not to be had."""
-        if self._stream is stream:
-            self._stream = None
-        if compacted:
-            self._is_compacted()
-        self.wake()
+    def compacted(self) -> None:
+        """The changes since are not to be had."""
+        with self._picture:
+            self._after, self._revision = self._revision or self._after, 0
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
@@ -127,11 +123,15 @@ class EtcdFollowed(Followed):
             agrees = agrees or int(found.header.revision) < self._revision  # the picture has heard more since
         self._compared(agrees=agrees)
 
+    def close(self) -> None:
+        super().close()
+        if self._watch is not None:
+            self._watch.close()
+
     def _catch_up(self) -> None:
-        stream = self._stream
-        if stream is None or stream.over:
+        if self._watch is None or self._watch.over:
             with self._turn, self._following.rpc.while_open():
-                if self._stream is None or self._stream.over:
+                if self._watch is None or self._watch.over:
                     self._begin()
 
     def _list(self) -> Listing:
@@ -143,32 +143,36 @@ class EtcdFollowed(Followed):
         self.take(self._ask(), changed=None)
 
     def _leave(self) -> None:
-        stream = self._stream
-        if stream is not None:
-            stream.leave()
+        watch = self._watch
+        if watch is not None:
+            watch.leave()
 
     def _begin(self) -> None:
         refusals, failed = 0, StoreUnavailable(f"etcd did not watch scope {self.scope!r}")
+        rpc, clock = self._following.rpc, self._following.clock
         for _ in range(_TRIES):
             if not self._revision:
                 self._first()
-            stream = self._following.stream()
-            self._stream = stream
+            pause_s = self._begun_s + _AGAIN_S - clock.monotonic_s()
+            if pause_s > 0:
+                clock.sleep(pause_s)
+            watch = self._watch = _Watch(rpc, self, after=self._revision)
+            self._begun_s = clock.monotonic_s()
             try:
-                words = stream.watch(self, after=self._revision)
+                words = watch.begun.result(timeout=rpc.request_timeout_s)
             except NoAnswer:
-                stream.leave()
+                watch.leave()
                 continue
             except grpc.RpcError as error:
                 failed = unavailable(error, f"watch scope {self.scope!r}")
                 words = words_of(error) if code_of(error) in REFUSED else ""
             else:
-                if not words and self._stream is stream:
+                if not words and not watch.over:
                     self._compared(agrees=True)
                     return
             if words:
                 refusals += 1
-                stream.forget_token()
+                watch.forget_token()
                 if refusals >= _REFUSALS:
                     raise refused(words, f"watch scope {self.scope!r}")
         raise failed
@@ -188,38 +192,19 @@ class EtcdFollowed(Followed):
         newest = max((int(kv.mod_revision) for kv in found.kvs), default=None)
         self.take(found, changed=int(found.header.revision) if self._after else newest)
 
-    def _is_compacted(self) -> None:
-        with self._picture:
-            self._after, self._revision = self._revision or self._after, 0
-
     def _ask(self, *, revision: int = 0) -> Any:
         request = pb.RangeRequest(key=self.prefix, range_end=end_of(self.prefix), revision=revision)
         return self._following.rpc.read(lambda at: at.kv.Range, request, f"watch scope {self.scope!r}")
 
 
 class EtcdFollowing(Following[EtcdFollowed]):
-    """All followed scopes of an `EtcdStore`, and their stream."""
+    """All followed scopes of an `EtcdStore`."""
 
     def __init__(self, rpc: Rpc, prefix_of: Callable[[Scope], bytes], decode: Decode, *, clock: Clock) -> None:
         super().__init__(lambda scope: EtcdFollowed(self, scope, prefix_of(scope)))
         self.rpc = rpc
         self.decode = decode
         self.clock = clock
-        self._streams = threading.Lock()  # guards the two below; held while a stream is opened
-        self._stream: _Stream | None = None  # None: none was opened yet
-        self._opened_s = float("-inf")
-
-    def stream(self) -> _Stream:
-        """The stream, or a new stream. Raises StoreUnavailable."""
-        with self._streams:
-            if self._stream is None or self._stream.over:
-                pause_s = self._opened_s + _AGAIN_S - self.clock.monotonic_s()
-                if pause_s > 0:
-                    self.clock.sleep(pause_s)
-                endpoint = self.rpc.endpoint()
-                self._stream = _Stream(self.rpc, endpoint)
-                self._opened_s = self.clock.monotonic_s()
-            return self._stream
 
     def term(self, endpoint: Endpoint, *, timeout_s: float) -> int:
         """As `Rpc.term`. The request compares the scope that has not been compared for longest. Raises what `Rpc.send`
@@ -247,44 +232,28 @@ class EtcdFollowing(Following[EtcdFollowed]):
             followed.take(found, changed=None)
         self.seen(scope, Revision(found.header.revision))
 
-    def close(self) -> None:
-        with self._streams:
-            stream = self._stream
-        super().close()
-        if stream is not None:
-            stream.close()
 
+class _Watch:
+    """The watch on one scope: a stream to one endpoint, and the thread that reads it."""
 
-class _Stream:
-    """One stream to one endpoint, with a thread that reads it."""
-
-    def __init__(self, rpc: Rpc, endpoint: Endpoint) -> None:
+    def __init__(self, rpc: Rpc, followed: EtcdFollowed, *, after: int) -> None:
+        """Watch after a revision. Raises StoreUnavailable."""
         self._rpc = rpc
-        self._endpoint = endpoint
-        self._metadata = rpc.metadata(endpoint)
-        self._requests: SimpleQueue[Any] = SimpleQueue()  # None ends the stream
-        self._lock = threading.Lock()  # guards the four below
-        self._beginning: deque[tuple[EtcdFollowed, Future[str]]] = deque()  # etcd answers in the order of the requests
-        self._watched: dict[int, EtcdFollowed] = {}
+        self._followed = followed
+        self._endpoint = rpc.endpoint()
+        self._metadata = rpc.metadata(self._endpoint)
+        self.begun: Future[str] = Future()
+        """etcd's words of refusal, or none; raises grpc.RpcError, NoAnswer."""
         self.over = False
         self._closed = False
-        self._call = endpoint.watch.Watch(iter(self._requests.get, None), metadata=(*self._metadata, _WITH_A_LEADER))
-        threading.Thread(target=self._read, name="tenure-etcd-watch", daemon=True).start()
-
-    def watch(self, followed: EtcdFollowed, *, after: int) -> str:
-        """Watch a scope after a revision; etcd's words of refusal, or none. Raises grpc.RpcError; NoAnswer."""
         prefix = followed.prefix
         create = pb.WatchCreateRequest(key=prefix, range_end=end_of(prefix), start_revision=after + 1)
-        begun: Future[str] = Future()
-        with self._lock:
-            if self.over:
-                raise NoAnswer
-            self._beginning.append((followed, begun))
-            self._requests.put(pb.WatchRequest(create_request=create))
-        return begun.result(timeout=self._rpc.request_timeout_s)
+        request = pb.WatchRequest(create_request=create)
+        self._call = self._endpoint.watch.Watch(request, metadata=(*self._metadata, _WITH_A_LEADER))
+        threading.Thread(target=self._read, name="tenure-etcd-watch", daemon=True).start()
 
     def forget_token(self) -> None:
-        """Etcd refuses: the next stream has a new token."""
+        """Etcd refuses: the next watch has a new token."""
         self._rpc.forget_token(self._metadata)
         self.close()
 
@@ -295,47 +264,33 @@ class _Stream:
 
     def close(self) -> None:
         """End the stream."""
-        with self._lock:
-            self._closed = self.over = True
+        self._closed = self.over = True
         self._call.cancel()
-        self._requests.put(None)
 
     def _read(self) -> None:
         failed: Exception = NoAnswer()
         try:
             for response in self._call:
                 self._note(response)
+                if response.canceled:
+                    break
         except grpc.RpcError as error:
             failed = error
             if not self._closed and code_of(error) not in REFUSED:
                 self._rpc.leave(self._endpoint)
-        with self._lock:
-            self.over = True
-            beginning, self._beginning = self._beginning, deque()
-            watched, self._watched = self._watched, {}
-        self._requests.put(None)
-        for _, begun in beginning:
-            begun.set_exception(failed)
-        for followed in watched.values():
-            followed.lost(self, compacted=False)
+        self.over = True
+        self._call.cancel()
+        if not self.begun.done():
+            self.begun.set_exception(failed)
+        self._followed.wake()
 
     def _note(self, response: Any) -> None:
         if response.created:
-            with self._lock:
-                followed, begun = self._beginning.popleft()
-                if not response.canceled:
-                    self._watched[response.watch_id] = followed
-            begun.set_result(_refusal(response) if response.canceled else "")
+            self.begun.set_result(_refusal(response) if response.canceled else "")
             return
-        with self._lock:
-            watched = self._watched.get(response.watch_id)
-            if response.canceled:
-                self._watched.pop(response.watch_id, None)
-        if watched is None:
-            return
-        watched.heard(response)
-        if response.canceled:
-            watched.lost(self, compacted=bool(response.compact_revision))
+        self._followed.heard(response)
+        if response.compact_revision:
+            self._followed.compacted()
 
 
 def _refusal(response: Any) -> str:

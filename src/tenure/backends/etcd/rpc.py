@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 import grpc
+from grpc.experimental import ChannelOptions
 
 from tenure.backends.etcd.errors import REFUSED, code_of, is_token_over, unavailable
 from tenure.backends.etcd.messages import pb, stubs
@@ -27,6 +28,7 @@ _OPTIONS: Final = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.enable_retries", 0),  # else gRPC sends some requests again by itself
     ("grpc.use_local_subchannel_pool", 1),  # else two clients of a process share a line, and its faults
+    (ChannelOptions.SingleThreadedUnaryStream, 1),  # else each channel with a watch has a thread more
 )
 
 _WHY_S: Final = 0.05
@@ -62,6 +64,17 @@ class Endpoint:
         self.kv = stubs.KVStub(self.channel)
         self.lease = stubs.LeaseStub(self.channel)
         self.watch = stubs.WatchStub(self.channel)
+        # With one request on a stream, gRPC needs no thread that waits for the next.
+        self.lease.LeaseKeepAlive = self.channel.unary_unary(
+            "/etcdserverpb.Lease/LeaseKeepAlive",
+            request_serializer=pb.LeaseKeepAliveRequest.SerializeToString,
+            response_deserializer=pb.LeaseKeepAliveResponse.FromString,
+        )
+        self.watch.Watch = self.channel.unary_stream(
+            "/etcdserverpb.Watch/Watch",
+            request_serializer=pb.WatchRequest.SerializeToString,
+            response_deserializer=pb.WatchResponse.FromString,
+        )
         self.auth = stubs.AuthStub(self.channel)
         self.maintenance = stubs.MaintenanceStub(self.channel)
         self.answers = False

@@ -19,7 +19,7 @@ from tenure.backends.etcd.fullness import CURE
 from tenure.backends.etcd.history import History
 from tenure.backends.etcd.messages import pb
 from tenure.backends.etcd.rpc import Cluster, Rpc, end_of
-from tenure.backends.etcd.session import EtcdSession, KeepAlive, revoke, session_name
+from tenure.backends.etcd.session import EtcdSession, revoke, session_name
 from tenure.backends.shared.following import FollowedChanges
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
@@ -63,7 +63,6 @@ class EtcdStore:
         self._clock: Clock = clock or SystemClock()
         self._rpc = Rpc(cluster)
         self._following = EtcdFollowing(self._rpc, lambda scope: self._path(scope, ""), self._record, clock=self._clock)
-        self._keep_alive = KeepAlive(self._rpc, term=self._following.term)
         self._history = History(cluster, self._rpc, clock=self._clock)
 
     # --- reading ------------------------------------------------------------------------------------------------
@@ -148,7 +147,9 @@ class EtcdStore:
             granted = self._rpc.send(endpoint, lambda at: at.lease.LeaseGrant, pb.LeaseGrantRequest(TTL=seconds))
         except grpc.RpcError as error:
             raise outcome(error, "open a session") from error
-        session = EtcdSession(self, self._rpc, self._keep_alive, int(granted.ID), ttl, renewed=self._history.renewed)
+        session = EtcdSession(
+            self, self._rpc, int(granted.ID), ttl, term=self._following.term, renewed=self._history.renewed
+        )
         if seconds != granted.TTL:
             session.close()
             raise UsageError(
@@ -162,7 +163,6 @@ class EtcdStore:
 
     def close(self) -> None:
         self._following.close()
-        self._keep_alive.close()
         self._rpc.close()
 
     # --- inside -------------------------------------------------------------------------------------------------

@@ -61,11 +61,15 @@ class Ensemble:
 
 
 class _Threads(SequentialThreadingHandler):  # type: ignore[misc] # kazoo ships no type information
-    """kazoo's threads. Opening a line takes a server's share of the time to connect at most."""
+    """One thread of kazoo for a connection. Opening a line takes a server's share of the time to connect at most."""
 
     def __init__(self, *, share_s: float) -> None:
         super().__init__()
         self.share_s = share_s
+
+    def start(self) -> None:
+        """kazoo alone would start a thread for completions and one for watches. Without them the thread of the line
+        completes its answers, and `_read_watch_event` hands watches on."""
 
     def create_connection(self, *args: Any, timeout: float, **kwargs: Any) -> Any:
         return super().create_connection(*args, timeout=min(timeout, self.share_s), **kwargs)
@@ -189,8 +193,6 @@ class Connection:
         if resumes is not None:
             self._handler.ttl_s = ttl.total_seconds()  # where the session has ended, kazoo would begin another
         self.client._connection = self._handler
-        self.reads_many = True
-        """Whether the servers know multi-reads, as far as any thread has learned."""
         self.line = 0
         """The number of the line, one more each time that a line breaks."""
         self._client_id: tuple[int, bytes] | None = None  # None: not open
@@ -251,7 +253,8 @@ class Connection:
         """The answers to requests that are sent one after the other, without waiting in between. ZooKeeper's errors are
         answers. Raises the errors of `NOT_ANSWERED`; StoreUnavailable: nothing was sent."""
         wait_s = self._ensemble.request_timeout.total_seconds() if timeout_s is None else timeout_s
-        if not self._connected.wait(min(wait_s, self._ensemble.connect_timeout.total_seconds())) or self.over:
+        wait_for_line_s = min(wait_s, self._ensemble.connect_timeout.total_seconds())
+        if self.over or not self._connected.wait(wait_for_line_s) or self.over:
             if self._refused:  # SASL names the user after the session has begun
                 raise unavailable(AuthFailedError(), "let this user in")
             raise StoreUnavailable(f"ZooKeeper at {self._ensemble.hosts} is away; nothing was sent")

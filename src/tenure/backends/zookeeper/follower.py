@@ -3,14 +3,18 @@
 Promise: an event marks its node, and the next look reads the marked nodes: so a client that does not look sends
 nothing, and a scope that does not change costs nothing. The picture is as the scope was at one instant, as far as a
 listing is. The end of a line ends its watches: the next look sets the watch on the next line, and then lists. A renewal
-compares the revision of one scope with its picture, over another connection.
+compares the revision of one scope with its picture.
+
+The watch, and the reads of marked nodes, go over the line of a session where there is one: it stands anyway. A listing
+can be long, and no renewal must wait behind it: it goes over the connection of requests, perhaps to another server. So
+marked nodes that are older than the picture are not taken.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
 
 from kazoo.client import KazooClient
 
@@ -18,7 +22,16 @@ from tenure.backends.shared.following import Followed, Following
 from tenure.backends.zookeeper.add_watch import watch_async
 from tenure.backends.zookeeper.connection import Connection
 from tenure.backends.zookeeper.plan import key_of
-from tenure.backends.zookeeper.reading import ask, ask_revision, listing, nodes_at, path_of, record_of, revision_of
+from tenure.backends.zookeeper.reading import (
+    ask,
+    ask_revision,
+    listing,
+    nodes_at,
+    path_of,
+    read_revision,
+    record_of,
+    revision_of,
+)
 from tenure.clock import Clock
 from tenure.coordination.records import Key, Listing, Record, Revision, Scope
 
@@ -32,13 +45,22 @@ _BREAKS_S: Final = 5.0
 """How long kazoo may take to notice that a line was broken."""
 
 
+class Lines(Protocol):
+    """The connections of a client. Both raise StoreUnavailable."""
+
+    def standing(self) -> Connection:
+        """That of a session that lives; without one, that of requests."""
+
+    def of_requests(self) -> Connection:
+        """For requests that may take long."""
+
+
 class ZooKeeperFollowed(Followed):
     """One scope that a `ZooKeeperStore` follows."""
 
-    def __init__(self, scope: Scope, open_: Callable[[], Connection], *, clock: Clock) -> None:
-        """`open_`: the connection of reads. Raises StoreUnavailable."""
+    def __init__(self, scope: Scope, lines: Lines, *, clock: Clock) -> None:
         super().__init__(scope, clock=clock)
-        self._open = open_
+        self._lines = lines
         self._turn = threading.Lock()  # held while the picture is made; guards the two below
         self._at: tuple[Connection, int] | None = None  # the line with the watch; None: there is none
         self._records: dict[Key, Record] = {}
@@ -65,21 +87,20 @@ class ZooKeeperFollowed(Followed):
                 self._turn.release()
 
     def _catch_up(self) -> None:
-        connection = self._open()
         with self._turn:
+            connection = self._lines.standing()  # in turn: the line of a moment ago may be closed
             if self._at != (connection, connection.line):
                 self._begin(connection)
             elif self._marked:
                 self._read_marked(connection)
 
     def _list(self) -> Listing:
-        found, revision = read_scope(self._open(), self.scope, "")
+        found, revision = read_scope(self._lines.of_requests(), self.scope, "")
         return Listing(tuple(sorted(found, key=lambda record: record.key)), Revision(revision))
 
     def _look(self) -> None:
-        connection = self._open()
         with self._turn:
-            self._take_all(connection)
+            self._take_all()
 
     def _leave(self) -> None:
         """The server that sends no events is passed over; its line takes all watches with it."""
@@ -103,11 +124,12 @@ class ZooKeeperFollowed(Followed):
     def _begin(self, connection: Connection) -> None:
         line = connection.line
         ask(connection, lambda client: [watch_async(client, f"/{self.scope}")], f"watch scope {self.scope!r}")
-        self._take_all(connection)
+        self._take_all()
         self._at = (connection, line)  # if that line broke meanwhile, the next look begins again
         self._compared(agrees=True)
 
-    def _take_all(self, connection: Connection) -> None:
+    def _take_all(self) -> None:
+        connection = self._lines.of_requests()
         with self._marks:
             marked, self._marked = self._marked, set()  # before the answers: a later mark counts again
         try:
@@ -119,14 +141,15 @@ class ZooKeeperFollowed(Followed):
         self._publish({record.key: record for record in found}, revision)
 
     def _read_marked(self, connection: Connection) -> None:
-        """Read the marked nodes, and then the revision: if nothing was marked meanwhile, the records are of it."""
+        """Read the marked nodes, and then the revision: if nothing was marked meanwhile, the records are of it. A scope
+        that has no revision any more was removed, and is listed, too."""
         records = dict(self._records)
         for _ in range(_ROUNDS):
             with self._marks:
                 marked, self._marked = self._marked, set()
             try:
                 changed = self._nodes(connection, marked)
-                root, markers = ask(connection, self.asks, "read a revision")
+                revision = read_revision(connection, self.scope)
             except BaseException:
                 with self._marks:
                     self._marked |= marked
@@ -137,9 +160,11 @@ class ZooKeeperFollowed(Followed):
                 else:
                     records[key] = record
             if not self._marked:
-                self._publish(records, revision_of(root, markers))
+                if revision < self._whole.revision:
+                    break  # the server of the line is behind that of the last listing
+                self._publish(records, revision)
                 return
-        self._take_all(connection)
+        self._take_all()
 
     def _nodes(self, connection: Connection, marked: Iterable[str]) -> dict[Key, Record | None]:
         names = [name for path in marked if "/" not in (name := path.removeprefix(f"/{self.scope}/"))]
@@ -156,8 +181,8 @@ class ZooKeeperFollowed(Followed):
 class ZooKeeperFollowing(Following[ZooKeeperFollowed]):
     """All followed scopes of a `ZooKeeperStore`."""
 
-    def __init__(self, open_: Callable[[], Connection], *, clock: Clock) -> None:
-        super().__init__(lambda scope: ZooKeeperFollowed(scope, open_, clock=clock))
+    def __init__(self, lines: Lines, *, clock: Clock) -> None:
+        super().__init__(lambda scope: ZooKeeperFollowed(scope, lines, clock=clock))
 
     def heard(self, path: str | None) -> None:
         """An event of a watch; None: the line is broken."""

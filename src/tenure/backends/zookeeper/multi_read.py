@@ -1,7 +1,7 @@
 """Many nodes in one request: ZooKeeper's multi-read, which kazoo does not offer.
 
 Promise: one answer for each path, in their order: data and stat, or the error of this path. One round trip replaces
-many turns of kazoo's thread. Servers older than 3.6 refuse the request, and end the line.
+many turns of kazoo's thread. Servers older than 3.6 have no such request.
 
 Not promised: that the nodes are read at one instant. Uses `KazooClient._call`, `_prefix_root` and kazoo's parts of
 requests, which kazoo does not document, so its version is pinned.

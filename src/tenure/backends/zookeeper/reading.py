@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError, UnimplementedError
+from kazoo.exceptions import KazooException, NoNodeError
 
 from tenure.backends.zookeeper.connection import Connection, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
@@ -24,21 +24,18 @@ Found = tuple[bytes | None, Any]
 
 def ask(connection: Connection, request: Callable[[KazooClient], Sequence[Any]], what: str) -> list[Any]:
     """The answers to reads, NoNodeError included. Raises StoreUnavailable."""
-    return _good(_answers(connection, request, what), what)
+    try:
+        return _good(connection.ask(request), what)
+    except NOT_ANSWERED as error:
+        raise unavailable(error, what) from error
 
 
 def nodes_at(connection: Connection, paths: Sequence[str]) -> dict[str, Found | None]:
     """The nodes at these full paths; None: there is no node."""
     what = "read records"
-    if len(paths) > 1 and connection.reads_many:
-        parts = [paths[start : start + AT_ONCE] for start in range(0, len(paths), AT_ONCE)]
-        answers = _answers(connection, lambda client: [read_async(client, part) for part in parts], what)
-        if any(isinstance(answer, UnimplementedError) for answer in answers):
-            connection.reads_many = False
-            return nodes_at(connection, paths)
-        found = _good([node for part in _good(answers, what) for node in part], what)
-    else:
-        found = ask(connection, lambda client: [client.get_async(path) for path in paths], what)
+    parts = [paths[start : start + AT_ONCE] for start in range(0, len(paths), AT_ONCE)]
+    answers = ask(connection, lambda client: [read_async(client, part) for part in parts], what)
+    found = _good([node for part in answers for node in part], what)
     return {path: None if isinstance(node, NoNodeError) else node for path, node in zip(paths, found, strict=True)}
 
 
@@ -57,24 +54,22 @@ def listing(connection: Connection, scope: Scope, prefix: str) -> tuple[list[Rec
         return [], before, after
     found = nodes_at(connection, list(wanted))
     records = [record for path, node in found.items() if (record := record_of(wanted[path], node)) is not None]
-    return records, before, revision_of(*ask(connection, lambda client: ask_revision(client, scope), "read a revision"))
+    return records, before, read_revision(connection, scope)
+
+
+def read_revision(connection: Connection, scope: Scope) -> int:
+    """The scope's revision. Without a barrier: at least as new as the answers before."""
+    return revision_of(*ask(connection, lambda client: ask_revision(client, scope), "read a revision"))
 
 
 def ask_revision(client: KazooClient, scope: Scope) -> list[Any]:
-    """Ask for the arguments of `revision_of`. Without a barrier: at least as new as the reads before."""
+    """Ask for the arguments of `revision_of`."""
     return [client.exists_async(f"/{scope}"), client.exists_async(f"/{scope}/{MARKERS}")]
 
 
 def revision_of(root: Any, markers: Any) -> int:
     """The scope's revision: the newest commit, or end of a session, by the stats of its two nodes; None: no node."""
     return 0 if root is None else max(root.mzxid, 0 if markers is None else markers.pzxid)
-
-
-def _answers(connection: Connection, request: Callable[[KazooClient], Sequence[Any]], what: str) -> list[Any]:
-    try:
-        return connection.ask(request)
-    except NOT_ANSWERED as error:
-        raise unavailable(error, what) from error
 
 
 def _good(answers: list[Any], what: str) -> list[Any]:

@@ -1,6 +1,7 @@
 """Sessions of the ZooKeeper store: one connection and one session of ZooKeeper each.
 
-Promise: a session lives for its ttl after the last renewal reached the ensemble, because its connection sends no pings.
+Promise: a session lives for its ttl after the last request on its line reached the ensemble: a renewal, a commit that
+binds to it, or a look at a scope that has changed. The line sends no pings, so an idle process renews it on purpose.
 A renewal is an empty commit: a majority agrees that the session lives, which a server that lags behind, or led a moment
 ago, cannot know. An ended session never comes back: its connection cannot open another session.
 """
@@ -50,14 +51,17 @@ class ZooKeeperSession:
         ttl: timedelta,
         *,
         following: ZooKeeperFollowing,
+        renewed: Callable[[], None],
         forget: Callable[[SessionId], None],
     ) -> None:
+        """`renewed`: called after each renewal."""
         self._store = store
         self.connection = connection
         self.id = session_name(connection.session_id)
         self.testament = f"{connection.session_id}:{connection.password.hex()}"
         self.ttl = ttl
         self._following = following
+        self._renewed = renewed
         self._forget = forget
         self.marked: set[Scope] = set()
         """The scopes that have a marker of the session."""
@@ -82,6 +86,7 @@ class ZooKeeperSession:
             raise unavailable(answer, "renew a session")
         if due is not None and not any(isinstance(stat, BaseException) for stat in stats):
             due.told(*stats)
+        self._renewed()
 
     def amend(self, scope: Scope, key: Key, value: bytes) -> None:
         amend_by_commit(self._store, scope, key, value, session=self.id)

@@ -32,7 +32,7 @@ from tenure.backends.zookeeper.plan import (
     make_plan,
     marker_of,
 )
-from tenure.backends.zookeeper.reading import ask, ask_revision, nodes_at, path_of, record_of, revision_of
+from tenure.backends.zookeeper.reading import ask, nodes_at, path_of, read_revision, record_of
 from tenure.backends.zookeeper.session import ZooKeeperSession, close_by_testament
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
@@ -61,7 +61,10 @@ _ATTEMPTS = 30
 """How often a commit is sent again while other commits change its nodes."""
 
 _OWN_TTL: Final = timedelta(seconds=10)
-"""Of the session of reads; no record is bound to it."""
+"""Of the session of requests; no record is bound to it."""
+
+IDLE_S: Final = 60.0
+"""After this time without a request a client that has a session closes its connection of requests."""
 
 
 class ZooKeeperStore:
@@ -72,11 +75,12 @@ class ZooKeeperStore:
     def __init__(self, ensemble: Ensemble, *, clock: Clock | None = None) -> None:
         self._ensemble = ensemble
         self._clock: Clock = clock or SystemClock()
-        self._lock = threading.Lock()  # guards the three below
-        self._connection: Connection | None = None  # None: not open
+        self._lock = threading.Lock()  # guards the four below
+        self._connection: Connection | None = None  # of requests; None: not open
+        self._used_s = float("-inf")
         self._sessions: dict[SessionId, ZooKeeperSession] = {}
         self._closed = False
-        self._following = ZooKeeperFollowing(self._open, clock=self._clock)
+        self._following = ZooKeeperFollowing(self, clock=self._clock)
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -85,7 +89,7 @@ class ZooKeeperStore:
         return None if isinstance(found, NoNodeError) else record_of(key, found)
 
     def list(self, scope: Scope, prefix: str = "") -> Listing:
-        records, revision = read_scope(self._open(), scope, prefix)
+        records, revision = read_scope(self.of_requests(), scope, prefix)
         found = Listing(tuple(sorted(records, key=lambda record: record.key)), Revision(revision))
         self._following.seen(scope, found.revision)
         return found
@@ -100,14 +104,56 @@ class ZooKeeperStore:
         there = self._look(lambda client: [client.exists_async(f"/{one}/{MARKERS}") for one in asked], "list scopes")
         return [scope for scope, stat in zip(asked, there, strict=True) if stat is not None]
 
-    def revision(self, scope: Scope) -> Revision:
-        """The scope's revision, as the connected server knows it."""
-        _, *nodes = self._look(lambda client: [client.sync_async(f"/{scope}"), *ask_revision(client, scope)], "look")
-        return Revision(revision_of(*nodes))
-
     def watch(self, scope: Scope, *, after: Revision) -> FollowedChanges:
-        self._open()
+        self.standing()
         return FollowedChanges(self._following.scope(scope), after=after, clock=self._clock)
+
+    # --- connections --------------------------------------------------------------------------------------------
+
+    def standing(self) -> Connection:
+        """See `Lines`."""
+        with self._lock:
+            for session in self._sessions.values():
+                if not session.connection.over:
+                    return session.connection
+        return self.of_requests()
+
+    def of_requests(self) -> Connection:
+        """See `Lines`; a new connection, if the session of the last is over."""
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("the store is closed")
+            self._used_s = self._clock.monotonic_s()
+            if self._connection is None or self._connection.over:
+                connection = Connection(self._ensemble, ttl=_OWN_TTL, pings=True, heard=self._following.heard)
+                connection.open()
+                try:
+                    (root,) = ask(connection, lambda client: [client.exists_async("/")], "look for the chroot")
+                except StoreError:
+                    connection.abandon()
+                    raise
+                if self._ensemble.chroot and root is None:
+                    connection.close()
+                    raise StoreUnavailable(
+                        f"chroot {self._ensemble.chroot} of ZooKeeper at {self._ensemble.hosts} does not exist",
+                        fix=f"check the hosts and the path; for a new store: zkCli.sh create {self._ensemble.chroot}",
+                    )
+                self._connection = connection
+            return self._connection
+
+    def _rest(self) -> None:
+        """A session was renewed: its line stands. The connection of requests has a thread and pings, also while nobody
+        asks for anything. No renewal waits here."""
+        if not self._lock.acquire(blocking=False):  # it is being opened, or used
+            return
+        try:
+            connection = self._connection
+            if connection is None or self._clock.monotonic_s() - self._used_s < IDLE_S:
+                return
+            self._connection = None
+        finally:
+            self._lock.release()
+        threading.Thread(target=connection.close, name="tenure-zookeeper-rest", daemon=True).start()
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -115,7 +161,7 @@ class ZooKeeperStore:
         check_commit(GUARANTEES, guards, writes)
         bound = next((write.session for write in writes if isinstance(write, Put) and write.session is not None), None)
         session = None if bound is None else self._session(bound)
-        connection = self._open() if session is None else session.connection
+        connection = self.of_requests() if session is None else session.connection
         plan = make_plan(guards, writes)
         try:
             for _ in range(_ATTEMPTS):
@@ -126,7 +172,7 @@ class ZooKeeperStore:
                 if not isinstance(answer, BaseException):
                     if session is not None:
                         session.marked.add(scope)
-                    zxid = int(answer[-1].mzxid) if writes else self.revision(scope)
+                    zxid = int(answer[-1].mzxid) if writes else read_revision(connection, scope)
                     versions = {key: State(zxid, count, owner).version() for key, (count, owner) in plan.puts.items()}
                     self._following.seen(scope, Revision(zxid))
                     return Commit(versions, Revision(zxid))
@@ -142,8 +188,8 @@ class ZooKeeperStore:
         raise StoreUnavailable(f"scope {scope!r} changes faster than a commit to it can be made")
 
     def open_session(self, *, ttl: timedelta, purpose: str = "") -> ZooKeeperSession:
-        self._open()
-        connection = Connection(self._ensemble, ttl=ttl, pings=False)
+        self.of_requests()
+        connection = Connection(self._ensemble, ttl=ttl, pings=False, heard=self._following.heard)
         connection.open()
         if connection.ttl != ttl:
             connection.close()
@@ -152,7 +198,9 @@ class ZooKeeperStore:
                 f"{connection.ttl.total_seconds():g} s",
                 fix="choose that one, or set the servers' tickTime and session timeouts",
             )
-        session = ZooKeeperSession(self, connection, ttl, following=self._following, forget=self._forget)
+        session = ZooKeeperSession(
+            self, connection, ttl, following=self._following, renewed=self._rest, forget=self._forget
+        )
         with self._lock:
             self._sessions[session.id] = session
         return session
@@ -249,29 +297,7 @@ class ZooKeeperStore:
             raise unavailable(failed[1], f"make scope {scope!r}")
 
     def _look(self, request: Callable[[KazooClient], Sequence[Any]], what: str) -> Sequence[Any]:
-        return ask(self._open(), request, what)
-
-    def _open(self) -> Connection:
-        """The connection of reads; a new connection, if the session of the last is over."""
-        with self._lock:
-            if self._closed:
-                raise StoreUnavailable("the store is closed")
-            if self._connection is None or self._connection.over:
-                connection = Connection(self._ensemble, ttl=_OWN_TTL, pings=True, heard=self._following.heard)
-                connection.open()
-                try:
-                    (root,) = ask(connection, lambda client: [client.exists_async("/")], "look for the chroot")
-                except StoreError:
-                    connection.abandon()
-                    raise
-                if self._ensemble.chroot and root is None:
-                    connection.close()
-                    raise StoreUnavailable(
-                        f"chroot {self._ensemble.chroot} of ZooKeeper at {self._ensemble.hosts} does not exist",
-                        fix=f"check the hosts and the path; for a new store: zkCli.sh create {self._ensemble.chroot}",
-                    )
-                self._connection = connection
-            return self._connection
+        return ask(self.of_requests(), request, what)
 
     def _session(self, session: SessionId) -> ZooKeeperSession:
         with self._lock:
