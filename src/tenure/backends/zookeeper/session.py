@@ -70,6 +70,7 @@ class ZooKeeperSession:
         if self.connection.over:
             raise SessionEnded(self.id)
         due = self._following.due()  # a follower that went deaf is found by the way
+        line = self.connection.line
         try:
             limit_s = self.ttl.total_seconds() / _SHARE
             answer, *stats = self.connection.ask(
@@ -79,7 +80,8 @@ class ZooKeeperSession:
         except (*NOT_ANSWERED, StoreUnavailable) as error:
             if self.connection.over:
                 raise SessionEnded(self.id) from error
-            if not isinstance(error, StoreUnavailable):  # else kazoo is opening a line, and nothing was sent
+            # Where nothing was sent, kazoo is opening a line; where the line broke, the next may be open.
+            if not isinstance(error, StoreUnavailable) and self.connection.line == line:
                 self.connection.drop(silent=isinstance(error, KazooTimeoutError))
             raise StoreUnavailable(f"session {self.id} was not renewed: {error or type(error).__name__}") from error
         if isinstance(answer, BaseException):
