@@ -69,4 +69,34 @@ OF_NEWS: Final = (
         ),
         (OF_A_LINE + "test_a_change_stays_marked_when_the_listing_fails_that_would_show_it",),
     ),
+    Mutant(
+        "zookeeper-lists-a-busy-scope",
+        "a look at a scope that goes on changing lists all of it",
+        (Change(FOLLOWER, "        self._publish(records, whole_until)\n", "        self._take_all()\n"),),
+        (OF_A_LINE + "test_a_scope_that_goes_on_changing_is_not_listed",),
+    ),
+    Mutant(
+        "zookeeper-dates-a-busy-scope-too-late",
+        "records that lack the last changes have the revision of these changes",
+        (
+            Change(
+                FOLLOWER,
+                "whole_until, read = Revision(revision) if quiet else read, Revision(revision)",
+                "whole_until = read = Revision(revision)",
+            ),
+        ),
+        (OF_A_LINE + "test_a_scope_that_goes_on_changing_is_not_listed",),
+    ),
+    Mutant(
+        "zookeeper-reads-over-two-lines",
+        "the events between two lines are missed, and the picture counts as whole",
+        (
+            Change(
+                FOLLOWER,
+                "            if self._at != (connection, connection.line):\n                self._begin",
+                "            if False:\n                self._begin",
+            ),
+        ),
+        (OF_A_LINE + "test_events_between_two_lines_are_not_missed",),
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
@@ -11,7 +12,7 @@ from tenure.backends.zookeeper import follower
 from tenure.backends.zookeeper.connection import Connection
 from tenure.backends.zookeeper.follower import ZooKeeperFollowed
 from tenure.clock import SystemClock
-from tenure.coordination.records import Key, Record, Scope, Version
+from tenure.coordination.records import Key, Record, Revision, Scope, Version
 from tenure.errors import StoreUnavailable
 from tenure.testing.waiting import NEVER_S, wait_until
 
@@ -40,6 +41,15 @@ class Lines:
 
     def of_requests(self) -> Connection:
         return self._connection
+
+
+@dataclass(frozen=True)
+class Stat:
+    """What kazoo says of a node."""
+
+    mzxid: int
+    version: int = 0
+    ephemeralOwner: int = 0  # noqa: N815 # kazoo's name
 
 
 class Scene:
@@ -79,15 +89,60 @@ def test_a_change_stays_marked_when_the_listing_fails_that_would_show_it(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line stands, so no other listing follows, and no second event: the change was missed for good."""
-    monkeypatch.setattr(follower, "_ROUNDS", 0)  # as of a scope that goes on changing
     assert [record.value for record in scene.followed.glance("").records] == [b"1"]
     scene.change()
     scene.followed.heard(f"/{SCOPE}/a")
+    monkeypatch.setattr(follower, "read_revision", lambda connection, scope: 0)  # so the scope is listed
     scene.away = True
     with pytest.raises(StoreUnavailable):
         scene.followed.glance("")
     scene.away = False
     assert [record.value for record in scene.followed.glance("").records] == [b"2"]
+
+
+def test_a_scope_that_goes_on_changing_is_not_listed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look of a leader listed the whole scope, while the leader itself wrote to it."""
+    listings: list[int] = []
+    listed = follower.read_scope
+
+    def counted(connection: Connection, scope: Scope, prefix: str) -> tuple[list[Record], int]:
+        listings.append(1)
+        return listed(connection, scope, prefix)
+
+    def busy(connection: Connection, paths: list[str]) -> dict[str, Any]:
+        """The nodes as they are now; another commit follows at once."""
+        now = {path: (b"%d" % scene.revision, Stat(scene.revision)) for path in paths}
+        scene.change()
+        scene.followed.heard(f"/{SCOPE}/a")
+        return now
+
+    monkeypatch.setattr(follower, "read_scope", counted)
+    monkeypatch.setattr(follower, "nodes_at", busy)
+    scene.followed.glance("")
+    for _ in range(10):
+        scene.change()
+        scene.followed.heard(f"/{SCOPE}/a")
+        mine = scene.revision
+        scene.followed.seen(Revision(mine))
+        found = scene.followed.glance("")
+        assert found.revision >= mine
+        assert int(found.records[0].value) >= mine
+    assert len(listings) == 1
+
+
+def test_events_between_two_lines_are_not_missed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nodes came over one line, and the revision over the next: what changed between was in no event."""
+    scene.followed.glance("")
+
+    def broken(connection: Connection, paths: list[str]) -> dict[str, Any]:
+        scene.line.line += 1
+        scene.change()
+        return dict.fromkeys(paths)
+
+    monkeypatch.setattr(follower, "nodes_at", broken)
+    scene.followed.heard(f"/{SCOPE}/b")
+    found = scene.followed.glance("")
+    assert (found.revision, [record.value for record in found.records]) == (2, [b"2"])
 
 
 def test_two_readers_that_leave_a_line_break_it_once_and_wait_for_its_end(scene: Scene) -> None:

@@ -33,6 +33,22 @@ _ON_ITS_WAY_S: Final = 0.5
 """How long a glance waits for a commit of its own client to arrive, before it lists."""
 
 
+class Picture:
+    """The records of a scope at a revision. They are put in order for the first reader: most changes have none."""
+
+    def __init__(self, records: Mapping[Key, Record], revision: Revision) -> None:
+        """The records do not change any more."""
+        self.revision = revision
+        self._records = records
+        self._listing: Listing | None = None  # None: nobody has read it
+
+    def listing(self) -> Listing:
+        """The records in the order of their keys."""
+        if self._listing is None:
+            self._listing = Listing(tuple(self._records[key] for key in sorted(self._records)), self.revision)
+        return self._listing
+
+
 class Followed(ABC):
     """One scope that is followed, for as long as its store is open. Thread-safe."""
 
@@ -40,7 +56,7 @@ class Followed(ABC):
         self.scope = scope
         self._clock = clock
         self._lock = threading.Lock()  # guards the eight below
-        self._whole = Listing((), Revision(0))
+        self._whole = Picture({}, Revision(0))
         self._changed = 0  # the revision of the last change that was heard
         self._unnumbered = 0
         self._floor = 0  # what the client has seen otherwise
@@ -53,12 +69,15 @@ class Followed(ABC):
 
     def glance(self, prefix: str) -> Listing:
         """The records under a prefix as last heard. Raises StoreUnavailable."""
+        with self._lock:
+            floor = self._floor  # of now: on a busy scope it rises all the time
         self._reach()
-        self._catch_up_while(self._is_behind, at_most_s=_ON_ITS_WAY_S)
-        if self._is_behind():
+        self._catch_up_while(lambda: self._is_before(floor), at_most_s=_ON_ITS_WAY_S)
+        if self._is_before(floor):
             self._look()
         with self._lock:
-            whole = self._whole
+            picture = self._whole
+        whole = picture.listing()
         if not prefix:
             return whole
         return Listing(tuple(one for one in whole.records if one.key.is_under(prefix)), whole.revision)
@@ -145,9 +164,8 @@ class Followed(ABC):
     def _take(self, records: Mapping[Key, Record], revision: int, *, changed: int | None, anew: bool = False) -> None:
         """Take the records of the whole scope. `changed`: the revision of the change; None: there was none. `anew`: the
         revisions of the scope begin anew."""
-        found = Listing(tuple(records[key] for key in sorted(records)), Revision(revision))
         with self._lock:
-            self._whole = found
+            self._whole = Picture(records, Revision(revision))
             self._unnumbered += anew
             if changed is not None and (changed > self._changed or anew):
                 self._changed = changed
@@ -184,7 +202,7 @@ class Followed(ABC):
             found = self._list()
             self._catch_up()
             with self._lock:
-                agrees = found.records == self._whole.records or self._changed > heard
+                agrees = found.records == self._whole.listing().records or self._changed > heard
             if agrees:
                 self._compared(agrees=True)
                 return
@@ -197,9 +215,9 @@ class Followed(ABC):
         with self._lock:
             return self._changed
 
-    def _is_behind(self) -> bool:
+    def _is_before(self, floor: int) -> bool:
         with self._lock:
-            return self._whole.revision < self._floor
+            return self._whole.revision < floor
 
     def _catch_up_while(self, still: Callable[[], bool], *, at_most_s: float) -> None:
         """Take the changes that arrive, as long as `still`. Other news wakes, too. Raises StoreUnavailable."""

@@ -35,8 +35,9 @@ from tenure.backends.zookeeper.reading import (
 from tenure.clock import Clock
 from tenure.coordination.records import Key, Listing, Record, Revision, Scope
 
-_ROUNDS: Final = 5
-"""How often marked nodes are read while the scope goes on changing, before the scope is listed."""
+_ROUNDS: Final = 3
+"""How often marked nodes are read while the scope goes on changing. After the last round the rest is left to the next
+look: a listing of a scope that goes on changing is of no single instant either."""
 
 _LISTINGS: Final = 3
 """How often a listing is read again when the scope has changed meanwhile."""
@@ -141,30 +142,42 @@ class ZooKeeperFollowed(Followed):
         self._publish({record.key: record for record in found}, revision)
 
     def _read_marked(self, connection: Connection) -> None:
-        """Read the marked nodes, and then the revision: if nothing was marked meanwhile, the records are of it. A scope
-        that has no revision any more was removed, and is listed, too."""
+        """Read the marked nodes, and then the revision: if nothing was marked meanwhile, the records are of it. Else
+        they have all changes until the revision that was read a round before, and perhaps later ones. A scope that has
+        no revision any more was removed, and is listed."""
+        taken: set[str] = set()
+        try:
+            self._read_rounds(connection, taken)
+        except BaseException:
+            with self._marks:
+                self._marked |= taken  # nothing was published
+            raise
+
+    def _read_rounds(self, connection: Connection, taken: set[str]) -> None:
         records = dict(self._records)
+        whole_until = read = self._whole.revision
         for _ in range(_ROUNDS):
             with self._marks:
                 marked, self._marked = self._marked, set()
-            try:
-                changed = self._nodes(connection, marked)
-                revision = read_revision(connection, self.scope)
-            except BaseException:
-                with self._marks:
-                    self._marked |= marked
-                raise
+            taken |= marked
+            changed = self._nodes(connection, marked)
+            revision = read_revision(connection, self.scope)
+            if self._at != (connection, connection.line):
+                self._begin(connection)  # events between the two lines were not heard
+                return
+            if revision < read:
+                self._take_all()  # the server of the line is behind that of the last listing
+                return
             for key, record in changed.items():
                 if record is None:
                     records.pop(key, None)
                 else:
                     records[key] = record
-            if not self._marked:
-                if revision < self._whole.revision:
-                    break  # the server of the line is behind that of the last listing
-                self._publish(records, revision)
-                return
-        self._take_all()
+            quiet = not self._marked
+            whole_until, read = Revision(revision) if quiet else read, Revision(revision)
+            if quiet:
+                break
+        self._publish(records, whole_until)
 
     def _nodes(self, connection: Connection, marked: Iterable[str]) -> dict[Key, Record | None]:
         names = [name for path in marked if "/" not in (name := path.removeprefix(f"/{self.scope}/"))]
