@@ -41,9 +41,9 @@ from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.scope_context import ScopeContext
 from tenure.status.snapshot import take_snapshot
-from tenure.testing.members import MemberProcess
-from tenure.testing.servers import KubernetesServer, NotInstalled
-from tenure.testing.waiting import wait_until
+from tests.kit.members import MemberProcess
+from tests.kit.servers import KubernetesServer, NotInstalled
+from tests.kit.waiting import wait_until
 from tests.support.kubernetes import member_account
 
 PIPELINE: Final = Path(__file__).with_name("api_requests_pipeline.py")

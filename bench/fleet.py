@@ -41,7 +41,7 @@ from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
 from tenure.errors import TenureError
 from tenure.scope_context import ScopeContext
-from tenure.testing.servers import STORES
+from tests.kit.servers import STORES
 
 START_S: Final = 20.0
 """How long after the start the members may take to come up; the terms of this time count as first terms."""

@@ -12,7 +12,7 @@ from typing import Final
 
 import psutil
 
-from tenure.testing.servers import EtcdCluster, KubernetesServer, Server, ZooKeeperEnsemble
+from tests.kit.servers import EtcdCluster, KubernetesServer, Server, ZooKeeperEnsemble
 
 Figures = Mapping[str, float]
 """Name -> figure."""

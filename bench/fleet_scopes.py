@@ -51,8 +51,8 @@ from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.errors import SessionEnded, TenureError
 from tenure.scope_context import ScopeContext
-from tenure.testing.servers import Server, served
-from tenure.testing.waiting import wait_until
+from tests.kit.servers import Server, served
+from tests.kit.waiting import wait_until
 
 CLIENTS_CPU: Final = "processor of the members (s)"
 _AGAIN_S: Final = 0.5

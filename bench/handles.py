@@ -42,7 +42,7 @@ from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.store import CoordinationStore
 from tenure.handles.store import INLINE_LIMIT
-from tenure.testing.servers import EtcdCluster, NotInstalled, ZooKeeperEnsemble
+from tests.kit.servers import EtcdCluster, NotInstalled, ZooKeeperEnsemble
 
 OPERATIONS = ("add", "replace", "add_drop", "get_all", "remove_all")
 STORES = ("zookeeper", "etcd")

@@ -26,8 +26,8 @@ from bench.harness import compare, report
 from tenure.events import Events
 from tenure.sinks.postgres.sink import Postgres
 from tenure.sinks.sink import Batch
-from tenure.testing.servers import NotInstalled, PostgresServer
-from tenure.testing.servers.postgres import PASSWORD, USER, environment
+from tests.kit.servers import NotInstalled, PostgresServer
+from tests.kit.servers.postgres import PASSWORD, USER, environment
 
 DRIVER: Final = "org.postgresql:postgresql:42.7.8"
 COLUMNS: Final = ("carrier", "flight", "tailnum", "origin", "dest", "dep_delay", "distance", "time_hour")

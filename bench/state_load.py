@@ -45,10 +45,10 @@ from tenure.takeover.pace import requests_of
 from tenure.takeover.run_directory import RunDirectory, latest_planned, read_offsets, remove_tree
 from tenure.takeover.seeding import seed_mirrored
 from tenure.takeover.state_copy import Mirrored, SeedPoint
-from tenure.testing.servers import BUCKET, SeaweedFs
-from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.seaweedfs import environment, s3a_settings
-from tenure.testing.waiting import wait_until
+from tests.kit.servers import BUCKET, SeaweedFs
+from tests.kit.servers.connectors import ivy_folder
+from tests.kit.servers.seaweedfs import environment, s3a_settings
+from tests.kit.waiting import wait_until
 
 PLACES = {"file": ("linked", "copied"), "s3": ("kept", "copied")}
 MEASURED = ("seed_s", "first_batch_s", "load_ms", "requests")

@@ -42,10 +42,10 @@ from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.records import Scope
 from tenure.status.snapshot import take_snapshot
-from tenure.testing.members import MemberProcess, read_events
-from tenure.testing.servers import NotInstalled
-from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.waiting import wait_until
+from tests.kit.members import MemberProcess, read_events
+from tests.kit.servers import NotInstalled
+from tests.kit.servers.connectors import ivy_folder
+from tests.kit.waiting import wait_until
 
 PIPELINE: Final = Path(__file__).with_name("storage_pipeline.py")
 SCOPE: Final = Scope("storage")

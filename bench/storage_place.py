@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.storage_requests import Counted, name_node_calls
-from tenure.testing.servers import Hdfs, SeaweedFs
-from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.seaweedfs import BUCKET, environment, s3a_settings
+from tests.kit.servers import Hdfs, SeaweedFs
+from tests.kit.servers.connectors import ivy_folder
+from tests.kit.servers.seaweedfs import BUCKET, environment, s3a_settings
 
 STORAGES: Final = ("file", "s3", "hdfs")
 QUERIES: Final = ("rows", "counts")

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tenure.testing.servers import SeaweedFs
+from tests.kit.servers import SeaweedFs
 from tests.s3 import Gate
 
 STAGING, DELTA, SPARK, RUNS, REHEARSAL, OTHER = (

@@ -31,7 +31,7 @@ from deltalake import write_deltalake
 
 from bench.sweep_trees import SHAPES, kept, seconds
 from tenure.storage.s3 import S3
-from tenure.testing.servers.seaweedfs import BUCKET, SeaweedFs, environment
+from tests.kit.servers.seaweedfs import BUCKET, SeaweedFs, environment
 
 _AT_ONCE = 16
 _BYTE = b"x"

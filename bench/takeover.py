@@ -49,9 +49,9 @@ from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.orders import Orders
 from tenure.status.snapshot import take_snapshot
-from tenure.testing.members import MemberProcess, pause_between_writes, read_events
-from tenure.testing.servers import STORES, NotInstalled, started
-from tenure.testing.waiting import wait_until
+from tests.kit.members import MemberProcess, pause_between_writes, read_events
+from tests.kit.servers import STORES, NotInstalled, started
+from tests.kit.waiting import wait_until
 
 PIPELINE = Path(__file__).with_name("takeover_pipeline.py")
 AMONG = ("among_none", "among_orphans")

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tenure.testing.servers import KafkaServer
+from tests.kit.servers import KafkaServer
 
 HourKey = tuple[datetime, str]
 HourValue = tuple[int, int, int]

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
-from tenure.testing.servers import BUCKET, Hdfs, KafkaServer, SeaweedFs
-from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.seaweedfs import environment
+from tests.kit.servers import BUCKET, Hdfs, KafkaServer, SeaweedFs
+from tests.kit.servers.connectors import ivy_folder
+from tests.kit.servers.seaweedfs import environment
 
 SOURCES: Final = ("files", "kafka")
 STORAGES: Final = ("file", "s3", "hdfs")

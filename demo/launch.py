@@ -19,8 +19,8 @@ from tenure.cli import main as cli
 from tenure.clock import SystemClock
 from tenure.coordination.store import CoordinationStore
 from tenure.driver.__main__ import load, serve
-from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
-from tenure.testing.kill_points import DRIVER_WORD, Turn, is_driver, strike
+from tests.kit.faulty import Call, FaultyStore, Proceed, writes_under
+from tests.kit.kill_points import DRIVER_WORD, Turn, is_driver, strike
 
 _PAUSE = Path(os.environ["DEMO_PAUSE"])
 _TURN = Turn(os.environ["DEMO_TURN"])

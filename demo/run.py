@@ -33,8 +33,8 @@ from demo.view import View
 from tenure.storage.engines import delta_options
 from tenure.storage.reach import reach
 from tenure.storage.remote import Remote
-from tenure.testing.members import MemberProcess
-from tenure.testing.servers import STORES, NotInstalled, started
+from tests.kit.members import MemberProcess
+from tests.kit.servers import STORES, NotInstalled, started
 
 HERE = Path(__file__).parent
 TTL = timedelta(seconds=4)

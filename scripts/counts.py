@@ -22,6 +22,8 @@ KIND: Final = re.compile(
     r"\bis_(?:local|s3|hdfs)\b|isinstance\([^)]*\b(?:Local|S3|Hdfs)\w*\)|startswith\(\"(?:s3|hdfs)"
 )
 """A branch on a kind of storage."""
+KIT_OF_TESTS: Final = ("testing/", "backends/memory.py")
+"""Where revisions have `tests/kit` that had it in the package."""
 STORAGE_ROOMS: Final = ("storage/", "blobs/")
 ENGINE: Final = re.compile(r"^\s*from tenure\.cleanup\.engine import", flags=re.MULTILINE)
 """An import of the engine of the cleanup."""
@@ -34,7 +36,8 @@ def sources(revision: str | None) -> dict[str, str]:
     else:
         names = _git("ls-tree", "-r", "--name-only", revision, PACKAGE).splitlines()
         found = {name: _git("show", f"{revision}:{name}") for name in names if name.endswith(".py")}
-    return {name.removeprefix(PACKAGE): text for name, text in found.items() if "_pb2" not in name}
+    texts = {name.removeprefix(PACKAGE): text for name, text in found.items() if "_pb2" not in name}
+    return {name: text for name, text in texts.items() if not name.startswith(KIT_OF_TESTS)}
 
 
 def _git(*words: str) -> str:
@@ -70,7 +73,6 @@ def counts(texts: Mapping[str, str]) -> dict[str, int]:
     return {
         "modules": len(texts),
         "lines": sum(text.count("\n") for text in texts.values()),
-        "lines but tenure.testing": sum(t.count("\n") for name, t in texts.items() if not name.startswith("testing/")),
         "largest module": max(text.count("\n") for text in texts.values()),
         "largest constructor": max(constructors),
         f"constructors with more than {MOST_OF_CONSTRUCTORS}": sum(

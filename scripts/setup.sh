@@ -214,12 +214,12 @@ fetch_jars() {
     shift
     # spark-submit looks for PySpark by a Python, and without this one by whatever `python` is in PATH.
     why=$(JAVA_HOME=$(cat "$JAVA_NOTE") PYSPARK_PYTHON="$(pwd -P)/$VENV/bin/python" PYTHONPATH=src \
-        "$VENV/bin/python" -m tenure.testing.servers.jars "$folder" "$@")
+        "$VENV/bin/python" -m tests.kit.servers.jars "$folder" "$@")
 }
 
 # The jars behind `tenure run --connector`. A run with nothing missing asks no network.
 set_up_connectors() {
-    flags=$(PYTHONPATH=src "$VENV/bin/python" -m tenure.testing.servers.connectors)
+    flags=$(PYTHONPATH=src "$VENV/bin/python" -m tests.kit.servers.connectors)
     [ -n "$flags" ] || return 0
     say "fetching the jars of the connectors (23 MB)"
     # shellcheck disable=SC2086 # $flags are several words, of which none has a space

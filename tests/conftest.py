@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tenure.testing.servers import (
+from tests import groups, leftovers, properties
+from tests.kit.servers import (
     EtcdCluster,
     Hdfs,
     KafkaServer,
@@ -20,10 +21,9 @@ from tenure.testing.servers import (
     ZooKeeperEnsemble,
     installed,
 )
-from tests import groups, leftovers, properties
 
 # The contract's cases are rewritten by pytest, so that a failure says what differs.
-pytest.register_assert_rewrite("tenure.testing.conformance")
+pytest.register_assert_rewrite("tests.kit.conformance")
 
 properties.register()
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 
 OPTIONS: Final = "SPARK_SUBMIT_OPTS"
 """The environment variable with the options of the JVMs that spark-submit starts."""

@@ -14,7 +14,7 @@ import uuid
 
 import psutil
 
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 
 MARK_NAME = "TENURE_TEST_SESSION"
 

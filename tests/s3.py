@@ -13,9 +13,9 @@ import fsspec.config
 import pytest
 import s3fs
 
-from tenure.testing.servers import SeaweedFs
-from tenure.testing.servers.seaweedfs import environment
-from tenure.testing.waiting import NEVER_S
+from tests.kit.servers import SeaweedFs
+from tests.kit.servers.seaweedfs import environment
+from tests.kit.waiting import NEVER_S
 
 PASS, SLOW_DOWN, DENY, MISSING, LOSE, CUT, HANG = "pass", "slow down", "deny", "missing", "lose", "cut", "hang"
 """What the gate does with a request: let it through; answer 503, 403 or 404 in the server's stead; let it through and

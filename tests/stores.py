@@ -11,7 +11,7 @@ import pytest
 
 from tenure.coordination.encoding import new_uid
 from tenure.errors import StoreUnavailable
-from tenure.testing.waiting import wait_until
+from tests.kit.waiting import wait_until
 from tests.support.kubernetes import member_account
 
 Answer = TypeVar("Answer")

@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time as the product sees it. `tenure.testing.ManualClock` is the implementation for tests."""
+    """Time as the product sees it. Tests give a clock of their own."""
 
     def monotonic_s(self) -> float:
         """Seconds since an arbitrary start; never goes back; the only time that decides anything."""

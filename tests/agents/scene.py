@@ -19,8 +19,8 @@ from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
 from tenure.events import BatchCommitted, Event, Events
 from tenure.link.words import Begin
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.agents import scripted
+from tests.kit.waiting import NEVER_S, wait_until
 
 CLOCK = SystemClock()
 SCRIPTED = (sys.executable, scripted.__file__)

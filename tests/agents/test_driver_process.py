@@ -14,8 +14,8 @@ from tenure.coordination.records import Key, Record, Version
 from tenure.errors import DriverDied, PipelineFileError, QueryFailed, StoreUnavailable, UsageError
 from tenure.events import BatchCommitted, CleanupEnded, MirrorFailed
 from tenure.link.lifecycle import Ended
-from tenure.testing.waiting import NEVER_S, Deadline, wait_until
 from tests.agents.scene import CLOCK, Scene, all_gone, in_background
+from tests.kit.waiting import NEVER_S, Deadline, wait_until
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tenure.testing.members import pause_process
-from tenure.testing.waiting import NEVER_S, Deadline, wait_until
 from tests.agents.scene import Scene, all_gone
+from tests.kit.members import pause_process
+from tests.kit.waiting import NEVER_S, Deadline, wait_until
 
 AGENT = """
 import sys, threading

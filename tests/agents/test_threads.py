@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from tenure.testing.members import MemberProcess
-from tenure.testing.waiting import wait_until
 from tests.agents import telling
+from tests.kit.members import MemberProcess
+from tests.kit.waiting import wait_until
 from tests.stores import new_store
 
 MOST: Final = 5

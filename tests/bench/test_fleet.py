@@ -43,7 +43,7 @@ def test_work_is_the_difference_of_two_totals() -> None:
 def test_the_newest_leader_of_a_scope_is_told_by_time_and_a_line_that_a_kill_cut_off_is_left_out(
     tmp_path: Path,
 ) -> None:
-    scene = Scene(tmp_path, "memory://", ttl=timedelta(seconds=1), every_s=1, plans=mmap.mmap(-1, 1))
+    scene = Scene(tmp_path, "sqlite:///ha.db", ttl=timedelta(seconds=1), every_s=1, plans=mmap.mmap(-1, 1))
     fleet = Fleet(scene, scopes=2, members=3, together=2)
     assert fleet.count == 6
     assert fleet.groups[0] == [("scope-0000", "member-0"), ("scope-0001", "member-0")]

@@ -11,9 +11,9 @@ import urllib.request
 import psutil
 import pytest
 
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.cli.support import COPY, Place
 from tests.cli.test_signals import gone, jvm_of, member
+from tests.kit.waiting import NEVER_S, wait_until
 
 pytestmark = pytest.mark.spark
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.members import MAIN
-from tenure.testing.waiting import NEVER_S
 from tests.cli.support import COPY, Place, tenure
+from tests.kit.members import MAIN
+from tests.kit.waiting import NEVER_S
 
 
 @pytest.fixture(autouse=True)

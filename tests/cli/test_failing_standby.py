@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tenure.testing.members import MemberProcess
-from tenure.testing.waiting import wait_until
 from tests.cli.support import Place, tenure
+from tests.kit.members import MemberProcess
+from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 

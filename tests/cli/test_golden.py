@@ -28,10 +28,10 @@ from tenure.coordination.records import Scope
 from tenure.handles.areas import area_of
 from tenure.results.result import Ending, Result, Stage
 from tenure.scope_context import ScopeContext
-from tenure.testing.waiting import wait_until
 from tests.cli.support import Place
 from tests.cli.terminal import Terminal
 from tests.cli.test_verbs import Actor
+from tests.kit.waiting import wait_until
 from tests.unit.takeover.made_by_hand import a_run_directory
 
 GOLDEN: Final = Path(__file__).with_name("golden")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.waiting import NEVER_S
 from tests.cli.support import tenure
+from tests.kit.waiting import NEVER_S
 
 
 def test_the_version() -> None:

@@ -8,9 +8,9 @@ import signal
 import psutil
 import pytest
 
-from tenure.testing.members import MemberProcess
-from tenure.testing.waiting import wait_until
 from tests.cli.support import COPY, COUNTS, Place
+from tests.kit.members import MemberProcess
+from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 

@@ -15,10 +15,10 @@ import pytest
 
 from tenure.cli.lines import ERASE
 from tenure.coordination.candidates import Lag, State
-from tenure.testing.members import MAIN
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.cli.support import Place
 from tests.cli.test_verbs import Actor
+from tests.kit.members import MAIN
+from tests.kit.waiting import NEVER_S, wait_until
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -19,8 +19,8 @@ from tenure.coordination.known_scopes import CHECK_THE_STORE, NEW_SCOPES
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.cli.support import Place, Told, tenure
+from tests.kit.waiting import NEVER_S, wait_until
 
 SCOPE, CLOCK, TTL = Scope("rows"), SystemClock(), timedelta(seconds=20)
 

@@ -13,10 +13,10 @@ from typing import Final
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
-from tenure.testing.conformance.fixture import put_new
-from tenure.testing.members import MAIN
-from tenure.testing.waiting import NEVER_S
 from tests.cli.support import Told
+from tests.kit.conformance.fixture import put_new
+from tests.kit.members import MAIN
+from tests.kit.waiting import NEVER_S
 
 SCOPE: Final = "somewhere"
 CONNECT_TIMEOUT_S: Final = 2

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tenure.backends.kubernetes import KubernetesStore
-from tenure.testing.servers import KubernetesServer, SeaweedFs
+from tests.kit.servers import KubernetesServer, SeaweedFs
 from tests.s3 import Gate, reached
 from tests.support.api_gate import ApiGate
 from tests.support.kubernetes_scene import Hands

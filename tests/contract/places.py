@@ -10,7 +10,7 @@ from typing import Any
 from tenure.backends.etcd import EtcdStore
 from tenure.backends.zookeeper import ZooKeeperStore
 from tenure.coordination.store import CoordinationStore
-from tenure.testing.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
+from tests.kit.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
 from tests.support.proxy import TcpProxy
 from tests.support.store_fixtures import EtcdRig, KubernetesRig, ZooKeeperRig
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tenure.testing.conformance import MemoryRig, StoreConformance, StoreRig
-from tenure.testing.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
+from tenure.coordination.records import Guard, wanted_version
+from tests.kit import memory
+from tests.kit.conformance import MemoryRig, StoreConformance, StoreRig
+from tests.kit.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
 from tests.support.store_fixtures import EtcdRig, KubernetesRig, SqliteRig, ZooKeeperRig
 
 
@@ -17,6 +19,15 @@ class TestMemory(StoreConformance):
         rig = MemoryRig()
         yield rig
         rig.close()
+
+
+def test_a_store_that_fences_by_existence_fails_the_suite(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_there_or_not(scope: memory._Scope, guard: Guard) -> bool:
+        return (guard.key in scope.records) is (wanted_version(guard) is not None)
+
+    monkeypatch.setattr(memory._Scope, "holds", is_there_or_not)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        TestMemory().test_each_guard_holds_and_fails(MemoryRig().client())
 
 
 class TestSqlite(StoreConformance):

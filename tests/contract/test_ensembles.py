@@ -20,9 +20,9 @@ from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import LEADER, Term, commit_under
 from tenure.errors import GuardFailed, StoreUnavailable, TermLost
-from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
-from tenure.testing.waiting import NEVER, NEVER_S, wait_until
 from tests.contract.places import EtcdPlace
+from tests.kit.servers import EtcdCluster, ZooKeeperEnsemble
+from tests.kit.waiting import NEVER, NEVER_S, wait_until
 from tests.stores import new_store, once_there
 
 SCOPE = Scope("load")

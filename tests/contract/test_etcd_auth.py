@@ -20,9 +20,9 @@ from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Key, Put, Revision, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import AccessDenied
-from tenure.testing.servers import EtcdCluster, installed
-from tenure.testing.waiting import NEVER, NEVER_S, wait_until
 from tests.cli.support import tenure
+from tests.kit.servers import EtcdCluster, installed
+from tests.kit.waiting import NEVER, NEVER_S, wait_until
 
 SCOPE = Scope("guarded")
 GIVES_UP = 2 * NEVER

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.servers import Authority, EtcdCluster, TlsFiles, ZooKeeperEnsemble, free_ports, installed
 from tests.contract.bad_input import NOBODY, ask, nowhere, refused
+from tests.kit.servers import Authority, EtcdCluster, TlsFiles, ZooKeeperEnsemble, free_ports, installed
 
 
 @pytest.fixture(scope="module")

@@ -30,9 +30,9 @@ from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Key, Put, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.errors import UsageError
-from tenure.testing.clock import ManualClock
-from tenure.testing.servers import EtcdCluster, installed
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.clock import ManualClock
+from tests.kit.servers import EtcdCluster, installed
+from tests.kit.waiting import NEVER_S, wait_until
 
 SCOPE = Scope("written")
 KEPT = timedelta(seconds=1)

@@ -8,14 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.coordination.records import Absent, Commit, Delete, Exact, Key, Put, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable
-from tenure.testing.clock import ManualClock
-from tenure.testing.conformance import MemoryRig, StoreConformance
-from tenure.testing.faulty import Call, FaultyStore, Proceed, commits, operation, writes_under
-from tenure.testing.waiting import NEVER_S
+from tests.kit.clock import ManualClock
+from tests.kit.conformance import MemoryRig, StoreConformance
+from tests.kit.faulty import Call, FaultyStore, Proceed, commits, operation, writes_under
+from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.waiting import NEVER_S
 from tests.support.unfenced import UnfencedStore
 
 SCOPE, A, B = Scope("s"), Key("a"), Key("b")

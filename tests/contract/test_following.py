@@ -27,9 +27,9 @@ from tenure.coordination.records import Delete, Key, Put, Revision, Scope, Versi
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import Changes, CoordinationStore
 from tenure.errors import StoreUnavailable
-from tenure.testing.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
-from tenure.testing.waiting import NEVER, NEVER_S, wait_until
 from tests.contract.places import EtcdPlace, KubernetesPlace, Place, ZooKeeperPlace
+from tests.kit.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
+from tests.kit.waiting import NEVER, NEVER_S, wait_until
 from tests.support.api_gate import ApiGate
 from tests.support.store_fixtures import KubernetesRig
 

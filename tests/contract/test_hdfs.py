@@ -19,8 +19,8 @@ from tenure.storage.hdfs import Hdfs as HdfsStorage
 from tenure.storage.listed import Entry, Listed, Rest
 from tenure.storage.reach import reach
 from tenure.storage.storage import GONE, REMOVED
-from tenure.testing.servers import Hdfs, installed
 from tests.contract.test_s3_sweeps import CLAIMS, NEEDED, ORPHANS
+from tests.kit.servers import Hdfs, installed
 
 pytestmark = pytest.mark.long
 

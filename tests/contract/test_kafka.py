@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tenure.testing.servers import KafkaServer
-from tenure.testing.servers.kafka import PASSWORDS, USER
-from tenure.testing.waiting import NEVER_S
+from tests.kit.servers import KafkaServer
+from tests.kit.servers.kafka import PASSWORDS, USER
+from tests.kit.waiting import NEVER_S
 
 
 def ends(address: str, topic: str, *, partition: int = 0, **login: str) -> tuple[int, int]:

@@ -24,8 +24,8 @@ from tenure.errors import (
     SessionEnded,
     StoreUnavailable,
 )
-from tenure.testing.servers import KubernetesServer
-from tenure.testing.waiting import wait_until
+from tests.kit.servers import KubernetesServer
+from tests.kit.waiting import wait_until
 from tests.support.api_gate import ApiGate
 from tests.support.kubernetes_scene import CLOCK, SCOPE, TTL, A, B, Hands, lead, put, record
 from tests.support.store_fixtures import KubernetesRig

@@ -17,12 +17,12 @@ import pytest
 import yaml
 
 from tenure.coordination.encoding import new_uid
-from tenure.testing.process import GroupProcess
-from tenure.testing.servers import KubernetesServer, installed, need
-from tenure.testing.waiting import wait_until
 from tests.docs import blocks
 from tests.house import tree
 from tests.house.test_deploy import FOLDERS, KUBERNETES, RIGHTS, executor
+from tests.kit.process import GroupProcess
+from tests.kit.servers import KubernetesServer, installed, need
+from tests.kit.waiting import wait_until
 from tests.support.executors import Executors
 
 ENFORCED: Final = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}

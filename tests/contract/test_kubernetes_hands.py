@@ -17,7 +17,7 @@ from tenure.errors import (
     SessionEnded,
     TermLost,
 )
-from tenure.testing.waiting import NEVER, wait_until
+from tests.kit.waiting import NEVER, wait_until
 from tests.support.kubernetes_scene import CLOCK, SCOPE, TTL, A, B, Hands, lead, put
 from tests.support.store_fixtures import KubernetesRig
 

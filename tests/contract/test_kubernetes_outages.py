@@ -18,8 +18,8 @@ from tenure.errors import (
     OutcomeUnknown,
     StoreUnavailable,
 )
-from tenure.testing.servers import KubernetesServer
-from tenure.testing.waiting import NEVER, NEVER_S, wait_until
+from tests.kit.servers import KubernetesServer
+from tests.kit.waiting import NEVER, NEVER_S, wait_until
 from tests.support.api_gate import ApiGate
 from tests.support.kubernetes_scene import CLOCK, SCOPE, TTL, A, lead, put, record
 from tests.support.store_fixtures import KubernetesRig

@@ -21,7 +21,7 @@ from tenure.errors import AccessDenied, UsageError
 from tenure.events import Event, Events, TermWon
 from tenure.link.lifecycle import Ended
 from tenure.scope_context import ScopeContext
-from tenure.testing.servers import KubernetesServer
+from tests.kit.servers import KubernetesServer
 from tests.support.kubernetes import RULES, member_account, without
 from tests.unit.agent.scene import Scripted
 

@@ -13,8 +13,8 @@ from urllib.error import HTTPError, URLError
 
 import pytest
 
-from tenure.testing.servers import KubernetesServer, installed, need
-from tenure.testing.waiting import wait_until
+from tests.kit.servers import KubernetesServer, installed, need
+from tests.kit.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

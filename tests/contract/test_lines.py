@@ -14,9 +14,9 @@ from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, Put, 
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, TenureError
-from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
-from tenure.testing.waiting import NEVER_S, Deadline, wait_until
 from tests.contract.places import EtcdPlace, Place, ZooKeeperPlace
+from tests.kit.servers import EtcdCluster, ZooKeeperEnsemble
+from tests.kit.waiting import NEVER_S, Deadline, wait_until
 
 SCOPE = Scope("lines")
 A, LEADER = Key("a"), Key("leader")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tenure.testing.conformance import MemoryRig, agreement_machine, contract_machine
-from tenure.testing.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
+from tests.kit.conformance import MemoryRig, agreement_machine, contract_machine
+from tests.kit.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
 from tests.properties import examples
 from tests.support.store_fixtures import EtcdRig, KubernetesRig, SqliteRig, ZooKeeperRig
 

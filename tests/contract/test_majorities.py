@@ -13,9 +13,9 @@ import pytest
 from tenure.coordination.records import Key, Put, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import StoreUnavailable
-from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
-from tenure.testing.waiting import wait_until
 from tests.contract.places import clients_of_one_server
+from tests.kit.servers import EtcdCluster, ZooKeeperEnsemble
+from tests.kit.waiting import wait_until
 
 SCOPE, A = Scope("majorities"), Key("a")
 

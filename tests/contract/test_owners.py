@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.coordination.election import Election
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.session import SessionKeeper
@@ -20,10 +19,11 @@ from tenure.ownership.owner import Owner
 from tenure.ownership.rules import InStorage, Mark
 from tenure.storage.blobs import FileBlobs
 from tenure.storage.storage import Storage
-from tenure.testing.clock import ManualClock
-from tenure.testing.servers import BUCKET
 from tests.contract.test_hdfs import hdfs  # noqa: F401 # a fixture, asked for by its name
 from tests.faults.lab import TTL, StillKeeper
+from tests.kit.clock import ManualClock
+from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.servers import BUCKET
 from tests.lives import bring_back, copy_of
 
 ROWS = Scope("rows")

@@ -20,7 +20,7 @@ from tenure.storage.listed import Entry, Listed, Rest
 from tenure.storage.objects import Objects
 from tenure.storage.reach import reach
 from tenure.storage.s3 import S3
-from tenure.testing.servers import BUCKET, SeaweedFs
+from tests.kit.servers import BUCKET, SeaweedFs
 from tests.s3 import CUT, DENY, HANG, LOSE, MISSING, PASS, SLOW_DOWN, Gate
 
 DATA = b"data" * 100

@@ -29,9 +29,9 @@ from tenure.retry import exponential_delay
 from tenure.storage.blobs import FileBlobs
 from tenure.storage.objects import Objects
 from tenure.storage.s3 import S3
-from tenure.testing.clock import ManualClock
-from tenure.testing.servers import BUCKET
 from tests.faults.lab import SCOPE, Crash, Crasher, Lab
+from tests.kit.clock import ManualClock
+from tests.kit.servers import BUCKET
 from tests.s3 import DENY, HANG, PASS, SLOW_DOWN, Gate
 from tests.unit.cleanup.going_on import KEEP, QUERY, Pipeline
 

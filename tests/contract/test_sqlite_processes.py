@@ -17,8 +17,8 @@ import pytest
 
 from tenure.backends.sqlite import SqliteStore
 from tenure.coordination.records import Delete, Key, Put, Scope
-from tenure.testing.waiting import NEVER, NEVER_S
 from tests.contract.holder import AheadClock
+from tests.kit.waiting import NEVER, NEVER_S
 
 SCOPE = Scope("processes")
 LEADER = Key("leader")

@@ -11,7 +11,7 @@ import pytest
 
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
-from tenure.testing.conformance.fixture import SCOPE, put_new
+from tests.kit.conformance.fixture import SCOPE, put_new
 from tests.stores import new_store
 
 STRANGE = (b"members/my host", b"members//twice", b"members/\xff", b"members/")

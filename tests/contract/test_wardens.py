@@ -16,8 +16,8 @@ from tenure.agent.processes import process
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.store import CoordinationStore
-from tenure.testing.members import MemberProcess, pause_process, wardens_of
-from tenure.testing.waiting import wait_until
+from tests.kit.members import MemberProcess, pause_process, wardens_of
+from tests.kit.waiting import wait_until
 from tests.regressions import sparkless
 from tests.stores import new_store
 from tests.support.holder_with_warden import SCOPE

@@ -21,8 +21,8 @@ from tenure.coordination.election import Election
 from tenure.coordination.records import Key, Put, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import commit_under
-from tenure.testing.process import is_stopped
-from tenure.testing.waiting import wait_until
+from tests.kit.process import is_stopped
+from tests.kit.waiting import wait_until
 from tests.stores import STORES, new_store
 
 ZOMBIE = Path(__file__).with_name("zombie.py")

@@ -13,8 +13,8 @@ from tenure.backends.zookeeper.connection import Connection
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Key, Put, Scope
 from tenure.errors import AccessDenied
-from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble, free_ports
 from tests.contract.bad_input import NOBODY, SCOPE, ask, nowhere, pause_at, refused
+from tests.kit.servers import EtcdCluster, ZooKeeperEnsemble, free_ports
 
 _ORDERS = 3
 """kazoo tries the servers in an order of its own, another one each time."""

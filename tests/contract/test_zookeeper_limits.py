@@ -8,8 +8,8 @@ import pytest
 
 import tenure
 from tenure.errors import StoreUnavailable
-from tenure.testing.servers import ZooKeeperEnsemble
-from tenure.testing.waiting import NEVER
+from tests.kit.servers import ZooKeeperEnsemble
+from tests.kit.waiting import NEVER
 
 
 @pytest.fixture(scope="module")

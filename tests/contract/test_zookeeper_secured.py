@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.servers import Authority, TlsFiles, ZooKeeperEnsemble, installed
 from tests.contract.bad_input import ask, pause_at, refused
+from tests.kit.servers import Authority, TlsFiles, ZooKeeperEnsemble, installed
 
 CHECK = "cannot be reached; check the hosts, ports and certificates"
 

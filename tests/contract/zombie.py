@@ -20,7 +20,7 @@ from tenure.coordination.records import Key, Put, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import commit_under
 from tenure.errors import TermLost
-from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
+from tests.kit.faulty import Call, FaultyStore, Proceed, writes_under
 
 
 def main() -> None:

@@ -25,10 +25,10 @@ from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.status.snapshot import Snapshot, take_snapshot
 from tenure.storage.engines import delta_options
-from tenure.testing.members import MemberProcess
-from tenure.testing.servers import KafkaServer
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.crash.truth import KEYS, Row, Verdict, compare, expected, moment
+from tests.kit.members import MemberProcess
+from tests.kit.servers import KafkaServer
+from tests.kit.waiting import NEVER_S, wait_until
 
 PIPELINE = Path(__file__).parent / "pipelines" / "kinds.py"
 SCOPE = "kinds"

@@ -7,8 +7,8 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from tenure.testing.members import pause_between_writes
 from tests.crash.cluster import Cluster
+from tests.kit.members import pause_between_writes
 
 
 def each_kind_of_death(cluster: Cluster, start: Callable[[str], Any]) -> None:

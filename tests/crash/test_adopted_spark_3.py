@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.members import MAIN
+from tests.kit.members import MAIN
 
 FILE = Path(__file__).parent / "pipelines" / "hourly.py"
 SPARK = Path(sys.prefix) / "spark-3.5"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.members import MemberProcess
 from tests.crash.cluster import Cluster
 from tests.crash.truth import Verdict
+from tests.kit.members import MemberProcess
 from tests.stores import STORES, new_store
 from tests.support.launch import BATCH_STEPS, SEED_PARTS, TAKEOVER_STEPS
 

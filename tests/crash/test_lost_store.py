@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.members import MAIN
 from tests.crash.cluster import SCOPE, Cluster
+from tests.kit.members import MAIN
 from tests.stores import STORES, new_store
 
 STREAMS = ("passed", "windows", "counts")

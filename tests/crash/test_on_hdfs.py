@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.servers import Hdfs
 from tests.crash.cluster import Cluster
 from tests.crash.deaths import each_kind_of_death
+from tests.kit.servers import Hdfs
 
 STREAMS = ("passed", "windows")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from demo.ground import Ground
-from tenure.testing.servers import PostgresServer
-from tenure.testing.servers.postgres import environment
 from tests import jvm_start
+from tests.kit.servers import PostgresServer
+from tests.kit.servers.postgres import environment
 from tests.mutants.mutant import PACKAGE
 from tests.soak import variants
 from tests.soak.plan import IN_TRANSACTION, POSTGRES, End, Moment, Plan, Query

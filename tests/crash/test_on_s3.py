@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from tenure.agent.processes import processes
-from tenure.testing.servers import BUCKET, SeaweedFs, installed
-from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.seaweedfs import environment
 from tests.crash.cluster import Cluster
 from tests.crash.deaths import each_kind_of_death
 from tests.crash.truth import Verdict
+from tests.kit.servers import BUCKET, SeaweedFs, installed
+from tests.kit.servers.connectors import ivy_folder
+from tests.kit.servers.seaweedfs import environment
 from tests.s3 import reached
 
 STREAMS = ("passed", "windows")

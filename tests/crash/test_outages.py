@@ -14,11 +14,11 @@ import pytest
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.status.snapshot import terms
-from tenure.testing.servers import BUCKET, PostgresServer, SeaweedFs, installed
-from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.postgres import environment
-from tenure.testing.waiting import NEVER_S
 from tests.crash.cluster import SCOPE, Cluster
+from tests.kit.servers import BUCKET, PostgresServer, SeaweedFs, installed
+from tests.kit.servers.connectors import ivy_folder
+from tests.kit.servers.postgres import environment
+from tests.kit.waiting import NEVER_S
 from tests.s3 import PASS, SLOW_DOWN, Gate, reached
 
 PIPELINE = Path(__file__).parent / "pipelines" / "outages.py"

@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from tenure.checkpoints.store import KEPT
-from tenure.testing.members import pause_between_writes
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
+from tests.kit.members import pause_between_writes
 from tests.stores import STORES, long_on_servers, new_store
 from tests.support.launch import TAKEOVER_STEPS
 

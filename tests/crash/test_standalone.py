@@ -19,10 +19,10 @@ from deltalake.exceptions import TableNotFoundError
 from tenure.backends.sqlite import SqliteStore
 from tenure.coordination.records import Scope
 from tenure.status.snapshot import take_snapshot
-from tenure.testing.members import MemberProcess
-from tenure.testing.servers import SparkStandalone
-from tenure.testing.waiting import Answer, wait_until
 from tests.crash.cluster import Feeder
+from tests.kit.members import MemberProcess
+from tests.kit.servers import SparkStandalone
+from tests.kit.waiting import Answer, wait_until
 
 PIPELINE = Path(__file__).parent / "pipelines" / "standalone.py"
 SCOPE = Scope("standalone")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.servers import BUCKET, SeaweedFs, SparkStandalone, installed
-from tenure.testing.servers.connectors import ivy_folder
 from tests.crash.cluster import Cluster
+from tests.kit.servers import BUCKET, SeaweedFs, SparkStandalone, installed
+from tests.kit.servers.connectors import ivy_folder
 from tests.s3 import reached
 
 STREAMS = ("passed", "windows")

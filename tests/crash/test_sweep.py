@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 from tenure.cleanup.plan import BLOBS, REHEARSALS, RUNS, STAGED
 from tenure.sinks.delta.staging import StagingPath
 from tenure.takeover.run_directory import read_query_id
-from tenure.testing.members import MemberProcess
 from tests.crash.cluster import SCOPE, Cluster
+from tests.kit.members import MemberProcess
 from tests.stores import long_on_servers, new_store
 
 STREAM = "joined"

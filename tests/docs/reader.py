@@ -12,8 +12,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tenure.testing.waiting import NEVER_S
 from tests.docs.blocks import all_blocks
+from tests.kit.waiting import NEVER_S
 
 UNTIL_IDLE: Final = "--until-idle --quiet --master local[1]"
 """Put behind a `tenure run` of a page, so that it ends."""

@@ -16,9 +16,9 @@ import pytest
 
 import tenure
 from tenure.storage.blobs import FileBlobs
-from tenure.testing.process import GroupProcess
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.docs.blocks import HANDLES, text_of
+from tests.kit.process import GroupProcess
+from tests.kit.waiting import NEVER_S, wait_until
 
 AREA = "daily"
 

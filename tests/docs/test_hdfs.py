@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tenure.testing.servers import Hdfs
 from tests.docs.blocks import HDFS, text_of
 from tests.docs.reader import DELAYS, UNTIL_IDLE, fill, type_in, variables_of
+from tests.kit.servers import Hdfs
 
 pytestmark = pytest.mark.spark
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tenure.testing.servers import KafkaServer, installed
-from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.kafka import PASSWORDS, SCRAM
 from tests.docs.blocks import KAFKA, text_of
 from tests.docs.reader import put_command, type_in, variables_of
+from tests.kit.servers import KafkaServer, installed
+from tests.kit.servers.connectors import ivy_folder
+from tests.kit.servers.kafka import PASSWORDS, SCRAM
 
 pytestmark = pytest.mark.spark
 

@@ -23,12 +23,12 @@ from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.records import Scope
 from tenure.status.snapshot import Snapshot, take_snapshot
-from tenure.testing.members import kill_host
-from tenure.testing.servers import KubernetesServer
-from tenure.testing.servers.programs import installed, program
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.docs.blocks import KUBERNETES, Block, blocks_of
 from tests.house.tree import ROOT
+from tests.kit.members import kill_host
+from tests.kit.servers import KubernetesServer
+from tests.kit.servers.programs import installed, program
+from tests.kit.waiting import NEVER_S, wait_until
 
 pytestmark = pytest.mark.spark
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tenure.sinks.postgres.columns import TYPES
-from tenure.testing.servers import PostgresServer
-from tenure.testing.servers.postgres import PASSWORD
 from tests.docs.blocks import POSTGRES, text_of
 from tests.docs.reader import HOURS, UNTIL_IDLE, fill, type_in, variables_of
 from tests.house.tree import ROOT
+from tests.kit.servers import PostgresServer
+from tests.kit.servers.postgres import PASSWORD
 
 pytestmark = pytest.mark.spark
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tenure.testing.members import MemberProcess
-from tenure.testing.waiting import wait_until
 from tests.docs.blocks import OPERATE, text_of
 from tests.docs.reader import put_command, type_in, variables_of
+from tests.kit.members import MemberProcess
+from tests.kit.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

@@ -16,11 +16,11 @@ import pytest
 from deltalake import DeltaTable
 
 from tenure.storage.engines import delta_options
-from tenure.testing.servers import SeaweedFs, installed
-from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.seaweedfs import environment
 from tests.docs.blocks import S3, text_of
 from tests.docs.reader import DELAYS, UNTIL_IDLE, fill, type_in, variables_of
+from tests.kit.servers import SeaweedFs, installed
+from tests.kit.servers.connectors import ivy_folder
+from tests.kit.servers.seaweedfs import environment
 
 pytestmark = pytest.mark.spark
 

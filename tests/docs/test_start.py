@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.members import kill_host
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.docs.blocks import START, Block, blocks_of
+from tests.kit.members import kill_host
+from tests.kit.waiting import NEVER_S, wait_until
 
 pytestmark = pytest.mark.spark
 

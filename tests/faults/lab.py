@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.coordination.election import Election
 from tenure.coordination.encoding import decode
 from tenure.coordination.records import Key, Scope
@@ -24,8 +23,9 @@ from tenure.events import Event, Events
 from tenure.handles.handle import Handle, decode_handle
 from tenure.handles.store import HandleStore
 from tenure.storage.blobs import Blob, BlobStore, FileBlobs
-from tenure.testing.clock import ManualClock
-from tenure.testing.faulty import Call, Fault, FaultyStore, Proceed, Script, commits
+from tests.kit.clock import ManualClock
+from tests.kit.faulty import Call, Fault, FaultyStore, Proceed, Script, commits
+from tests.kit.memory import MemoryServer, MemoryStore
 
 SCOPE = Scope("pipeline")
 AREA = Key("things")

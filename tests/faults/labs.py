@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.conformance import StoreRig
 from tests.faults.lab import Lab
+from tests.kit.conformance import StoreRig
 from tests.support.store_fixtures import EtcdRig, KubernetesRig, SqliteRig, ZooKeeperRig
 
 STORES = ("memory", "sqlite", "zookeeper", "etcd", "kubernetes")

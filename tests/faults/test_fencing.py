@@ -22,8 +22,8 @@ from tenure.coordination.session import Liveness
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER, Term
 from tenure.errors import TermLost
-from tenure.testing.faulty import commits
 from tests.faults.lab import SCOPE, Lab, Member, big
+from tests.kit.faulty import commits
 from tests.support.unfenced import UnfencedStore
 
 ONE, TWO = big("one"), big("two")

@@ -16,8 +16,8 @@ import pytest
 
 from tenure.errors import HandleLocked, HandleNotFound, OutcomeUnknown, StoreUnavailable, TenureError
 from tenure.handles.handle import Lock
-from tenure.testing.faulty import Call, Proceed, commits
 from tests.faults.lab import Lab, Member, big
+from tests.kit.faulty import Call, Proceed, commits
 
 ONE, TWO, THREE = big("one"), big("two"), big("three")
 

@@ -16,8 +16,8 @@ from tenure.coordination.orders import Orders
 from tenure.coordination.records import Delete, Key, Put
 from tenure.coordination.term import LEADER, Term
 from tenure.errors import AccessDenied, OutcomeUnknown, StoreUnavailable, UsageError
-from tenure.testing.faulty import Call, FaultyStore, Proceed, commits
 from tests.faults.lab import SCOPE, Lab, Member, reply_lost, request_lost
+from tests.kit.faulty import Call, FaultyStore, Proceed, commits
 
 RESTART = RESTARTS.child("ben")
 

@@ -15,8 +15,8 @@ from tenure.errors import AccessDenied, StoreUnavailable, TermLost
 from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.results.result import Ending, Result, Stage
 from tenure.results.store import RESULTS, ResultStore
-from tenure.testing.faulty import Call, Proceed, Script, operation
 from tests.faults.lab import SCOPE, Lab, Member
+from tests.kit.faulty import Call, Proceed, Script, operation
 
 READS = operation("read", "list", "glance")
 PLANNED = Checkpoint("q", "id", 0, "offsets", "run", 1, "now")

@@ -26,14 +26,14 @@ from hypothesis.stateful import (
 )
 from hypothesis.strategies import sampled_from
 
-from tenure.backends.memory import MemoryStore
 from tenure.coordination.encoding import decode
 from tenure.coordination.records import Commit, Delete, Guard, Put, Scope, Write
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER, Term
 from tenure.errors import HandleError, SessionEnded, StoreError, TermLost
-from tenure.testing.faulty import Late
 from tests.faults.lab import AREA, SCOPE, Lab, Member, big
+from tests.kit.faulty import Late
+from tests.kit.memory import MemoryStore
 from tests.properties import examples
 from tests.support.unfenced import UnfencedStore
 

@@ -20,8 +20,8 @@ from tenure.errors import (
     TenureError,
     TermLost,
 )
-from tenure.testing.faulty import Call, FaultyStore, Proceed, commits, operation, writes_under
 from tests.faults.lab import AREA, SCOPE, Lab, big, in_turn, reply_lost, unavailable
+from tests.kit.faulty import Call, FaultyStore, Proceed, commits, operation, writes_under
 
 ONE, TWO = big("one"), big("two")
 

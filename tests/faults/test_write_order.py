@@ -16,8 +16,8 @@ import pytest
 from tenure.coordination.term import Term
 from tenure.errors import HandleError, OutcomeUnknown, TenureError, TermLost
 from tenure.handles.handle import Handle
-from tenure.testing.faulty import Call, Proceed, commits
 from tests.faults.lab import Crash, Lab, Member, big, in_turn, reply_lost, request_lost
+from tests.kit.faulty import Call, Proceed, commits
 
 OLD, NEW, OTHER = big("old"), big("new"), big("other")
 

@@ -1,4 +1,4 @@
-"""A test that waits gives up after `NEVER` of `tenure.testing.waiting`: its own number is too short on some machine.
+"""A test that waits gives up after `NEVER` of `tests.kit.waiting`: its own number is too short on some machine.
 
 Not judged: times below `SHORT_S`, in which a scenario lets something go on, and what no call of `WAITS` takes.
 """
@@ -51,10 +51,10 @@ def test_no_test_has_a_deadline_of_its_own() -> None:
     found = [
         f"{module}:{line}"
         for module in tree.modules()
-        if str(module).startswith(("tests/", "src/tenure/testing/"))
+        if str(module).startswith("tests/")
         for line in own_deadlines(module.tree)
     ]
-    assert not found, "leave the deadline out, or wait for NEVER or NEVER_S of tenure.testing.waiting"
+    assert not found, "leave the deadline out, or wait for NEVER or NEVER_S of tests.kit.waiting"
 
 
 @pytest.mark.parametrize(

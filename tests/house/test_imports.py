@@ -21,7 +21,7 @@ CLIENTS = {
     "pyspark": SPARK_ROOMS,
     "py4j": SPARK_ROOMS,
     "deltalake": ("tenure.sinks",),
-    "psycopg": ("tenure.sinks", "tenure.testing.servers.postgres"),
+    "psycopg": ("tenure.sinks",),
 }
 # Types of these may be named anywhere, under TYPE_CHECKING: a pipeline is written against Spark's DataFrame.
 TYPES_ANYWHERE = {"pyspark"}
@@ -88,7 +88,7 @@ def test_a_backend_imports_the_contract_and_no_other_backend() -> None:
 
 
 def test_only_the_assembly_and_the_warden_know_backends() -> None:
-    may = (BACKENDS, "tenure.assembly", "tenure.testing", "tenure.warden")
+    may = (BACKENDS, "tenure.assembly", "tenure.warden")
     wrong = [
         f"{module}:{line} imports {name}"
         for module in tree.product()
@@ -107,6 +107,7 @@ def test_only_the_assembly_and_the_warden_know_backends() -> None:
         ("sinks/delta/schema.py", "from tenure.sinks.delta import log", "No circles within a room"),
         ("backends/sqlite/rows.py", "from tenure.backends.sqlite import store", "No circles within a room"),
         ("agent/member.py", "import kazoo", "One client library a folder"),
+        ("clock.py", "from tests.kit.clock import ManualClock", "The product knows no tests"),
     ],
 )
 def test_a_line_that_breaks_a_contract_is_seen(tmp_path: Path, module: str, line: str, contract: str) -> None:

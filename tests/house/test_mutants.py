@@ -26,7 +26,7 @@ def test_a_mutant_fits_the_sources(mutant: Mutant) -> None:
 def test_a_mutant_names_tests_that_are_there(mutant: Mutant) -> None:
     assert mutant.tests
     conformance = "".join(
-        path.read_text(encoding="utf-8") for path in (tree.ROOT / "src/tenure/testing/conformance").glob("*.py")
+        path.read_text(encoding="utf-8") for path in (tree.ROOT / "tests/kit/conformance").glob("*.py")
     )
     for test in mutant.tests:
         file, *_, function = re.sub(r"\[.*\]$", "", test).split("::")

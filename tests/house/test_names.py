@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from tenure.testing.waiting import NEVER_S
 from tests.house import tree
+from tests.kit.waiting import NEVER_S
 from tests.mutants.catalogue import MUTANTS
 
 

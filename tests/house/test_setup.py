@@ -16,6 +16,7 @@ from tests.house import tree
 def test_hadoop_is_fetched_where_no_python_in_the_path_has_pyspark(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     shutil.copy(tree.ROOT / "scripts" / "setup.sh", tmp_path / "scripts")
+    (tmp_path / "tests").symlink_to(tree.ROOT / "tests")
     (tmp_path / ".venv").mkdir()
     for made in ("bin", "lib", "pyvenv.cfg", "java-home"):
         (tmp_path / ".venv" / made).symlink_to(tree.ROOT / ".venv" / made)

@@ -12,9 +12,9 @@ from tenure.driver.local_files import use_own_local_files
 from tenure.driver.session import start_session
 from tenure.link.connectors import connectors_of, with_connectors
 from tenure.link.submit import Submit
-from tenure.testing.servers import installed
-from tenure.testing.servers.connectors import ivy_folder
 from tests.jvm import SharedJvm
+from tests.kit.servers import installed
+from tests.kit.servers.connectors import ivy_folder
 
 
 def start() -> SparkSession:

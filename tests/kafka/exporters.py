@@ -23,8 +23,8 @@ from tenure.scope_context import ScopeContext
 from tenure.takeover import exporting
 from tenure.takeover.seeding import seed
 from tenure.takeover.state_copy import SeedPoint
-from tenure.testing.waiting import NEVER_S
 from tests.crash.cluster import SCOPE
+from tests.kit.waiting import NEVER_S
 
 TTL = timedelta(seconds=5)
 

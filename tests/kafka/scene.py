@@ -13,7 +13,6 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
@@ -27,7 +26,8 @@ from tenure.sinks.sink import Batch, OutputMode, Sink, Written
 from tenure.spark.errors import SPARK_ERRORS
 from tenure.takeover.run_directory import read_query_id
 from tenure.takeover.source_plans import sources_of
-from tenure.testing.servers import KafkaServer
+from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.servers import KafkaServer
 
 SCOPE, QUERY = Scope("rows"), "copy"
 Kind = TypeVar("Kind", bound=Event)

@@ -12,8 +12,8 @@ from tenure.checkpoints.source import KAFKA
 from tenure.spark.errors import words_of
 from tenure.takeover.kafka_records import LOSS
 from tenure.takeover.source_plans import sources_of
-from tenure.testing.servers import KafkaServer
 from tests.kafka.scene import Scene
+from tests.kit.servers import KafkaServer
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tenure.testing.servers import KafkaServer, installed
-from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.kafka import PASSWORDS, SCRAM
 from tests.crash.cluster import Cluster, Topic
 from tests.crash.deaths import each_kind_of_death
 from tests.crash.truth import Verdict
+from tests.kit.servers import KafkaServer, installed
+from tests.kit.servers.connectors import ivy_folder
+from tests.kit.servers.kafka import PASSWORDS, SCRAM
 
 STREAMS = ("passed", "windows")
 PARTITIONS = 3

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from tenure.errors import InputsGone
 from tenure.events import BatchCommitted, BatchRetaken, Events, RecordsSkipped
 from tenure.sinks import Batch, ForeachBatch
-from tenure.testing.servers import KafkaServer
 from tests.cli.support import Place
 from tests.kafka.scene import QUERY, SCOPE, Died, Scene
+from tests.kit.servers import KafkaServer
 
 TOLERANT = {"failOnDataLoss": "false"}
 TEN = tuple(range(10))

@@ -25,13 +25,13 @@ from tenure.checkpoints.run_name import RunName
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.records import Scope
 from tenure.takeover.plain_checkpoint import read_plain
-from tenure.testing.members import MAIN
-from tenure.testing.process import GroupProcess
-from tenure.testing.servers import KafkaServer, installed
-from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.waiting import NEVER_S
 from tests.crash.cluster import SCOPE, Cluster, Topic
 from tests.kafka.exporters import export
+from tests.kit.members import MAIN
+from tests.kit.process import GroupProcess
+from tests.kit.servers import KafkaServer, installed
+from tests.kit.servers.connectors import ivy_folder
+from tests.kit.waiting import NEVER_S
 
 JOB = ("-m", "tests.crash.pipelines.plain_job")
 STREAMS = ("passed", "windows", "unique")

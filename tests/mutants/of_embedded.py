@@ -14,18 +14,6 @@ LOGS = "tests/regressions/test_one_file_two_logs.py::"
 
 OF_EMBEDDED: Final = (
     Mutant(
-        "memory-fence-by-existence",
-        "any record at the key will do",
-        (
-            Change(
-                "backends/memory.py",
-                "return (record and record.version) == wanted_version(guard)",
-                "return (record is None) == (wanted_version(guard) is None)",
-            ),
-        ),
-        (*on(AFTER, "memory-successor"), CONTRACT + "TestMemory::test_each_guard_holds_and_fails"),
-    ),
-    Mutant(
         "sqlite-fence-by-existence",
         "any record at the key will do",
         (

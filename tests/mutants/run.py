@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from tenure.clock import SystemClock
-from tenure.testing.waiting import NEVER_S
 from tests.house.tree import ROOT
+from tests.kit.waiting import NEVER_S
 from tests.mutants import verdicts
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import PACKAGE, DoesNotApply, Mutant, apply

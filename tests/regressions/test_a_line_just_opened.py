@@ -11,8 +11,8 @@ import pytest
 from kazoo.protocol.connection import ConnectionHandler
 
 from tenure.backends.zookeeper.connection import Connection, Ensemble
-from tenure.testing.servers import ZooKeeperEnsemble
-from tenure.testing.waiting import NEVER_S
+from tests.kit.servers import ZooKeeperEnsemble
+from tests.kit.waiting import NEVER_S
 
 
 def test_the_ttl_is_known_as_soon_as_the_line_is_open(

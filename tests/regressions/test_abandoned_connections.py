@@ -15,8 +15,8 @@ import pytest
 
 from tenure.backends.zookeeper import Ensemble
 from tenure.backends.zookeeper.connection import Connection, _Handler, _Threads
-from tenure.testing.servers import ZooKeeperEnsemble
-from tenure.testing.waiting import NEVER_S
+from tests.kit.servers import ZooKeeperEnsemble
+from tests.kit.waiting import NEVER_S
 
 
 def test_a_connection_that_is_abandoned_while_it_opens_a_line_ends(

@@ -18,8 +18,8 @@ from tenure.errors import AccessDenied
 from tenure.events import Event, Events, LeadershipAwaited, StoreAway, TermLost
 from tenure.link.lifecycle import Ended
 from tenure.scope_context import ScopeContext
-from tenure.testing.servers import KubernetesServer
-from tenure.testing.waiting import NEVER, NEVER_S, wait_until
+from tests.kit.servers import KubernetesServer
+from tests.kit.waiting import NEVER, NEVER_S, wait_until
 from tests.support.kubernetes_scene import CLOCK, SCOPE, TTL, Hands
 from tests.support.store_fixtures import KubernetesRig
 from tests.unit.agent.scene import Scripted

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 
 BOTH = """
 import os, pathlib
-from tenure.testing.waiting import wait_until
+from tests.kit.waiting import wait_until
 p = job.params
 def query(name):
     return next((one for one in job.spark.streams.active if one.name == name), None)

@@ -8,7 +8,6 @@ from datetime import timedelta
 
 import pytest
 
-from tenure.backends.memory import GUARANTEES
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.store import CheckpointStore
 from tenure.coordination.records import Commit, Guard, Key, Put, Scope, Write
@@ -16,8 +15,9 @@ from tenure.coordination.store import check_commit
 from tenure.coordination.term import commit_under
 from tenure.errors import CommitRefused, OutcomeUnknown, SessionEnded, StoreUnavailable, TermLost
 from tenure.handles.store import HandleStore
-from tenure.testing.faulty import Call, FaultyStore, Proceed, commits
 from tests.faults.lab import AREA, SCOPE, Lab, big, in_turn, reply_lost, unavailable
+from tests.kit.faulty import Call, FaultyStore, Proceed, commits
+from tests.kit.memory import GUARANTEES
 
 
 def test_a_session_that_ended_after_an_unknown_outcome_is_no_proof_of_nothing(lab: Lab) -> None:

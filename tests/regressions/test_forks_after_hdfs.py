@@ -10,7 +10,7 @@ import os
 import signal
 
 from tenure.storage.reach import reach
-from tenure.testing.waiting import wait_until
+from tests.kit.waiting import wait_until
 
 
 def test_a_child_of_a_process_that_has_reached_hdfs_runs() -> None:

@@ -25,8 +25,8 @@ from tenure.coordination.term import Term, commit_under
 from tenure.errors import StoreUnavailable
 from tenure.events import StoreAway
 from tenure.link.lifecycle import Ended
-from tenure.testing.servers import EtcdCluster, installed
-from tenure.testing.waiting import wait_until
+from tests.kit.servers import EtcdCluster, installed
+from tests.kit.waiting import wait_until
 from tests.unit.agent.scene import SCOPE, Scene, Scripted, make_scene
 
 QUOTA = 1_000_000

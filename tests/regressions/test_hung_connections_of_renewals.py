@@ -13,7 +13,7 @@ from tenure.backends.kubernetes.api import Api
 from tenure.backends.kubernetes.url import Place
 from tenure.clock import SystemClock
 from tenure.errors import OutcomeUnknown
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 
 
 def test_a_request_that_may_take_a_moment_connects_for_no_longer(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.testing.members import MAIN
 from tests.cli.conftest import place, spark
 from tests.cli.support import COPY, Place
+from tests.kit.members import MAIN
 
 __all__ = ["place", "spark"]
 

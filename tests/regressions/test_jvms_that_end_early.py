@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.members import MAIN
 from tests.cli.support import COPY, HEAD
+from tests.kit.members import MAIN
 
 DIED = 9
 

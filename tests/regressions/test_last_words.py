@@ -18,7 +18,7 @@ from tenure.clock import SystemClock
 from tenure.errors import UsageError, error_to_data
 from tenure.events import Events
 from tenure.link.words import Begin, Failed, Link, Word
-from tenure.testing.waiting import NEVER, NEVER_S
+from tests.kit.waiting import NEVER, NEVER_S
 
 
 class Ends:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tenure.testing.servers import Hdfs
-from tenure.testing.servers.programs import installed
+from tests.kit.servers import Hdfs
+from tests.kit.servers.programs import installed
 
 
 def test_a_datanode_that_comes_after_the_first_look_is_found(tmp_path: Path) -> None:

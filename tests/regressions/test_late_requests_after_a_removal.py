@@ -12,8 +12,8 @@ import pytest
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.store import CheckpointStore
 from tenure.errors import HandleExists, HandleLocked, OutcomeUnknown, OutOfOrder, TenureError, TermLost
-from tenure.testing.faulty import Call, Proceed, commits
 from tests.faults.lab import Lab, big, in_turn, request_lost
+from tests.kit.faulty import Call, Proceed, commits
 
 
 def refused(answers: list[object]) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 from contextlib import closing
 
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.waiting import NEVER_S, wait_until
 from tests.support.proxy import TcpProxy
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from tenure.backends.zookeeper import ZooKeeperStore
 from tenure.backends.zookeeper.connection import Connection
 from tenure.coordination.records import Key, Put, Scope
-from tenure.testing.servers import ZooKeeperEnsemble
 from tests.contract.places import ZooKeeperPlace
+from tests.kit.servers import ZooKeeperEnsemble
 
 SCOPE = Scope("left")
 

@@ -15,7 +15,7 @@ import pytest
 
 from tenure.backends.sqlite import SqliteStore, liveness
 from tenure.coordination.records import Key, Put, Revision, Scope
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 TTL = timedelta(seconds=10)
 MEMBER = Key("member")

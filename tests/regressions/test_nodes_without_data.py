@@ -11,9 +11,9 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from tenure.coordination.records import Key
 from tenure.errors import StoreUnavailable
-from tenure.testing.conformance.fixture import SCOPE, put_new, values
-from tenure.testing.servers import ZooKeeperEnsemble
-from tenure.testing.waiting import NEVER_S
+from tests.kit.conformance.fixture import SCOPE, put_new, values
+from tests.kit.servers import ZooKeeperEnsemble
+from tests.kit.waiting import NEVER_S
 from tests.support.store_fixtures import ZooKeeperRig
 
 

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from tenure.coordination.identity import IDENTITY
 from tenure.coordination.records import Delete
-from tenure.testing.members import MemberProcess
 from tests.cli.conftest import place, spark
 from tests.cli.support import Place, Told
+from tests.kit.members import MemberProcess
 from tests.lives import copy_of
 from tests.regressions.owned import ROWS, Scene
 from tests.stores import STORES, long_on_servers, new_store

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from tenure.agent.member import Member
 from tenure.link.lifecycle import Ended
-from tenure.testing.members import MemberProcess, pause_between_writes
-from tenure.testing.waiting import wait_until
 from tests.cli.conftest import place, spark
 from tests.cli.support import Place, tenure
+from tests.kit.members import MemberProcess, pause_between_writes
+from tests.kit.waiting import wait_until
 from tests.regressions.owned import Scene, files
 from tests.stores import STORES, new_store
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 from tests.support import launch
 
 THREADS, ROUNDS = 4, 50

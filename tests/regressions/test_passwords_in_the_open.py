@@ -30,8 +30,8 @@ from tenure.link.submit import read_submit
 from tenure.settings import PasswordInUrl, Settings, load_settings
 from tenure.sinks import Postgres
 from tenure.storage.reach import reach
-from tenure.testing.clock import ManualClock
 from tests.cli.support import tenure
+from tests.kit.clock import ManualClock
 from tests.regressions.fake_spark import FakeSpark
 
 SECRET = "pass-of-ann"

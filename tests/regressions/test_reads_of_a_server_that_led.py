@@ -21,9 +21,9 @@ from tenure.backends.zookeeper import store as zookeeper_store
 from tenure.coordination.records import Key, Put, Scope, SessionId
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import OutcomeUnknown, StoreUnavailable
-from tenure.testing.servers import EtcdCluster, ZooKeeperEnsemble
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.contract.places import clients_of_one_server
+from tests.kit.servers import EtcdCluster, ZooKeeperEnsemble
+from tests.kit.waiting import NEVER_S, wait_until
 from tests.support.proxy import TcpProxy
 
 SCOPE, A = Scope("led"), Key("a")

@@ -18,8 +18,8 @@ from tenure.coordination.election import Election
 from tenure.coordination.records import Key, Put, Scope, SessionId
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
-from tenure.testing.servers import KubernetesServer
-from tenure.testing.waiting import NEVER, wait_until
+from tests.kit.servers import KubernetesServer
+from tests.kit.waiting import NEVER, wait_until
 from tests.stores import new_store
 from tests.support.kubernetes_scene import Hands
 from tests.support.store_fixtures import KubernetesRig

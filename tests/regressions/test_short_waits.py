@@ -22,8 +22,8 @@ from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term, check_term
 from tenure.errors import TermLost
-from tenure.testing.clock import ManualClock
-from tenure.testing.waiting import NEVER, NEVER_S, wait_until
+from tests.kit.clock import ManualClock
+from tests.kit.waiting import NEVER, NEVER_S, wait_until
 
 SCOPE = Scope("nightly")
 TTL = timedelta(seconds=1)

@@ -7,8 +7,8 @@ import socket
 
 import tenure
 from tenure.coordination.encoding import new_uid
-from tenure.testing.servers import EtcdCluster
-from tenure.testing.waiting import NEVER
+from tests.kit.servers import EtcdCluster
+from tests.kit.waiting import NEVER
 
 
 def test_a_short_ttl_outlives_the_search_for_a_server_that_answers(etcd: EtcdCluster) -> None:

@@ -20,7 +20,7 @@ from kazoo.protocol.serialization import Connect
 
 from tenure.backends.zookeeper import connection as module
 from tenure.backends.zookeeper.connection import Connection, Ensemble
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.waiting import NEVER_S, wait_until
 
 
 @pytest.fixture

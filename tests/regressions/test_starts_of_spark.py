@@ -17,9 +17,9 @@ from tenure.driver import session as session_module
 from tenure.driver.session import start_session
 from tenure.errors import DriverDied, QueryFailed, TenureError, UsageError
 from tenure.link.submit import read_submit
-from tenure.testing.clock import ManualClock
-from tenure.testing.servers.jars import fetch
-from tenure.testing.waiting import NEVER_S
+from tests.kit.clock import ManualClock
+from tests.kit.servers.jars import fetch
+from tests.kit.waiting import NEVER_S
 from tests.regressions.fake_spark import FakeSpark
 
 UNRESOLVED = (

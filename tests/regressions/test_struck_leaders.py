@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.testing.members import MemberProcess
-from tenure.testing.waiting import wait_until
 from tests.cli.conftest import place, spark
 from tests.cli.support import Place
 from tests.crash.cluster import LAUNCH
+from tests.kit.members import MemberProcess
+from tests.kit.waiting import wait_until
 
 __all__ = ["place", "spark"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.cli.conftest import place
 from tests.cli.support import COUNTS, Place, tenure
 from tests.cli.test_signals import member
+from tests.kit.waiting import NEVER_S, wait_until
 
 __all__ = ["place"]
 pytestmark = pytest.mark.spark

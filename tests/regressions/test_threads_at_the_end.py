@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 
 ROOT = Path(__file__).resolve().parents[2]
 

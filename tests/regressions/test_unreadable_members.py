@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.members import MemberProcess
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.cli.support import Place, Told, tenure
+from tests.kit.members import MemberProcess
+from tests.kit.waiting import NEVER_S, wait_until
 from tests.regressions import sparkless
 
 SOON = timedelta(seconds=60)

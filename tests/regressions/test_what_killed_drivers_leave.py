@@ -8,11 +8,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tenure.testing.members import MemberProcess
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.cli.conftest import place
 from tests.cli.support import COUNTS, Place
 from tests.cli.test_signals import jvm_of, member
+from tests.kit.members import MemberProcess
+from tests.kit.waiting import NEVER_S, wait_until
 
 __all__ = ["place"]
 pytestmark = pytest.mark.spark

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.members import pause_between_writes
-from tenure.testing.process import GroupProcess
-from tenure.testing.waiting import wait_until
+from tests.kit.members import pause_between_writes
+from tests.kit.process import GroupProcess
+from tests.kit.waiting import wait_until
 
 WRITER = """
 import signal, sqlite3, sys

@@ -25,10 +25,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 from demo.ground import SOURCES, STORAGES, Ground, ground
-from tenure.testing.servers import NotInstalled, PostgresServer, started
-from tenure.testing.servers.postgres import environment as postgres_environment
 from tests import jvm_start
 from tests.house.tree import ROOT
+from tests.kit.servers import NotInstalled, PostgresServer, started
+from tests.kit.servers.postgres import environment as postgres_environment
 from tests.mutants.mutant import DoesNotApply
 from tests.soak.kinds import KINDS
 from tests.soak.placed import PLACED, carry_out_placed

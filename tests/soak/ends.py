@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tenure.errors import StoreError, UsageError
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 from tests.soak.checks import check_quiet
 from tests.soak.inputs import feed
 from tests.soak.journal import happens

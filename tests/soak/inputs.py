@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tenure.testing.servers import KafkaServer
+from tests.kit.servers import KafkaServer
 from tests.soak.kinds import EVENTS_A_FILE, KEYS, KINDS, Prefixes, moment
 from tests.soak.plan import Query, topic_of
 

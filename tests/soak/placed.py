@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 from tests.soak.checks import WrongError, late_calls
 from tests.soak.plan import Plan, Query
 from tests.soak.run import Result, tidy

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from demo.ground import Ground
-from tenure.testing.members import MemberProcess
+from tests.kit.members import MemberProcess
 from tests.soak.checks import WrongError, check_quiet, late_calls
 from tests.soak.ends import strike
 from tests.soak.plan import SINK_AWAY, Plan

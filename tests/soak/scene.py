@@ -20,7 +20,7 @@ from tenure.clock import Clock, SystemClock
 from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
 from tenure.takeover.run_directory import latest_commit, latest_planned
-from tenure.testing.members import MAIN, MemberProcess
+from tests.kit.members import MAIN, MemberProcess
 from tests.soak.database import Database
 from tests.soak.inputs import Inputs, Routine, feed
 from tests.soak.journal import Journal, Told

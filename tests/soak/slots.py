@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tenure.agent.processes import processes
-from tenure.testing.members import MemberProcess, pause_process
+from tests.kit.members import MemberProcess, pause_process
 from tests.soak.journal import Journal
 
 _NEVER_READY = 9

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tenure.testing.members import MemberProcess
+from tests.kit.members import MemberProcess
 from tests.soak.checks import check_quiet
 from tests.soak.plan import Plan
 from tests.soak.scene import Scene

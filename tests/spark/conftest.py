@@ -10,9 +10,9 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.testing.servers import SeaweedFs, installed
-from tenure.testing.servers.connectors import ivy_folder
 from tests.jvm import SharedJvm, Start
+from tests.kit.servers import SeaweedFs, installed
+from tests.kit.servers.connectors import ivy_folder
 from tests.spark.recorded_runs import Recorder, Recordings
 from tests.support.far_gate import FarGate
 

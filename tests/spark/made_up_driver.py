@@ -13,7 +13,6 @@ from unittest.mock import Mock, patch
 
 from pyspark.errors import StreamingQueryException
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness
@@ -26,7 +25,8 @@ from tenure.link.lifecycle import Ended
 from tenure.link.submit import RETAINED
 from tenure.pipelines.loading import load_pipeline
 from tenure.scope_context import ScopeContext
-from tenure.testing.waiting import NEVER_S
+from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.waiting import NEVER_S
 
 PATIENCE = timedelta(seconds=0.3)
 FILE = """

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
-from tenure.backends.memory import MemoryStore
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.cleanup.plan import Cleanable
 from tenure.clock import SystemClock
@@ -28,7 +27,8 @@ from tenure.events import (
 from tenure.pipelines.pipeline import Stream
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Attempts, Batch, Sink, Written
-from tenure.testing.faulty import FaultyStore
+from tests.kit.faulty import FaultyStore
+from tests.kit.memory import MemoryStore
 
 SCOPE, QUERY = Scope("rows"), "copy"
 Kind = TypeVar("Kind", bound=Event)

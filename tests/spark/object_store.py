@@ -16,7 +16,6 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
@@ -31,9 +30,10 @@ from tenure.sinks import Delta
 from tenure.spark.own_classes import use_own_classes
 from tenure.storage.reach import reach
 from tenure.takeover.mirror import Mirrors
-from tenure.testing.servers import BUCKET
-from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.seaweedfs import s3a_settings
+from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.servers import BUCKET
+from tests.kit.servers.connectors import ivy_folder
+from tests.kit.servers.seaweedfs import s3a_settings
 from tests.support.far_gate import FarGate
 
 SCOPE, QUERY = Scope("rows"), "days"

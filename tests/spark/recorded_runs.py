@@ -27,7 +27,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from tenure.checkpoints.source import FILES, kinds_of, sources_beside
 from tenure.driver.spark_plans import source_folders_of
 from tenure.takeover.source_plans import sources_of
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 
 BATCHES = 14
 BEGIN = pd.Timestamp("2026-01-01", tz="UTC")

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from tenure.backends.memory import MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
@@ -21,7 +20,8 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks import Delta
 from tenure.sinks.sink import Sink
 from tenure.takeover.rehearsal import Rehearsals
-from tenure.testing.waiting import NEVER_S
+from tests.kit.memory import MemoryStore
+from tests.kit.waiting import NEVER_S
 
 SCOPE, QUERY = Scope("rows"), "hours"
 

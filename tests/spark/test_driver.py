@@ -25,8 +25,8 @@ from tenure.errors import (
 )
 from tenure.events import LocalFilesSlow, TablesNotKept
 from tenure.link.lifecycle import Ended
-from tenure.testing.clock import ManualClock
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.clock import ManualClock
+from tests.kit.waiting import NEVER_S, wait_until
 from tests.spark.made_up_driver import FakeStream, Lead, made_up, prepare_hooks, spark_error, start_hooks
 
 

@@ -17,10 +17,10 @@ from tenure.events import Events
 from tenure.link.submit import read_submit
 from tenure.sinks import Batch, Delta
 from tenure.storage.reach import reach
-from tenure.testing.servers import BUCKET, SeaweedFs, installed
-from tenure.testing.servers.connectors import ivy_folder
-from tenure.testing.servers.seaweedfs import environment
 from tests.jvm import SharedJvm
+from tests.kit.servers import BUCKET, SeaweedFs, installed
+from tests.kit.servers.connectors import ivy_folder
+from tests.kit.servers.seaweedfs import environment
 
 MINE = {"spark.hadoop.fs.s3a.connection.ssl.enabled": "true"}
 """A setting of the user's that differs from ours, and changes nothing here: the endpoint has its scheme."""

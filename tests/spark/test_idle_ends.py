@@ -11,7 +11,7 @@ import pytest
 from tenure.driver import finishing
 from tenure.errors import QueryFailed, StorageError
 from tenure.link.lifecycle import Ended
-from tenure.testing.waiting import wait_until
+from tests.kit.waiting import wait_until
 from tests.spark.made_up_driver import Lead, made_up, spark_error, start_hooks
 
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from tenure.spark.kept_tables import KeptTables, use_kept_tables
 from tenure.spark.own_classes import use_own_classes
 from tenure.storage.reach import reach
-from tenure.testing.servers import Hdfs
-from tenure.testing.waiting import wait_until
+from tests.kit.servers import Hdfs
+from tests.kit.waiting import wait_until
 from tests.spark.test_linked_tables import small_disk
 
 pytestmark = pytest.mark.spark

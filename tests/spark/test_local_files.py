@@ -15,8 +15,8 @@ from tenure.driver import local_files
 from tenure.driver.local_files import use_own_local_files
 from tenure.driver.session import DEFAULTS, end_session, start_session
 from tenure.spark.own_classes import CHECKPOINT_FILES
-from tenure.testing.waiting import NEVER_S
 from tests.jvm import SharedJvm
+from tests.kit.waiting import NEVER_S
 
 pytestmark = pytest.mark.spark
 

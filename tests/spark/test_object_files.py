@@ -16,9 +16,9 @@ from tenure.errors import UsageError
 from tenure.spark.own_classes import CHECKPOINT_FILES, OBJECT_FILES, use_own_classes
 from tenure.spark.own_folders import hold, release
 from tenure.storage.reach import reach
-from tenure.testing.servers import BUCKET
-from tenure.testing.waiting import wait_until
 from tests.jvm import SharedJvm, Start
+from tests.kit.servers import BUCKET
+from tests.kit.waiting import wait_until
 from tests.s3 import DENY, LOSE, reached
 from tests.spark.object_store import KINDS, Place
 from tests.support.far_gate import FarGate, Order

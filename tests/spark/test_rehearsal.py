@@ -14,7 +14,6 @@ from deltalake import DeltaTable
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.session import SessionKeeper
@@ -25,7 +24,8 @@ from tenure.sinks.sink import Batch, Written
 from tenure.takeover import rehearsal as rehearsal_module
 from tenure.takeover.rehearsal import ROUNDS
 from tenure.takeover.seeding import seed
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.waiting import NEVER_S, wait_until
 from tests.spark.rehearsing import SCOPE, Scene
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import SystemClock
@@ -21,7 +20,8 @@ from tenure.errors import BatchMayBeShort, Fenced, InputsGone, QueryFailed, Term
 from tenure.events import BatchCommitted, BatchRetaken, CheckpointSaved, RunDirectorySeeded, WriteRefused
 from tenure.sinks import ForeachBatch
 from tenure.sinks.sink import Batch, Written
-from tenure.testing.faulty import FaultyStore
+from tests.kit.faulty import FaultyStore
+from tests.kit.memory import MemoryServer, MemoryStore
 from tests.spark.made_up_spark import QUERY, SCOPE, Scene, StagesSink, StagingSink
 
 LOGGED = '{"logOffset":0}'

@@ -21,7 +21,7 @@ from tenure.errors import CorruptRunDirectory
 from tenure.takeover.run_directory import latest_commit, read_offsets
 from tenure.takeover.seeding import seed
 from tenure.takeover.state_copy import SeedPoint
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 from tests.spark.recorded_runs import STATE_STORE, Rows, as_rows, copy_of, end, moved_away, remove, settings
 
 pytestmark = pytest.mark.spark

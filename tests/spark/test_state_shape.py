@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.waiting import NEVER_S
 from tests.house.tree import ROOT
+from tests.kit.waiting import NEVER_S
 from tests.spark import shapes
 from tests.two_sparks import path_to_installed
 

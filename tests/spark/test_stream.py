@@ -12,7 +12,6 @@ from unittest.mock import PropertyMock, patch
 
 import pytest
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.session import Liveness, SessionKeeper
@@ -30,9 +29,10 @@ from tenure.sinks import ForeachBatch
 from tenure.sinks.sink import Batch, Written
 from tenure.takeover.run_directory import RunDirectory
 from tenure.takeover.state_copy import Mirrored
-from tenure.testing.clock import ManualClock
-from tenure.testing.faulty import FaultyStore, Gate, writes_under
-from tenure.testing.waiting import NEVER_S
+from tests.kit.clock import ManualClock
+from tests.kit.faulty import FaultyStore, Gate, writes_under
+from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.waiting import NEVER_S
 from tests.spark.made_up_spark import QUERY, SCOPE, FakeSpark, Scene, StagingSink
 
 

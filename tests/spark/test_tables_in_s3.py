@@ -17,9 +17,9 @@ from tenure.takeover import pace, rehearsal
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.rehearsal import Rehearsals
 from tenure.takeover.run_directory import RunDirectory
-from tenure.testing.servers import BUCKET
-from tenure.testing.waiting import NEVER_S, wait_until
 from tests.jvm import SharedJvm, Start
+from tests.kit.servers import BUCKET
+from tests.kit.waiting import NEVER_S, wait_until
 from tests.s3 import reached
 from tests.spark.object_store import QUERY, Place
 from tests.support.far_gate import FarGate, Order

@@ -18,8 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tenure.testing.servers import KubernetesServer
-from tenure.testing.waiting import NEVER_S
+from tests.kit.servers import KubernetesServer
+from tests.kit.waiting import NEVER_S
 
 _HOP: Final = ("connection", "transfer-encoding", "content-length", "host", "keep-alive")
 _CHUNK: Final = 65536

@@ -9,7 +9,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.records import Key, Scope
 from tenure.coordination.store import Session
 from tenure.errors import SessionEnded
-from tenure.testing.faulty import FaultyStore
+from tests.kit.faulty import FaultyStore
 
 
 class NeverToldStore(FaultyStore):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tenure.testing.process import GroupProcess
-from tenure.testing.servers import KubernetesServer
 from tests.house.test_deploy import DEPLOY
+from tests.kit.process import GroupProcess
+from tests.kit.servers import KubernetesServer
 
 
 class Executors:

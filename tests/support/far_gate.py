@@ -12,7 +12,7 @@ from multiprocessing.connection import Client, Listener
 from types import SimpleNamespace
 from typing import Any, Self, cast
 
-from tenure.testing.servers import SeaweedFs
+from tests.kit.servers import SeaweedFs
 from tests.s3 import PASS, Gate
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 from urllib.error import HTTPError
 
 from tenure.coordination.encoding import new_uid
-from tenure.testing.servers import KubernetesServer
-from tenure.testing.waiting import wait_until
+from tests.kit.servers import KubernetesServer
+from tests.kit.waiting import wait_until
 
 RULES: Final[tuple[Mapping[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "update", "create", "list", "watch"]},

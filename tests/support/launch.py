@@ -53,9 +53,9 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Sink
 from tenure.takeover import query_takeover as takeover_module
 from tenure.takeover.seeding import seed_mirrored
-from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
-from tenure.testing.kill_points import DRIVER_WORD, Turn, is_driver, strike
-from tenure.testing.waiting import wait_until
+from tests.kit.faulty import Call, FaultyStore, Proceed, writes_under
+from tests.kit.kill_points import DRIVER_WORD, Turn, is_driver, strike
+from tests.kit.waiting import wait_until
 from tests.support.blindfold import BlindClock, NeverToldStore
 from tests.support.seeds import announced
 from tests.support.stepped_sinks import stepped

@@ -17,12 +17,12 @@ from tenure.clock import SystemClock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.testing.clock import ManualClock
-from tenure.testing.conformance.fixture import StoreRig
-from tenure.testing.servers.etcd import EtcdCluster
-from tenure.testing.servers.kubernetes import KubernetesServer
-from tenure.testing.servers.process import Servers
-from tenure.testing.servers.zookeeper import ZooKeeperEnsemble
+from tests.kit.clock import ManualClock
+from tests.kit.conformance.fixture import StoreRig
+from tests.kit.servers.etcd import EtcdCluster
+from tests.kit.servers.kubernetes import KubernetesServer
+from tests.kit.servers.process import Servers
+from tests.kit.servers.zookeeper import ZooKeeperEnsemble
 from tests.support.api_gate import ApiGate
 from tests.support.kubernetes import member_account
 

@@ -7,7 +7,7 @@ import time
 from datetime import timedelta
 
 from tenure.clock import SystemClock
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 
 
 def test_monotonic_never_goes_back_and_counts_in_seconds() -> None:

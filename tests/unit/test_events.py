@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tenure.events import BatchCommitted, BlobLeft, Event, Events, JsonLines, TermLost, TermWon
-from tenure.testing.clock import ManualClock
-from tenure.testing.waiting import NEVER_S
+from tests.kit.clock import ManualClock
+from tests.kit.waiting import NEVER_S
 
 
 def test_every_subscriber_gets_each_event_in_order() -> None:

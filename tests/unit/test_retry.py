@@ -11,7 +11,7 @@ from hypothesis.strategies import floats, integers
 
 from tenure.errors import AccessDenied, GuardFailed, StoreUnavailable, TenureError
 from tenure.retry import RetryPolicy, exponential_delay, fixed_delay, no_retry, retry
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 
 def seconds(number: float) -> timedelta:

@@ -39,15 +39,12 @@ class SharedStores:
 
     @contextmanager
     def use(self, url: str, *, clock: Clock) -> Iterator[CoordinationStore]:
-        """The store that `url` names, for as long as the block lasts. Each `memory://` store is new. Raises
-        UsageError."""
+        """The store that `url` names, for as long as the block lasts. Raises UsageError."""
         key = (url, None if type(clock) is SystemClock else clock)  # all system clocks are one clock
         with self._lock:
             used = self._open.get(key)
             if used is None:
-                used = _Open(open_store(url, clock=clock), os.getpid())  # no I/O
-                if not url.startswith("memory:"):
-                    self._open[key] = used
+                used = self._open[key] = _Open(open_store(url, clock=clock), os.getpid())  # no I/O
             used.users += 1
         try:
             yield used.store
@@ -65,7 +62,7 @@ class SharedStores:
             used.users -= 1
             if used.users:
                 return
-            self._open.pop(key, None)
+            del self._open[key]
         used.store.close()  # without the lock: a store that is away must not hold up the others
 
 

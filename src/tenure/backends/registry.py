@@ -65,16 +65,6 @@ def _check_exists(path: str) -> None:
         )
 
 
-def _open_memory(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
-    from tenure.backends.memory import MemoryStore
-
-    if url.netloc or url.path or url.query or url.fragment:
-        raise UsageError(
-            f"store URL {masked_url(url.geturl())!r} names a place in the memory store", fix="write memory://"
-        )
-    return MemoryStore(clock=clock)
-
-
 def _open_zookeeper(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
     from tenure.backends.zookeeper import ZooKeeperStore, ensemble_of
 
@@ -101,7 +91,6 @@ _ZOOKEEPER: Final = _TLS | {"tls", "sasl", "acl"}
 
 BACKENDS: Final[dict[str, Backend]] = {
     "sqlite": Backend(form="sqlite:///absolute/path.db", open=_open_sqlite),
-    "memory": Backend(form="memory://", open=_open_memory),
     "zookeeper": Backend(
         form="zookeeper://host:2181,host:2181/chroot", open=_open_zookeeper, extra="zookeeper", package="kazoo"
     ),
@@ -114,7 +103,7 @@ BACKENDS: Final[dict[str, Backend]] = {
 
 
 def open_store(url: str, *, clock: Clock, existing: bool = False) -> CoordinationStore:
-    """The store that `url` names; each `memory://` store is new. `existing`: for readers, who must not make a store by
+    """The store that `url` names. `existing`: for readers, who must not make a store by
     a typing error. Raises UsageError, StoreUnavailable (`existing`, and the store is not there)."""
     parts = split_url(url)
     backend = BACKENDS.get(parts.scheme)

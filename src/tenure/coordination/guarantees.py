@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Guarantees:
-    """Declared by a store, proved by `tenure.testing.conformance`."""
+    """Declared by a store, proved by `tests/kit/conformance`."""
 
     name: str
     """For messages: `sqlite`, `zookeeper`, ..."""

@@ -7,7 +7,7 @@ from typing import Any
 from psycopg import sql
 
 from tenure.sinks.postgres.sink import Postgres
-from tenure.testing.servers import PostgresServer
+from tests.kit.servers import PostgresServer
 from tests.spark.sinks.support import QUICK
 
 

@@ -16,7 +16,7 @@ from tenure.events import Event, Events
 from tenure.retry import RetryPolicy
 from tenure.sinks.delta.sink import Delta
 from tenure.sinks.sink import Batch, OutputMode, Sink, Written
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 
 QUICK = RetryPolicy(initial=timedelta(milliseconds=1), maximum=timedelta(milliseconds=5), attempts=4)
 

@@ -17,7 +17,7 @@ from tenure.errors import QueryFailed, TermLost, UsageError
 from tenure.sinks.delta import staging
 from tenure.sinks.delta.log import DeltaLog
 from tenure.sinks.sink import Written
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 from tests.spark.sinks.support import Seen, a_batch, a_sink, named, numbers, rows_of, staged, visible, write
 
 pytestmark = pytest.mark.spark

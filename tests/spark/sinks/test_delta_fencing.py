@@ -18,7 +18,7 @@ from tenure.errors import StorageError, UsageError
 from tenure.sinks.delta.log import DeltaLog
 from tenure.sinks.delta.sink import Delta
 from tenure.sinks.sink import OutputMode, Written
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 from tests.spark.sinks.support import (
     Paused,
     a_batch,

@@ -23,9 +23,9 @@ from tenure.errors import Fenced, QueryFailed, StorageError, UsageError
 from tenure.sinks.postgres.database import Claim, Database, Staged
 from tenure.sinks.postgres.sink import Postgres, staging_name
 from tenure.sinks.sink import Attempts, Written
-from tenure.testing.servers import PostgresServer
-from tenure.testing.servers.postgres import environment
-from tenure.testing.waiting import NEVER_S
+from tests.kit.servers import PostgresServer
+from tests.kit.servers.postgres import environment
+from tests.kit.waiting import NEVER_S
 from tests.spark.sinks.postgres_tables import a_sink, content, tables
 from tests.spark.sinks.support import QUICK, Paused, a_batch, numbers, totals, write
 

@@ -12,7 +12,6 @@ from tenure.agent import member as member_module
 from tenure.agent.driver import ReadRecords
 from tenure.agent.failures import Limits
 from tenure.agent.member import Conduct, Member
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination import failing as failing_module
 from tenure.coordination.candidates import NOT_BEHIND, Identity, Lag
@@ -25,6 +24,7 @@ from tenure.link.lifecycle import Ended
 from tenure.retry import fixed_delay
 from tenure.scope_context import ScopeContext
 from tenure.status.snapshot import terms
+from tests.kit.memory import MemoryServer, MemoryStore
 
 SCOPE, CLOCK = Scope("rows"), SystemClock()
 Step = Callable[[Term], Ended]

@@ -33,8 +33,8 @@ from tenure.handles.handle import encode_handle
 from tenure.link.lifecycle import Ended
 from tenure.retry import fixed_delay
 from tenure.status.snapshot import take_snapshot, terms
-from tenure.testing.faulty import Call, FaultyStore, Proceed, writes_under
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.faulty import Call, FaultyStore, Proceed, writes_under
+from tests.kit.waiting import NEVER_S, wait_until
 from tests.unit.agent.scene import CLOCK, SCOPE, Scene, Scripted, Step, fail, make_scene
 
 AWAY = {

@@ -10,7 +10,6 @@ from datetime import timedelta
 import pytest
 
 from tenure.agent.handover import Handover, patience_for
-from tenure.backends.memory import MemoryStore
 from tenure.coordination.candidates import State
 from tenure.coordination.election import Election
 from tenure.coordination.orders import Orders
@@ -22,9 +21,10 @@ from tenure.errors import DriverDied
 from tenure.events import Event, HandedOver, NobodyTookOver, SuccessorUnknown
 from tenure.link.lifecycle import Ended
 from tenure.status.snapshot import take_snapshot, terms
-from tenure.testing.clock import ManualClock
-from tenure.testing.faulty import FaultyStore, operation
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.clock import ManualClock
+from tests.kit.faulty import FaultyStore, operation
+from tests.kit.memory import MemoryStore
+from tests.kit.waiting import NEVER_S, wait_until
 from tests.unit.agent.scene import SCOPE, Scene, Scripted, Step, make_scene
 
 LONG = timedelta(hours=1)

@@ -21,8 +21,8 @@ from tenure.errors import UsageError
 from tenure.events import Event, Events, LeadershipAwaited
 from tenure.link.lifecycle import Ended
 from tenure.status.snapshot import take_snapshot, terms
-from tenure.testing.faulty import Call, FaultyStore
-from tenure.testing.waiting import NEVER_S, Deadline, wait_until
+from tests.kit.faulty import Call, FaultyStore
+from tests.kit.waiting import NEVER_S, Deadline, wait_until
 from tests.unit.agent.scene import CLOCK, SCOPE, Scene, Scripted, Step, make_scene
 
 

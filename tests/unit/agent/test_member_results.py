@@ -12,8 +12,8 @@ from tenure.events import PipelineEnded
 from tenure.link.lifecycle import Ended
 from tenure.results.result import Result, Stage
 from tenure.results.store import result_in
-from tenure.testing.faulty import FaultyStore, writes_under
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.faulty import FaultyStore, writes_under
+from tests.kit.waiting import NEVER_S, wait_until
 from tests.unit.agent.scene import SCOPE, Scene, Scripted, fail, make_scene
 
 

@@ -17,7 +17,7 @@ from tenure.agent.probes import ProbeServer, parse_address
 from tenure.coordination.candidates import Lag, State
 from tenure.errors import UsageError
 from tenure.events import BatchCommitted, DriverEnded, RunDirectorySeeded, StoreAway, TermLost, TermWon, WriteRefused
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 
 STARTING = Condition("anna", State.STARTING, None, ready=False)
 CONDITIONS = {

@@ -16,11 +16,11 @@ import pytest
 
 from tenure.agent.processes import processes
 from tenure.agent.warden import Charge, Warden
-from tenure.backends.memory import MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.session import SessionKeeper
-from tenure.testing.members import wardens_of
-from tenure.testing.waiting import wait_until
+from tests.kit.members import wardens_of
+from tests.kit.memory import MemoryStore
+from tests.kit.waiting import wait_until
 
 SECRET = "s\\e'c \"re$t"
 STORE = f"etcd://anna:{SECRET}@host/p"
@@ -40,7 +40,7 @@ import os, subprocess, sys
 from contextlib import ExitStack
 from datetime import timedelta
 from tenure.agent.warden import Warden
-from tenure.backends.memory import MemoryStore
+from tests.kit.memory import MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.session import SessionKeeper
 store, clock = MemoryStore(clock=SystemClock()), SystemClock()
@@ -189,7 +189,7 @@ def test_no_program_starts_after_the_close(agent: Agent) -> None:
 def test_a_warden_that_does_not_read_is_killed(tmp_path: Path) -> None:
     """Its last charge may be of a driver before the present driver."""
     clock = SystemClock()
-    warden = Warden(("cat",), store="memory://" + "x" * 3000).start()
+    warden = Warden(("cat",), store="sqlite:///" + "x" * 3000).start()
     (shell,) = wardens_of(os.getpid())
     os.kill(shell, signal.SIGSTOP)
     try:

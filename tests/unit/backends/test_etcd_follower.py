@@ -17,7 +17,7 @@ from tenure.backends.etcd.rpc import Endpoint, Rpc
 from tenure.backends.shared.following import GRACE_S, FollowedChanges
 from tenure.coordination.records import Key, Record, Revision, Scope, Version
 from tenure.errors import StoreUnavailable
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 SCOPE, NOW = Scope("rows"), timedelta(0)
 BELOW = b"/p/rows/"

@@ -15,7 +15,7 @@ from tenure.backends.etcd.messages import pb, stubs
 from tenure.backends.etcd.rpc import Cluster, Rpc
 from tenure.backends.etcd.session import keep_alive
 from tenure.errors import StoreUnavailable
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 
 
 class Strict:

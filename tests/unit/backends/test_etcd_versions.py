@@ -11,7 +11,7 @@ import pytest
 from tenure.backends.etcd import history as module
 from tenure.backends.etcd.versions import fault_of
 from tenure.errors import StoreUnavailable
-from tenure.testing.servers import EtcdCluster
+from tests.kit.servers import EtcdCluster
 from tests.support.store_fixtures import EtcdRig
 
 

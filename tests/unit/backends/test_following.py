@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from tenure.backends.shared.following import CONFIRMED_S, GRACE_S, LOOK_S, Followed, Following
 from tenure.coordination.records import Key, Listing, Record, Revision, Scope, Version
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 KEY = Key("a")
 

@@ -16,7 +16,7 @@ from tenure.backends.kubernetes.api import Api
 from tenure.backends.kubernetes.errors import NoAnswer
 from tenure.backends.kubernetes.url import Place
 from tenure.errors import StoreUnavailable, UsageError
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 BROKEN = ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
 REFUSED = ssl.SSLCertVerificationError(1, "certificate verify failed")

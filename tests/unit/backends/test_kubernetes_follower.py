@@ -10,8 +10,8 @@ from tenure.backends.kubernetes.api import Api, Object
 from tenure.backends.kubernetes.errors import Refused
 from tenure.backends.kubernetes.follower import Follower
 from tenure.clock import Clock, SystemClock
-from tenure.testing.clock import ManualClock
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.clock import ManualClock
+from tests.kit.waiting import NEVER_S, wait_until
 
 
 class EndingLines:

@@ -18,7 +18,7 @@ from tenure.backends.kubernetes.objects import ScopeState
 from tenure.coordination.encoding import encode
 from tenure.coordination.records import Delete, Key, Put, Record, Scope, SessionId, Version
 from tenure.errors import CorruptRecord
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 SCOPE = Scope("shop")
 NOW = datetime(2026, 11, 25, tzinfo=UTC)

@@ -9,13 +9,12 @@ from urllib.parse import SplitResult
 import pytest
 
 from tenure.backends import registry
-from tenure.backends.memory import MemoryStore
 from tenure.backends.sqlite import SqliteStore
 from tenure.clock import Clock
 from tenure.coordination.records import Key, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import StoreUnavailable, UsageError
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 
 def test_a_sqlite_url_names_an_absolute_path(tmp_path: Path) -> None:
@@ -52,15 +51,9 @@ def test_a_store_whose_volume_is_not_mounted_is_not_said_to_be_new(tmp_path: Pat
         assert not path.exists()
 
 
-def test_a_memory_url_is_a_store_of_its_own() -> None:
-    assert isinstance(registry.open_store("memory://", clock=ManualClock()), MemoryStore)
-    with pytest.raises(UsageError, match="memory://"):
-        registry.open_store("memory://shared", clock=ManualClock())
-
-
 @pytest.mark.parametrize("url", ["zk://host", "/var/lib/x.db", ""])
 def test_an_unknown_scheme_lists_those_that_work(url: str) -> None:
-    with pytest.raises(UsageError, match=r"sqlite:///absolute/path\.db, memory://"):
+    with pytest.raises(UsageError, match=r"sqlite:///absolute/path\.db, zookeeper://"):
         registry.open_store(url, clock=ManualClock())
 
 

@@ -17,8 +17,8 @@ import pytest
 from tenure.backends.sqlite import SqliteStore
 from tenure.coordination.records import Key, Put, Scope
 from tenure.errors import Corrupt, OutcomeUnknown, SessionEnded, StoreUnavailable, UsageError
-from tenure.testing.clock import ManualClock
-from tenure.testing.waiting import NEVER_S
+from tests.kit.clock import ManualClock
+from tests.kit.waiting import NEVER_S
 
 SCOPE, A = Scope("s"), Key("a")
 

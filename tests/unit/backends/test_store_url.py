@@ -14,7 +14,7 @@ from tenure.backends.zookeeper import ZooKeeperStore, ensemble_of
 from tenure.coordination.records import Scope
 from tenure.coordination.store_url import split_url
 from tenure.errors import UsageError
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 OPTIONS = {"connect_timeout", "request_timeout", "ca", "cert", "key", "tls", "sasl", "acl"}
 

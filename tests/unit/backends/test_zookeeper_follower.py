@@ -11,7 +11,7 @@ from tenure.backends.zookeeper import follower
 from tenure.backends.zookeeper.connection import Connection
 from tenure.backends.zookeeper.follower import ZooKeeperFollowed
 from tenure.coordination.records import Key, Record, Scope, Version
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 SCOPE, A = Scope("rows"), Key("a")
 

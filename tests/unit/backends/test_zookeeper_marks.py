@@ -14,7 +14,7 @@ from tenure.backends.zookeeper.follower import ZooKeeperFollowed
 from tenure.clock import SystemClock
 from tenure.coordination.records import Key, Record, Revision, Scope, Version
 from tenure.errors import StoreUnavailable
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.waiting import NEVER_S, wait_until
 
 SCOPE, A = Scope("rows"), Key("a")
 

@@ -16,9 +16,9 @@ from tenure.errors import (
     StorageError,
     TermLost,
 )
-from tenure.testing.faulty import commits, operation, writes_under
-from tenure.testing.waiting import NEVER_S
 from tests.faults.lab import AREA, SCOPE, Lab, Member, unavailable
+from tests.kit.faulty import commits, operation, writes_under
+from tests.kit.waiting import NEVER_S
 
 LONG = "x" * 500
 """Offsets that make the checkpoint a blob in the laboratory."""

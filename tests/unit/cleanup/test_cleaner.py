@@ -16,7 +16,7 @@ from tenure.coordination.term import Term
 from tenure.errors import HandleLocked, StorageError, StoreUnavailable, TermLost
 from tenure.events import CleanupDelayed, CleanupEnded, Event, Events
 from tenure.retry import RetryPolicy, exponential_delay, fixed_delay, no_retry
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 TERM: Any = SimpleNamespace(epoch=1)
 FAILURES = [StorageError("it is read-only"), StoreUnavailable("it is away"), HandleLocked("x")]

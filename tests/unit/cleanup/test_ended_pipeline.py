@@ -24,8 +24,8 @@ from tenure.handles.store import HandleStore
 from tenure.retry import no_retry
 from tenure.scope_context import ScopeContext
 from tenure.storage.blobs import FileBlobs
-from tenure.testing.faulty import Call, Proceed, commits
 from tests.faults.lab import SCOPE, Crash, Crasher, Lab, Member
+from tests.kit.faulty import Call, Proceed, commits
 from tests.unit.cleanup.going_on import INLINE_LIMIT, CrashingContext
 
 QUERIES = ("counts", "gone-from-the-pipeline")

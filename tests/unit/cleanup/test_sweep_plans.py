@@ -20,7 +20,7 @@ from tenure.cleanup.sweep_plan import About, Plan
 from tenure.clock import Clock, SystemClock
 from tenure.errors import StorageError, UsageError
 from tenure.storage.local import Local
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 UID = "0123456789ab"
 KEPT, LOST = f"runs/q/e00000002-anna-{UID}", f"runs/q/e00000001-anna-{UID}"

@@ -17,8 +17,8 @@ from tenure.coordination.term import Term
 from tenure.errors import OwnerMismatch, StorageError, TermLost
 from tenure.events import Event, Events, OrphansFound, Swept
 from tenure.retry import RetryPolicy, fixed_delay, no_retry
-from tenure.testing.clock import ManualClock
-from tenure.testing.waiting import wait_until
+from tests.kit.clock import ManualClock
+from tests.kit.waiting import wait_until
 
 POLICY = RetryPolicy(initial=timedelta(seconds=1), maximum=timedelta(seconds=4), attempts=5, jitter=0.0)
 

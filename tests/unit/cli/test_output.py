@@ -10,7 +10,7 @@ import pytest
 
 from tenure import events
 from tenure.cli.output import Narrator, Output, complain, show
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 TOLD: dict[events.Event, str | None] = {
     events.DriverStarted(scope="rows", member="anna", pid=7): "member anna waits for Spark to start",

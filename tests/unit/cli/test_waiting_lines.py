@@ -9,7 +9,7 @@ import pytest
 from tenure import events
 from tenure.cli.lines import ERASE, wait_no_more
 from tenure.cli.output import Narrator, complain
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 STARTED = events.DriverStarted(scope="rows", member="ben", pid=7)
 READY = events.MemberReady(scope="rows", member="ben")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Candidate, Lag, State
 from tenure.coordination.election import Election, observe
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
+from tests.kit.memory import MemoryServer, MemoryStore
 
 SCOPE = Scope("rows")
 LONG = timedelta(seconds=600)

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election, observe
 from tenure.coordination.election_rules import TERMS_KEPT, decode_office
@@ -16,9 +15,10 @@ from tenure.coordination.records import Key, Put, Record
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import EPOCH, LEADER, Term, commit_under
 from tenure.errors import CorruptRecord, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, TermLost
-from tenure.testing.faulty import FaultyStore, operation
-from tenure.testing.waiting import NEVER_S
 from tests.faults.lab import SCOPE, Lab
+from tests.kit.faulty import FaultyStore, operation
+from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.waiting import NEVER_S
 
 CONTENDERS = 6
 TERMS = 40

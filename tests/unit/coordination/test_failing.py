@@ -21,7 +21,7 @@ from tenure.coordination.failing import (
 )
 from tenure.coordination.records import Record, Version
 from tenure.errors import CorruptRecord
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 WHY = "query 'raw' failed: ValueError: bad record at offset 17 of part-0042"
 

@@ -12,8 +12,8 @@ from tenure.coordination.records import Record
 from tenure.coordination.term import EPOCH
 from tenure.errors import OwnerMismatch
 from tenure.ownership.owner import renew_identity
-from tenure.testing.waiting import wait_until
 from tests.faults.lab import SCOPE, Lab, Member
+from tests.kit.waiting import wait_until
 from tests.lives import bring_back, copy_of, empty
 
 

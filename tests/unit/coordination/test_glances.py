@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.election import Election
 from tenure.coordination.records import Listing, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
-from tenure.testing.faulty import Call, FaultyStore
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.faulty import Call, FaultyStore
+from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.waiting import NEVER_S, wait_until
 
 SCOPE, CLOCK = Scope("rows"), SystemClock()
 TTL = timedelta(seconds=60)

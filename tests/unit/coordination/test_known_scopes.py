@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tenure.backends.memory import MemoryStore
 from tenure.clock import SystemClock
 from tenure.coordination.known_scopes import known_records
 from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
 from tenure.errors import AccessDenied, UsageError
-from tenure.testing.conformance.fixture import put_new
-from tenure.testing.faulty import FaultyStore, commits
+from tests.kit.conformance.fixture import put_new
+from tests.kit.faulty import FaultyStore, commits
+from tests.kit.memory import MemoryStore
 
 ROWS = Scope("rows")
 

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.coordination.session import Liveness, SessionKeeper
 from tenure.errors import SessionEnded, StoreUnavailable
-from tenure.testing.clock import ManualClock
-from tenure.testing.faulty import Call, Fault, FaultyStore, Proceed, operation
-from tenure.testing.waiting import wait_until
+from tests.kit.clock import ManualClock
+from tests.kit.faulty import Call, Fault, FaultyStore, Proceed, operation
+from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.waiting import wait_until
 
 TTL = timedelta(seconds=9)  # renewed every 3 s, believed in for 8.1 s
 

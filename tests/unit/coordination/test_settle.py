@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import booleans, lists, sampled_from
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.coordination.encoding import encode, new_uid
 from tenure.coordination.records import Absent, Commit, Delete, Exact, Key, Put, Scope, Version
 from tenure.coordination.settle import UNAVAILABLE_ATTEMPTS, commit_settled
 from tenure.errors import AccessDenied, GuardFailed, OutcomeUnknown, StoreUnavailable, TenureError
-from tenure.testing.clock import ManualClock
-from tenure.testing.faulty import Call, FaultyStore, Proceed, operation
 from tests.faults.lab import in_turn, reply_lost, request_lost, unavailable
+from tests.kit.clock import ManualClock
+from tests.kit.faulty import Call, FaultyStore, Proceed, operation
+from tests.kit.memory import MemoryServer, MemoryStore
 
 SCOPE = Scope("s")
 KEY = Key("k")

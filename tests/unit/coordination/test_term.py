@@ -10,7 +10,7 @@ from tenure.coordination.records import Exact, Scope, Version
 from tenure.coordination.session import Liveness
 from tenure.coordination.term import EPOCH, LEADER, Term
 from tenure.errors import UsageError
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 
 def liveness() -> Liveness:

@@ -9,8 +9,8 @@ import pytest
 from tenure.coordination.candidates import MEMBERS, SWITCHOVER
 from tenure.coordination.election import observe
 from tenure.coordination.records import Put
-from tenure.testing.faulty import operation
 from tests.faults.lab import SCOPE, Lab
+from tests.kit.faulty import operation
 
 
 @pytest.mark.parametrize("nofailover", [False, True])

@@ -15,8 +15,8 @@ from tenure.errors import GuardFailed, TermLost
 from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.results.result import Ending, Result, Stage
 from tenure.results.store import RESULTS, ResultStore
-from tenure.testing.faulty import Call, Proceed, writes_under
 from tests.faults.lab import SCOPE, Lab, Member, reply_lost, request_lost
+from tests.kit.faulty import Call, Proceed, writes_under
 
 FIRST = Declaration("f1", "4.3.0", {"copy": DeclaredStream(), "counts": DeclaredStream(Shape.of("x", told="x"))})
 SECOND = replace(FIRST, file="f2")

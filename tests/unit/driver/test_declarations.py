@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pytest
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.store import CHECKPOINTS, CheckpointStore
 from tenure.clock import SystemClock
@@ -33,6 +32,7 @@ from tenure.pipelines.pipeline import Stream
 from tenure.results.store import RESULTS
 from tenure.scope_context import ScopeContext
 from tenure.storage.blobs import FileBlobs
+from tests.kit.memory import MemoryServer, MemoryStore
 
 SCOPE, CLOCK = Scope("rows"), SystemClock()
 

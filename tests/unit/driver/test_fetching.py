@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenure.driver.fetching import fetching_alone
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.waiting import NEVER_S, wait_until
 
 FLAG = ["--packages", "g:a:1"]
 

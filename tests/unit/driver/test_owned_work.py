@@ -15,8 +15,8 @@ from tenure.coordination.term import Term
 from tenure.driver.owned_work import OwnedWork
 from tenure.errors import OwnerMismatch, StorageError
 from tenure.link.lifecycle import Ended
-from tenure.testing.clock import ManualClock
-from tenure.testing.waiting import wait_until
+from tests.kit.clock import ManualClock
+from tests.kit.waiting import wait_until
 
 EVERY = timedelta(seconds=10)
 FOREIGN = OwnerMismatch("it is not ours")

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.coordination.records import Key, Record, Scope
 from tenure.driver.stores import LeadersStore
 from tenure.errors import StoreUnavailable
-from tenure.testing.waiting import NEVER_S
+from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.waiting import NEVER_S
 
 SCOPE = Scope("rows")
 

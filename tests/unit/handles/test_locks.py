@@ -13,8 +13,8 @@ from tenure.errors import (
     SessionEnded,
     StoreUnavailable,
 )
-from tenure.testing.faulty import Call, Proceed, commits
 from tests.faults.lab import AREA, SCOPE, Lab, Member, big
+from tests.kit.faulty import Call, Proceed, commits
 
 ONE, TWO = big("one"), big("two")
 

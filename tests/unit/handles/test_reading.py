@@ -22,9 +22,9 @@ from tenure.errors import (
     StorageError,
 )
 from tenure.storage.local import Local
-from tenure.testing.faulty import commits, operation
-from tenure.testing.waiting import NEVER_S
 from tests.faults.lab import AREA, SCOPE, Lab, Member, big
+from tests.kit.faulty import commits, operation
+from tests.kit.waiting import NEVER_S
 
 ONE, TWO = big("one"), big("two")
 

@@ -11,7 +11,7 @@ from tenure.errors import CorruptBlob
 from tenure.handles.handle import Handle
 from tenure.handles.reading import read_all
 from tenure.storage.blobs import Blob
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 
 def handles(count: int, *, inline: int = 0) -> list[Handle]:

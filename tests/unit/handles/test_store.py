@@ -19,9 +19,9 @@ from tenure.errors import (
 )
 from tenure.events import BlobLeft
 from tenure.handles.handle import Handle
-from tenure.testing.faulty import commits
-from tenure.testing.waiting import NEVER_S
 from tests.faults.lab import BIG, SCOPE, Lab, Member, big
+from tests.kit.faulty import commits
+from tests.kit.waiting import NEVER_S
 
 ONE, TWO = big("one"), big("two")
 

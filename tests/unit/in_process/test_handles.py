@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import tenure
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.backends.sqlite import SqliteStore
 from tenure.coordination.candidates import MEMBERS
 from tenure.coordination.records import Delete, Key, Put, Scope
@@ -34,8 +33,9 @@ from tenure.ownership.owner import Owner
 from tenure.results.result import Ending, Result, Stage, encode_result
 from tenure.scope_context import ScopeContext
 from tenure.storage.blobs import Blob, FileBlobs
-from tenure.testing.clock import ManualClock
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.clock import ManualClock
+from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.waiting import NEVER_S, wait_until
 
 SCOPE = Scope("reports")
 BIG = b"x" * 5000

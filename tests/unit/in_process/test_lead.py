@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import tenure
-from tenure.backends.memory import MemoryStore
 from tenure.backends.sqlite import SqliteStore
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
@@ -21,7 +20,8 @@ from tenure.coordination.records import Delete, Scope
 from tenure.coordination.term import LEADER
 from tenure.errors import TermLost, UsageError
 from tenure.status.snapshot import take_snapshot, terms
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.memory import MemoryStore
+from tests.kit.waiting import NEVER_S, wait_until
 
 SCOPE = Scope("report")
 

@@ -11,7 +11,7 @@ import pytest
 from tenure.checkpoints.run_name import RunName
 from tenure.ownership import done_batches as done
 from tenure.ownership.rules import Done
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 
 
 def put(root: Path, *runs: str) -> str:

@@ -10,8 +10,8 @@ from tenure.errors import HandleNotFound, TermLost
 from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.results.result import Ending, Result, Stage
 from tenure.results.store import RESULTS, ResultStore, result_in
-from tenure.testing.faulty import writes_under
 from tests.faults.lab import SCOPE, Lab, Member, reply_lost, request_lost
+from tests.kit.faulty import writes_under
 
 RESULT = Result(Ending.FINISHED, Stage.DIRTY, 1, "a", "then")
 

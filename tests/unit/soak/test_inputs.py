@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.waiting import NEVER_S, wait_until
 from tests.soak.inputs import Inputs, Routine, feed
 from tests.soak.kinds import EVENTS_A_FILE
 from tests.soak.plan import Query

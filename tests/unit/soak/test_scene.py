@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tenure.testing.members import MemberProcess
+from tests.kit.members import MemberProcess
 from tests.soak.checks import check_calls, late_calls
 from tests.soak.journal import Journal, happens
 from tests.soak.ledger import Call, Calls, Entry, Ledger

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 from tests.soak.plan import SINK_AWAY, Filter, Plan, make_plan
 from tests.soak.targets import Outages, Target
 

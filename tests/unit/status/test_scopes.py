@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
-from tenure.backends.memory import MemoryStore
 from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, encode_checkpoint
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import SystemClock
@@ -19,7 +18,8 @@ from tenure.results.result import Ending, Result, Stage
 from tenure.results.store import RESULTS, ResultStore
 from tenure.status.scopes import ScopeStatus, scope_statuses
 from tenure.storage.blobs import FileBlobs
-from tenure.testing.conformance.fixture import put_new
+from tests.kit.conformance.fixture import put_new
+from tests.kit.memory import MemoryStore
 
 CLOCK, TTL = SystemClock(), timedelta(seconds=60)
 

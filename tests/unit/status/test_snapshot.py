@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
@@ -18,6 +17,7 @@ from tenure.coordination.term import EPOCH, Term
 from tenure.handles.store import HandleStore
 from tenure.status.snapshot import Snapshot, take_snapshot, terms
 from tenure.storage.blobs import FileBlobs
+from tests.kit.memory import MemoryServer, MemoryStore
 
 SCOPE, TTL, CLOCK = Scope("rows"), timedelta(seconds=30), SystemClock()
 EMPTY = Snapshot(

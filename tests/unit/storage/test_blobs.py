@@ -17,7 +17,7 @@ import pytest
 from tenure.errors import BlobExists, BlobNotFound, CorruptBlob, StorageError, UsageError
 from tenure.storage.blobs import Blob, FileBlobs
 from tenure.storage.remote import Remote
-from tenure.testing.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S
 
 DATA = b"data" * 100
 ADDRESS = "e00000001/area/name"

@@ -21,7 +21,7 @@ from tenure.retry import fixed_delay
 from tenure.takeover import mirror as mirror_module
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.state_copy import copy_ahead
-from tenure.testing.waiting import NEVER_S, wait_until
+from tests.kit.waiting import NEVER_S, wait_until
 from tests.unit.takeover.made_by_hand import a_run_directory, content_of, offsets_of, state_id, state_names, table_of
 
 OLD = "runs/rows/e00000003-anna-0123"

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tenure.takeover.pace import Pace
-from tenure.testing.clock import ManualClock
+from tests.kit.clock import ManualClock
 
 
 @pytest.mark.parametrize(("requests", "took_s", "rest_s"), [(28, 0, 20), (28, 8, 12), (28, 30, 0), (0, 0, 0)])

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pytest
 
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.left_out import LeftOut
 from tenure.clock import SystemClock
@@ -27,7 +26,8 @@ from tenure.status.snapshot import terms
 from tenure.takeover import quarantine as quarantine_module
 from tenure.takeover.quarantine import WORD, chosen, open_batch, quarantine
 from tenure.takeover.query_inputs import PlannedInputs, QueryInputs, Shortness
-from tenure.testing.faulty import FaultyStore, writes_under
+from tests.kit.faulty import FaultyStore, writes_under
+from tests.kit.memory import MemoryServer, MemoryStore
 from tests.unit.takeover.made_by_hand import NEWEST, a_run_directory, offsets_of
 
 SCOPE, CLOCK, WHO = Scope("rows"), SystemClock(), Identity("anna", "here", 7)

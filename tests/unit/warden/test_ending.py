@@ -11,12 +11,12 @@ import pytest
 
 from tenure.agent.processes import ProcessInfo
 from tenure.agent.warden import Charge, DriverMark
-from tenure.backends.memory import MemoryServer, MemoryStore
 from tenure.coordination.store import CoordinationStore, Session
 from tenure.errors import AccessDenied, SessionEnded, StoreUnavailable
-from tenure.testing.clock import ManualClock
-from tenure.testing.faulty import Call, FaultyStore, Proceed, operation
 from tenure.warden.ending import GONE_WITHIN_S, carry_out, remains
+from tests.kit.clock import ManualClock
+from tests.kit.faulty import Call, FaultyStore, Proceed, operation
+from tests.kit.memory import MemoryServer, MemoryStore
 
 DRIVER = DriverMark(700, began=50)
 HERE = ProcessInfo(os.getpid(), "R", 1, os.getpid(), os.getpid(), threads=1, began=9)
@@ -60,10 +60,10 @@ class Scene:
         self.session: Session = self.store.open_session(ttl=timedelta(hours=1))
         self.other = self.store.open_session(ttl=timedelta(hours=1))
         self.opened = 0
-        self.charge = Charge("memory://", str(self.session.id), self.session.testament, TTL_S, (DRIVER,))
+        self.charge = Charge("sqlite:///ha.db", str(self.session.id), self.session.testament, TTL_S, (DRIVER,))
 
     def open(self, url: str) -> CoordinationStore:
-        assert url == "memory://"
+        assert url == "sqlite:///ha.db"
         self.opened += 1
         return KeptOpen(self.store)
 

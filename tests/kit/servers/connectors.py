@@ -1,0 +1,40 @@
+"""The jars of the connectors, which `scripts/setup.sh connectors` fetches once, for members of tests.
+
+Promise: spark-submit finds every package of a connector in the folder, and asks no network.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from tenure.link.connectors import CONNECTORS, connectors_of, module_of, with_connectors
+from tests.kit.servers.programs import need
+
+
+def ivy_folder() -> Path:
+    """The folder for Spark's setting `spark.jars.ivy`. Raises NotInstalled: a connector's jar is not there."""
+    missing = missing_jars()
+    return need(
+        None if missing else _folder(),
+        f"the jar {missing[0]}" if missing else "",
+        fix="fetch it: sh scripts/setup.sh connectors, or set TENURE_TEST_CONNECTORS to a folder for spark.jars.ivy",
+    )
+
+
+def missing_jars() -> list[str]:
+    """The jars that are not in the folder."""
+    wanted = [package for connector in connectors_of(list(CONNECTORS)) for package in connector.packages]
+    names = [f"{module_of(package).replace(':', '_')}-{package.split(':')[2]}.jar" for package in wanted]
+    return [name for name in names if not (_folder() / "jars" / name).exists()]
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("TENURE_TEST_CONNECTORS") or Path(sys.prefix, "connectors"))
+
+
+if __name__ == "__main__":  # for setup.sh: the flags of a spark-submit that fetches the missing jars; empty: none
+    words = [word for pair in with_connectors([], [], connectors_of(list(CONNECTORS))) for word in pair if word]
+    sys.stdout.write(shlex.join(words) if missing_jars() else "")

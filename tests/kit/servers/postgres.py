@@ -1,0 +1,97 @@
+"""A real PostgreSQL on loopback, of the distribution's package (`scripts/setup.sh postgres`).
+
+Promise: `start` returns when a statement is answered. PostgreSQL refuses to run as root; then its files, and its
+programs unless they are installed, are in a folder of their own that the user `nobody` reads, and go with the block.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tests.kit.process import GroupProcess
+from tests.kit.servers.process import Servers, free_ports
+from tests.kit.servers.programs import need
+
+USER: Final = "tenure"
+PASSWORD: Final = "the-password-of-postgres"
+_UNPACKED: Final = Path(sys.prefix) / "postgres"
+"""Where `scripts/setup.sh` unpacks it, unless it is installed."""
+_NOBODY: Final = 65534
+_AS_NOBODY: Final = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
+
+
+class PostgresServer(Servers):
+    """One server; data and log go below `folder`. `settings`: of postgresql.conf."""
+
+    def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None) -> None:
+        (self.port,) = free_ports(1)
+        self.url: Final = f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
+        """Of the database, without the password."""
+        folder.mkdir(parents=True, exist_ok=True)
+        is_root = os.geteuid() == 0
+        self._own = Path(tempfile.mkdtemp(prefix="tenure-postgres-")) if is_root else folder
+        if is_root:
+            os.chown(self._own, _NOBODY, _NOBODY)
+        self._as = _AS_NOBODY if is_root else ()
+        data, programs = self._own / "data", _programs()
+        root = _UNPACKED if programs.is_relative_to(_UNPACKED) else None
+        if root is not None and is_root:
+            shutil.copytree(root / "usr", self._own / "usr", symlinks=True)
+            programs, root = self._own / programs.relative_to(root), self._own
+        password = self._own / "password"
+        password.write_text(PASSWORD)
+        password.chmod(0o644)
+        made = [*self._as, f"{programs}/initdb", "-D", str(data), "-U", USER, f"--pwfile={password}"]
+        made += ["-A", "scram-sha-256", "-E", "UTF8", "--no-locale", "--no-sync"]
+        libraries = [] if root is None else sorted(map(str, (root / "usr" / "lib").glob("*-linux-*")))
+        found = {"LD_LIBRARY_PATH": ":".join(libraries)} if libraries else {}
+        done = subprocess.run(made, check=False, capture_output=True, text=True, cwd="/", env={**os.environ, **found})
+        assert done.returncode == 0, done.stderr[-2000:]
+        # The tests kill the server, and never the machine: what a system call wrote is there afterwards.
+        given = {"fsync": "off", "jit": "off", "log_min_messages": "warning", **(settings or {})}
+        command = [*self._as, f"{programs}/postgres", "-D", str(data), "-p", str(self.port), "-h", "127.0.0.1"]
+        command += ["-k", "", *(word for name, value in given.items() for word in ("-c", f"{name}={value}"))]
+        self.nodes = (GroupProcess(command, log=folder / "log", environment=found),)
+
+    def answers(self, number: int) -> bool:
+        """Whether a statement is answered."""
+        import psycopg
+
+        try:
+            with self.connect() as connection:
+                connection.execute("select 1")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def connect(self, **parameters: Any) -> Any:
+        """A connection of psycopg, in autocommit."""
+        import psycopg
+
+        return psycopg.connect(self.url, password=PASSWORD, autocommit=True, **parameters)
+
+    def close(self) -> None:
+        """Kill the server and remove its own folder."""
+        super().close()
+        if self._as:
+            shutil.rmtree(self._own, ignore_errors=True)
+
+
+def environment() -> Mapping[str, str]:
+    """The environment with which clients reach the server."""
+    return {"PGPASSWORD": PASSWORD}
+
+
+def _programs() -> Path:
+    """The folder of initdb and postgres."""
+    places = [_UNPACKED / "usr/lib/postgresql", Path("/usr/lib/postgresql")]
+    found = [str(path.parent) for place in places for path in sorted(place.glob("*/bin/initdb"))]
+    fix = "run scripts/setup.sh postgres, or set TENURE_TEST_POSTGRES to the folder of initdb"
+    return Path(need(os.environ.get("TENURE_TEST_POSTGRES") or "".join(found[-1:]), "PostgreSQL", fix=fix))
