@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from tenure.agent.child import ChildProcess, Start
 from tenure.agent.driver_process import DriverProcess, Patience
 from tenure.agent.failures import Limits
-from tenure.agent.handover import patience_for
 from tenure.agent.log_files import LogFile
 from tenure.agent.member import Conduct, Member
 from tenure.agent.warden import Warden
@@ -179,7 +178,6 @@ def assemble(
             final=run.final,
             ends=run.until_idle or run.final,
             limits=Limits(batch_attempts=settings.batch_attempts, away=settings.away_limit),
-            handover=patience_for(settings.stop_patience),
         )
         member = Member(context, identity=identity, driver=driver, conduct=conduct, warden=warden)
         if settings.http is not None and metrics is not None:

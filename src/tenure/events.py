@@ -149,31 +149,6 @@ class TermLost(Event):
     why: str
 
 
-class HandedOver(Event):
-    """A leader that was asked to stop has resigned, and `to` leads. `seconds`: from the resignation to that finding."""
-
-    to: str
-    epoch: int
-    seconds: float
-
-
-class NobodyTookOver(Event):
-    """A leader that was asked to stop has resigned its term `epoch`, and no other member leads. `standbys`: the other
-    members, each with its state. `waited_s`: how long the leader looked; 0: nobody can take over."""
-
-    epoch: int
-    why: str
-    standbys: str
-    waited_s: float
-
-
-class SuccessorUnknown(Event):
-    """A leader that was asked to stop has resigned its term `epoch`, and could not look for its successor."""
-
-    epoch: int
-    why: str
-
-
 class RunDirectorySeeded(Event):
     """The run directory of a takeover is complete. `files`: how many it copied; `mirrored`: the mirror had the rest."""
 

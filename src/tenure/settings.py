@@ -69,8 +69,7 @@ class Settings(BaseSettings):
     ttl: Ttl = timedelta(seconds=10)
     """A leader's session ends after this long without a sign of life."""
     stop_patience: Duration = timedelta(seconds=20)
-    """How long queries may take to stop before the driver is killed. A leader that was asked to stop then looks for its
-    successor, for up to a quarter of this and at most 5 s. With the default, both fit into the 30 s that orchestrators
+    """How long queries may take to stop before the driver is killed. The default fits into the 30 s that orchestrators
     leave between SIGTERM and SIGKILL."""
     driver_silence: Duration = timedelta(seconds=60)
     """How long a running driver may be silent before it is killed."""

@@ -4,8 +4,8 @@ Promise: the driver gets a term only after the store granted it. A term is resig
 or is dead. A member that lost its term, its driver or the store, or whose queries failed by a cause that may pass
 (`failures`), stands by again under a new session. (I7): the result of a pipeline is durable before anything of the
 pipeline is removed, and before the term is given up. A
-pipeline that has ended for good never runs again. A leader that was asked to stop contends no more, and says who took
-over (`handover`). Not promised: that a first start succeeds; its error is raised.
+pipeline that has ended for good never runs again. A leader that was asked to stop contends no more. Not promised: that
+a first start succeeds; its error is raised.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Final
 
 from tenure.agent.driver import BY_ITSELF, Driver
 from tenure.agent.failures import Failures, Limits, Noted, pause_line
-from tenure.agent.handover import AT_MOST, Handover
 from tenure.agent.interruptions import Delays, LeaderAhead, Requests, Restarts, SkippedRecords, StopOrStoreLost
 from tenure.agent.warden import Warden
 from tenure.checkpoints.store import CHECKPOINTS, newest_batches
@@ -96,8 +95,6 @@ class Conduct:
     ends: bool = False
     """The run is to end: after the last attempt at a batch it does so, and does not wait for an operator."""
     limits: Limits = field(default_factory=Limits)
-    handover: timedelta = AT_MOST
-    """How long a leader that has resigned on a signal looks for its successor."""
 
 
 class _Again(Exception):
@@ -140,9 +137,6 @@ class Member:
         self._pause: Pause | None = None  # as seen last; None: the scope is not paused
         self._failing: Failing | None = None  # as seen last; None: nothing fails
         self._skipped = SkippedRecords(self._scope, self._events)
-        self._handover = Handover(
-            self._store, self._scope, member=identity.member, at_most=conduct.handover, clock=self._clock
-        )
         self._had_session = False
         self._was_permitted = False  # to lead, or to stand by beside a leader
         self._was_ready = False
@@ -173,22 +167,14 @@ class Member:
             return State.WARM
         return State.FAILING if self._driver.trouble else State.READY
 
-    def run(self, *, stop: threading.Event, hurry: Flag | None = None) -> Ended:
-        """Stand by and lead until the pipeline is done (IDLE; CLEANED or DONE: for good) or `stop` is set (STOPPED). A
-        leader that `stop` ended then looks for its successor, until `hurry` is set.
+    def run(self, *, stop: threading.Event) -> Ended:
+        """Stand by and lead until the pipeline is done (IDLE; CLEANED or DONE: for good) or `stop` is set (STOPPED).
 
         Raises the driver's own errors; DriverDied: the driver died before it was ready for the first time;
         StoreUnavailable: no session can be opened at the start, or the store does not permit to stand by or to lead;
         UsageError: another live member has this name;
         CleanupIncomplete; OwnerMismatch: the store lost records that this member has read.
         """
-        ended = self._run(stop)
-        outcome = self._handover.outcome(hurry=hurry or threading.Event()) if stop.is_set() else None
-        if outcome is not None:
-            self._events.emit(outcome)
-        return ended
-
-    def _run(self, stop: threading.Event) -> Ended:
         restarts, retries = Delays(DRIVER_RESTART), Delays(STORE_RETRY)
         result = self._results.read()
         if result is not None and result.stage is Stage.CLEAN:
@@ -390,8 +376,6 @@ class Member:
             try:
                 self._election.resign(term, why=reason(word, detail))
                 why = word
-                if ended is Ended.STOPPED:
-                    self._handover.resigned(term.epoch)
             except TermLost:
                 why = "refused"
             except StoreError as failed:

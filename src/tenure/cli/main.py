@@ -158,10 +158,10 @@ def run(
         event_log=event_log,
     )
     clock = SystemClock()
-    stop, hurry = threading.Event(), threading.Event()
+    stop = threading.Event()
     narrator = Narrator(clock=clock, quiet=quiet)
     narrator.wait("waits for the pipeline file and the store")
-    with _stop_on_signals(stop, hurry) as signalled:
+    with _stop_on_signals(stop) as signalled:
         assembled = assemble(
             settings,
             Run(pipeline_file, until_idle=until_idle, final=final),
@@ -169,7 +169,7 @@ def run(
             clock=clock,
         )
         try:
-            assembled.member.run(stop=stop, hurry=hurry)
+            assembled.member.run(stop=stop)
         except KeyboardInterrupt:
             assembled.kill()  # does not wait for a batch that hangs
             raise
@@ -273,9 +273,8 @@ def version() -> None:
 
 
 @contextmanager
-def _stop_on_signals(stop: threading.Event, hurry: threading.Event) -> Iterator[set[int]]:
-    """Let SIGINT, SIGTERM and SIGHUP stop the member, any second signal set `hurry`, and a second SIGINT interrupt.
-    Yields the received signals."""
+def _stop_on_signals(stop: threading.Event) -> Iterator[set[int]]:
+    """Let SIGINT, SIGTERM and SIGHUP stop the member, and a second SIGINT interrupt. Yields the received signals."""
     came: set[int] = set()
     line = f"{ERASE if replaces() else ''}tenure: stopping; interrupt again to end at once\n".encode()
 
@@ -284,8 +283,6 @@ def _stop_on_signals(stop: threading.Event, hurry: threading.Event) -> Iterator[
             if number in came:
                 raise KeyboardInterrupt
             os.write(2, line)  # no buffer: this is a signal handler
-        if came:
-            hurry.set()
         came.add(number)
         stop.set()
 

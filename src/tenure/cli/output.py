@@ -27,12 +27,10 @@ from tenure.events import (
     DriverStarted,
     Event,
     FlagsNotNeeded,
-    HandedOver,
     LeadershipAwaited,
     LocalFilesSlow,
     MemberReady,
     MirrorFailed,
-    NobodyTookOver,
     PipelineEnded,
     QueryFailed,
     QueryStarted,
@@ -46,7 +44,6 @@ from tenure.events import (
     StandbyWarm,
     StorageAway,
     StoreAway,
-    SuccessorUnknown,
     Swept,
     TableShared,
     TablesNotKept,
@@ -129,12 +126,6 @@ def _ended_line(event: PipelineEnded) -> str:
     return f"the pipeline has {event.ending} for good, epoch {event.epoch}: {how_far}"
 
 
-def _nobody_line(event: NobodyTookOver) -> str:
-    within = f" within {event.waited_s:.2g} s" if event.waited_s else ""
-    standbys = f"; standing by: {event.standbys}" if event.standbys else ""
-    return f"nobody took over{within}: {event.why}{standbys}"
-
-
 def _awaited_line(event: LeadershipAwaited) -> str:
     why = f"{event.leader} leads (epoch {event.epoch})" if event.leader else "nobody leads"
     cause = f": {event.why}" if event.why else ""
@@ -164,9 +155,6 @@ _LINES: Mapping[type[Event], Callable[[Any], str]] = {
     DeclarationChanged: lambda e: f"the pipeline differs from its last leader's: {e.what}",
     TermWon: lambda e: f"member {e.member} leads, epoch {e.epoch}",
     TermLost: lambda e: f"term {e.epoch} is over: {e.why}",
-    HandedOver: lambda e: f"handed over to {e.to}, epoch {e.epoch}, {e.seconds:.1f} s after resigning",
-    NobodyTookOver: _nobody_line,
-    SuccessorUnknown: lambda e: f"it is not known whether another member took over: {e.why}",
     RunDirectorySeeded: _seeded_line,
     QueryStarted: lambda e: f"query {e.query} started in {e.run_directory}",
     BatchCommitted: _batch_line,

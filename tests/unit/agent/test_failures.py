@@ -238,6 +238,7 @@ def test_after_the_last_attempt_the_scope_is_paused_and_its_members_live(
     wait_until(lambda: len(take_snapshot(scene.store, SCOPE).members) == 2, what="both to stand by")
     assert anna.lives
     assert ben.lives
+    wait_until(lambda: "ScopePaused" in kinds(scene), what="the line about the pause")
     assert kinds(scene).count("ScopePaused") == 1
     wait_until(lambda: "batch 9 of raw fails" in anna.member.condition.paused, what="the probes to say so")
     assert Orders(scene.store, SCOPE, clock=CLOCK).resume()

@@ -244,6 +244,46 @@ def test_a_driver_that_must_be_killed_at_an_orderly_stop_leaves_an_orderly_end(s
     assert scene.words() == ["stopped"]
 
 
+def ready_members(scene: Scene) -> set[str]:
+    return {one.member for one in take_snapshot(scene.store, SCOPE).members if one.ready}
+
+
+class Warm(Scripted):
+    """A driver that has rehearsed."""
+
+    warm = True
+
+
+def test_a_leader_that_is_asked_to_stop_hands_over_to_the_warm_standby_and_never_leads_again(scene: Scene) -> None:
+    stop, rest = threading.Event(), threading.Event()
+
+    def stand(term: Term) -> Ended:
+        wait_until(rest.is_set)
+        return Ended.STOPPED
+
+    ready, warm = Scripted(stand), Warm(stand)
+    threads: list[threading.Thread] = []
+
+    def lead(term: Term) -> Ended:
+        for driver, name in ((ready, "ben"), (warm, "carl")):
+            threads.append(threading.Thread(target=scene.member(driver, name=name).run, kwargs={"stop": rest}))
+            threads[-1].start()
+            wait_until(lambda name=name: name in ready_members(scene))
+        stop.set()
+        return Ended.STOPPED
+
+    leader = Warm(lead)
+    try:
+        assert scene.member(leader).run(stop=stop) is Ended.STOPPED
+        wait_until(lambda: warm.epochs == [2])
+        assert (leader.epochs, ready.epochs) == ([1], [])
+    finally:
+        rest.set()
+        for thread in threads:
+            thread.join(timeout=NEVER_S)
+    assert [one.holder for one in terms(scene.store, SCOPE)][:2] == ["anna", "carl"]
+
+
 def test_a_member_that_loses_the_store_comes_back(scene: Scene) -> None:
     faulty = FaultyStore(scene.store)
 

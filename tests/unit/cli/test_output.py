@@ -52,18 +52,6 @@ TOLD: dict[events.Event, str | None] = {
     ),
     events.TermWon(scope="rows", member="anna", epoch=3): "member anna leads, epoch 3",
     events.TermLost(scope="rows", member="anna", epoch=3, why="refused"): "term 3 is over: refused",
-    events.HandedOver(scope="rows", to="bert", epoch=4, seconds=0.81): (
-        "handed over to bert, epoch 4, 0.8 s after resigning"
-    ),
-    events.NobodyTookOver(scope="rows", epoch=3, why="there is no other member", standbys="", waited_s=0.0): (
-        "nobody took over: there is no other member"
-    ),
-    events.NobodyTookOver(scope="rows", epoch=3, why="x", standbys="ben (starting), carl (nofailover)", waited_s=5.0): (
-        "nobody took over within 5 s: x; standing by: ben (starting), carl (nofailover)"
-    ),
-    events.SuccessorUnknown(scope="rows", epoch=3, why="it is locked"): (
-        "it is not known whether another member took over: it is locked"
-    ),
     events.RunDirectorySeeded(scope="rows", epoch=3, query="copy", batch=7, files=3, seconds=0.01, mirrored=True): (
         "query copy goes on at batch 7 (3 files and a mirror, 0.01 s)"
     ),
