@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from tenure.agent.child import ChildProcess, Start
 from tenure.agent.driver_process import DriverProcess, Patience
 from tenure.agent.failures import Limits
-from tenure.agent.log_files import LogFile
 from tenure.agent.member import Conduct, Member
 from tenure.agent.warden import Warden
 from tenure.backends.open_stores import SHARED
@@ -132,7 +132,9 @@ def assemble(
     DriverFolder.make(identity.member).remove()  # raises first where the temporary folder cannot be used
     spark_log = settings.spark_log or str(temporary_folder() / f"tenure-{identity.member}.spark.log")
     settings = settings.model_copy(update={"member": identity.member, "spark_log": spark_log})
-    log_of_spark = _checked_logs(spark_log, settings.event_log)
+    _check_log(spark_log, flag="--spark-log")
+    if settings.event_log is not None:
+        _check_log(settings.event_log, flag="--event-log")
     settings.required("store")
     settings.required("storage")
     submit_of(settings)
@@ -156,7 +158,6 @@ def assemble(
     def close() -> None:
         try:
             driver.close()
-            log_of_spark.remove_if_empty()
         finally:
             if probes is not None:
                 probes.close()
@@ -208,13 +209,19 @@ def member_events(settings: Settings, *subscribers: Subscriber, clock: Clock) ->
     return Events(*log, *subscribers)
 
 
-def _checked_logs(spark_log: str, event_log: str | None) -> LogFile:
-    """The log of Spark. Raises UsageError: either file cannot be written to."""
-    log = LogFile(spark_log, flag="--spark-log")
-    log.check()
-    if event_log is not None:
-        LogFile(event_log, flag="--event-log").check()
-    return log
+def _check_log(path: str, *, flag: str) -> None:
+    """Check that a log can be written to. The check makes no file: the first event makes the log of events, and the start
+    of Spark makes the log of Spark. Raises UsageError."""
+    try:
+        if not path or os.path.lexists(path):
+            with open(path, "ab"):
+                return
+        tempfile.TemporaryFile(dir=os.path.dirname(path) or os.curdir).close()
+    except OSError as error:
+        raise UsageError(
+            f"{flag} {path!r} cannot be written: {error.strerror}",
+            fix="name a file in a directory that exists",
+        ) from error
 
 
 def submit_of(settings: Settings) -> Submit:

@@ -36,13 +36,10 @@ OF_ENDS: Final = (
         (ENDS + "test_nothing_is_cleaned_up_while_the_result_is_not_durable",),
     ),
     Mutant(
-        "every-empty-log-goes",
-        "an empty log is removed that the run has not made: another program may write to it",
-        (Change("agent/log_files.py", "        if self._was_there:\n", "        if False:\n"),),
-        (
-            "tests/unit/agent/test_log_files.py::test_what_was_not_checked_is_not_removed",
-            "tests/unit/agent/test_log_files.py::test_a_link_to_a_file_that_is_not_there_yet_stays",
-        ),
+        "a-check-empties-the-log",
+        "the check of a log at a start removes the lines of the runs before",
+        (Change("assembly.py", 'with open(path, "ab"):', 'with open(path, "wb"):'),),
+        ("tests/unit/test_assembly.py::test_a_log_that_was_there_stays_as_it_was",),
     ),
     Mutant(
         "runs-what-has-ended",
