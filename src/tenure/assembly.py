@@ -210,8 +210,8 @@ def member_events(settings: Settings, *subscribers: Subscriber, clock: Clock) ->
 
 
 def _check_log(path: str, *, flag: str) -> None:
-    """Check that a log can be written to. The check makes no file: the first event makes the log of events, and the start
-    of Spark makes the log of Spark. Raises UsageError."""
+    """Check that a log can be written to. No file is made: the first event makes the log of events,
+    and the start of Spark makes the log of Spark. Raises UsageError."""
     try:
         if not path or os.path.lexists(path):
             with open(path, "ab"):

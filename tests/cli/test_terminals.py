@@ -53,7 +53,7 @@ def _read(terminal: int) -> bytes:
     ("columns", "shown"),
     [
         (80, ["member", "role", "state", "lag", "behind", "pid"]),
-        (160, ["member", "role", "state", "epoch", "lag", "behind", "priority", "tags", "host", "pid", "since"]),
+        (160, ["member", "role", "state", "epoch", "lag", "behind", "priority", "host", "pid", "since"]),
     ],
 )
 def test_the_members_at_a_terminal(place: Place, tmp_path: Path, columns: int, shown: list[str]) -> None:

@@ -33,5 +33,5 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, path: str) -> None:
 
 
 def test_a_log_without_a_name() -> None:
-    with pytest.raises(UsageError, match="^--event-log '' cannot be written: No such file"):
+    with pytest.raises(UsageError, match=r"^--event-log '' cannot be written: No such file"):
         _check_log("", flag="--event-log")

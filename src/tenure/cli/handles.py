@@ -52,7 +52,7 @@ def list_(
     locks = locks_in(records)
     rows = [_row(handle, locks) for handle in found]
     columns = ("area", "name", "bytes", "epoch", "locks", "place")
-    show(rows, output=output, title=f"handles of {name}", columns=columns, spare=("place", "epoch"))
+    show(rows, output=output, title=f"handles of {name}", columns=columns)
 
 
 @handles_app.command("show")
@@ -103,7 +103,7 @@ def locks_(
         for of in [_area(lock.handle)]
     ]
     columns = ("area", "name", "by", "session", "lock")
-    show(rows, output=output, title=f"locks of {name}", columns=columns, spare=("lock", "session"))
+    show(rows, output=output, title=f"locks of {name}", columns=columns)
 
 
 @handles_app.command("release")

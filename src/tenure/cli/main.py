@@ -213,7 +213,7 @@ def history(store: StoreOption = None, scope: ScopeOption = None, output: Output
         }
         for term in past
     ]
-    show(rows, output=output, title=f"terms of {name}", columns=("epoch", "holder", "from", "to", "why"), spare=("to",))
+    show(rows, output=output, title=f"terms of {name}", columns=("epoch", "holder", "from", "to", "why"))
 
 
 for verb in (list_members, scopes, switchover, failover, pause, resume, restart):
@@ -239,7 +239,7 @@ def checkpoints_list(
             checkpoints = scope_context(settings, opened, name, clock=SystemClock()).checkpoints(shown)
             rows += [asdict(checkpoint) for checkpoint in checkpoints.list()]
     columns = ("query", "batch", "epoch", "planned_at", "run_directory")
-    show(rows, output=output, title=f"checkpoints of {name}", columns=columns, spare=("epoch",))
+    show(rows, output=output, title=f"checkpoints of {name}", columns=columns)
 
 
 @checkpoints_app.command("show")

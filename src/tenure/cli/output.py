@@ -1,21 +1,26 @@
 """The output of the command line: tables or JSON on stdout, one line an event on stderr.
 
-Promise: into a pipe or a file, a table is a line of names and a line for each row, separated by tabs; stdout has
-nothing else then. JSON is the same at a terminal and elsewhere.
+Promise: at a terminal, a table is as wide as the terminal and no wider, and no cell is cut off. Into a pipe or a
+file, a table is a line of names and a line for each row, separated by tabs; stdout has nothing else then. JSON is the
+same at a terminal and elsewhere.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
+from rich import box
 from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
 
 from tenure.cli.lines import replaces, say, say_waiting
-from tenure.cli.tables import print_table, tabbed
 from tenure.clock import Clock
 from tenure.events import (
     BatchCommitted,
@@ -52,6 +57,15 @@ from tenure.events import (
     WriteRefused,
 )
 
+_ANY_WIDTH: Final = 10_000
+
+_BLANK: Final = (None, "", ())
+
+_BREAKS: Final = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+"""A tab, and the characters that end a line for some program."""
+
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d+\+00:00\Z")
+
 
 class Output(StrEnum):
     """The format of a command's output."""
@@ -72,6 +86,51 @@ def show(
     else:
         note(title)
         sys.stdout.writelines(f"{line}\n" for line in tabbed(rows, columns=columns))
+
+
+def print_table(
+    rows: Sequence[Mapping[str, Any]], *, title: str, columns: Sequence[str], spare: Sequence[str], console: Console
+) -> None:
+    """Print the columns that are not blank. Where a row would take more than a line, `spare` columns are left out, the
+    first of them first, and a line below the table names them. The first column has names, which people copy: it is
+    folded last."""
+    filled = [column for column in columns if not rows or any(row[column] not in _BLANK for row in rows)]
+    shown, more = [*filled], [column for column in spare if column in filled]
+    at_any_width = console.options.update(width=_ANY_WIDTH)
+    while more and Measurement.get(console, at_any_width, _table(rows, shown)).maximum > console.width:
+        shown.remove(more.pop(0))
+    if title:
+        console.print(Text(title, style="italic"), soft_wrap=True)
+    console.print(_table(rows, shown))
+    if hidden := [_heading(column) for column in filled if column not in shown]:
+        named = f"left out, as the terminal has {console.width} columns: {', '.join(hidden)}"
+        console.print(Text(named, style="dim"), soft_wrap=True)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        table.add_column(Text(_heading(column)), overflow="fold", no_wrap=len(columns) > 1 and column == columns[0])
+    for row in rows:
+        table.add_row(*(Text(_cell(row[column])) for column in columns))
+    return table
+
+
+def _heading(column: str) -> str:
+    return column.replace("_", " ")
+
+
+def _cell(value: object) -> str:
+    """The text of a cell. Times are without their fractions: 2026-03-01 12:00:00Z."""
+    return "" if value in _BLANK else _TIME.sub(r"\1 \2Z", str(value))
+
+
+def tabbed(rows: Sequence[Mapping[str, Any]], *, columns: Sequence[str]) -> Iterator[str]:
+    """The rows for other programs: the names of all columns, then each row, separated by tabs. A tab or the end of a
+    line inside a value is a blank."""
+    yield "\t".join(columns)
+    for row in rows:
+        yield "\t".join(_BREAKS.sub(" ", "" if row[column] is None else str(row[column])) for column in columns)
 
 
 def note(line: str) -> None:

@@ -140,7 +140,7 @@ def show_members(snapshot: Snapshot) -> None:
         output=Output.TABLE,
         title=f"{snapshot.scope} on {snapshot.store}: {', '.join(notes)}",
         columns=("member", "role", "state", "epoch", "lag", "behind", "priority", "tags", "host", "pid", "since"),
-        spare=("since", "host", "priority", "epoch", "tags", "behind", "lag"),
+        spare=("since", "host", "priority", "epoch"),
     )
     for line in _troubles(snapshot):
         note(line)

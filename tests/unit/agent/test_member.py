@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from functools import partial
 from typing import Literal
 
 import pytest
@@ -244,8 +245,8 @@ def test_a_driver_that_must_be_killed_at_an_orderly_stop_leaves_an_orderly_end(s
     assert scene.words() == ["stopped"]
 
 
-def ready_members(scene: Scene) -> set[str]:
-    return {one.member for one in take_snapshot(scene.store, SCOPE).members if one.ready}
+def is_ready(scene: Scene, name: str) -> bool:
+    return any(one.member == name and one.ready for one in take_snapshot(scene.store, SCOPE).members)
 
 
 class Warm(Scripted):
@@ -268,7 +269,7 @@ def test_a_leader_that_is_asked_to_stop_hands_over_to_the_warm_standby_and_never
         for driver, name in ((ready, "ben"), (warm, "carl")):
             threads.append(threading.Thread(target=scene.member(driver, name=name).run, kwargs={"stop": rest}))
             threads[-1].start()
-            wait_until(lambda name=name: name in ready_members(scene))
+            wait_until(partial(is_ready, scene, name))
         stop.set()
         return Ended.STOPPED
 
