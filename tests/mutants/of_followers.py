@@ -24,7 +24,7 @@ OF_NEWS: Final = (
     Mutant(
         "followers-leave-a-busy-line",
         "a line that hears is taken for deaf while the scope changes",
-        (Change(FOLLOWED, "self._whole.records or self._changed > heard", "self._whole.records"),),
+        (Change(FOLLOWED, "self._whole.listing().records or self._changed > heard", "self._whole.listing().records"),),
         (MADE_UP + "test_a_line_that_hears_is_kept_while_the_scope_changes",),
     ),
     Mutant(
@@ -93,8 +93,8 @@ OF_NEWS: Final = (
         (
             Change(
                 FOLLOWER,
-                "            if self._at != (connection, connection.line):\n                self._begin",
-                "            if False:\n                self._begin",
+                "if self._at != (connection, connection.line):\n                self._begin(connection)  # events",
+                "if False:\n                self._begin(connection)  # events",
             ),
         ),
         (OF_A_LINE + "test_events_between_two_lines_are_not_missed",),

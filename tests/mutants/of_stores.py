@@ -353,8 +353,8 @@ OF_FOLLOWERS: Final = (
         (
             Change(
                 FOLLOWER,
-                "if self._at != (connection, connection.line):",
-                "if self._at is None or self._at[0] is not connection:",
+                "if self._at != (connection, connection.line):\n                self._begin(connection)\n",
+                "if self._at is None or self._at[0] is not connection:\n                self._begin(connection)\n",
             ),
         ),
         on(FOLLOWS + "test_a_follower_outlives_its_line", "zookeeper"),
@@ -362,7 +362,7 @@ OF_FOLLOWERS: Final = (
     Mutant(
         "zookeeper-takes-what-is-older",
         "nodes that are read from a server that is behind replace a listing of another server",
-        (Change(FOLLOWER, "if revision < self._whole.revision:", "if revision < 0:"),),
+        (Change(FOLLOWER, "if revision < read:", "if revision < 0:"),),
         ("tests/unit/backends/test_zookeeper_follower.py::test_what_is_older_than_the_picture_is_not_taken",),
     ),
     Mutant(
@@ -380,7 +380,7 @@ OF_FOLLOWERS: Final = (
     Mutant(
         "followers-forget-their-own-commits",
         "a glance is older than a commit of the same client",
-        (Change(FOLLOWED, "            return self._whole.revision < self._floor\n", "            return False\n"),),
+        (Change(FOLLOWED, "            return self._whole.revision < floor\n", "            return False\n"),),
         ("tests/unit/backends/test_following.py::test_a_glance_is_never_older_than_what_its_client_has_seen",),
     ),
 )
