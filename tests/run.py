@@ -3,7 +3,7 @@
 `python -m tests.run check|test|rest|other-spark|long` runs one target; `python -m tests.run summary TARGET...` prints
 what became of targets that ran before. Promise: exit status 0 only if everything ran and passed. A session that
 crashed, was interrupted or left processes counts as failed, and so does a step of lint. The last line is `N passed, N
-failed`, with `, N skipped` where some were; `--counts-later` leaves it to a summary.
+failed`, with `, N skipped` where some were; `--counts-later` leaves it to a summary, and the table of minutes, too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -62,6 +63,10 @@ class Outcome:
     passed: int = 0
     skipped: int = 0
     failed: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Session -> how long it took."""
+    folders: dict[str, Mapping[str, tuple[int, float]]] = field(default_factory=dict)
+    """Session -> the tests of each folder, and their seconds, of all workers together."""
 
     def closing(self) -> str:
         """The counts, in one line."""
@@ -133,11 +138,14 @@ def pytest(target: str, run: Run, outcome: Outcome) -> None:
     file = KEPT / target / f"{run.name}.tally"
     flags = ["-p", tally.__name__, f"--tally={file}", "--continue-on-collection-errors"]
     command = [sys.executable, "-m", "pytest", *flags, *run.arguments]
+    began_s = time.monotonic()
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **run.environment})
     try:
         process.wait()
     finally:  # interrupted, it ends what its tests have started
-        add(outcome, run.name, process.wait(), tally.read(file))
+        status = process.wait()
+        outcome.seconds[run.name] = round(time.monotonic() - began_s, 1)
+        add(outcome, run.name, status, tally.read(file))
 
 
 def add(outcome: Outcome, name: str, status: int, found: tally.Tally | None) -> None:
@@ -146,6 +154,7 @@ def add(outcome: Outcome, name: str, status: int, found: tally.Tally | None) -> 
         outcome.passed += found.passed
         outcome.skipped += found.skipped
         outcome.failed += found.failed
+        outcome.folders[name] = found.folders
     if found is None:
         outcome.failed.append(f"session {name!r}: pytest ended with {status} before its summary")
     elif not (status in (0, NO_TESTS) or (status == 1 and found.failed)):
@@ -199,6 +208,21 @@ def told(outcomes: Mapping[str, Outcome]) -> list[str]:
     return [*(["== what failed ==", *lines] if lines else []), total.closing()]
 
 
+def minutes(outcomes: Mapping[str, Outcome]) -> list[str]:
+    """A table: the minutes of each session by the clock, and of its folders, whose tests run beside each other."""
+    rows = [("target", "session", "folder", "tests", "minutes")]
+    for target, outcome in outcomes.items():
+        for session, seconds in outcome.seconds.items():
+            folders = outcome.folders.get(session, {})
+            rows.append((target, session, "", str(sum(tests for tests, _ in folders.values())), f"{seconds / 60:.1f}"))
+            costly = sorted(folders.items(), key=lambda item: -item[1][1])
+            rows += [("", "", folder, str(tests), f"{took / 60:.1f}") for folder, (tests, took) in costly]
+    total = sum(seconds for outcome in outcomes.values() for seconds in outcome.seconds.values())
+    rows.append(("all", "", "", "", f"{total / 60:.1f}"))
+    heading = "== minutes: a session's by the clock, a folder's of all workers together =="
+    return [heading, *(f"{a:<18}{b:<12}{c:<14}{d:>6}{e:>9}" for a, b, c, d, e in rows)]
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.run", description=__doc__)
     parser.add_argument("what", choices=(*TARGETS, "lint", "summary"))
@@ -212,7 +236,10 @@ def main(arguments: Sequence[str]) -> int:
     else:
         outcomes = {given.what: run(given.what)}
     *failures, counts = told(outcomes)
-    say(*failures, f"{given.what}: {counts}" if given.counts_later else counts)
+    if given.counts_later:
+        say(*failures, f"{given.what}: {counts}")
+    else:
+        say(*minutes(outcomes), *failures, counts)
     return 1 if any(one.failed for one in outcomes.values()) else 0
 
 

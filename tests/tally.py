@@ -1,4 +1,4 @@
-"""A pytest plugin for `tests.run`: keeps what became of the tests in the file that `--tally` names.
+"""A pytest plugin for `tests.run`: keeps what became of the tests, and their seconds, in the file that `--tally` names.
 
 Promise: the file is there when pytest came to its summary, and only then; a test that passed and whose end failed is
 among the failed ones.
@@ -7,7 +7,9 @@ among the failed ones.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,8 @@ class Tally:
     passed: int
     failed: tuple[str, ...]
     skipped: int
+    folders: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    """Folder below `tests` -> its tests, and the seconds that they and their fixtures took, of all workers together."""
 
 
 def read(file: Path) -> Tally | None:
@@ -27,7 +31,8 @@ def read(file: Path) -> Tally | None:
     if not file.exists():
         return None
     found = json.loads(file.read_text(encoding="utf-8"))
-    return Tally(found["passed"], tuple(found["failed"]), found["skipped"])
+    folders = {name: (tests, seconds) for name, (tests, seconds) in found["folders"].items()}
+    return Tally(found["passed"], tuple(found["failed"]), found["skipped"], folders)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,5 +49,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
     failed = nodes("failed", "error")
     passed = [node for node in nodes("passed") if node not in failed]
-    tally = Tally(len(passed), tuple(failed), len(nodes("skipped", "xfailed")))
+    tally = Tally(len(passed), tuple(failed), len(nodes("skipped", "xfailed")), _folders(terminalreporter))
     file.write_text(json.dumps(asdict(tally)), encoding="utf-8")
+
+
+def _folders(terminalreporter: pytest.TerminalReporter) -> Mapping[str, tuple[int, float]]:
+    tests, seconds = defaultdict[str, set[str]](set), defaultdict[str, float](float)
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    for report in reports:
+        if isinstance(report, pytest.TestReport):
+            folder = report.nodeid.split("/")[1] if "/" in report.nodeid else ""
+            tests[folder].add(report.nodeid)
+            seconds[folder] += report.duration
+    return {folder: (len(tests[folder]), round(seconds[folder], 1)) for folder in sorted(tests)}

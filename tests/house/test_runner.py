@@ -10,7 +10,7 @@ import pytest
 
 from tests import jvm_start, run, tally
 from tests.house import tree
-from tests.run import NO_TESTS, Outcome, add, kept, main, told
+from tests.run import NO_TESTS, Outcome, add, kept, main, minutes, told
 from tests.tally import Tally
 
 FINE, RED = Tally(3, (), 1), Tally(2, ("tests/a.py::test_a",), 0)
@@ -49,6 +49,18 @@ def test_the_end_names_every_failure_of_every_target() -> None:
         "5 passed, 3 failed, 1 skipped",
     ]
     assert told({"test": Outcome(3)}) == ["3 passed, 0 failed"]
+
+
+def test_the_table_has_the_minutes_of_each_session_and_its_folders() -> None:
+    one = Outcome(3, seconds={"waiting": 90.0}, folders={"waiting": {"house": (1, 30.0), "unit": (2, 150.0)}})
+    _, _, *rows = [line.split() for line in minutes({"test": one, "rest": Outcome(seconds={"Spark": 60.0})})]
+    assert rows == [
+        ["test", "waiting", "3", "1.5"],
+        ["unit", "2", "2.5"],
+        ["house", "1", "0.5"],
+        ["rest", "Spark", "0", "1.0"],
+        ["all", "2.5"],
+    ]
 
 
 @pytest.fixture
@@ -99,6 +111,7 @@ def test_what_passes_and_fails_at_its_end_has_failed(tmp_path: Path) -> None:
     found = tally.read(file)
     assert found is not None
     assert (found.passed, len(found.failed)) == (1, 1)
+    assert sum(tests for tests, _ in found.folders.values()) == 2
 
 
 def test_tests_with_jvms_run_folder_by_folder(monkeypatch: pytest.MonkeyPatch) -> None:
