@@ -88,18 +88,23 @@ def command_of(words: list[str]) -> tuple[Any, list[str]]:
     return command, rest
 
 
-@pytest.mark.parametrize("block", sh(), ids=str)
-def test_its_commands_are_commands(block: Block) -> None:
-    for words in blocks.commands(block.text):
-        assert words[0] in PROGRAMS, words
-        if words[0] == "tenure":
-            parse(words[1:])
-        elif words[0] == "make":
-            check_make(words[1:])
-        elif words[0] == "pip":
-            check_pip(words[1:])
-        elif words[0] in ("docker", "kubectl"):
-            check_files(words)
+def test_the_commands_of_the_blocks_are_commands(subtests: pytest.Subtests) -> None:
+    for block in sh():
+        with subtests.test(str(block)):
+            for words in blocks.commands(block.text):
+                check_command(words)
+
+
+def check_command(words: list[str]) -> None:
+    assert words[0] in PROGRAMS, words
+    if words[0] == "tenure":
+        parse(words[1:])
+    elif words[0] == "make":
+        check_make(words[1:])
+    elif words[0] == "pip":
+        check_pip(words[1:])
+    elif words[0] in ("docker", "kubectl"):
+        check_files(words)
 
 
 def parse(words: list[str]) -> None:
@@ -146,23 +151,28 @@ def check_files(words: list[str]) -> None:
     assert not [file for file in named if not (tree.ROOT / file).exists()], words
 
 
-@pytest.mark.parametrize("page", blocks.pages())
-def test_extras_that_it_names_are_there(page: str) -> None:
-    text = (tree.ROOT / page).read_text(encoding="utf-8")
+def test_extras_that_the_pages_name_are_there() -> None:
     extras = tomllib.loads((tree.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert set(re.findall(r"tenure\[(\w+)\]", text)) <= set(extras["optional-dependencies"])
+    named = {page: re.findall(r"tenure\[(\w+)\]", (tree.ROOT / page).read_text("utf-8")) for page in blocks.pages()}
+    known = set(extras["optional-dependencies"])
+    assert not {page: set(names) - known for page, names in named.items() if set(names) - known}
 
 
-@pytest.mark.parametrize("page", blocks.pages())
-def test_commands_in_its_sentences_are_commands(page: str) -> None:
-    for text in blocks.inline_commands(page):
-        for one in re.findall(r"tenure [^,]+", re.sub(r"[\[\]]", " ", text)):
-            command, rest = command_of(one.split()[1:])
-            of_all = command.name == typer.main.get_command(app).name
-            assert not of_all or (rest and all(word.startswith("-") for word in rest)), f"{text!r} is no command"
-            known = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
-            flags = {word for word in rest if word.startswith("-")} - {"--help", "-h"}
-            assert flags <= known, f"{text!r}: {flags - known}"
+def test_commands_in_the_sentences_of_the_pages_are_commands(subtests: pytest.Subtests) -> None:
+    for page in blocks.pages():
+        for text in blocks.inline_commands(page):
+            with subtests.test(f"{page}: {text}"):
+                check_inline(text)
+
+
+def check_inline(text: str) -> None:
+    for one in re.findall(r"tenure [^,]+", re.sub(r"[\[\]]", " ", text)):
+        command, rest = command_of(one.split()[1:])
+        of_all = command.name == typer.main.get_command(app).name
+        assert not of_all or (rest and all(word.startswith("-") for word in rest)), f"{text!r} is no command"
+        known = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+        flags = {word for word in rest if word.startswith("-")} - {"--help", "-h"}
+        assert flags <= known, f"{text!r}: {flags - known}"
 
 
 @pytest.mark.parametrize("block", of_kind("toml"), ids=str)
@@ -228,7 +238,7 @@ def test_the_demo_prints_it(block: Block) -> None:
         assert line in source, line
 
 
-@pytest.mark.parametrize("block", of_kind("text diagram"), ids=str)
-def test_a_diagram_fits_on_a_small_screen(block: Block) -> None:
-    assert not [line for line in block.text.splitlines() if len(line) > WIDEST]
-    assert block.text.isascii(), "in some fonts other signs have another width"
+def test_each_diagram_fits_on_a_small_screen() -> None:
+    lines = [(block, line) for block in of_kind("text diagram") for line in block.text.splitlines()]
+    assert not [(str(block), line) for block, line in lines if len(line) > WIDEST]
+    assert not [(str(block), line) for block, line in lines if not line.isascii()], "of another width in some fonts"
