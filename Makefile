@@ -9,6 +9,8 @@ ARGS ?=
 OTHER_SPARK ?= 4.2
 # `later`: a summary of several targets will print the line of counts, and not each of them
 COUNTS ?=
+# `yes`: `test-other-spark` runs whole folders
+WHOLE ?=
 BIN := .venv/bin
 # Spark binds to loopback: no name of this machine has to resolve, and nothing is offered to the network.
 RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDIR)/$(BIN):$(CURDIR)/.venv/etcd/usr/bin:$$PATH"
@@ -16,7 +18,7 @@ RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDI
 RUN_TESTS = $(RUN) $(BIN)/python -m tests.run $(if $(COUNTS),--counts-later)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers connectors kubernetes demo check test test-rest test-other-spark test-long mutants soak lint format bench docs dist clean
+.PHONY: help setup servers connectors kubernetes demo check test test-rest test-other-spark test-undrawn test-whole-other-spark test-long test-nightly mutants soak lint format bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
@@ -49,17 +51,28 @@ test-rest: kubernetes connectors ## all other tests, but the long ones
 	@sh scripts/setup.sh postgres
 	@$(RUN_TESTS) rest
 
-test-other-spark: kubernetes connectors ## tests/spark and tests/crash with another PySpark, which is beside the installed one
+test-other-spark: kubernetes connectors ## what differs between releases, with another PySpark, which is beside the installed one
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
 	@sh scripts/setup.sh spark $(OTHER_SPARK)
-	@PYTHONPATH="$(CURDIR)/.venv/spark-$(OTHER_SPARK)" $(RUN_TESTS) other-spark
+	@PYTHONPATH="$(CURDIR)/.venv/spark-$(OTHER_SPARK)" $(RUN_TESTS) $(if $(WHOLE),whole-other-spark,other-spark)
+
+test-whole-other-spark: ## tests/spark and tests/crash with another PySpark
+	@$(MAKE) --no-print-directory test-other-spark WHOLE=yes
+
+test-undrawn: kubernetes connectors ## what the hash of this commit leaves out: other servers, other scenes
+	@sh scripts/setup.sh hdfs
+	@sh scripts/setup.sh postgres
+	@$(RUN_TESTS) undrawn
 
 test-long: kubernetes connectors ## the long tests, and many more examples of each property, at random
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
 	@sh scripts/setup.sh spark 3.5
 	@$(RUN_TESTS) long
+
+test-nightly: ## everything: each test, on each server, and the second Spark whole
+	@.ci/run test test-rest test-undrawn test-whole-other-spark test-long
 
 mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red
 	@sh scripts/setup.sh postgres

@@ -3,6 +3,7 @@ processes are left."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests import groups, leftovers, properties
+from tests import draw, groups, leftovers, properties
 from tests.kit.servers import (
     EtcdCluster,
     Hdfs,
@@ -54,11 +55,18 @@ def _group_of(item: pytest.Item) -> str:
     if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
         needs |= {value for value in item.callspec.params.values() if isinstance(value, str)}
     is_long = item.get_closest_marker("long") is not None
-    return groups.group_of(item.nodeid, is_long=is_long, starts=bool(needs & groups.STARTERS))
+    is_drawn = {mark.args[0] for mark in item.iter_markers("drawn")} <= draw.drawn()
+    return groups.group_of(item.nodeid, is_long=is_long, is_drawn=is_drawn, starts=bool(needs & groups.STARTERS))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_mark] = leftovers.mark_session()
+    os.environ.setdefault(draw.NUMBER, str(draw.number_of_commit()))  # the workers of pytest-xdist draw the same
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    chosen = config.getoption("--group")
+    return f"drawn of this commit (tests/draw.py): {', '.join(sorted(draw.drawn()))}" if chosen else None
 
 
 @pytest.hookimpl(wrapper=True)

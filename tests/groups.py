@@ -1,9 +1,9 @@
-"""Which tests `make check`, `make test`, `make test-rest` and `make test-long` run: each test is in exactly one group.
+"""Which tests each target of the Makefile runs: each test is in exactly one group.
 
-Promise, closest rule first: what is marked `long`, or named in `LONG_CASES`, is long; what is named in `GATE` is in the
-gate, as are all tests in `tests/regressions` that `BESIDE_THE_GATE` does not name; what needs no JVM and no server, in
-the folders of `PURE_FOLDERS`, is pure; all else is rest. So a new test needs no entry here: `GATE` names what shows
-that the product works, within ten minutes in all.
+Promise, closest rule first: what is marked `long`, or named in `LONG_CASES`, is long; what the commit does not draw
+(`tests/draw.py`) is undrawn; what is named in `GATE` is in the gate, as are all tests in `tests/regressions` that
+`BESIDE_THE_GATE` does not name; what needs no JVM and no server, in the folders of `PURE_FOLDERS`, is pure; all else is
+rest. So a new test needs no entry here: `GATE` names what shows that the product works, within ten minutes in all.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Final
 
 TESTS: Final = Path(__file__).parent
 
-PURE, GATE_GROUP, REST, LONG = "pure", "gate", "rest", "long"
-GROUPS: Final = (PURE, GATE_GROUP, REST, LONG)
+PURE, GATE_GROUP, REST, UNDRAWN, LONG = "pure", "gate", "rest", "undrawn", "long"
+GROUPS: Final = (PURE, GATE_GROUP, REST, UNDRAWN, LONG)
 
 PURE_FOLDERS: Final = ("unit", "faults", "house", "bench")
 STARTERS: Final = frozenset({"zookeeper", "etcd", "hdfs", "kafka", "kubernetes", "postgres", "seaweedfs", "spark"})
@@ -45,10 +45,12 @@ def sessions() -> tuple[Session, ...]:
     )
 
 
-def group_of(node: str, *, is_long: bool, starts: bool) -> str:
+def group_of(node: str, *, is_long: bool, is_drawn: bool, starts: bool) -> str:
     """The group of a test, by its node id. `starts`: it needs a server or a JVM."""
     if is_long or any(is_named(node, entry) for entry in LONG_CASES):
         return LONG
+    if not is_drawn:
+        return UNDRAWN
     folder = node.split("/")[1]
     if any(is_named(node, entry) for entry in BESIDE_THE_GATE):
         return REST
@@ -113,6 +115,21 @@ GATE: Final = (
     "tests/cli/test_handles.py",
 )
 """What `make test` runs beside the pure tests: files, classes, tests, or single cases of them."""
+
+OTHER_SPARK: Final = (
+    # What differs between releases: the state of a query and its seeds, the driver, and Spark's way to Delta.
+    "tests/spark/test_seeding.py",
+    "tests/spark/test_seeding_rate.py",
+    "tests/spark/test_seeding_rows.py",
+    "tests/spark/test_state_shape.py",
+    "tests/spark/test_driver.py",
+    "tests/spark/test_stream.py",
+    "tests/spark/sinks/test_delta_append.py",
+    # Members that are killed and paused, with each kind of query; members of two releases.
+    "tests/crash/test_kinds.py",
+    "tests/crash/test_upgraded_spark.py",
+)
+"""The files that `make test-other-spark` runs with another release of Spark."""
 
 LONG_CASES: Final = (
     "tests/unit/cleanup/test_ended_pipeline.py::test_a_crash_at_any_effect_is_mended_by_the_next_cleanup[kubernetes]",

@@ -1,6 +1,6 @@
 """Run a target's sessions of pytest, all of them whatever fails, and end with every failure and one line of counts.
 
-`python -m tests.run check|test|rest|other-spark|long` runs one target; `python -m tests.run summary TARGET...` prints
+`python -m tests.run check|test|rest|...` runs one of `TARGETS`; `python -m tests.run summary TARGET...` prints
 what became of targets that ran before. Promise: exit status 0 only if everything ran and passed. A session that
 crashed, was interrupted or left processes counts as failed, and so does a step of lint. The last line is `N passed, N
 failed`, with `, N skipped` where some were; `--counts-later` leaves it to a summary, and the table of minutes, too.
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from tests import jvm_start, tally, unchanged
-from tests.groups import GATE_GROUP, LONG, PURE, REST, Session, sessions
+from tests.groups import GATE_GROUP, LONG, OTHER_SPARK, PURE, REST, UNDRAWN, Session, sessions
 from tests.properties import HUNT
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -33,10 +33,15 @@ TARGETS: Final[Mapping[str, Sequence[str]]] = {
     "test": (PURE, GATE_GROUP),
     "rest": (REST,),
     "other-spark": (GATE_GROUP, REST),
+    "undrawn": (UNDRAWN,),
+    "whole-other-spark": (GATE_GROUP, REST, UNDRAWN),
     "long": (LONG,),
 }
-ONLY: Final[Mapping[str, frozenset[str]]] = {"other-spark": frozenset({"crash", "spark"})}
-"""Targets that run some folders only."""
+ONLY: Final[Mapping[str, Sequence[str]]] = {
+    "other-spark": OTHER_SPARK,
+    "whole-other-spark": ("tests/crash", "tests/spark"),
+}
+"""Targets that run some folders or files only."""
 LINTED: Final = ("check", "test")
 LINT_FAILED: Final = "lint failed: "
 OUTCOME: Final = "outcome.json"
@@ -105,7 +110,8 @@ def environment(target: str) -> Mapping[str, str]:
 
 
 def folders(session: Session, target: str) -> list[str]:
-    return [f"tests/{name}" for name in session.folders if name in ONLY.get(target, session.folders)]
+    whole = [f"tests/{name}" for name in session.folders]
+    return [path for path in ONLY.get(target, whole) if path.split("/")[1] in session.folders]
 
 
 def at_a_time(workers: int, *, by_folder: bool) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from tenure.coordination.encoding import new_uid
 from tenure.errors import StoreUnavailable
+from tests.draw import only_if_drawn
 from tests.kit.waiting import wait_until
 from tests.support.kubernetes import member_account
 
@@ -19,6 +20,13 @@ _LONG = "kubernetes"
 """Every commit replaces the whole scope there, so the suites of all stores take longer than on the others."""
 
 STORES = ("sqlite", "zookeeper", "etcd", pytest.param(_LONG, marks=pytest.mark.long))
+
+ONE_SERVER = (
+    "sqlite",
+    *(pytest.param(kind, marks=only_if_drawn(kind)) for kind in ("zookeeper", "etcd")),
+    pytest.param(_LONG, marks=pytest.mark.long),
+)
+"""The same, for the layers above the contract: the gate runs them on SQLite and on the server that it draws."""
 
 long_on_servers = ("sqlite", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("zookeeper", "etcd", _LONG)))
 """Parameters for scenes of minutes: each run tries them on SQLite, the long tests on all."""

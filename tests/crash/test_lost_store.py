@@ -10,14 +10,14 @@ import pytest
 
 from tests.crash.cluster import SCOPE, Cluster
 from tests.kit.members import MAIN
-from tests.stores import STORES, new_store
+from tests.stores import ONE_SERVER, new_store
 
 STREAMS = ("passed", "windows", "counts")
 MISMATCH = 11
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", ONE_SERVER)
 def test_a_scope_whose_store_was_lost_goes_on(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
     with Cluster(tmp_path, streams=STREAMS, store=new_store(request, kind, tmp_path)) as cluster:
         cluster.start("anna")

@@ -8,11 +8,13 @@ import pytest
 
 from tests.crash.cluster import Cluster
 from tests.crash.deaths import each_kind_of_death
+from tests.draw import ON_HDFS, only_if_drawn
 from tests.kit.servers import Hdfs
 
 STREAMS = ("passed", "windows")
 
 
+@only_if_drawn(ON_HDFS)
 @pytest.mark.timeout(1800)
 def test_every_row_is_once_in_the_output_over_each_kind_of_death(hdfs: Hdfs, tmp_path: Path) -> None:
     with Cluster(tmp_path, streams=STREAMS, ttl="5s", feed_every_s=1, root=f"{hdfs.url}/tenure") as cluster:

@@ -10,6 +10,7 @@ import pytest
 
 from demo.ground import Ground
 from tests import jvm_start
+from tests.draw import TO_POSTGRES, only_if_drawn
 from tests.kit.servers import PostgresServer
 from tests.kit.servers.postgres import environment
 from tests.mutants.mutant import PACKAGE
@@ -26,6 +27,7 @@ ENDS = (
 )
 
 
+@only_if_drawn(TO_POSTGRES)
 @pytest.mark.timeout(900)
 def test_every_row_is_once_in_the_tables_over_each_kind_of_death(
     postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,12 +17,15 @@ from tenure.agent.processes import processes
 from tests.crash.cluster import Cluster
 from tests.crash.deaths import each_kind_of_death
 from tests.crash.truth import Verdict
+from tests.draw import ON_S3, only_if_drawn
 from tests.kit.servers import BUCKET, SeaweedFs, installed
 from tests.kit.servers.connectors import ivy_folder
 from tests.kit.servers.seaweedfs import environment
 from tests.s3 import reached
 
 STREAMS = ("passed", "windows")
+
+pytestmark = only_if_drawn(ON_S3)
 
 
 @dataclass(frozen=True)

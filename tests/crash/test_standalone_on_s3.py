@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.cluster import Cluster
+from tests.draw import EXECUTORS_ON_S3, only_if_drawn
 from tests.kit.servers import BUCKET, SeaweedFs, SparkStandalone, installed
 from tests.kit.servers.connectors import ivy_folder
 from tests.s3 import reached
@@ -17,6 +18,7 @@ from tests.s3 import reached
 STREAMS = ("passed", "windows")
 
 
+@only_if_drawn(EXECUTORS_ON_S3)
 @pytest.mark.timeout(1800)
 def test_executors_write_to_s3_and_the_leader_dies_with_them(
     seaweedfs: SeaweedFs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

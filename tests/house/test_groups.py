@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 
 import pytest
 
-from tests import groups
+from tests import draw, groups
 from tests.groups import (
     BESIDE_THE_GATE,
     GATE,
     GATE_GROUP,
     GROUPS,
     LONG,
+    OTHER_SPARK,
     PURE,
     REST,
+    UNDRAWN,
     group_of,
     is_named,
     sessions,
@@ -47,13 +50,14 @@ def test_the_closest_rule_decides(
 ) -> None:
     monkeypatch.setattr(groups, "GATE", ("tests/contract/test_named.py::test_it",))
     monkeypatch.setattr(groups, "BESIDE_THE_GATE", ("tests/regressions/test_slow.py::test_it",))
-    assert group_of(node, is_long=is_long, starts=starts) == group
+    assert group_of(node, is_long=is_long, is_drawn=True, starts=starts) == group
+    assert group_of(node, is_long=is_long, is_drawn=False, starts=starts) == (LONG if is_long else UNDRAWN)
 
 
 def test_every_group_is_run_by_one_target() -> None:
-    assert Counter(group for target in ("test", "rest", "long") for group in TARGETS[target]) == dict.fromkeys(
-        GROUPS, 1
-    )
+    assert Counter(
+        group for target in ("test", "rest", "undrawn", "long") for group in TARGETS[target]
+    ) == dict.fromkeys(GROUPS, 1)
     assert set(TARGETS["check"]) < set(TARGETS["test"])
 
 
@@ -66,7 +70,7 @@ def test_what_the_gate_names_is_there() -> None:
     """Its file and its function; whether its parameters are there too is seen when the gate is run."""
     texts = {str(module): module.text for module in tree.modules()}
     gone = []
-    for entry in (*GATE, *BESIDE_THE_GATE):
+    for entry in (*GATE, *BESIDE_THE_GATE, *OTHER_SPARK):
         file, *words = re.sub(r"\[.*\]$", "", entry).split("::")
         found = [re.search(rf"^\s*(?:def |class )?{word}\b", texts.get(file, ""), flags=re.MULTILINE) for word in words]
         if file not in texts or None in found:
@@ -77,6 +81,26 @@ def test_what_the_gate_names_is_there() -> None:
 def test_the_gate_names_nothing_twice() -> None:
     assert not [entry for entry in GATE if any(entry != other and is_named(entry, other) for other in GATE)]
     assert len(GATE) == len(set(GATE))
+
+
+def test_each_name_is_drawn_by_some_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(draw.STORE, raising=False)
+    found = []
+    for number in range(math.prod(map(len, draw.DRAWS))):
+        monkeypatch.setenv(draw.NUMBER, str(number))
+        found.append(draw.drawn())
+    assert len(set(found)) == len(found)
+    assert all(len(names & {*choice}) == 1 for names in found for choice in draw.DRAWS)
+    assert {name for names in found for name in names} == {name for choice in draw.DRAWS for name in choice}
+
+
+def test_the_environment_decides_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    for server in draw.SERVERS:
+        monkeypatch.setenv(draw.STORE, server)
+        assert draw.drawn() & {*draw.SERVERS} == {server}
+    monkeypatch.setenv(draw.STORE, "sqlite")
+    with pytest.raises(pytest.UsageError, match="TENURE_TEST_STORE is 'sqlite', and not one of zookeeper, etcd"):
+        draw.drawn()
 
 
 def test_an_entry_that_names_no_case_is_told() -> None:

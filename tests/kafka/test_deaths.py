@@ -13,6 +13,7 @@ import pytest
 from tests.crash.cluster import Cluster, Topic
 from tests.crash.deaths import each_kind_of_death
 from tests.crash.truth import Verdict
+from tests.draw import FROM_KAFKA, only_if_drawn
 from tests.kit.servers import KafkaServer, installed
 from tests.kit.servers.connectors import ivy_folder
 from tests.kit.servers.kafka import PASSWORDS, SCRAM
@@ -76,17 +77,20 @@ def story(kafka: KafkaServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield Story(verdicts, cluster.feeder.events, _with_password(folder), known)
 
 
+@only_if_drawn(FROM_KAFKA)
 @pytest.mark.timeout(1800)
 def test_every_record_counts_once_over_each_kind_of_death(story: Story) -> None:
     assert story.events > 300
     assert [str(verdict) for verdict in story.verdicts.values() if not verdict.right] == []
 
 
+@only_if_drawn(FROM_KAFKA)
 def test_the_store_says_how_far_each_query_is_behind(story: Story) -> None:
     assert set(story.behind) == set(STREAMS)
     assert all(count is not None and 0 <= count <= story.events for count in story.behind.values())
 
 
+@only_if_drawn(FROM_KAFKA)
 def test_the_password_is_in_no_file_no_record_and_no_command_line(story: Story) -> None:
     assert story.with_password == []
 

@@ -22,7 +22,7 @@ from tests.cli.support import Place, Told
 from tests.kit.members import MemberProcess
 from tests.lives import copy_of
 from tests.regressions.owned import ROWS, Scene
-from tests.stores import STORES, long_on_servers, new_store
+from tests.stores import ONE_SERVER, long_on_servers, new_store
 
 __all__ = ["place", "spark"]
 
@@ -34,7 +34,7 @@ def scene(request: pytest.FixtureRequest, place: Place, spark: SparkSession) -> 
     return Scene(place, new_store(request, request.param, place.folder), spark)
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=ONE_SERVER)
 def everywhere(request: pytest.FixtureRequest, place: Place, spark: SparkSession) -> Scene:
     return Scene(place, new_store(request, request.param, place.folder), spark)
 

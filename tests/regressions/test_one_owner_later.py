@@ -20,7 +20,7 @@ from tests.cli.support import Place, tenure
 from tests.kit.members import MemberProcess, pause_between_writes
 from tests.kit.waiting import wait_until
 from tests.regressions.owned import Scene, files
-from tests.stores import STORES, new_store
+from tests.stores import ONE_SERVER, new_store
 
 __all__ = ["place", "spark"]
 
@@ -30,7 +30,7 @@ FOREIGN = f"e00000001-{'f' * 32}-{'0' * 12}"
 """The mark of another store's first grant."""
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=ONE_SERVER)
 def scene(request: pytest.FixtureRequest, place: Place, spark: SparkSession) -> Scene:
     return Scene(place, new_store(request, request.param, place.folder), spark)
 
