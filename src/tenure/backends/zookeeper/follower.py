@@ -143,8 +143,8 @@ class ZooKeeperFollowed(Followed):
 
     def _read_marked(self, connection: Connection) -> None:
         """Read the marked nodes, and then the revision: if nothing was marked meanwhile, the records are of it. Else
-        they have all changes until the revision that was read a round before, and perhaps later ones. A scope that has
-        no revision any more was removed, and is listed."""
+        they have all changes until the revision that was read a round before, and perhaps later changes. A scope that
+        has no revision any more was removed, and is listed."""
         taken: set[str] = set()
         try:
             self._read_rounds(connection, taken)
