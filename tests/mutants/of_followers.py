@@ -9,10 +9,14 @@ from tests.mutants.mutant import Change, Mutant
 FOLLOWER = "backends/zookeeper/follower.py"
 STREAM = "backends/etcd/follower.py"
 FOLLOWED = "backends/shared/following.py"
+SESSION = "backends/zookeeper/session.py"
+ELECTION = "coordination/election.py"
 
 MADE_UP = "tests/unit/backends/test_following.py::"
 OF_A_STREAM = "tests/unit/backends/test_etcd_follower.py::"
 OF_A_LINE = "tests/unit/backends/test_zookeeper_marks.py::"
+OF_A_SESSION = "tests/unit/backends/test_zookeeper_session.py::"
+OF_A_LEADER = "tests/unit/coordination/test_attending.py::"
 
 OF_NEWS: Final = (
     Mutant(
@@ -98,5 +102,29 @@ OF_NEWS: Final = (
             ),
         ),
         (OF_A_LINE + "test_events_between_two_lines_are_not_missed",),
+    ),
+    Mutant(
+        "followers-wait-for-marks-that-are-there",
+        "a glance waits for an event although the change that it misses is marked",
+        (Change(FOLLOWED, "        news.set()  # a change may have arrived since the last look\n", ""),),
+        (OF_A_LINE + "test_marks_that_a_look_leaves_are_read_at_once",),
+    ),
+    Mutant(
+        "zookeeper-renewals-break-the-next-line",
+        "a renewal whose line broke breaks the line that kazoo has opened meanwhile",
+        (Change(SESSION, " and self.connection.line == line:", ":"),),
+        (OF_A_SESSION + "test_a_renewal_breaks_the_line_on_which_it_waited_and_no_other",),
+    ),
+    Mutant(
+        "leaders-always-rest",
+        "a leader of a quiet scope is late for an order, and for the loss of its office",
+        (Change(ELECTION, "early_s = looked_s + _APART_S - self._clock.monotonic_s()", "early_s = 5 * _APART_S"),),
+        (OF_A_LEADER + "test_a_leader_hears_of_an_order_and_of_a_lost_office_at_once",),
+    ),
+    Mutant(
+        "leaders-look-at-each-commit",
+        "a leader looks at the scope after each of its own commits",
+        (Change(ELECTION, "if changed and early_s > 0:", "if False:"),),
+        (OF_A_LEADER + "test_a_leader_of_a_busy_scope_looks_ten_times_a_second",),
     ),
 )

@@ -11,9 +11,10 @@ import pytest
 from tenure.backends.zookeeper import follower
 from tenure.backends.zookeeper.connection import Connection
 from tenure.backends.zookeeper.follower import ZooKeeperFollowed
-from tenure.clock import SystemClock
+from tenure.clock import Clock, SystemClock
 from tenure.coordination.records import Key, Record, Revision, Scope, Version
 from tenure.errors import StoreUnavailable
+from tests.kit.clock import ManualClock
 from tests.kit.waiting import NEVER_S, wait_until
 
 SCOPE, A = Scope("rows"), Key("a")
@@ -55,12 +56,12 @@ class Stat:
 class Scene:
     """One scope on one line."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
         self.line = Line()
         self.records = [Record(A, b"1", Version("1"), None)]
         self.revision = 1
         self.away = False
-        self.followed = ZooKeeperFollowed(SCOPE, Lines(self.line), clock=SystemClock())
+        self.followed = ZooKeeperFollowed(SCOPE, Lines(self.line), clock=clock)
 
         def ask(connection: Connection, request: object, what: str) -> list[Any]:
             return [None, None]
@@ -82,7 +83,7 @@ class Scene:
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    return Scene(monkeypatch)
+    return Scene(monkeypatch, SystemClock())
 
 
 def test_a_change_stays_marked_when_the_listing_fails_that_would_show_it(
@@ -125,9 +126,31 @@ def test_a_scope_that_goes_on_changing_is_not_listed(scene: Scene, monkeypatch: 
         mine = scene.revision
         scene.followed.seen(Revision(mine))
         found = scene.followed.glance("")
-        assert found.revision >= mine
-        assert int(found.records[0].value) >= mine
+        assert int(found.records[0].value) >= found.revision >= mine
     assert len(listings) == 1
+
+
+def test_marks_that_a_look_leaves_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their events had come, and a glance waited half a second for events."""
+    clock = ManualClock(sleeping_advances=True)
+    scene = Scene(monkeypatch, clock)
+    scene.followed.glance("")
+    mine = scene.revision + follower._ROUNDS + 1
+
+    def busy(connection: Connection, paths: list[str]) -> dict[str, Any]:
+        now = {path: (b"%d" % scene.revision, Stat(scene.revision)) for path in paths}
+        if scene.revision < mine:  # then the scope is quiet
+            scene.change()
+            scene.followed.heard(f"/{SCOPE}/a")
+        return now
+
+    monkeypatch.setattr(follower, "nodes_at", busy)
+    scene.change()
+    scene.followed.heard(f"/{SCOPE}/a")
+    scene.followed.seen(Revision(mine))
+    found = scene.followed.glance("")
+    assert (found.revision, found.records[0].value) == (mine, b"%d" % mine)
+    assert clock.monotonic_s() == 0
 
 
 def test_events_between_two_lines_are_not_missed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -222,6 +222,7 @@ class Followed(ABC):
     def _catch_up_while(self, still: Callable[[], bool], *, at_most_s: float) -> None:
         """Take the changes that arrive, as long as `still`. Other news wakes, too. Raises StoreUnavailable."""
         news = threading.Event()
+        news.set()  # a change may have arrived since the last look
         self.add(news)
         until_s = self._clock.monotonic_s() + at_most_s
         while still() and not self._closed and (left_s := until_s - self._clock.monotonic_s()) > 0:
