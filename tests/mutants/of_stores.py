@@ -285,7 +285,7 @@ OF_ETCD: Final = (
         "etcd-renews-by-keep-alive",
         "the server that leads is asked whether a lease lives, and not whether it still leads",
         (Change("backends/etcd/session.py", "if answer.header.raft_term != now:", "if not now:"),),
-        on(RENEWED, "etcd"),
+        ("tests/unit/backends/test_etcd_session.py::test_a_renewal_by_a_server_that_led_does_not_count",),
     ),
     Mutant(
         "etcd-full-is-refused",

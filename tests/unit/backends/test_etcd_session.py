@@ -27,6 +27,8 @@ class Strict:
         self.valid = ""
         """Empty: none is."""
         self.takes_none = False
+        self.renewed_in = self.confirmed_in = 2
+        """etcd's term in the answer to a renewal, and in that of the majority."""
 
     def Authenticate(self, request: Any, context: Any) -> Any:  # noqa: N802 - etcd's name
         self.given += 1
@@ -34,13 +36,14 @@ class Strict:
         return pb.AuthenticateResponse(token=self.valid)
 
     def Range(self, request: Any, context: Any) -> Any:  # noqa: N802 - etcd's name
-        return pb.RangeResponse()
+        return pb.RangeResponse(header=pb.ResponseHeader(raft_term=self.confirmed_in))
 
     def LeaseKeepAlive(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:  # noqa: N802 - etcd's name
         for request in requests:
             if dict(context.invocation_metadata()).get("token") != self.valid or self.takes_none:
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token")
-            yield pb.LeaseKeepAliveResponse(ID=request.ID, TTL=10)
+            header = pb.ResponseHeader(raft_term=self.renewed_in)
+            yield pb.LeaseKeepAliveResponse(header=header, ID=request.ID, TTL=10)
 
 
 @pytest.fixture
@@ -78,6 +81,14 @@ def test_a_renewal_that_no_token_helps_says_so(strict: tuple[Strict, Rpc]) -> No
     services, rpc = strict
     services.takes_none = True
     with pytest.raises(StoreUnavailable, match="invalid auth token"):
+        keep_alive(rpc, 7, timeout_s=10)
+
+
+def test_a_renewal_by_a_server_that_led_does_not_count(strict: tuple[Strict, Rpc]) -> None:
+    """A real server that led mostly hears of its successor before it answers."""
+    services, rpc = strict
+    services.confirmed_in = 3
+    with pytest.raises(StoreUnavailable, match="another server of etcd leads since"):
         keep_alive(rpc, 7, timeout_s=10)
 
 
