@@ -21,7 +21,7 @@ RUN_TESTS = $(RUN) $(BIN)/python -m tests.run $(if $(COUNTS),--counts-later)
 .PHONY: help setup servers connectors kubernetes demo check test test-rest test-other-spark test-undrawn test-whole-other-spark test-long test-nightly mutants soak lint format bench docs dist clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-24s %s\n' "$$t" "$$d"; done
 
 setup: ## install Java 17+, .venv and the packages, where missing
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh

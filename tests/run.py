@@ -14,7 +14,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -42,6 +41,8 @@ ONLY: Final[Mapping[str, Sequence[str]]] = {
     "whole-other-spark": ("tests/crash", "tests/spark"),
 }
 """Targets that run some folders or files only."""
+BESIDE: Final = ("rest",)
+"""Targets whose first session, which mostly waits, runs beside the sessions with JVMs, and gives way to them."""
 LINTED: Final = ("check", "test")
 LINT_FAILED: Final = "lint failed: "
 OUTCOME: Final = "outcome.json"
@@ -122,36 +123,54 @@ def at_a_time(workers: int, *, by_folder: bool) -> list[str]:
 
 
 def run(target: str) -> Outcome:
-    """Run lint beside the first session, then the others."""
+    """Run the first session beside the others, or with lint beside it and before the others."""
     outcome = Outcome()
     shutil.rmtree(KEPT / target, ignore_errors=True)
     (KEPT / target).mkdir(parents=True)
     first, *others = runs_of(target)
     try:
-        with lint(outcome) if target in LINTED else nullcontext():
-            pytest(target, first, outcome)
-        for one in others:
-            pytest(target, one, outcome)
+        if target in BESIDE:
+            with started(target, first, outcome, log=KEPT / target / f"{first.name}.log"):
+                in_turn(target, others, outcome)
+        else:
+            with lint(outcome) if target in LINTED else nullcontext():
+                in_turn(target, [first], outcome)
+            in_turn(target, others, outcome)
     except KeyboardInterrupt:
         outcome.failed.append("interrupted: what comes later was not run")
     (KEPT / target / OUTCOME).write_text(json.dumps(asdict(outcome)), encoding="utf-8")
     return outcome
 
 
-def pytest(target: str, run: Run, outcome: Outcome) -> None:
-    """Run one of them, and add what became of it."""
-    say(f"== {target}: {run.name} ==")
+def in_turn(target: str, runs: Sequence[Run], outcome: Outcome) -> None:
+    """Run these one after the other."""
+    for one in runs:
+        say(f"== {target}: {one.name} ==")
+        with started(target, one, outcome):
+            pass
+
+
+@contextmanager
+def started(target: str, run: Run, outcome: Outcome, *, log: Path | None = None) -> Iterator[None]:
+    """Run one of them beside the block, and add what became of it. `log`: it gives way to others, and its output comes
+    at its end; None: its output comes at once."""
     file = KEPT / target / f"{run.name}.tally"
     flags = ["-p", tally.__name__, f"--tally={file}", "--continue-on-collection-errors"]
     command = [sys.executable, "-m", "pytest", *flags, *run.arguments]
-    began_s = time.monotonic()
-    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **run.environment})
-    try:
-        process.wait()
-    finally:  # interrupted, it ends what its tests have started
-        status = process.wait()
-        outcome.seconds[run.name] = round(time.monotonic() - began_s, 1)
-        add(outcome, run.name, status, tally.read(file))
+    with nullcontext() if log is None else open(log, "w", encoding="utf-8") as output:
+        if output is not None:
+            command = ["nice", "-n", "5", *command]
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, **run.environment}, stdout=output, stderr=output
+        )
+        try:
+            yield
+            process.wait()
+        finally:  # interrupted, it ends what its tests have started
+            status = process.wait()
+            if log is not None:
+                say(f"== {target}: {run.name} ==", log.read_text(encoding="utf-8").rstrip())
+            add(outcome, run.name, status, tally.read(file))
 
 
 def add(outcome: Outcome, name: str, status: int, found: tally.Tally | None) -> None:
@@ -161,6 +180,7 @@ def add(outcome: Outcome, name: str, status: int, found: tally.Tally | None) -> 
         outcome.skipped += found.skipped
         outcome.failed += found.failed
         outcome.folders[name] = found.folders
+        outcome.seconds[name] = found.seconds
     if found is None:
         outcome.failed.append(f"session {name!r}: pytest ended with {status} before its summary")
     elif not (status in (0, NO_TESTS) or (status == 1 and found.failed)):
@@ -214,6 +234,12 @@ def told(outcomes: Mapping[str, Outcome]) -> list[str]:
     return [*(["== what failed ==", *lines] if lines else []), total.closing()]
 
 
+def by_the_clock(target: str, outcome: Outcome) -> float:
+    """The seconds of a target: of all its sessions, or of the longest where they run beside each other."""
+    taken = outcome.seconds.values()
+    return max(taken, default=0.0) if target in BESIDE else sum(taken)
+
+
 def minutes(outcomes: Mapping[str, Outcome]) -> list[str]:
     """A table: the minutes of each session by the clock, and of its folders, whose tests run beside each other."""
     rows = [("target", "session", "folder", "tests", "minutes")]
@@ -223,7 +249,7 @@ def minutes(outcomes: Mapping[str, Outcome]) -> list[str]:
             rows.append((target, session, "", str(sum(tests for tests, _ in folders.values())), f"{seconds / 60:.1f}"))
             costly = sorted(folders.items(), key=lambda item: -item[1][1])
             rows += [("", "", folder, str(tests), f"{took / 60:.1f}") for folder, (tests, took) in costly]
-    total = sum(seconds for outcome in outcomes.values() for seconds in outcome.seconds.values())
+    total = sum(by_the_clock(target, outcome) for target, outcome in outcomes.items())
     rows.append(("all", "", "", "", f"{total / 60:.1f}"))
     heading = "== minutes: a session's by the clock, a folder's of all workers together =="
     return [heading, *(f"{a:<18}{b:<12}{c:<14}{d:>6}{e:>9}" for a, b, c, d, e in rows)]

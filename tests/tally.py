@@ -7,12 +7,15 @@ among the failed ones.
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pytest
+
+_began_s = pytest.StashKey[float]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,8 @@ class Tally:
     skipped: int
     folders: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     """Folder below `tests` -> its tests, and the seconds that they and their fixtures took, of all workers together."""
+    seconds: float = 0.0
+    """From pytest's start to its summary."""
 
 
 def read(file: Path) -> Tally | None:
@@ -32,11 +37,15 @@ def read(file: Path) -> Tally | None:
         return None
     found = json.loads(file.read_text(encoding="utf-8"))
     folders = {name: (tests, seconds) for name, (tests, seconds) in found["folders"].items()}
-    return Tally(found["passed"], tuple(found["failed"]), found["skipped"], folders)
+    return Tally(found["passed"], tuple(found["failed"]), found["skipped"], folders, found["seconds"])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tally", type=Path, help="write here what became of the tests (JSON)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_began_s] = time.monotonic()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -49,7 +58,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
     failed = nodes("failed", "error")
     passed = [node for node in nodes("passed") if node not in failed]
-    tally = Tally(len(passed), tuple(failed), len(nodes("skipped", "xfailed")), _folders(terminalreporter))
+    seconds = round(time.monotonic() - config.stash[_began_s], 1)
+    skipped = len(nodes("skipped", "xfailed"))
+    tally = Tally(len(passed), tuple(failed), skipped, _folders(terminalreporter), seconds)
     file.write_text(json.dumps(asdict(tally)), encoding="utf-8")
 
 

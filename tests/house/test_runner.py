@@ -53,11 +53,14 @@ def test_the_end_names_every_failure_of_every_target() -> None:
 
 def test_the_table_has_the_minutes_of_each_session_and_its_folders() -> None:
     one = Outcome(3, seconds={"waiting": 90.0}, folders={"waiting": {"house": (1, 30.0), "unit": (2, 150.0)}})
-    _, _, *rows = [line.split() for line in minutes({"test": one, "rest": Outcome(seconds={"Spark": 60.0})})]
+    _, _, *rows = [
+        line.split() for line in minutes({"test": one, "rest": Outcome(seconds={"waiting": 50.0, "Spark": 60.0})})
+    ]
     assert rows == [
         ["test", "waiting", "3", "1.5"],
         ["unit", "2", "2.5"],
         ["house", "1", "0.5"],
+        ["rest", "waiting", "0", "0.8"],
         ["rest", "Spark", "0", "1.0"],
         ["all", "2.5"],
     ]
@@ -90,14 +93,33 @@ def test_a_failing_session_hides_no_other(
     sessions = [["broken", "green"], ["crash"], ["red"]]
     runs = [run.Run("+".join(names), tuple(str(here / f"test_{name}.py") for name in names)) for names in sessions]
     monkeypatch.setattr(run, "runs_of", lambda target: runs)
-    assert main(["rest"]) == 1
-    assert main(["summary", "rest"]) == 1
+    assert main(["undrawn"]) == 1
+    assert main(["summary", "undrawn"]) == 1
     *_, broken, crash, red, counts = capsys.readouterr().out.splitlines()
-    assert broken.startswith("rest: ")
+    assert broken.startswith("undrawn: ")
     assert broken.endswith("test_broken.py")
-    assert crash == "rest: session 'crash': pytest ended with 3 before its summary"
+    assert crash == "undrawn: session 'crash': pytest ended with 3 before its summary"
     assert red.endswith("::test_red")
     assert counts == "2 passed, 3 failed, 1 skipped"
+
+
+def test_sessions_run_beside_each_other_where_one_mostly_waits(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each of these two waits until the other one runs."""
+    text = (
+        "import pathlib\nfrom tests.kit.waiting import wait_until\n"
+        "def test_it():\n    here = pathlib.Path(__file__)\n    here.with_suffix('.runs').touch()\n"
+        "    wait_until(lambda: len([*here.parent.glob('*.runs')]) == 2)\n"
+    )
+    for name in ("waits", "works"):
+        (here / f"test_{name}.py").write_text(text)
+    runs = [run.Run(name, (str(here / f"test_{name}.py"),)) for name in ("waits", "works")]
+    monkeypatch.setattr(run, "runs_of", lambda target: runs)
+    assert main(["rest"]) == 0
+    said = capfd.readouterr().out
+    assert said.index("== rest: works ==") < said.index("== rest: waits ==")
+    assert said.splitlines()[-1] == "2 passed, 0 failed"
 
 
 def test_what_passes_and_fails_at_its_end_has_failed(tmp_path: Path) -> None:
