@@ -1,12 +1,14 @@
 """What the state of a query costs its first batch in a new run directory, by the size of the state: linked and copied;
-with `--storage s3`: kept and copied.
+with `--storage s3`: kept and copied; with `--changes`: with a snapshot that a standby has made, and replayed.
 
 A query drops duplicates of `--keys` keys, with `--hashes` of 64 letters beside each. Each round seeds a new run
 directory, and runs one more batch there, in the same JVM with the driver's settings, but that each batch uploads the
 state as a whole. `linked`: the run directory is on the device of the folder of the state stores. `copied`: it is on the
 device of `--other`, so the same class copies. In S3, the JVM has fetched the tables of the `kept` rounds before their
-start. `load_ms`: the sum over both partitions, by Spark's own count. `requests`: those of Spark's JVM, from the start.
-Medians and all figures go to `build/bench/state_load.json` (`state_load-s3.json`).
+start. With `--changes` the state is in changelogs only, on a disk. Before a `snapshot` round, the JVM has replayed them
+for the mirror; `ahead_s`: how long that took. `load_ms`: the sum over both partitions, by Spark's own count.
+`requests`: those of Spark's JVM, from the start. Medians and all figures go to `build/bench/state_load.json`
+(`state_load-s3.json`, `state_load-changes.json`).
 """
 
 from __future__ import annotations
@@ -34,24 +36,27 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.harness import RESULTS, describe_machine
+from tenure.clock import SystemClock
 from tenure.driver.checkpoint_files import use_fitting_files
 from tenure.driver.local_files import use_own_local_files
 from tenure.driver.session import end_session, start_session
 from tenure.spark.kept_tables import KeptTables, use_kept_tables
 from tenure.spark.own_classes import use_own_classes
 from tenure.spark.own_folders import hold, release
+from tenure.spark.replayed_states import ReplayedStates
 from tenure.storage.reach import reach
 from tenure.takeover.pace import requests_of
 from tenure.takeover.run_directory import RunDirectory, latest_planned, read_offsets, remove_tree
 from tenure.takeover.seeding import seed_mirrored
-from tenure.takeover.state_copy import Mirrored, SeedPoint
+from tenure.takeover.snapshots import Snapshots, due
+from tenure.takeover.state_copy import Mirrored, SeedPoint, copy_ahead
 from tests.kit.servers import BUCKET, SeaweedFs
 from tests.kit.servers.connectors import ivy_folder
 from tests.kit.servers.seaweedfs import environment, s3a_settings
 from tests.kit.waiting import wait_until
 
-PLACES = {"file": ("linked", "copied"), "s3": ("kept", "copied")}
-MEASURED = ("seed_s", "first_batch_s", "load_ms", "requests")
+PLACES = {"file": ("linked", "copied"), "s3": ("kept", "copied"), "changes": ("snapshot", "replayed")}
+MEASURED = ("ahead_s", "seed_s", "first_batch_s", "load_ms", "requests")
 UNCOUNTED = 3
 """How many rounds do not count: the JVM compiles what has run some times."""
 
@@ -83,14 +88,22 @@ class State:
         running.awaitTermination()
         return running.recentProgress[0]
 
-    def take_over(self, source: str, target: str, tables: KeptTables | None) -> dict[str, float]:
+    def take_over(
+        self, source: str, target: str, tables: KeptTables | None, *, snapshot: bool = False
+    ) -> dict[str, float]:
         """Seed a run directory from another, and run one batch of a hundred known keys there. `tables`: the JVM fetches
-        those of the state before."""
+        those of the state before. `snapshot`: the JVM has made one in the mirror."""
         batch = latest_planned(source)
         assert batch is not None
         mirrored = Mirrored(RunDirectory(source), RunDirectory(target))
+        point = SeedPoint(batch, read_offsets(source, batch), committed=True)
+        begins = time.monotonic()
+        if snapshot:
+            copy_ahead(mirrored, point, stop=lambda: False, on_missing=lambda change: None)
+            made = Snapshots(ReplayedStates(self._spark), clock=SystemClock())
+            wait_until(lambda: (made.step(mirrored), due(mirrored) is None)[1], what="the snapshots")
         began = time.monotonic()
-        seed_mirrored(mirrored, SeedPoint(batch, read_offsets(source, batch), committed=True))
+        seed_mirrored(mirrored, point)
         seeded = time.monotonic()
         if tables is not None:
             tables.hold("bench", {f"{target}/{path}": size for path, size in mirrored.table_sizes.items()}, ahead=True)
@@ -103,6 +116,7 @@ class State:
         if tables is not None:
             tables.release("bench")
         return {
+            "ahead_s": round(began - begins, 3),
             "requests": requests_of(self._spark, target) - before,
             "seed_s": round(seeded - began, 3),
             "first_batch_s": progress.durationMs["triggerExecution"] / 1000,
@@ -126,16 +140,17 @@ def measure(
     for number in range(-UNCOUNTED, arguments.rounds):
         for place, root in roots.items():
             target = f"{root}/{keys}-{place}-{number}"
-            took = state.take_over(newest, target, tables if place == "kept" else None)
+            took = state.take_over(newest, target, tables if place == "kept" else None, snapshot=place == "snapshot")
             if number >= 0:
                 found[place].append(took)
             release(spark, target)
-            if place == slow:
+            if place == slow or arguments.changes:
                 remove_tree(target)
             else:
                 newest = target
     directory = RunDirectory(newest)
-    size = sum(sum(directory.sizes(f"state/0/{partition}/SSTs").values()) for partition in range(2))
+    files = ("", "/SSTs")
+    size = sum(sum(directory.sizes(f"state/0/{part}{below}").values()) for part in range(2) for below in files)
     shutil.rmtree(folder / str(keys))
     medians = {
         place: {name: statistics.median(one[name] for one in rounds) for name in MEASURED}
@@ -151,8 +166,10 @@ def main() -> int:
     parser.add_argument("--keys", type=int, nargs="+", default=[10, 400_000])
     parser.add_argument("--hashes", type=int, default=4)
     parser.add_argument("--other", type=Path, default=Path("/dev/shm"))
-    parser.add_argument("--storage", choices=PLACES, default="file")
+    parser.add_argument("--storage", choices=("file", "s3"), default="file")
+    parser.add_argument("--changes", action="store_true")
     arguments = parser.parse_args()
+    kind = "changes" if arguments.changes else arguments.storage
     console = Console(width=120)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-bench-")))
@@ -163,9 +180,12 @@ def main() -> int:
         conf = {
             "spark.local.dir": str(folder),
             "spark.sql.shuffle.partitions": "2",
-            "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+            "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": str(arguments.changes).lower(),
         }
-        roots = dict(zip(PLACES[arguments.storage], (str(folder), str(other)), strict=True))
+        roots = dict(zip(PLACES[kind], (str(folder), str(other)), strict=True))
+        if arguments.changes:
+            conf["spark.sql.streaming.stateStore.minDeltasForSnapshot"] = "1000000"
+            roots = dict.fromkeys(PLACES[kind], str(folder))
         if arguments.storage == "s3":
             server = stack.enter_context(SeaweedFs(folder / "s3"))
             os.environ.update({**environment(server.url), "AWS_ALLOW_HTTP": "true"})
@@ -175,8 +195,8 @@ def main() -> int:
         spark = start_session(name="bench", master="local[2]", conf=conf, log=str(folder / "spark.log"))
         stack.callback(end_session, spark, patience_s=60)
         use_own_classes(spark)
-        use_fitting_files(spark, reach(roots["copied"]))
-        tables, why = use_kept_tables(spark, roots["copied"])
+        use_fitting_files(spark, reach(roots[PLACES[kind][1]]))
+        tables, why = use_kept_tables(spark, roots[PLACES[kind][1]])
         why = why or use_own_local_files(spark)
         if why is not None:
             console.print(f"bench: the class is not in place: {why}")
@@ -188,12 +208,12 @@ def main() -> int:
     for heading in ("keys", "state_mb", "state", *MEASURED):
         table.add_column(heading, justify="right")
     for size, found in figures.items():
-        for place in PLACES[arguments.storage]:
+        for place in PLACES[kind]:
             table.add_row(size, str(found["state_mb"]), place, *(str(found[place][name]) for name in MEASURED))
     console.print(table)
     RESULTS.mkdir(parents=True, exist_ok=True)
     content = {"by_keys": figures, "hashes": arguments.hashes, "machine": asdict(describe_machine())}
-    name = "state_load" if arguments.storage == "file" else "state_load-s3"
+    name = "state_load" if kind == "file" else f"state_load-{kind}"
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0
 

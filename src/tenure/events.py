@@ -136,6 +136,13 @@ class MirrorFailed(Event):
     why: str
 
 
+class SnapshotNotMade(Event):
+    """A standby could not make a snapshot of a state that is in changelogs only: a takeover replays them."""
+
+    query: str
+    why: str
+
+
 class TermWon(Event):
     member: str
     epoch: int

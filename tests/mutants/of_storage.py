@@ -13,6 +13,8 @@ LISTINGS = "tests/unit/storage/test_s3_listings.py::"
 STAGED = "tests/unit/sinks/test_delta_staged_rule.py::"
 TABLES = "tests/spark/test_linked_tables.py::"
 KEPT = "tests/spark/test_kept_tables.py::"
+MIRRORS = "tests/unit/takeover/test_mirror.py::"
+SNAPSHOTS = "tests/unit/takeover/test_snapshots.py::"
 IN_S3 = "tests/spark/test_tables_in_s3.py::"
 
 OF_STORAGE: Final = (
@@ -174,5 +176,38 @@ OF_STORAGE: Final = (
         "each rehearsal in S3 fetches all tables of the state",
         (Change("spark/KeptTables.java", "kept.isFile() && kept.length() == size", "false"),),
         (IN_S3 + "test_all_rehearsals_load_a_table_once_and_copy_none",),
+    ),
+    Mutant(
+        "snapshots-of-any-store",
+        "a standby makes a snapshot without the column families of a store, and Spark reads other rows by it",
+        (Change("takeover/state_files.py", "return operator in _WITHOUT_FAMILIES", "return True"),),
+        (SNAPSHOTS + "test_a_store_that_may_have_column_families_gets_none",),
+    ),
+    Mutant(
+        "snapshots-stay-beside-the-leaders-own",
+        "the leader's snapshot meets ours of the same name, which names other tables",
+        (
+            Change(
+                "takeover/state_copy.py",
+                "        if full is not None and full == self._mirrored.snapshots.get(folder):\n",
+                "        if False:\n",
+            ),
+        ),
+        (
+            SNAPSHOTS + "test_the_leaders_own_snapshot_of_the_same_version_is_taken",
+            SNAPSHOTS + "test_a_takeover_takes_the_leaders_snapshot_that_came_after_the_last_copy",
+        ),
+    ),
+    Mutant(
+        "a-replay-outlives-its-mirror",
+        "what was replayed for a mirror that was taken stays in the memory of the leader's JVM",
+        (
+            Change(
+                "takeover/mirror.py",
+                "        if self._snapshots is not None:\n            self._snapshots.abandon()\n",
+                "",
+            ),
+        ),
+        (MIRRORS + "test_a_snapshot_is_put_into_the_mirror_before_it_is_taken_and_never_after",),
     ),
 )

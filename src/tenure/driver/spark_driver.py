@@ -55,6 +55,7 @@ from tenure.sinks.sink import Located, Stages
 from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.spark.kept_tables import KeptTables, use_kept_tables
 from tenure.spark.own_classes import use_own_classes
+from tenure.spark.replayed_states import ReplayedStates
 from tenure.storage.reach import reach
 from tenure.takeover.attempted_batches import attempts_at
 from tenure.takeover.input_files import missing_files
@@ -260,8 +261,10 @@ class SparkDriver:
     def _mirror(self) -> None:
         if not self._work.mirrors:
             return
+        assert self._spark is not None
         queries, member = [stream.name for stream in self._declared], self._work.member
-        self._mirrors = Mirrors(queries, self._heard, member=member, tables=self._tables)
+        states = ReplayedStates(self._spark)
+        self._mirrors = Mirrors(queries, self._heard, member=member, tables=self._tables, states=states)
         self._mirrors.start()
 
     def _end_mirrors(self) -> None:

@@ -30,7 +30,7 @@ STAGED_OUTPUT: Final = "tenure.spark.StagedOutput"
 CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
 """Spark's setting with the class that writes the files of a checkpoint."""
 
-_SOURCES: Final = ("KeptTables.java", "OwnFolder.java", "ObjectFiles.java", "StagedOutput.java")
+_SOURCES: Final = ("KeptTables.java", "OwnFolder.java", "ObjectFiles.java", "ReplayedState.java", "StagedOutput.java")
 """In an order in which each needs only those before it."""
 _lock = threading.Lock()  # guards _given
 _given: WeakSet[SparkContext] = WeakSet()

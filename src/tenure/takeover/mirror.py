@@ -18,12 +18,13 @@ from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RunName
 from tenure.coordination.candidates import Lag
 from tenure.errors import StorageError, TenureError
-from tenure.events import BlobLeft, MirrorFailed
+from tenure.events import BlobLeft, MirrorFailed, SnapshotNotMade
 from tenure.retry import exponential_delay
 from tenure.scope_context import ScopeContext
 from tenure.spark.errors import SPARK_ERRORS
 from tenure.spark.kept_tables import KeptTables
 from tenure.takeover.run_directory import RunDirectory, has_commit, remove_tree
+from tenure.takeover.snapshots import Snapshots, States
 from tenure.takeover.state_copy import Mirrored, SeedPoint, Stopped, copy_ahead
 from tenure.wording import sentence
 
@@ -75,10 +76,18 @@ class Mirrors:
     """The mirrors of one standby, filled by a thread of their own. Used for one standby phase."""
 
     def __init__(
-        self, queries: Sequence[str], context: ScopeContext, *, member: str, tables: KeptTables | None = None
+        self,
+        queries: Sequence[str],
+        context: ScopeContext,
+        *,
+        member: str,
+        tables: KeptTables | None = None,
+        states: States | None = None,
     ) -> None:
-        """`tables`: the JVM fetches the tables of each mirror ahead; None: it has no such tables."""
+        """`tables`: the JVM fetches the tables of each mirror ahead; None: it has no such tables. `states`: replay what
+        a mirror has in changelogs only; None: nobody does."""
         self._tables = tables
+        self._snapshots = None if states is None else Snapshots(states, clock=context.clock)
         self._mirrors = [_Mirror(query) for query in queries]
         self._scope = context.scope
         self._member = member
@@ -112,6 +121,8 @@ class Mirrors:
     def stop(self) -> None:
         """Ask the thread to stop. A running copy ends after its current file."""
         self._stopped.set()
+        if self._snapshots is not None:
+            self._snapshots.abandon()
 
     def take(self, query: str, *, source: str, epoch: int) -> tuple[str, Mirrored] | None:
         """Hand over the mirror of `source` for a query and epoch: its path below the storage, and its content. None:
@@ -217,6 +228,7 @@ class Mirrors:
                 RunDirectory(f"{self._storage}/{mirror.source}"), RunDirectory(f"{self._storage}/{mirror.path}")
             )
         if mirror.point == point:
+            self._make_snapshots(mirror)
             return
         mirror.missing = 0
 
@@ -224,10 +236,24 @@ class Mirrors:
             mirror.missing += change
 
         copy_ahead(mirror.mirrored, point, stop=self._stopped.is_set, on_missing=count)
-        if self._tables is not None:
+        self._make_snapshots(mirror)
+        self._hold_tables(mirror)
+        mirror.point, mirror.failed, mirror.delays = point, "", _AGAIN.delays_s()
+
+    def _hold_tables(self, mirror: _Mirror) -> None:
+        if self._tables is not None and mirror.mirrored is not None:
             found = {f"{mirror.mirrored.target.url}/{path}": size for path, size in mirror.mirrored.table_sizes.items()}
             self._tables.hold(_holder(mirror.query), found, ahead=True)
-        mirror.point, mirror.failed, mirror.delays = point, "", _AGAIN.delays_s()
+
+    def _make_snapshots(self, mirror: _Mirror) -> None:
+        if self._snapshots is None or mirror.mirrored is None:
+            return
+        before = dict(mirror.mirrored.snapshots)
+        failed = self._snapshots.step(mirror.mirrored)
+        if failed is not None:
+            self._events.emit(SnapshotNotMade(self._scope, query=mirror.query, why=sentence(str(failed))))
+        if mirror.mirrored.snapshots != before:
+            self._hold_tables(mirror)
 
     def _report(self, mirror: _Mirror, error: Exception) -> None:
         why = sentence(str(error)) or type(error).__name__
@@ -238,6 +264,8 @@ class Mirrors:
     def _discard(self, mirror: _Mirror) -> None:
         if mirror.mirrored is None:
             return
+        if self._snapshots is not None:
+            self._snapshots.abandon(mirror.mirrored)
         mirror.mirrored, mirror.point, mirror.missing, mirror.won_s = None, None, 0, None
         self.let_tables_go(mirror.query)
         try:

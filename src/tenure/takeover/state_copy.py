@@ -11,7 +11,7 @@ alone (format 1), so only a takeover copies such files.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -36,18 +36,35 @@ from tenure.takeover.seed_logs import (
 )
 from tenure.takeover.state_files import (
     Store,
+    change_file,
     decode_operator,
     files_of_zip,
     has_id,
+    has_no_families,
     is_unique_table,
     newest_metadata,
+    operator_name,
     state_chain,
     stores_found,
+    version_of,
 )
 
 T = TypeVar("T")
 
 _THREADS = 16  # requests in flight: a seed is many small files, and object stores answer in tens of milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a load of the newest version of a state store replays."""
+
+    version: int
+    unique: str
+    """The version's id."""
+    changes: int
+    """Bytes of the changelogs above the newest snapshot."""
+    tables: int
+    """Bytes of the tables of the newest snapshot."""
 
 
 @dataclass(slots=True)
@@ -62,6 +79,10 @@ class Mirrored:
     """Copied RocksDB zip -> the files that it refers to, with their bytes."""
     commits: dict[int, StateIds | None] = field(default_factory=dict)
     """The entries of the source's commit log that were read."""
+    replays: dict[str, Replay] = field(default_factory=dict)
+    """Folder of a state store without column families -> what its load replays. The other stores have none."""
+    snapshots: dict[str, str] = field(default_factory=dict)
+    """Folder of a state store -> the zip of a snapshot that was made in `target`."""
     with_tables: bool = True
     """Whether RocksDB's tables with unique names are copied, too."""
 
@@ -74,6 +95,22 @@ class Mirrored:
             for path, size in files.items()
             if is_unique_table(path)
         }
+
+    def add_snapshot(self, folder: str, path: str) -> None:
+        """Note the zip of a snapshot that was made in `target`, and remove the older snapshot. Raises StorageError,
+        CorruptRunDirectory."""
+        self.drop_snapshot(folder)
+        self.tables[path] = files_of_zip(self.target.read(path), where=self.target.where(path))
+        self.snapshots[folder] = path
+        self.replays.pop(folder, None)
+
+    def drop_snapshot(self, folder: str) -> None:
+        """Remove the zip of a snapshot that was made, if there is one. A newer snapshot has come, or the leader's of
+        the same name. Its tables stay for Spark to remove."""
+        path = self.snapshots.pop(folder, None)
+        if path is not None:
+            self.tables.pop(path, None)
+            self.target.drop(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +196,7 @@ class StateCopy:
         self._lock = threading.Lock()  # guards the next two, and calls of `on_missing`
         self._needed: set[str] = set()
         self._needed_commits: set[int] = set()
+        self._flat: Collection[str] = ()  # the numbers of the operators without column families
         try:
             self._folders = source_folders(point.offsets, point.folders, where=f"plan of batch {point.batch}")
         except CorruptRunDirectory as error:
@@ -240,6 +278,11 @@ class StateCopy:
 
     def state(self, operators: Sequence[Operator]) -> int:
         """Copy the state files of these operators."""
+        self._flat = {
+            operator.number
+            for operator in operators
+            if operator.path and has_no_families(operator_name(operator.text, where=self._source.where(operator.path)))
+        }
         return self._in_threads(lambda item: self._store(*item), _stores(operators))
 
     def schemas(self, operators: Sequence[Operator]) -> int:
@@ -263,6 +306,9 @@ class StateCopy:
             id_of=lambda version: self._id_of(version, operator=operator, partition=partition, position=position),
             where=self._source.where(folder),
         )
+        full = next((f"{folder}/{name}" for name in chain if name.endswith(".zip")), None)
+        if full is not None and full == self._mirrored.snapshots.get(folder):
+            self._mirrored.drop_snapshot(folder)
         now = [name for name in chain if not self._ahead or has_id(name)]
         copied = self._take_all({f"{folder}/{name}": sizes[name] for name in now}, exact=False)
         for name in chain:
@@ -274,7 +320,27 @@ class StateCopy:
                     if self._mirrored.with_tables or not is_unique_table(path)
                 }
                 copied += self._take_all(wanted, exact=True)
+        if self._ahead and operator in self._flat:
+            self._note_replay(folder, chain, sizes)
         return copied
+
+    def _note_replay(self, folder: str, chain: Sequence[str], sizes: Mapping[str, int]) -> None:
+        """Note what a load of the chain in the target replays: the changes above the newest snapshot, the leader's or
+        our own."""
+        full = next((f"{folder}/{name}" for name in chain if name.endswith(".zip")), None)
+        made = self._mirrored.snapshots.get(folder)
+        if made is not None and full is not None and version_of(full) >= version_of(made):
+            self._mirrored.drop_snapshot(folder)
+            made = None
+        base = made or full
+        above = 0 if base is None else version_of(base)
+        newest = change_file(chain[0])
+        changes = sum(sizes[name] for name in chain if (change := change_file(name)) and change[0] > above)
+        if newest is None or not changes:
+            self._mirrored.replays.pop(folder, None)
+            return
+        tables = 0 if base is None else sum(self._mirrored.tables.get(base, {}).values())
+        self._mirrored.replays[folder] = Replay(*newest, changes, tables)
 
     def _take_all(self, files: Mapping[str, int], *, exact: bool) -> int:
         """Take the new files over. `files`: path -> bytes. `exact`: a file of another size is corrupt."""

@@ -29,6 +29,16 @@ _CHANGES = ("changelog", "delta")
 _UNREADABLE_ZIP = (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError, EOFError, RuntimeError, OSError)
 _UNIQUE_TABLE = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.sst\Z")
 _WITH_ID = re.compile(r"(\d+)_([^.]+)\.(?:zip|changelog)\Z")
+_WITHOUT_FAMILIES = frozenset(
+    {
+        "stateStoreSave",
+        "sessionWindowStateStoreSaveExec",
+        "dedupe",
+        "dedupeWithinWatermark",
+        "flatMapGroupsWithState",
+        "applyInPandasWithState",
+    }
+)
 _OF_A_VERSION = re.compile(rf"((\d+)(?:_[^.]+)?)\.(?:{'|'.join((*_FULL, *_CHANGES))})\Z")
 
 
@@ -145,6 +155,24 @@ def state_chain(
 def has_id(name: str) -> bool:
     """Whether the name of a state file carries the id of its writer, so that its content never changes."""
     return _WITH_ID.match(name.removesuffix(".crc")) is not None
+
+
+def change_file(name: str) -> tuple[int, str] | None:
+    """The version and the id of a changelog of RocksDB that has an id; None: the file is another."""
+    match = _WITH_ID.match(name)
+    return (int(match[1]), match[2]) if match is not None and name.endswith(".changelog") else None
+
+
+def version_of(path: str) -> int:
+    """The version of a state file, from its path."""
+    match = _OF_A_VERSION.match(path.rpartition("/")[2])
+    assert match is not None, path
+    return int(match[2])
+
+
+def has_no_families(operator: str) -> bool:
+    """Whether the stores of an operator have no column families of RocksDB, by the operator's name."""
+    return operator in _WITHOUT_FAMILIES
 
 
 def is_unique_table(path: str) -> bool:

@@ -38,6 +38,9 @@ TOLD: dict[events.Event, str | None] = {
         scope="rows", member="a", why="x"
     ): "member a copies a state from the storage at each start of a query: x",
     events.MirrorFailed(scope="rows", query="copy", why="x is missing"): "query copy is not mirrored: x is missing",
+    events.SnapshotNotMade(
+        scope="rows", query="copy", why="x is missing"
+    ): "a takeover of query copy replays its last changes: x is missing",
     events.RehearsalFailed(
         scope="rows", query="copy", why="x is missing"
     ): "query copy was not rehearsed: x is missing",

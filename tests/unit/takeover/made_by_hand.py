@@ -33,16 +33,17 @@ def a_zip(table: str, size: int) -> bytes:
     return data.getvalue()
 
 
-def a_run_directory(root: str) -> None:
+def a_run_directory(root: str, *, operator: str = "") -> None:
     """14 batches of a query with a file source, a rate source and an operator of two partitions whose metadata has
-    an absolute path; full state files at versions 4, 8 and 12."""
+    an absolute path; full state files at versions 4, 8 and 12. `operator`: its name; empty: its metadata has none."""
     files: dict[str, str | bytes] = {"metadata": '{"id":"the-query"}', ".metadata.crc": b"crc", "sources/1/0": "v1\n17"}
     info = {
         "storeName": "default",
         "numPartitions": 2,
         "stateSchemaFilePaths": ["file:/gone/state/0/_stateSchema/d/0_x"],
     }
-    files["state/0/_metadata/v2/0"] = "v2\n" + json.dumps({"stateStoreInfo": [info]})
+    named = {"operatorInfo": {"operatorName": operator}} if operator else {}
+    files["state/0/_metadata/v2/0"] = "v2\n" + json.dumps({**named, "stateStoreInfo": [info]})
     files["state/0/_metadata/v2/.0.crc"] = b"crc"
     files["state/0/_stateSchema/d/0_x"] = b"schema"
     for batch in range(NEWEST + 1):

@@ -19,10 +19,12 @@ from tenure.errors import StoreUnavailable
 from tenure.events import Event, Events, MirrorFailed
 from tenure.retry import fixed_delay
 from tenure.takeover import mirror as mirror_module
+from tenure.takeover import snapshots
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.state_copy import copy_ahead
 from tests.kit.waiting import NEVER_S, wait_until
 from tests.unit.takeover.made_by_hand import a_run_directory, content_of, offsets_of, state_id, state_names, table_of
+from tests.unit.takeover.test_snapshots import FakeStates
 
 OLD = "runs/rows/e00000003-anna-0123"
 PLANNED = Checkpoint("rows", "id", 10, offsets_of(10), OLD, 3, "today")
@@ -45,8 +47,9 @@ class HeldTables:
 class Scene:
     """One query whose leader is at batch 10 in epoch 3, unless a test says otherwise."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, states: FakeStates | None = None) -> None:
         self.storage = folder
+        self.states = states
         self.newest: Checkpoint | None = PLANNED
         self.epoch = 3
         self.away = False
@@ -63,11 +66,11 @@ class Scene:
             clock=SystemClock(),
             events=Events(self.told.append),
         )
-        self.mirrors = Mirrors(["rows"], cast(Any, context), member="ben", tables=cast(Any, self.tables))
+        self.mirrors = Mirrors(["rows"], cast(Any, context), member="ben", tables=cast(Any, self.tables), states=states)
 
     def directory(self, path: str, *, done: int) -> None:
         """A run directory in which batches up to one are done."""
-        a_run_directory(f"{self.storage}/{path}")
+        a_run_directory(f"{self.storage}/{path}", operator="dedupe")
         for commit in (self.storage / path / "commits").iterdir():
             if int(commit.name) > done:
                 commit.rename(self.storage / path / f"later-{commit.name}")
@@ -161,6 +164,32 @@ def test_the_tables_of_a_mirror_that_goes_go_too(scene: Scene) -> None:
     assert scene.tables.held
     scene.mirrors.close(patience_s=NEVER_S)
     assert scene.tables.held == {}
+
+
+@pytest.fixture
+def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """A scene whose JVM makes snapshots."""
+    monkeypatch.setattr(mirror_module, "ROUND_S", 0.01)
+    monkeypatch.setattr(snapshots, "LEAST_BYTES", 1)
+    scene = Scene(tmp_path, states=FakeStates())
+    yield scene
+    scene.mirrors.close(patience_s=NEVER_S)
+
+
+def test_a_snapshot_is_put_into_the_mirror_before_it_is_taken_and_never_after(replayed: Scene) -> None:
+    states = replayed.states
+    assert states is not None
+    states.go.set()
+    replayed.mirrors.start()
+    wait_until(lambda: states.log.count("put") == 2, what="both snapshots")
+    wait_until(lambda: len(replayed.tables.held["the mirror of rows"]) == 4, what="their tables, beside the leader's")
+    states.go.clear()
+    replayed.plan(11)
+    wait_until(lambda: len(states.begun) == 3, what="the next")
+    assert replayed.mirrors.take("rows", source=OLD, epoch=4) is not None, "nobody waits for the replay"
+    states.go.set()
+    wait_until(lambda: states.log.count("close") == 3, what="its end")
+    assert states.log.count("put") == 2
 
 
 def test_a_member_whose_own_term_began_a_moment_ago_still_has_its_mirror(
