@@ -8,6 +8,7 @@ import itertools
 import re
 import textwrap
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,15 @@ def test_what_runs_a_kind_is_there() -> None:
         assert (tree.ROOT / test).exists(), test
 
 
+@cache
+def all_of_tenure() -> Any:
+    """The command line, built once: that takes as long as to parse some hundred lines."""
+    return typer.main.get_command(app)
+
+
 def command_of(words: list[str]) -> tuple[Any, list[str]]:
     """The command of `tenure` that these words name, and the words behind its name."""
-    command: Any = typer.main.get_command(app)
+    command: Any = all_of_tenure()
     rest = words
     while rest and rest[0] in getattr(command, "commands", {}):
         command, rest = command.commands[rest[0]], rest[1:]
@@ -168,7 +175,7 @@ def test_commands_in_the_sentences_of_the_pages_are_commands(subtests: pytest.Su
 def check_inline(text: str) -> None:
     for one in re.findall(r"tenure [^,]+", re.sub(r"[\[\]]", " ", text)):
         command, rest = command_of(one.split()[1:])
-        of_all = command.name == typer.main.get_command(app).name
+        of_all = command.name == all_of_tenure().name
         assert not of_all or (rest and all(word.startswith("-") for word in rest)), f"{text!r} is no command"
         known = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
         flags = {word for word in rest if word.startswith("-")} - {"--help", "-h"}
