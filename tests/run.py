@@ -169,7 +169,7 @@ def started(target: str, run: Run, outcome: Outcome, *, log: Path | None = None)
         finally:  # interrupted, it ends what its tests have started
             status = process.wait()
             if log is not None:
-                say(f"== {target}: {run.name} ==", log.read_text(encoding="utf-8").rstrip())
+                say(f"== {target}: {run.name} ==", log.read_text("utf-8", "replace").rstrip())
             add(outcome, run.name, status, tally.read(file))
 
 
