@@ -122,6 +122,7 @@ OTHER_SPARK: Final = (
     "tests/spark/test_seeding_rate.py",
     "tests/spark/test_seeding_rows.py",
     "tests/spark/test_state_shape.py",
+    "tests/spark/test_replayed_states.py",
     "tests/spark/test_driver.py",
     "tests/spark/test_stream.py",
     "tests/spark/sinks/test_delta_append.py",
