@@ -6,9 +6,8 @@ of its block (`LockLost`).
 
 from __future__ import annotations
 
-import base64
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -17,6 +16,7 @@ from tenure.assembly import scope_context
 from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
 from tenure.cli.output import Output, print_json, show, show_record
 from tenure.clock import SystemClock
+from tenure.coordination.encoding import text_or_base64
 from tenure.coordination.known_scopes import known_records
 from tenure.coordination.records import Key, Record, Scope
 from tenure.errors import UsageError
@@ -73,7 +73,7 @@ def show_(
         payload = handle.inline
         if payload is None:
             payload = scope_context(settings, opened, scope_name, clock=_CLOCK).handles(area_of(area)).payload(handle)
-    row = {**_row(handle, locks_in(records)), **_payload(payload)}
+    row = {**_row(handle, locks_in(records)), **text_or_base64(payload)}
     if output is Output.JSON:
         print_json(row)
         return
@@ -174,10 +174,3 @@ def _row(handle: Handle, locks: Sequence[HeldLock]) -> dict[str, Any]:
 def _area(key: Key) -> str:
     """The area of a handle, as a user names it; of a checkpoint, with its kind."""
     return key.rpartition("/")[0].removeprefix(f"{HANDLES}/")
-
-
-def _payload(payload: bytes) -> Mapping[str, str]:
-    try:
-        return {"text": payload.decode()}
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(payload).decode()}

@@ -5,6 +5,7 @@ Promise: `decode` reads everything that `encode` wrote; anything else is an erro
 
 from __future__ import annotations
 
+import base64
 import json
 import uuid
 from collections.abc import Mapping
@@ -20,6 +21,29 @@ _NONE: Final[Mapping[str, type]] = {}
 def new_uid() -> str:
     """A unique name. Each write carries a new uid, so that its content proves who wrote it."""
     return uuid.uuid4().hex
+
+
+def text_or_base64(value: bytes) -> Mapping[str, str]:
+    """A value as a field of JSON: `text`, or `base64` where it is no text."""
+    try:
+        return {"text": value.decode()}
+    except UnicodeDecodeError:
+        return {"base64": in_base64(value)}
+
+
+def in_base64(value: bytes) -> str:
+    """A value as text."""
+    return base64.b64encode(value).decode()
+
+
+def from_text_or_base64(fields: Mapping[str, Any]) -> bytes:
+    """The value of either field. Raises ValueError."""
+    match fields:
+        case {"text": str(text)}:
+            return text.encode()
+        case {"base64": str(text)}:
+            return base64.b64decode(text, validate=True)
+    raise ValueError("it has no value")
 
 
 def encode(fields: Mapping[str, Any]) -> bytes:

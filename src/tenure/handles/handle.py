@@ -7,15 +7,14 @@ checksum covers the payload's own bytes, inline as in a blob. People can read an
 
 from __future__ import annotations
 
-import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from tenure.coordination.encoding import decode, encode
+from tenure.coordination.encoding import decode, encode, from_text_or_base64, text_or_base64
 from tenure.coordination.records import Key, Record, Version
 from tenure.errors import CorruptHandle, CorruptRecord
 from tenure.storage.blobs import Blob
@@ -67,10 +66,10 @@ def decode_handle(record: Record) -> Handle:
     """The handle in a record. Raises CorruptHandle."""
     try:
         found = decode(record, fields={"uid": str, "epoch": int})
-        forms = [form for form in (*_BYTES_OF, "blob") if form in found]
+        forms = [form for form in (*_INLINE, "blob") if form in found]
         if len(forms) != 1:
-            raise ValueError(f"it needs exactly one of {', '.join(_BYTES_OF)} and blob")
-        inline = None if forms == ["blob"] else _BYTES_OF[forms[0]](found[forms[0]])
+            raise ValueError(f"it needs exactly one of {', '.join(_INLINE)} and blob")
+        inline = None if forms == ["blob"] else _payload(found)
         if inline is not None and found["sha256"] != _checksum(inline):
             raise ValueError(f"its payload of {len(inline)} bytes has a checksum other than the recorded checksum")
         return Handle(
@@ -86,17 +85,18 @@ def decode_handle(record: Record) -> Handle:
         raise CorruptHandle(f"handle {record.key!r} does not decode: {error}") from error
 
 
-def _readable(payload: bytes) -> dict[str, object]:
+def _readable(payload: bytes) -> Mapping[str, object]:
     try:
         value = json.loads(payload, parse_constant=_no_json)
         if _dumped(value) == payload:
             return {"json": value}
     except (ValueError, RecursionError):
         pass  # not JSON, or not as `_dumped` writes it
-    try:
-        return {"text": payload.decode()}
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(payload).decode()}
+    return text_or_base64(payload)
+
+
+def _payload(found: Mapping[str, Any]) -> bytes:
+    return _dumped(found["json"]) if "json" in found else from_text_or_base64(found)
 
 
 def _no_json(constant: str) -> None:
@@ -107,12 +107,8 @@ def _dumped(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
-_BYTES_OF: Mapping[str, Callable[[Any], bytes]] = {
-    "json": _dumped,
-    "text": str.encode,
-    "base64": lambda text: base64.b64decode(text, validate=True),
-}
-"""The payload of each form."""
+_INLINE: Final = ("json", "text", "base64")
+"""The forms of a payload in its record."""
 
 
 def _blob_of(found: Mapping[str, Any]) -> Blob:

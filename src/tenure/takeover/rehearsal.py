@@ -12,13 +12,13 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.checkpoints.checkpoint import Checkpoint
@@ -29,6 +29,7 @@ from tenure.pipelines.pipeline import Stream
 from tenure.retry import exponential_delay
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Rehearsable
+from tenure.spark.block_settings import block_settings
 from tenure.spark.caller_threads import CallerThread
 from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.spark.kept_tables import KeptTables
@@ -237,7 +238,7 @@ class Rehearsals:
             with self._lock:
                 if self._abandoned.is_set():
                     return
-                with _settings(spark):
+                with block_settings(spark, SETTINGS):
                     query = self._query = writer.start()  # a query keeps the settings of its start
             try:
                 query.awaitTermination()
@@ -278,19 +279,6 @@ class Rehearsals:
             remove_tree(folder)
         except StorageError as error:
             self._events.emit(BlobLeft(self._scope, address=folder, why=str(error)))
-
-
-@contextmanager
-def _settings(spark: SparkSession) -> Iterator[None]:
-    """Give queries that start in the block the settings of rehearsals, for their whole run."""
-    before = {name: spark.conf.get(name) for name in SETTINGS}
-    for name, value in SETTINGS.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, earlier in before.items():
-            spark.conf.set(name, str(earlier))
 
 
 def _holder(stream: Stream) -> str:

@@ -8,7 +8,6 @@ names the sessions that may own records here.
 
 from __future__ import annotations
 
-import base64
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tenure.backends.kubernetes.names import ABOUT, entry_name, is_long, key_of
+from tenure.coordination.encoding import from_text_or_base64, in_base64, text_or_base64
 from tenure.coordination.records import (
     Commit,
     Guard,
@@ -147,18 +147,14 @@ def _entry(record: Record) -> str:
 
 def packed(value: bytes) -> dict[str, Any]:
     """A value as fields of JSON, readable where it can be."""
-    encoded = {"base64": base64.b64encode(value).decode()}
     try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        return encoded
-    try:
-        parsed = json.loads(text)
-        if isinstance(parsed, dict) and _json(parsed) == text:
+        parsed = json.loads(value)
+        if isinstance(parsed, dict) and _json(parsed).encode() == value:
             return {"value": parsed}
     except (ValueError, RecursionError):
         pass  # it is no JSON
-    return encoded if len(json.dumps(text)) > len(encoded["base64"]) + _READABLE else {"text": text}
+    fields, encoded = text_or_base64(value), in_base64(value)
+    return {"base64": encoded} if len(json.dumps(fields.get("text"))) > len(encoded) + _READABLE else {**fields}
 
 
 def unpacked(fields: Mapping[str, Any]) -> bytes:
@@ -166,11 +162,7 @@ def unpacked(fields: Mapping[str, Any]) -> bytes:
     match fields:
         case {"value": dict(parsed)}:
             return _json(parsed).encode()
-        case {"text": str(plain)}:
-            return plain.encode()
-        case {"base64": str(encoded)}:
-            return base64.b64decode(encoded, validate=True)
-    raise ValueError("it has no value")
+    return from_text_or_base64(fields)
 
 
 def _record(name: str, text: str, *, where: str) -> Record:

@@ -15,8 +15,7 @@ from __future__ import annotations
 import base64
 import re
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
@@ -27,10 +26,11 @@ from pyspark.errors import PySparkException
 from tenure.errors import StorageError
 from tenure.link.driver_folder import full_disk_fix
 from tenure.sinks.sink import Batch
+from tenure.spark.block_settings import block_settings
 from tenure.spark.own_classes import STAGED_OUTPUT, use_own_classes
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 PREFIX = "tenure-"
 """Names of staging directories start with it, directly below a table."""
@@ -120,7 +120,7 @@ def stage(rows: DataFrame, directory: str, *, partition_by: Sequence[str]) -> St
     writer = rows.write.options(**{"tenure.staged.as": name, f"fs.tenure+{scheme}.impl": f"{STAGED_OUTPUT}$Once"})
     if partition_by:
         writer = writer.partitionBy(*partition_by)
-    with _settings(spark):
+    with block_settings(spark, _SETTINGS):
         try:
             writer.parquet(f"tenure+{scheme}://{rest}")
         except (PySparkException, Py4JJavaError) as error:
@@ -150,17 +150,3 @@ def storage_trouble(message: str) -> str | None:
     if found is None or not _JVM_IO.search(message):
         return None
     return found[0].strip()
-
-
-@contextmanager
-def _settings(session: SparkSession) -> Iterator[None]:
-    """Let the session write as Delta demands, and restore its settings at the end. Structured Streaming gives each
-    query its own clone of the session."""
-    before = {name: session.conf.get(name) for name in _SETTINGS}
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, earlier in before.items():
-            session.conf.set(name, str(earlier))
