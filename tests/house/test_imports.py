@@ -35,6 +35,7 @@ BACKEND_BASE = (
     "tenure.clock",
     "tenure.retry",
     "tenure.events",
+    "tenure.file_locks",
     "tenure.wording",
 )
 

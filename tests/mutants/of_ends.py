@@ -151,7 +151,7 @@ OF_ENDS: Final = (
         (
             Change(
                 FOLDER,
-                "        if _take(lock):\n            _remove(path)",
+                "        if take_lock(lock):\n            _remove(path)",
                 "        if True:\n            _remove(path)",
             ),
         ),
@@ -163,7 +163,11 @@ OF_ENDS: Final = (
     Mutant(
         "folder-that-was-taken",
         "a driver starts with a folder that somebody else has removed as it was made",
-        (Change(FOLDER, "if _take(lock) and os.path.samestat(path.stat(), os.fstat(lock)):", "if _take(lock):"),),
+        (
+            Change(
+                "file_locks.py", "if take_lock(descriptor) and is_at(path, descriptor):", "if take_lock(descriptor):"
+            ),
+        ),
         (DRIVERS + "test_one_that_was_taken_for_abandoned_as_it_was_made_is_made_again",),
     ),
     Mutant(

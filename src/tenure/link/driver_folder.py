@@ -14,7 +14,6 @@ with `local_lock` or `nolock`).
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import shlex
@@ -28,6 +27,7 @@ from typing import Final, Self
 
 from tenure.coordination.encoding import new_uid
 from tenure.errors import UsageError
+from tenure.file_locks import make_locked, take_lock
 
 _NAME: Final = re.compile(r"tenure-driver-[A-Za-z0-9._=-]*\.[0-9a-f]{12}")
 _LOCK: Final = "lock"
@@ -57,9 +57,9 @@ class DriverFolder:
             while True:
                 path = root / f"tenure-driver-{shown}.{new_uid()[:12]}"
                 path.mkdir(mode=0o700)
-                lock = _locked_anew(path / _LOCK)
-                if lock is not None:
-                    break
+                with suppress(FileNotFoundError):  # another member took the folder for abandoned in between
+                    if (lock := make_locked(path / _LOCK, mode=0o600)) is not None:
+                        break
             made = cls(path, lock)
             try:
                 os.write(lock, f"{member} {os.getpid()}\n".encode())  # fails here when the disk is full
@@ -131,31 +131,10 @@ def _remove_if_abandoned(path: Path) -> None:
         path.rmdir()  # it is new, or nearly removed; its maker notices, and makes another
         return
     try:
-        if _take(lock):
+        if take_lock(lock):
             _remove(path)
     finally:
         os.close(lock)
-
-
-def _locked_anew(path: Path) -> int | None:
-    """Make the file and lock it. None: another member took the folder for abandoned in between."""
-    try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileNotFoundError:
-        return None
-    with suppress(FileNotFoundError):
-        if _take(lock) and os.path.samestat(path.stat(), os.fstat(lock)):
-            return lock
-    os.close(lock)
-    return None
-
-
-def _take(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _remove(path: Path) -> None:

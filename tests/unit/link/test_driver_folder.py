@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tenure import file_locks
 from tenure.errors import UsageError
-from tenure.link import driver_folder
 from tenure.link.driver_folder import DriverFolder, full_disk_fix, remove_abandoned, temporary_folder
 
 
@@ -117,7 +117,7 @@ def test_another_users_is_not_touched(root: Path, monkeypatch: pytest.MonkeyPatc
 def test_one_that_was_taken_for_abandoned_as_it_was_made_is_made_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take = driver_folder._take
+    take = file_locks.take_lock
     taken: list[Path] = []
 
     def too_late(lock: int) -> bool:
@@ -128,7 +128,7 @@ def test_one_that_was_taken_for_abandoned_as_it_was_made_is_made_again(
         return take(lock)
 
     # The other one takes it, as it is not locked yet.
-    monkeypatch.setattr(driver_folder, "_take", lambda lock: too_late(lock) if not taken else take(lock))
+    monkeypatch.setattr(file_locks, "take_lock", lambda lock: too_late(lock) if not taken else take(lock))
     made = DriverFolder.make("anna")
     assert taken != [made.path]
     assert list(root.iterdir()) == [made.path]

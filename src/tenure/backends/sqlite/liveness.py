@@ -7,7 +7,6 @@ waits a full ttl after its first look, and never ends a session too early. The o
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections.abc import Hashable, Sequence
@@ -19,6 +18,7 @@ from typing import Final
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.records import SessionId
 from tenure.errors import StoreUnavailable
+from tenure.file_locks import is_at, make_locked, take_lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,8 @@ class LockFile:
     @classmethod
     def create(cls, path: Path) -> LockFile | None:
         """Make and lock the file; None: a pruner took the file in between, so try another name."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        if _take(descriptor, fcntl.LOCK_EX) and _is_at(path, descriptor):
-            return cls(descriptor)
-        os.close(descriptor)
-        return None
+        descriptor = make_locked(path, mode=0o666)
+        return None if descriptor is None else cls(descriptor)
 
     def release(self) -> None:
         """Free the lock by closing the file: an explicit unlock in a forked child would free the parent's lock."""
@@ -105,7 +102,7 @@ def is_free(path: Path) -> bool:
     except OSError as error:
         raise StoreUnavailable(f"lock file {path} cannot be opened: {error}") from error
     try:
-        return _take(descriptor, fcntl.LOCK_SH)  # shared: observers do not disturb each other
+        return take_lock(descriptor, shared=True)  # shared: observers do not disturb each other
     finally:
         os.close(descriptor)
 
@@ -127,26 +124,10 @@ def prune(directory: Path, living: set[SessionId]) -> None:
         except OSError:
             continue  # gone, or another user's: its owner prunes it
         try:
-            if _take(descriptor, fcntl.LOCK_EX) and _is_at(path, descriptor):
+            if take_lock(descriptor) and is_at(path, descriptor):
                 discard(path)
         finally:
             os.close(descriptor)
-
-
-def _take(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(found, os.fstat(descriptor))
 
 
 os.register_at_fork(after_in_child=_SIGHTINGS.clear)
