@@ -73,3 +73,19 @@ def retry(
             if delay is None or isinstance(error, unless) or not go_on():
                 raise
             clock.sleep(delay)
+
+
+class Delays:
+    """The delays of a policy. They start over after an attempt that lasted more than a minute."""
+
+    _well_s = 60.0
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._policy = policy
+        self._delays: Iterator[float] = policy.delays_s()
+
+    def after(self, lasted_s: float) -> float:
+        """How long to wait, in seconds, after an attempt that lasted `lasted_s`."""
+        if lasted_s > self._well_s:
+            self._delays = self._policy.delays_s()
+        return next(self._delays)

@@ -14,7 +14,7 @@ import s3fs
 
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.storage import objects
-from tenure.storage import s3_listings as listings
+from tenure.storage import objects as listings
 from tenure.storage.blobs import Blob, FileBlobs
 from tenure.storage.listed import Entry, Listed, Rest
 from tenure.storage.objects import Objects

@@ -163,7 +163,7 @@ OF_DECLARATIONS: Final = (
     Mutant(
         "sources-by-position",
         "the sources of a query are known by their position alone",
-        (Change("declarations/source_rules.py", "    if not was or not now:\n", "    if True:\n"),),
+        (Change("declarations/rules.py", "    if not was or not now:\n", "    if True:\n"),),
         (
             SWAPPED + "test_a_swapped_union_is_refused_and_a_flag_lets_no_folder_go_on_as_another",
             SWAPPED + "test_a_source_of_python_runs_again_and_with_another_feed_only_with_a_flag",

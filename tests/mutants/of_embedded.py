@@ -43,7 +43,7 @@ OF_EMBEDDED: Final = (
         (
             Change(
                 "backends/sqlite/held_file.py",
-                "while not ranges.lock_alone(self._descriptor, _WRITER):",
+                "while not lock_alone(self._descriptor, _WRITER):",
                 "while False:",
             ),
         ),
@@ -94,8 +94,8 @@ OF_EMBEDDED: Final = (
         (
             Change(
                 "backends/sqlite/held_file.py",
-                "taken = ranges.lock_shared(self._descriptor, _SQLITE) and ranges",
-                "taken = ranges",
+                "taken = lock_shared(self._descriptor, _SQLITE) and lock_shared",
+                "taken = lock_shared",
             ),
         ),
         (LOGS + "test_a_leader_that_reads_its_own_database_keeps_its_log",),
@@ -106,7 +106,7 @@ OF_EMBEDDED: Final = (
         (
             Change(
                 "backends/sqlite/held_file.py",
-                "and ranges.lock_shared(index, _SQLITE_INDEX)",
+                "and lock_shared(index, _SQLITE_INDEX)",
                 "and True",
             ),
         ),

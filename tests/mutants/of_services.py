@@ -48,7 +48,7 @@ OF_SERVICES: Final = (
         "the bytes of a service that died stay for ever",
         (
             Change(UPKEEP, "    sweeper.start(ready=lambda: True)\n", ""),
-            Change(UPKEEP, "        sweeper.last(stop=_After(_LAST_S, clock=context.clock))\n", "        return\n"),
+            Change(UPKEEP, "        sweeper.last(stop=after(_LAST, clock=context.clock))\n", "        return\n"),
         ),
         (
             LED + "test_the_blob_of_a_leader_that_died_is_swept_by_the_next",

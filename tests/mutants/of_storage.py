@@ -120,7 +120,7 @@ OF_STORAGE: Final = (
     Mutant(
         "keys-as-they-stand",
         "keys of a page that are not encoded as in a URL are decoded as if they were",
-        (Change("storage/s3_listings.py", 'b"<EncodingType>url</EncodingType>" not in body or ', ""),),
+        (Change("storage/objects.py", 'b"<EncodingType>url</EncodingType>" not in body or ', ""),),
         (LISTINGS + "test_a_page_that_is_written_otherwise_is_left_to_a_parser",),
     ),
     Mutant(

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.backends.sqlite import ranges
-from tenure.backends.sqlite.ranges import Range
+from tenure.backends.sqlite import held_file as ranges
+from tenure.backends.sqlite.held_file import Range
 from tests.support.store_member import Member
 
 

@@ -19,11 +19,11 @@ from typing import Final
 
 from tenure.agent.driver import BY_ITSELF, Driver
 from tenure.agent.failures import Failures, Limits, Noted, pause_line
-from tenure.agent.interruptions import Delays, LeaderAhead, Requests, Restarts, SkippedRecords, StopOrStoreLost
+from tenure.agent.scope_watch import LeaderAhead, Requests, Restarts, SkippedRecords
 from tenure.agent.warden import Warden
 from tenure.checkpoints.store import CHECKPOINTS, newest_batches
 from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, Identity, Lag, Pause, State, pause_in
-from tenure.coordination.election import Election, Flag
+from tenure.coordination.election import Election, Flag, When
 from tenure.coordination.election_rules import reason
 from tenure.coordination.failing import Failing, Failure, failing_in
 from tenure.coordination.joining import join_after_itself
@@ -50,7 +50,7 @@ from tenure.events import DriverEnded, MemberReady, PipelineEnded, StoreAway, Te
 from tenure.events import TermLost as TermLostEvent
 from tenure.link.lifecycle import AFTER, Ended
 from tenure.results.result import Ending, Result, Stage
-from tenure.retry import exponential_delay
+from tenure.retry import Delays, exponential_delay
 from tenure.scope_context import ScopeContext
 
 DRIVER_RESTART = exponential_delay(initial=timedelta(seconds=3), maximum=timedelta(minutes=1))
@@ -316,7 +316,14 @@ class Member:
 
     def _lead(self, term: Term, requests: Requests, *, stop: threading.Event) -> Ended:
         self._events.emit(TermWon(scope=self._scope, member=self._identity.member, epoch=term.epoch))
-        halt: Flag = stop if self._conduct.hold else StopOrStoreLost(stop, term)
+        away = threading.Event()  # set for good: a renewal failed
+
+        def is_over() -> bool:
+            if term.liveness.cause is not None:
+                away.set()
+            return away.is_set() or stop.is_set()
+
+        halt: Flag = stop if self._conduct.hold else When(is_over)
         try:
             ended = self._lead_or_clean(term, stop=halt, finish=requests.finish)
         except TermLost:

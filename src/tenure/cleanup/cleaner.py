@@ -14,7 +14,7 @@ from typing import Final
 
 from tenure.cleanup.plan import PLAN, Cleanable, Row, awaited
 from tenure.clock import Clock
-from tenure.coordination.election import Flag
+from tenure.coordination.election import Flag, When
 from tenure.coordination.term import Term
 from tenure.errors import Corrupt, HandleLocked, StorageError, StoreError
 from tenure.events import CleanupDelayed, CleanupEnded, Events
@@ -42,15 +42,9 @@ class Remainder:
     why: str
 
 
-class StopOrLost:
+def stop_or_lost(stop: Flag, term: Term) -> Flag:
     """Set when `stop` is set, or the term is over."""
-
-    def __init__(self, stop: Flag, term: Term) -> None:
-        self._stop = stop
-        self._term = term
-
-    def is_set(self) -> bool:
-        return self._stop.is_set() or self._term.lost
+    return When(lambda: stop.is_set() or term.lost)
 
 
 def pause(seconds: float, *, over: Flag, clock: Clock) -> bool:

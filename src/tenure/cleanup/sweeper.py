@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 
-from tenure.cleanup.cleaner import LOOK_S, STOPPED, Cleaner, Remainder, StopOrLost, first_in_words, pause
+from tenure.cleanup.cleaner import LOOK_S, STOPPED, Cleaner, Remainder, first_in_words, pause, stop_or_lost
 from tenure.clock import Clock
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
@@ -63,10 +63,10 @@ class Sweeper:
         """After `stop()`: sweep once more, in this thread, until `stop` is set or the term is over. Without this, a
         pipeline that runs for a short time now and then would never be swept. Raises OwnerMismatch."""
         with suppress(TermLost):
-            self._sweep(StopOrLost(stop, self._term))
+            self._sweep(stop_or_lost(stop, self._term))
 
     def _run(self, ready: Callable[[], bool]) -> None:
-        over = StopOrLost(self._stopped, self._term)
+        over = stop_or_lost(self._stopped, self._term)
         while not ready():
             if not pause(LOOK_S, over=over, clock=self._clock):
                 return

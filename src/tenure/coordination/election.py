@@ -6,6 +6,7 @@ reused. `resign` is fenced like every other write. `election_rules` decides; thi
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -80,6 +81,19 @@ class Flag(Protocol):
     """May be set at any time, as a `threading.Event`."""
 
     def is_set(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A flag that is set while a question is answered with yes."""
+
+    is_set: Callable[[], bool]
+
+
+def after(time: timedelta | None, *, clock: Clock) -> Flag:
+    """A flag that is set from then on; None: never."""
+    end_s = math.inf if time is None else clock.monotonic_s() + time.total_seconds()
+    return When(lambda: clock.monotonic_s() >= end_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Final
 
 from tenure.clock import Clock
 from tenure.coordination.candidates import MEMBERS, PAUSED, Identity, State, decode_candidate
-from tenure.coordination.election import Election
+from tenure.coordination.election import Election, after
 from tenure.coordination.encoding import decode
 from tenure.coordination.joining import join_after_itself
 from tenure.coordination.records import Record, Scope
@@ -41,12 +41,16 @@ def held(
     """
     election, pid = Election(store, scope, member=who.member, clock=clock, in_process=True), os.getpid()
     with SessionKeeper(store, ttl=ttl, clock=clock, purpose=who.purpose(scope)) as keeper:
-        until = _Until(clock, timeout)
+        until, seen = after(timeout, clock=clock), list[Record]()
+
+        def look(records: Sequence[Record]) -> None:
+            seen[:] = records
+
         if not join_after_itself(election, keeper, who, state=State.READY, stop=until, clock=clock):
             raise TimeoutError(_why_not_joined(store, scope, who.member))
-        term = election.campaign(keeper, stop=until, on_look=until.look)
+        term = election.campaign(keeper, stop=until, on_look=look)
         if term is None:
-            raise TimeoutError(_why_not_elected(scope, until.records or _records(store, scope)))
+            raise TimeoutError(_why_not_elected(scope, seen or _records(store, scope)))
         with election.attending(term):
             try:
                 yield term
@@ -64,21 +68,6 @@ def _give_up(election: Election, term: Term) -> None:
         _LOG.warning(
             "term %d of scope %r is not given up, it ends with the session: %s", term.epoch, term.scope, failed
         )
-
-
-class _Until:
-    """Set at a deadline. Keeps the records of the last look."""
-
-    def __init__(self, clock: Clock, timeout: timedelta | None) -> None:
-        self._clock = clock
-        self._end_s = None if timeout is None else clock.monotonic_s() + timeout.total_seconds()
-        self.records: Sequence[Record] = ()
-
-    def is_set(self) -> bool:
-        return self._end_s is not None and self._clock.monotonic_s() >= self._end_s
-
-    def look(self, records: Sequence[Record]) -> None:
-        self.records = records
 
 
 def _why_not_joined(store: CoordinationStore, scope: Scope, member: str) -> str:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from tenure.cleanup.cleaner import StopOrLost, pause
+from tenure.cleanup.cleaner import pause, stop_or_lost
 from tenure.clock import Clock
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
@@ -54,7 +54,7 @@ class OwnedWork:
         with self._lock:
             self._stop, self._refused = stop, None
         over = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(StopOrLost(over, term),), name="tenure-owner", daemon=True)
+        watch = threading.Thread(target=self._watch, args=(stop_or_lost(over, term),), name="tenure-owner", daemon=True)
         watch.start()
         try:
             ended = self._work.lead(term, stop=stop, finish=finish)

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from tenure.cleanup.cleaner import Combined, StopOrLost
+from tenure.cleanup.cleaner import Combined, stop_or_lost
 from tenure.cleanup.plan import STAGED, Cleanable
 from tenure.clock import Clock
 from tenure.coordination.term import Term
@@ -228,7 +228,7 @@ class SparkDriver:
         """Remove the pipeline's remains. Spark ends first, so that nothing of this process writes any more."""
         self._end_spark()
         cleaner = scope_cleaner(self._context, more=self._staged(self._declared, None))
-        remaining = cleaner.run(term, stop=StopOrLost(stop, term))
+        remaining = cleaner.run(term, stop=stop_or_lost(stop, term))
         if term.lost:
             return Ended.LOST
         if stop.is_set():

@@ -12,15 +12,16 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Final
 
-from tenure.clock import Clock
+from tenure.coordination.election import after
 from tenure.coordination.term import Term
 from tenure.errors import OwnerMismatch, TenureError, UsageError
 from tenure.housekeeping import scope_sweeper
 from tenure.scope_context import ScopeContext
 
-_LAST_S: Final = 2.0
+_LAST: Final = timedelta(seconds=2)
 """How long the last sweep begins removals."""
 
 
@@ -46,7 +47,7 @@ def kept_up(context: ScopeContext, term: Term) -> Iterator[None]:
     finally:
         sweeper.stop()
     if pid == os.getpid():  # a forked child has no part in the leadership
-        sweeper.last(stop=_After(_LAST_S, clock=context.clock))
+        sweeper.last(stop=after(_LAST, clock=context.clock))
 
 
 def _refuse_ended(context: ScopeContext, term: Term) -> None:
@@ -83,14 +84,3 @@ class MarksWatch:
             pass  # the write that follows notices a store or a storage that is away
         with self._lock:
             self._next_s = now_s + self._every_s
-
-
-class _After:
-    """Set after some seconds."""
-
-    def __init__(self, seconds: float, *, clock: Clock) -> None:
-        self._clock = clock
-        self._end_s = clock.monotonic_s() + seconds
-
-    def is_set(self) -> bool:
-        return self._clock.monotonic_s() >= self._end_s

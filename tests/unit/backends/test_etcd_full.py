@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.backends.etcd.full import Fate, fate_of, telling
+from tenure.backends.etcd.store import Fate, fate_of, telling
 from tenure.coordination.records import Delete, Key, Put, Record, SessionId, Version, Write
 
 KEY, OTHER = Key("a"), Key("b")

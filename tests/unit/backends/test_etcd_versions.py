@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tenure.backends.etcd import history as module
-from tenure.backends.etcd.versions import fault_of
+from tenure.backends.etcd.history import fault_of
 from tenure.errors import StoreUnavailable
 from tests.kit.servers import EtcdCluster
 from tests.support.store_fixtures import EtcdRig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenure.checkpoints.source import ANOTHER, FILES, KAFKA, Source
-from tenure.declarations.source_rules import differences
+from tenure.declarations.rules import differences
 
 
 def source(text: str, folder: str = "0", kind: str = ANOTHER) -> Source:

@@ -76,7 +76,7 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(upkeep, "_LAST_S", NEVER_S)  # the last sweep ends, on a busy machine late
+    monkeypatch.setattr(upkeep, "_LAST", timedelta(seconds=NEVER_S))  # the last sweep ends, on a busy machine late
     return Place(tmp_path)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenure.storage import s3_listings as listings
+from tenure.storage import objects as listings
 
 SPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 HEAD = f'<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult xmlns="{SPACE}"><Name>b</Name>'

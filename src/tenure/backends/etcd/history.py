@@ -8,11 +8,14 @@ not permit to compact logs that once, and does not try again. Nothing here fails
 Two records beside the scopes tell how old a revision is, by etcd's own clock: `~history/mark` stays, `~history/recent`
 has a lease of that time, and one transaction writes both. Once the second is gone, the revision of the first is that
 old. The next mark replaces exactly this mark, so one client writes it, and that client compacts.
+
+A version of etcd that does not parse has no known fault: other programs speak etcd's protocol, too.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -25,9 +28,33 @@ from tenure.backends.etcd.errors import REFUSED, code_of, is_compacted, unavaila
 from tenure.backends.etcd.fullness import Kept, finding_about
 from tenure.backends.etcd.messages import pb
 from tenure.backends.etcd.rpc import Cluster, Endpoint, Rpc, end_of
-from tenure.backends.etcd.versions import fault_of
 from tenure.clock import Clock
 from tenure.errors import AccessDenied, StoreUnavailable
+
+_PARTS: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+
+_REVOKES: Final = "a server that led and was stopped may end living sessions when it wakes (etcd#15247)"
+_DIFFERS: Final = "its servers may differ in their data after a crash (etcd#13766)"
+
+_FAULTS: Final = (
+    ((0, 0, 0), (3, 4, 31), _REVOKES, "3.4.31"),
+    ((3, 5, 0), (3, 5, 3), _DIFFERS, "3.5.13"),
+    ((3, 5, 3), (3, 5, 13), _REVOKES, "3.5.13"),
+)
+"""From this version, before that version: the fault, and the version without it."""
+
+
+def fault_of(version: str) -> str | None:
+    """The fault of a version and the fix, in one line; None: no fault is known."""
+    parts = _PARTS.match(version)
+    if parts is None:
+        return None
+    number = tuple(map(int, parts.groups()))
+    for first, fixed, fault, better in _FAULTS:
+        if first <= number < fixed:
+            return f"etcd {version} has a known fault: {fault}; use {better} or newer"
+    return None
+
 
 LOG: Final = logging.getLogger("tenure")
 """For people: a program that sets up no logging shows the warnings on stderr."""

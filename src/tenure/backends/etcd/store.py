@@ -2,19 +2,26 @@
 
 Promise: the contract of `coordination.store`. A version is the revision in which the key was last changed. etcd counts
 revisions over all keys and never gives a revision twice, so the version of a deleted record names nothing any more.
+
+The answer "database space exceeded" does not say what became of a commit. etcd asks for the size of its database when a
+transaction arrives, and again when it applies the transaction. It applies a transaction that is over the quota only
+then, and answers that it has no space. So this answer proves nothing. But the request is not on its way any more: it
+was applied before the answer, or never will be, and one read shows which. A commit counts as applied when a record that
+it writes has its very content, as every value is unique (`coordination.settle`). It counts as not applied while such a
+record is as it was before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from enum import Enum, auto
 from typing import Any, Final
 
 import grpc
 
 from tenure.backends.etcd.errors import LEASE_GONE, is_full, outcome, unavailable, words_of
 from tenure.backends.etcd.follower import EtcdFollowing
-from tenure.backends.etcd.full import Fate, fate_of, telling
 from tenure.backends.etcd.fullness import CURE
 from tenure.backends.etcd.history import History
 from tenure.backends.etcd.messages import pb
@@ -41,6 +48,30 @@ from tenure.coordination.records import (
 )
 from tenure.coordination.store import check_commit
 from tenure.errors import CommitRefused, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, UsageError
+
+
+class Fate(Enum):
+    """What became of a commit."""
+
+    APPLIED = auto()
+    NOT_APPLIED = auto()
+    UNKNOWN = auto()
+
+
+def telling(writes: Sequence[Write]) -> Write | None:
+    """The write whose record shows the fate of all; None: nothing is written. A permanent record with content shows it
+    best: a bound record goes with its session, and nobody signs a removal."""
+    puts = [write for write in writes if isinstance(write, Put)]
+    return next(iter((*(put for put in puts if put.session is None), *puts, *writes)), None)
+
+
+def fate_of(write: Write, now: Record | None) -> Fate:
+    """The fate of a commit with `write`, by the record at its key after the answer."""
+    if isinstance(write, Put) and now is not None and now.value == write.value and now.version != write.replaces:
+        return Fate.APPLIED
+    before = None if now is None else now.version
+    return Fate.NOT_APPLIED if before == write.replaces else Fate.UNKNOWN
+
 
 GUARANTEES: Final = Guarantees(
     name="etcd",

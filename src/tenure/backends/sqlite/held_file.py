@@ -9,22 +9,73 @@ Promise: while a process holds a file,
 
 `stands` says whether the path still names this file and this log. Its answer is exact: the inodes cannot be used again
 while they are open. Not promised: anything about programs that write the files without SQLite.
+
+The locks on ranges of the file belong to an open descriptor (Linux, "open file description locks"): only its owner
+drops its locks, by `unlock` or by closing it; the kernel drops them when the last process that has the descriptor is
+gone. Not so for the locks that SQLite takes: POSIX drops a process's locks on a file as soon as any code of the process
+closes that file. Locks of both kinds see and exclude each other.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tenure.backends.sqlite import ranges
-from tenure.backends.sqlite.ranges import Range
 from tenure.clock import Clock
 from tenure.errors import StoreUnavailable, UsageError
+
+_FLOCK = "hhqqi4x"
+"""The kernel's `struct flock`: kind, whence, start, length, process, padding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bytes of a file; they need not exist."""
+
+    start: int
+    length: int = 1
+
+
+def lock_shared(descriptor: int, at: Range) -> bool:
+    """Take the lock beside other readers; False: a writer has it."""
+    return _lock(descriptor, fcntl.F_RDLCK, at)
+
+
+def lock_alone(descriptor: int, at: Range) -> bool:
+    """Take the lock alone; False: another descriptor has a lock there. The descriptor is open for writing."""
+    return _lock(descriptor, fcntl.F_WRLCK, at)
+
+
+def unlock(descriptor: int, at: Range) -> None:
+    """Drop the lock. In a forked child that would drop the parent's: a child closes its copy instead."""
+    fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, at))
+
+
+def is_locked_elsewhere(descriptor: int, at: Range) -> bool:
+    """Whether any other descriptor, or SQLite in any process, has a lock on a byte of the range."""
+    answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK, at))
+    return bool(struct.unpack(_FLOCK, answer)[0] != fcntl.F_UNLCK)
+
+
+def _lock(descriptor: int, kind: int, at: Range) -> bool:
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _request(kind, at))
+    except (BlockingIOError, PermissionError):  # EAGAIN, EACCES: the kernel may give either
+        return False
+    return True
+
+
+def _request(kind: int, at: Range) -> bytes:
+    return struct.pack(_FLOCK, kind, 0, at.start, at.length, 0)
+
 
 Inode = tuple[int, int]
 """Device and number."""
@@ -73,14 +124,14 @@ class HeldFile:
             if not self._turn.acquire(timeout=max(0.0, until_s - clock.monotonic_s())):
                 raise _busy(self.path)
             try:
-                while not ranges.lock_alone(self._descriptor, _WRITER):
+                while not lock_alone(self._descriptor, _WRITER):
                     if clock.monotonic_s() >= until_s:
                         raise _busy(self.path)
                     clock.sleep(_RETRY_S)
                 try:
                     yield
                 finally:
-                    ranges.unlock(self._descriptor, _WRITER)
+                    unlock(self._descriptor, _WRITER)
             finally:
                 self._turn.release()
         finally:
@@ -98,12 +149,12 @@ class HeldFile:
         """Whether any process uses this file with another log than that of its path. Asked by a writer."""
         own = self._log_at_path()
         if own is None:
-            return ranges.is_locked_elsewhere(self._descriptor, _LOGS)
+            return is_locked_elsewhere(self._descriptor, _LOGS)
         byte = _byte_of(own)
         after = Range(byte.start + 1, _LOGS.start + _LOGS.length - byte.start - 1)
         before = Range(_LOGS.start, byte.start - _LOGS.start)
         parts = [part for part in (before, after) if part.length]  # a length of 0 means: to the end
-        return any(ranges.is_locked_elsewhere(self._descriptor, part) for part in parts)
+        return any(is_locked_elsewhere(self._descriptor, part) for part in parts)
 
     def claim(self) -> None:
         """Hold the log that SQLite has just opened. By the writer. Raises StoreUnavailable."""
@@ -111,8 +162,8 @@ class HeldFile:
         if self._log is None and log is not None:
             index = os.open(self._index_path, os.O_RDONLY | os.O_CLOEXEC)
             self._others.append(index)
-            taken = ranges.lock_shared(self._descriptor, _SQLITE) and ranges.lock_shared(index, _SQLITE_INDEX)
-            if taken and ranges.lock_shared(self._descriptor, _byte_of(log)):
+            taken = lock_shared(self._descriptor, _SQLITE) and lock_shared(index, _SQLITE_INDEX)
+            if taken and lock_shared(self._descriptor, _byte_of(log)):
                 self._log = log
         if self._log is None or self._log != self._log_at_path():
             raise StoreUnavailable(f"the log of store {self.path} was removed while it was opened", fix="try again")
@@ -135,9 +186,9 @@ class HeldFile:
             return
         del _HELD[self.inode]
         # SQLite finds the log by its name. Only the log that it has open may be removed.
-        last = self.stands(path) and ranges.lock_alone(self._descriptor, _WRITER)
+        last = self.stands(path) and lock_alone(self._descriptor, _WRITER)
         if last:
-            ranges.unlock(self._descriptor, _SQLITE)
+            unlock(self._descriptor, _SQLITE)
         if connection is not None:
             connection.close()
         for descriptor in (*self._others, self._descriptor):

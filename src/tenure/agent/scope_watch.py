@@ -1,9 +1,12 @@
-"""The interruptions of a member (operators, its driver's end, the store's loss), its delays, and for whom it waits."""
+"""A member looks at the records of its scope: orders of operators, the leader it waits for, records that do not decode.
+
+Promise: a request is obeyed once, and each state of the records is one event.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from tenure.coordination.candidates import (
@@ -16,17 +19,15 @@ from tenure.coordination.candidates import (
     read_switchover,
     unread_in,
 )
-from tenure.coordination.election import Flag
 from tenure.coordination.encoding import decode
 from tenure.coordination.records import Delete, Record, Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.coordination.term import LEADER, Term
+from tenure.coordination.term import LEADER
 from tenure.errors import CorruptRecord, GuardFailed, OutcomeUnknown, StoreUnavailable
 from tenure.events import Events, LeadershipAwaited, RecordSkipped
 from tenure.link.lifecycle import Ended
 from tenure.results.result import Result, Stage
 from tenure.results.store import result_in
-from tenure.retry import RetryPolicy
 
 
 class Restarts:
@@ -85,7 +86,8 @@ class Requests:
         result = result_in(records)
         self.done = result if result is not None and result.stage is Stage.CLEAN else None
         pause = pause_in(records) if self._ends and epoch is None else None
-        self.failed = pause if pause is not None and pause.why and not has_leader(records) else None
+        led = any(record.key == LEADER for record in records)
+        self.failed = pause if pause is not None and pause.why and not led else None
         restart = self._restarts.asked(records)
         if restart is not None:
             self.restart = restart
@@ -102,11 +104,6 @@ class Requests:
         self.finish_as = ended
         self.finish.set()
         return True
-
-
-def has_leader(records: Sequence[Record]) -> bool:
-    """Whether a member leads, in the records of a scope."""
-    return any(record.key == LEADER for record in records)
 
 
 class SkippedRecords:
@@ -152,32 +149,3 @@ class LeaderAhead:
                     self._scope, member=self._member, leader=name, epoch=epoch, paused=pause is not None, why=why
                 )
             )
-
-
-class StopOrStoreLost:
-    """A flag, set for good when the member was asked to stop or a renewal failed."""
-
-    def __init__(self, stop: Flag, term: Term) -> None:
-        self._stop = stop
-        self._term = term
-        self._lost = False
-
-    def is_set(self) -> bool:
-        self._lost = self._lost or self._term.liveness.cause is not None
-        return self._lost or self._stop.is_set()
-
-
-class Delays:
-    """The delays of a policy. They start over after an attempt that lasted more than a minute."""
-
-    _well_s = 60.0
-
-    def __init__(self, policy: RetryPolicy) -> None:
-        self._policy = policy
-        self._delays: Iterator[float] = policy.delays_s()
-
-    def after(self, lasted_s: float) -> float:
-        """How long to wait, in seconds, after an attempt that lasted `lasted_s`."""
-        if lasted_s > self._well_s:
-            self._delays = self._policy.delays_s()
-        return next(self._delays)

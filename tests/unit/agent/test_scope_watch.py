@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from tenure.agent.interruptions import LeaderAhead
+from tenure.agent.scope_watch import LeaderAhead
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import RESTARTS, SWITCHOVER, State
 from tenure.coordination.election import observe
