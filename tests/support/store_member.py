@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from tenure.backends.sqlite import SqliteStore
-from tenure.backends.sqlite.session import SqliteSession
+from tenure.backends.sqlite.store import SqliteSession
 from tenure.clock import SystemClock, timestamp
 from tenure.coordination.election import seen_in
 from tenure.coordination.election_rules import TakeOffice, next_step

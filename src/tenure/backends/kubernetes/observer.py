@@ -58,7 +58,7 @@ class Observer:
         self._api = api
         self._store = store
         self._sightings = sightings
-        self._remove = remove
+        self.remove = remove
         self._woken = woken
         self._compare = compare
         self._clock = clock
@@ -314,7 +314,7 @@ class Observer:
 
     def _remove_from(self, scope: Scope, session: SessionId, *, in_any_case: bool) -> None:
         try:
-            self._remove(scope, session, in_any_case)
+            self.remove(scope, session, in_any_case)
         except AccessDenied as denied:
             with self._lock:
                 self._refused[session] = (scope, denied)

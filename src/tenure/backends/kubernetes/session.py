@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
@@ -20,13 +20,14 @@ from tenure.clock import Clock
 from tenure.coordination.records import Key, Record, Scope, SessionId
 from tenure.errors import OutcomeUnknown, SessionEnded, StoreUnavailable
 
-if TYPE_CHECKING:
-    from tenure.backends.kubernetes.store import KubernetesStore
-
 _SHARE: Final = 3
 """A renewal takes at most this part of the ttl."""
 _ATTEMPTS: Final = 10
 """How often a Lease is read again that others edit meanwhile."""
+
+
+OwnRecord = Callable[[Scope, Key, bytes, SessionId], Record]
+"""The record that a session amends with this value. Raises SessionEnded, CommitRefused, StoreUnavailable."""
 
 
 class KubernetesSession:
@@ -34,7 +35,7 @@ class KubernetesSession:
 
     def __init__(
         self,
-        store: KubernetesStore,
+        own_record: OwnRecord,
         api: Api,
         observer: Observer,
         lease: Object,
@@ -46,7 +47,7 @@ class KubernetesSession:
         self.id = session
         self.testament = str(session)
         self.ttl = ttl
-        self._store = store
+        self._own_record = own_record
         self._api = api
         self._observer = observer
         self._clock = clock
@@ -61,7 +62,7 @@ class KubernetesSession:
             self._replace(lambda lease: leases.renewed(lease, now=self._clock.now()), "renew a session")
 
     def amend(self, scope: Scope, key: Key, value: bytes) -> None:
-        record = self._store.own_record(scope, key, value, session=self.id)
+        record = self._own_record(scope, key, value, self.id)
         with self._lock:
             self._replace(lambda lease: leases.with_amended(lease, scope, record, value), "amend a record")
 
@@ -85,7 +86,7 @@ class KubernetesSession:
             if not leases.has_ended(self._lease):
                 return  # the Lease is gone: observers remove the records
             for scope in leases.scopes_of(self._lease):
-                self._store.remove_session(scope, self.id, True)
+                self._observer.remove(scope, self.id, True)
             self._observer.delete(self.id)
             self._lease = {**self._lease, "metadata": {**self._lease["metadata"], "annotations": {}}}  # all is done
 

@@ -170,7 +170,7 @@ class KubernetesStore:
         made = self._api.write("POST", self._observer.path(), "open a session", body=lease)
         if made is None:
             raise StoreUnavailable(f"session {session} is there already", fix="try again")
-        opened = KubernetesSession(self, self._api, self._observer, made, session=session, ttl=ttl, clock=self._clock)
+        opened = self._session(made, session, ttl)
         try:
             self._observer.check_rights(session)
         except StoreUnavailable:
@@ -186,21 +186,14 @@ class KubernetesStore:
         lease = self._api.find(self._observer.path(session), "end a session")
         if lease is None:
             return  # observers remove the records
-        ttl = timedelta(seconds=leases.ttl_s(lease))
-        KubernetesSession(self, self._api, self._observer, lease, session=session, ttl=ttl, clock=self._clock).close()
+        self._session(lease, session, timedelta(seconds=leases.ttl_s(lease))).close()
 
     def close(self) -> None:
         self._observer.close()
         self._following.close()
         self._api.close()
 
-    # --- for sessions and observers -------------------------------------------------------------------------------
-
-    def own_record(self, scope: Scope, key: Key, value: bytes, *, session: SessionId) -> Record:
-        """The record that a session amends. Raises SessionEnded, CommitRefused, StoreUnavailable."""
-        record = own(self._look(scope).state.records.get(key), key, session)
-        check_commit(GUARANTEES, (), (Put(key, value, record.version, session),))
-        return record
+    # --- for observers --------------------------------------------------------------------------------------------
 
     def remove_session(self, scope: Scope, session: SessionId, in_any_case: bool) -> None:
         """Remove a session that has ended, and its records, from a scope. `in_any_case`: write, even where the scope
@@ -215,6 +208,15 @@ class KubernetesStore:
             self._pause(next(delays, None), scope)
 
     # --- inside -------------------------------------------------------------------------------------------------
+
+    def _session(self, lease: Object, session: SessionId, ttl: timedelta) -> KubernetesSession:
+        api, observer, clock = self._api, self._observer, self._clock
+        return KubernetesSession(self._own_record, api, observer, lease, session=session, ttl=ttl, clock=clock)
+
+    def _own_record(self, scope: Scope, key: Key, value: bytes, session: SessionId) -> Record:
+        record = own(self._look(scope).state.records.get(key), key, session)
+        check_commit(GUARANTEES, (), (Put(key, value, record.version, session),))
+        return record
 
     def _path(self, scope: Scope | None) -> str:
         all_of_them = f"/api/v1/namespaces/{self._api.namespace}/configmaps"

@@ -9,38 +9,13 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
-from typing import TYPE_CHECKING
 
-from tenure.backends.shared.amending import amend_by_commit
 from tenure.backends.sqlite import liveness
 from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.liveness import LockFile, SessionRow, Sightings, lock_path
 from tenure.clock import Clock
-from tenure.coordination.records import Key, Scope, SessionId
+from tenure.coordination.records import SessionId
 from tenure.errors import StoreUnavailable
-
-if TYPE_CHECKING:
-    from tenure.backends.sqlite.store import SqliteStore
-
-
-class SqliteSession:
-    """A session of a `SqliteStore`."""
-
-    def __init__(self, store: SqliteStore, session: SessionId, ttl: timedelta) -> None:
-        self._store = store
-        self.id = session
-        self.testament = str(session)
-        self.ttl = ttl
-
-    def renew(self) -> None:
-        self._store.renew_session(self.id)
-
-    def amend(self, scope: Scope, key: Key, value: bytes) -> None:
-        amend_by_commit(self._store, scope, key, value, session=self.id)
-
-    def close(self) -> None:
-        self._store.end_session(self.id)
 
 
 class Sessions:

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Final, TypeVar
 from weakref import WeakSet
 
+from tenure.backends.shared.amending import amend_by_commit
 from tenure.backends.shared.following import FollowedChanges
 from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.liveness import SessionRow
 from tenure.backends.sqlite.rows import Rows
-from tenure.backends.sqlite.session import Sessions, SqliteSession
+from tenure.backends.sqlite.session import Sessions
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import Commit, Guard, Key, Listing, Put, Record, Revision, Scope, SessionId, Write
@@ -38,6 +39,25 @@ GUARANTEES: Final = Guarantees(
     survives_restart=True,
     death_noticed_at_once=True,
 )
+
+
+class SqliteSession:
+    """A session of a `SqliteStore`."""
+
+    def __init__(self, store: SqliteStore, session: SessionId, ttl: timedelta) -> None:
+        self._store = store
+        self.id = session
+        self.testament = str(session)
+        self.ttl = ttl
+
+    def renew(self) -> None:
+        self._store.renew_session(self.id)
+
+    def amend(self, scope: Scope, key: Key, value: bytes) -> None:
+        amend_by_commit(self._store, scope, key, value, session=self.id)
+
+    def close(self) -> None:
+        self._store.end_session(self.id)
 
 
 class SqliteStore:

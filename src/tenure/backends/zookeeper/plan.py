@@ -30,6 +30,11 @@ def node_name(key: Key) -> str:
     return key.replace("/", _SLASH)
 
 
+def session_name(number: int) -> SessionId:
+    """ZooKeeper's number of a session, as ZooKeeper prints it."""
+    return SessionId(f"0x{number & 0xFFFF_FFFF_FFFF_FFFF:x}")
+
+
 def key_of(name: str) -> Key | None:
     """The key of a node below the node of a scope; None: the node is no record."""
     return Key.found(name.replace(_SLASH, "/"))

@@ -14,8 +14,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from tenure.backends.zookeeper.connection import Connection, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.backends.zookeeper.multi_read import AT_ONCE, read_async
-from tenure.backends.zookeeper.plan import MARKERS, State, key_of, node_name
-from tenure.backends.zookeeper.session import session_name
+from tenure.backends.zookeeper.plan import MARKERS, State, key_of, node_name, session_name
 from tenure.coordination.records import Key, Record, Scope
 
 Found = tuple[bytes | None, Any]

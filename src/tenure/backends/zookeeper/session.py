@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kazoo.handlers.threading import KazooTimeoutError
 
 from tenure.backends.shared.amending import amend_by_commit
 from tenure.backends.zookeeper.connection import Connection, Ensemble, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
+from tenure.backends.zookeeper.follower import ZooKeeperFollowing
+from tenure.backends.zookeeper.plan import session_name
 from tenure.coordination.records import Key, Scope, SessionId
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import SessionEnded, StoreUnavailable
-
-if TYPE_CHECKING:
-    from tenure.backends.zookeeper.follower import ZooKeeperFollowing
 
 _SHARE = 6
 """A renewal that takes longer than this part of the ttl is tried over another server. With as much time to connect, the
@@ -34,11 +33,6 @@ _CLOSES: Final = 3
 
 _RESUMED: Final = timedelta(seconds=10)
 """The ttl with which such a session is resumed. It counts if the close does not arrive."""
-
-
-def session_name(number: int) -> SessionId:
-    """ZooKeeper's number of a session, as ZooKeeper prints it."""
-    return SessionId(f"0x{number & 0xFFFF_FFFF_FFFF_FFFF:x}")
 
 
 class ZooKeeperSession:
