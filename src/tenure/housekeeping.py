@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from tenure.checkpoints.run_name import RUNS, RunName
+from tenure.checkpoints.run_name import run_queries, runs_of
 from tenure.cleanup.claims import orphans_of
 from tenure.cleanup.cleaner import Cleaner
 from tenure.cleanup.ended_pipeline import cleanables_of
@@ -32,13 +32,8 @@ def scope_sweeper(
 
 def scope_attempts(context: ScopeContext, *, epoch: int) -> Collection[Attempts]:
     """The attempts at batches of the queries that have run directories. Raises StorageError."""
-    folders = context.folders()
-    return [
-        attempts_at(query.name, context, epoch=epoch)
-        for query in folders.entries(RUNS)
-        if query.folder
-        and any(RunName.parse(f"{RUNS}/{query.name}/{run.name}") for run in folders.entries(f"{RUNS}/{query.name}"))
-    ]
+    queries = [query for query in run_queries(context.storage) if runs_of(context.storage, query)]
+    return [attempts_at(query, context, epoch=epoch) for query in queries]
 
 
 def _cleaner(context: ScopeContext, cleanables: Mapping[str, Cleanable]) -> Cleaner:

@@ -1,6 +1,7 @@
-"""The names of run directories: each names the epoch and the member that may run in it.
+"""The run directories of the queries: each is named by the epoch and the member that may run in it.
 
-Promise: `parse` reads the paths of `str`, and takes no other path for a run directory.
+Promise: `parse` reads the paths of `str`, and takes no other path for a run directory. The folder of a query may be a
+link. Listings raise StorageError.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from tenure.coordination.encoding import new_uid
+from tenure.storage.reach import reach
 
 RUNS = "runs"
 """The folder of the storage that holds the run directories, in a folder for each query."""
@@ -38,3 +40,21 @@ class RunName:
 
     def __str__(self) -> str:
         return f"{RUNS}/{self.query}/e{self.epoch:08d}-{self.member}-{self.uid}"
+
+
+def run_queries(storage: str) -> list[str]:
+    """The names of the folders of queries in a scope's part of the storage."""
+    return [entry.name for entry in reach(f"{storage}/{RUNS}").entries()]
+
+
+def runs_of(storage: str, query: str) -> list[RunName]:
+    """The run directories of a query, and its mirrors, which may become such; the oldest epoch first."""
+    folder = f"{RUNS}/{query}"
+    names = [RunName.parse(f"{folder}/{entry.name}") for entry in reach(f"{storage}/{folder}").entries()]
+    return sorted((name for name in names if name is not None), key=lambda name: name.epoch)
+
+
+def newest_logged(run_directory: str, log: str) -> int | None:
+    """The newest batch in one of Spark's logs there: `offsets`, planned; `commits`, done. None: there is no batch."""
+    entries = reach(f"{run_directory}/{log}").entries()
+    return max((int(entry.name) for entry in entries if entry.name.isdigit()), default=None)

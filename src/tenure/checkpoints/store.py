@@ -24,6 +24,7 @@ from tenure.errors import (
     HandleNotFound,
     OutOfOrder,
 )
+from tenure.handles.areas import handles_in
 from tenure.handles.handle import Handle
 from tenure.handles.store import HandleStore
 
@@ -208,12 +209,17 @@ class CheckpointStore:
         return decode_checkpoint(self._handles.payload(handle), query=self._query, name=handle.name)
 
 
+def newest_in(records: Iterable[Record]) -> Mapping[str, Record]:
+    """Query -> the handle of its newest checkpoint, among the records of a scope."""
+    handles = [record for record in handles_in(records, CHECKPOINTS) if record.key.name.isdecimal()]
+    return {handle.key.split("/")[1]: handle for handle in sorted(handles, key=lambda one: int(one.key.name))}
+
+
 def newest_batches(records: Iterable[Record]) -> Mapping[str, int]:
-    """Query -> its newest planned batch, in the records of a scope."""
-    newest: dict[str, int] = {}
-    for record in records:
-        if record.key.is_under(CHECKPOINTS):
-            query, _, batch = record.key.removeprefix(f"{CHECKPOINTS}/").partition("/")
-            if batch.isdecimal():  # below a checkpoint lie the locks of its readers
-                newest[query] = max(int(batch), newest.get(query, -1))
-    return newest
+    """Query -> its newest planned batch, among the records of a scope."""
+    return {query: int(handle.key.name) for query, handle in newest_in(records).items()}
+
+
+def queries_in(records: Iterable[Record]) -> frozenset[str]:
+    """The queries with any record below `CHECKPOINTS`: a handle, a reader's lock, an anchor."""
+    return frozenset(record.key.split("/")[1] for record in records if record.key.is_under(CHECKPOINTS))

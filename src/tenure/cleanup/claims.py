@@ -13,9 +13,8 @@ from typing import Any, Final
 from tenure.checkpoints.batch_rules import may_finish
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.left_out import QUARANTINED
-from tenure.checkpoints.run_name import RUNS as RUNS_FOLDER
-from tenure.checkpoints.run_name import RunName
-from tenure.checkpoints.store import CHECKPOINTS
+from tenure.checkpoints.run_name import runs_of
+from tenure.checkpoints.store import CHECKPOINTS, queries_in
 from tenure.cleanup.engine import Leftovers
 from tenure.cleanup.orphans import BLOBS_FOLDER, Claims, OrphanRule
 from tenure.cleanup.plan import SWEPT, Cleanable
@@ -63,8 +62,7 @@ def read_claims(context: ScopeContext, term: Claims) -> Claims:
     # while the handle exists, so a second listing has it.
     listings = 1 if context.store.guarantees.list_is_one_instant else 2
     records = [record for _ in range(listings) for record in context.store.list(context.scope, "").records]
-    queries = {record.key.split("/")[1] for record in records if record.key.is_under(CHECKPOINTS)}
-    kept = {query: context.checkpoints(query).list() for query in sorted(queries)}
+    kept = {query: context.checkpoints(query).list() for query in sorted(queries_in(records))}
     named = {checkpoint.run_directory for checkpoints in kept.values() for checkpoint in checkpoints}
     for checkpoints in kept.values():
         if checkpoints:
@@ -87,9 +85,8 @@ def _may_finish(storage: Storage, newest: Checkpoint, epoch: int) -> Iterator[st
     is_closed = has(f"{newest.run_directory}/commits")
     if is_closed:
         return
-    for entry in storage.entries(f"{RUNS_FOLDER}/{newest.query}"):
-        run = RunName.parse(f"{RUNS_FOLDER}/{newest.query}/{entry.name}")
-        if run is None or run.epoch >= epoch:  # a mirror, or the holder's own directory
+    for run in runs_of(storage.url, newest.query):
+        if run.epoch >= epoch:  # a mirror, or the holder's own directory
             continue
         if may_finish(is_closed=is_closed, has_plan=has(f"{run}/offsets")):
             yield str(run)

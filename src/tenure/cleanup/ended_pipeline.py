@@ -44,7 +44,7 @@ def _is_request(record: Record) -> bool:
 
 
 def _is_anchor(record: Record) -> bool:
-    return (record.key.is_under(CHECKPOINT_AREAS) and record.key.count("/") == 1) or is_anchor(record.key)
+    return is_anchor(record.key) or is_anchor(record.key, CHECKPOINT_AREAS)
 
 
 class _Records:
@@ -87,7 +87,8 @@ class _Checkpoints:
 
     def find(self) -> Sequence[str]:
         records = self._context.store.list(self._context.scope, CHECKPOINT_AREAS).records
-        return [record.key.removeprefix(f"{CHECKPOINT_AREAS}/") for record in records if record.key.count("/") == 2]
+        handles = handles_in(records, CHECKPOINT_AREAS)
+        return [record.key.removeprefix(f"{CHECKPOINT_AREAS}/") for record in handles]
 
     def remove(self, term: Term, name: str) -> None:
         query, batch = name.split("/")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from tenure.checkpoints.run_name import RUNS, RunName
+from tenure.checkpoints.run_name import RunName, runs_of
 from tenure.cleanup.engine import Rule
 from tenure.cleanup.judgement import orphans_among, table_of
 from tenure.cleanup.orphans import Claims, OrphanRule
@@ -135,10 +135,8 @@ def check_records(claims: Claims, storage: str, *, owned: bool) -> None:
     named = [run for run in map(RunName.parse, claims.named) if run is not None]
     if owned and not named:
         return
-    folders = reach(storage)
-    queries = {run.query for run in named}
-    there = {f"{RUNS}/{query}/{entry.name}" for query in queries for entry in folders.entries(f"{RUNS}/{query}")}
-    if not any(str(run) in there for run in named):
+    there = {run for query in {run.query for run in named} for run in runs_of(storage, query)}
+    if there.isdisjoint(named):
         raise UsageError(
             f"no checkpoint in the store names a run directory that is in {storage}",
             fix="name the store and the storage of one pipeline",

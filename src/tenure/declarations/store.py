@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tenure.checkpoints.store import CHECKPOINTS
+from tenure.checkpoints.store import newest_in
 from tenure.clock import Clock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.reading import read_under
@@ -49,11 +49,10 @@ class DeclarationStore:
         """Read the scope, under `term` if there is one. Raises CorruptRecord, StoreUnavailable, TermLost."""
         records = read_under(term, lambda: self._store.list(self._scope, ""), clock=self._clock).records
         record = next((one for one in records if one.key == DECLARED), None)
-        handles = [one.key.split("/") for one in records if one.key.is_under(CHECKPOINTS)]
         return Found(
             record=record,
             declaration=None if record is None else decode_declaration(record),
-            checkpointed=frozenset(parts[1] for parts in handles if len(parts) == 3),
+            checkpointed=frozenset(newest_in(records)),
             ended=any(one.key.is_under(RESULTS) for one in records),
         )
 

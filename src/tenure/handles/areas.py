@@ -7,7 +7,7 @@ characters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tenure.coordination.records import Key, Record, Scope
@@ -40,9 +40,9 @@ def checked_payload(payload: bytes, *, of: str) -> bytes:
     return payload
 
 
-def handles_in(records: Sequence[Record]) -> list[Record]:
-    """The handles of users among the records of a scope."""
-    return [record for record in records if record.key.is_under(HANDLES) and record.key.count("/") == 2]
+def handles_in(records: Iterable[Record], root: Key = HANDLES) -> list[Record]:
+    """The handles in the areas below `root`, among the records of a scope."""
+    return [record for record in records if record.key.is_under(root) and record.key.count("/") == 2]
 
 
 def records_in(records: Sequence[Record]) -> list[Record]:
@@ -50,6 +50,6 @@ def records_in(records: Sequence[Record]) -> list[Record]:
     return [record for record in records if record.key.is_under(RECORDS) and record.key.count("/") == 1]
 
 
-def is_anchor(key: Key) -> bool:
-    """Whether it is the key of the anchor of an area of users."""
-    return key == RECORDS or (key.is_under(HANDLES) and key.count("/") == 1)
+def is_anchor(key: Key, root: Key = HANDLES) -> bool:
+    """Whether it is the key of the anchor of an area below `root`, or of the records of users."""
+    return key == RECORDS or (key.is_under(root) and key.count("/") == 1)

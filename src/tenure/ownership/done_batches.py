@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final
 
-from tenure.checkpoints.run_name import RUNS, RunName
+from tenure.checkpoints.run_name import RunName, newest_logged, run_queries, runs_of
 from tenure.ownership.rules import Done
-from tenure.storage.reach import reach
 
 _AT_ONCE: Final = 8
 """Listings at a time, where a server answers them."""
@@ -21,7 +20,8 @@ _AT_ONCE: Final = 8
 
 def newest_done(storage: str, *, since: Callable[[str], int]) -> Mapping[str, Done]:
     """By query. `since`: run directories of epochs before are skipped. Raises StorageError."""
-    runs = [run for query in _names(storage, RUNS) for run in _runs(storage, query, since=since(query))]
+    by_query = {query: runs_of(storage, query) for query in run_queries(storage)}
+    runs = [run for query, all_runs in by_query.items() for run in all_runs if run.epoch >= since(query)]
     shares = [share for first in range(_AT_ONCE) if (share := runs[first::_AT_ONCE])]
     found: dict[str, Done] = {}
     for listing in [_begin(storage, share) for share in shares]:
@@ -29,11 +29,6 @@ def newest_done(storage: str, *, since: Callable[[str], int]) -> Mapping[str, Do
             if query not in found or done.batch > found[query].batch:
                 found[query] = done
     return found
-
-
-def _runs(storage: str, query: str, *, since: int) -> list[RunName]:
-    paths = [f"{RUNS}/{query}/{name}" for name in _names(storage, f"{RUNS}/{query}")]
-    return [run for run in map(RunName.parse, paths) if run is not None and run.epoch >= since]
 
 
 def _begin(storage: str, runs: Sequence[RunName]) -> Future[list[tuple[str, Done]]]:
@@ -53,12 +48,7 @@ def _begin(storage: str, runs: Sequence[RunName]) -> Future[list[tuple[str, Done
 def _all_done(storage: str, runs: Sequence[RunName]) -> list[tuple[str, Done]]:
     found = []
     for run in runs:
-        batches = [int(name) for name in _names(storage, f"{run}/commits") if name.isdigit()]
-        if batches:
-            found.append((run.query, Done(max(batches), f"{run}/commits/{max(batches)}")))
+        newest = newest_logged(f"{storage}/{run}", "commits")
+        if newest is not None:
+            found.append((run.query, Done(newest, f"{run}/commits/{newest}")))
     return found
-
-
-def _names(storage: str, folder: str) -> list[str]:
-    """The names in a folder, which may be a link."""
-    return [entry.name for entry in reach(f"{storage}/{folder}").entries()]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from tenure.checkpoints.store import CHECKPOINTS
+from tenure.checkpoints.store import newest_in
 from tenure.clock import Clock
 from tenure.coordination.election import holds_office
 from tenure.coordination.election_rules import Office, office_in
@@ -181,18 +181,11 @@ def renew_identity(store: CoordinationStore, term: Term, *, clock: Clock) -> Non
 def in_store(records: Sequence[Record]) -> InStore:
     """The life of a scope, as its records show. Raises Corrupt."""
     office, birth, result = office_in(records), birth_in(records), result_in(records)
-    newest: dict[str, Newest] = {}
-    for record in records:
-        parts = record.key.split("/")
-        if record.key.is_under(CHECKPOINTS) and len(parts) == 3 and parts[2].isdigit():
-            batch = int(parts[2])
-            if parts[1] not in newest or batch > newest[parts[1]].batch:
-                newest[parts[1]] = Newest(batch, _epoch_of(record))
     return InStore(
         identity=None if birth is None else birth.identity,
         epoch=0 if office is None else office.epoch,
         grants={} if office is None else _grants(office),
-        newest=newest,
+        newest={name: Newest(int(one.key.name), _epoch_of(one)) for name, one in newest_in(records).items()},
         ended=result is not None,
         clean=result is not None and result.stage is Stage.CLEAN,
         begins=0 if birth is None else birth.epoch,

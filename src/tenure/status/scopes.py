@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from tenure.checkpoints.checkpoint import decode_checkpoint
-from tenure.checkpoints.store import CHECKPOINTS
+from tenure.checkpoints.store import newest_in
 from tenure.coordination.candidates import members_in
 from tenure.coordination.election import view_in
 from tenure.coordination.records import Listing, Record, Scope
@@ -78,14 +78,8 @@ def _decoded(scope: Scope, listing: Listing, members: tuple[str, ...]) -> ScopeS
 
 def _planned_at(records: Sequence[Record]) -> str | None:
     """The newest of the times in the newest checkpoints. A checkpoint whose payload is a blob has its time there."""
-    newest: dict[str, Record] = {}
-    for record in records:
-        if record.key.is_under(CHECKPOINTS):
-            query, _, batch = record.key.removeprefix(f"{CHECKPOINTS}/").partition("/")
-            if batch.isdecimal():  # below a checkpoint lie the locks of its readers
-                newest[query] = record
     times = []
-    for query, record in newest.items():
+    for query, record in newest_in(records).items():
         payload = decode_handle(record).inline
         if payload is not None:
             times.append(decode_checkpoint(payload, query=query, name=record.key.name).planned_at)

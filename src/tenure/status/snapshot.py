@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tenure.checkpoints.store import CHECKPOINTS
+from tenure.checkpoints.store import CHECKPOINTS, newest_in
 from tenure.coordination.candidates import Candidate, Pause, Switchover, Unread
 from tenure.coordination.election import observe
 from tenure.coordination.election_rules import SESSION_ENDED, TermPast, parts_of
@@ -76,12 +76,8 @@ def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
     view = observe(store, scope)
     leader = next((member for member in view.members if member.member == view.leader), None)
     behind = {} if leader is None else leader.behind
-    newest: dict[str, QueryStatus] = {}
-    for record in store.list(scope, CHECKPOINTS).records:
-        parts = record.key.split("/")
-        if len(parts) == 3:
-            handle = decode_handle(record)
-            newest[parts[1]] = QueryStatus(parts[1], int(handle.name), handle.epoch, behind.get(parts[1]))
+    newest = newest_in(store.list(scope, CHECKPOINTS).records)
+    handles = [(query, decode_handle(newest[query])) for query in sorted(newest)]
     return Snapshot(
         scope=scope,
         store=store.guarantees.name,
@@ -92,7 +88,7 @@ def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
         failing=view.failing,
         switchover=view.switchover,
         members=view.members,
-        queries=tuple(newest.values()),
+        queries=tuple(QueryStatus(query, int(one.name), one.epoch, behind.get(query)) for query, one in handles),
         unread=view.unread,
     )
 

@@ -10,23 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tenure.checkpoints.run_name import RUNS, RunName
+from tenure.checkpoints.run_name import RunName, runs_of
 from tenure.errors import CorruptRunDirectory
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Attempts, Planned
-from tenure.takeover.run_directory import RunDirectory, read_query_id
+from tenure.takeover.run_directory import read_query_id
 
 
 def attempts_at(query: str, context: ScopeContext, *, epoch: int | None) -> Attempts:
     """The attempts at batches of a query. `epoch`: of the term; None: the pipeline has ended."""
-    known: dict[str, str] = {}
+    known: dict[RunName, str] = {}
 
     def query_ids() -> Collection[str]:
-        folder = f"{context.storage}/{RUNS}/{query}"
-        for name in RunDirectory(folder).list():
-            if name not in known and RunName.parse(f"{RUNS}/{query}/{name}") is not None:
+        for run in runs_of(context.storage, query):
+            if run not in known:
                 try:
-                    known[name] = read_query_id(f"{folder}/{name}")
+                    known[run] = read_query_id(f"{context.storage}/{run}")
                 except CorruptRunDirectory:  # Spark did not write it, so nothing was staged from there
                     continue
         return set(known.values())

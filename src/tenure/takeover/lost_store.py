@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tenure.checkpoints.checkpoint import Checkpoint
-from tenure.checkpoints.run_name import RUNS, RunName
+from tenure.checkpoints.run_name import RunName, run_queries, runs_of
 from tenure.clock import timestamp
 from tenure.coordination.candidates import members_in
 from tenure.coordination.election_rules import Office, encode_office, office_in
@@ -48,8 +48,7 @@ class LostQuery:
 def find_lost(storage: str) -> Sequence[LostQuery]:
     """The queries in a scope's part of the storage. Raises UsageError: there is none, or a query cannot be gone on
     from; Corrupt..., StorageError."""
-    folders = reach(storage)
-    found = [_newest(storage, entry.name) for entry in folders.entries(RUNS) if entry.folder]
+    found = [_newest(storage, query) for query in run_queries(storage)]
     lost = [one for one in found if one is not None]
     if not lost:
         raise UsageError(f"storage {storage} has no run directory to go on from", fix="name the storage of the scope")
@@ -58,8 +57,7 @@ def find_lost(storage: str) -> Sequence[LostQuery]:
 
 def _newest(storage: str, query: str) -> LostQuery | None:
     folders = reach(storage)
-    runs = [RunName.parse(f"{RUNS}/{query}/{entry.name}") for entry in folders.entries(f"{RUNS}/{query}")]
-    complete = [run for run in runs if run is not None and _is_complete(folders, run)]
+    complete = [run for run in runs_of(storage, query) if _is_complete(folders, run)]
     newest = max((run.epoch for run in complete), default=0)
     plains = [(run, read_plain(f"{storage}/{run}")) for run in complete if run.epoch == newest]
     if not plains:
@@ -116,12 +114,9 @@ def begin_life(context: ScopeContext) -> None:
 
 def _newest_epoch(context: ScopeContext, *, but: str | None) -> int:
     """The newest epoch in the names of run directories, a mirror's too, and of marks, but those of the owner `but`."""
-    folders = context.folders()
-    epochs = [mark.epoch for mark in Marks(context.storage).look().marks if mark.identity != but]
-    for query in folders.entries(RUNS):
-        for entry in folders.entries(f"{RUNS}/{query.name}"):
-            run = RunName.parse(f"{RUNS}/{query.name}/{entry.name}")
-            epochs += [] if run is None else [run.epoch]
+    storage = context.storage
+    epochs = [mark.epoch for mark in Marks(storage).look().marks if mark.identity != but]
+    epochs += [run.epoch for query in run_queries(storage) for run in runs_of(storage, query)]
     return max(epochs, default=0)
 
 

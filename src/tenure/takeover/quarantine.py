@@ -70,9 +70,10 @@ def open_batch(context: ScopeContext, query: str) -> OpenBatch:
     StoreUnavailable.
     """
     records = known_records(context.store, context.scope)
-    if query not in _queries(records):
+    if query not in sorted(newest_batches(records)):
         raise UsageError(
-            f"query {query!r} has no checkpoint in scope {context.scope!r}", fix=f"known: {_queries(records)}"
+            f"query {query!r} has no checkpoint in scope {context.scope!r}",
+            fix=f"known: {sorted(newest_batches(records))}",
         )
     batch, is_done = _batch_of(context, records, query)
     if is_done:
@@ -86,11 +87,6 @@ def open_batch(context: ScopeContext, query: str) -> OpenBatch:
             fix="let the query put bad records aside, deploy that, and tenure resume",
         )
     return batch
-
-
-def _queries(records: Sequence[Record]) -> list[str]:
-    """The queries with a checkpoint."""
-    return sorted(newest_batches(records))
 
 
 def _batch_of(context: ScopeContext, records: Sequence[Record], query: str) -> tuple[OpenBatch, bool]:
@@ -192,7 +188,7 @@ def _commit(context: ScopeContext, files: tuple[str, ...], *, to: str, by: str) 
 def _left_out(context: ScopeContext, records: Sequence[Record], made: LeftOut) -> list[LeftOut]:
     """The records for all queries whose planned batch has some of the files of `made`."""
     found = []
-    for query in _queries(records):
+    for query in sorted(newest_batches(records)):
         batch, _ = _batch_of(context, records, query)
         before = () if batch.left_out is None else batch.left_out.files
         mine = tuple(file for file in batch.files if file in made.files or file in before)

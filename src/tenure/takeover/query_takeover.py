@@ -14,7 +14,7 @@ from typing import TypedDict
 
 from tenure.checkpoints.batch_rules import Takeover, take_over
 from tenure.checkpoints.checkpoint import Checkpoint
-from tenure.checkpoints.run_name import RUNS, RunName
+from tenure.checkpoints.run_name import RunName, runs_of
 from tenure.checkpoints.source import Source, kinds_of, paths_of
 from tenure.checkpoints.store import CheckpointStore
 from tenure.coordination.term import Term
@@ -116,10 +116,7 @@ class QueryTakeover:
     def finished(self, newest: Checkpoint) -> Iterator[str]:
         """The whole run directories of the query that have the checkpoint's batch as done, with the same offsets; the
         newest epoch first. The checkpoint's own directory may be among them by now. Raises StorageError."""
-        folder = f"{RUNS}/{self._query}"
-        names = RunDirectory(f"{self._storage}/{folder}").list()
-        runs = [run for name in names if (run := RunName.parse(f"{folder}/{name}")) is not None]
-        for run in sorted(runs, key=lambda run: -run.epoch):
+        for run in reversed(runs_of(self._storage, self._query)):
             directory = RunDirectory(f"{self._storage}/{run}")
             if not has_commit(directory.url, newest.batch):
                 continue

@@ -11,6 +11,7 @@ Not promised: that the content of a linked file is on the disk; Spark decides on
 
 from __future__ import annotations
 
+from tenure.checkpoints.run_name import newest_logged
 from tenure.errors import BlobNotFound, CorruptRunDirectory
 from tenure.storage.reach import reach
 from tenure.takeover.seed_logs import corrupt, decode_commit, decode_query_id, missing
@@ -117,13 +118,9 @@ def has_commit(run_directory: str, batch: int) -> bool:
 
 def latest_planned(run_directory: str) -> int | None:
     """The newest batch with offsets there; None: no batch was planned."""
-    return _newest(run_directory, "offsets")
+    return newest_logged(run_directory, "offsets")
 
 
 def latest_commit(run_directory: str) -> int | None:
     """The newest batch that Spark finished there; None: no batch was finished."""
-    return _newest(run_directory, "commits")
-
-
-def _newest(run_directory: str, log: str) -> int | None:
-    return max((int(name) for name in RunDirectory(run_directory).list(log) if name.isdigit()), default=None)
+    return newest_logged(run_directory, "commits")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,8 +13,9 @@ import pytest
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.errors import StorageError
 from tenure.sinks.sink import Attempts, Planned
+from tenure.storage.listed import Entry
+from tenure.storage.storage import Storage
 from tenure.takeover.attempted_batches import attempts_at
-from tenure.takeover.run_directory import RunDirectory
 
 
 def at(storage: Path, newest: Checkpoint | None = None) -> Attempts:
@@ -60,9 +62,9 @@ def test_what_is_planned_is_read_each_time(tmp_path: Path) -> None:
 def test_a_storage_that_cannot_be_listed_is_no_pipeline_without_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: RunDirectory, path: str = "") -> frozenset[str]:
+    def refuse(self: Storage, path: str = "", *, sizes: bool = False) -> Sequence[Entry]:
         raise StorageError("it is away")
 
-    monkeypatch.setattr(RunDirectory, "list", refuse)
+    monkeypatch.setattr(Storage, "entries", refuse)
     with pytest.raises(StorageError, match="it is away"):
         at(tmp_path).query_ids()
