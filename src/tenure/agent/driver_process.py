@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tenure.agent.child import Child, Start
-from tenure.agent.driver import BY_ITSELF, ReadRecords
 from tenure.agent.term_orders import TermOrders
 from tenure.clock import Clock
 from tenure.coordination.candidates import Lag
@@ -23,6 +22,7 @@ from tenure.coordination.records import Record
 from tenure.coordination.term import Term
 from tenure.errors import DriverDied, StoreError, UsageError, error_from_data
 from tenure.events import DriverStarted, Events, StandbyWarm, event_from_data
+from tenure.link.driver import BY_ITSELF, ReadRecords
 from tenure.link.lifecycle import Ended
 from tenure.link.records import RecordsSender
 from tenure.link.words import (
@@ -60,7 +60,7 @@ class Patience:
 
 
 class DriverProcess:
-    """A `Driver` that is a process. Used by one thread; any thread may call `kill`."""
+    """A `MemberDriver` that is a process. Used by one thread; any thread may call `kill`."""
 
     def __init__(
         self,

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
-from tenure.agent.driver import BY_ITSELF, Driver
 from tenure.agent.failures import Failures, Limits, Noted, pause_line
 from tenure.agent.scope_watch import LeaderAhead, Requests, Restarts, SkippedRecords
 from tenure.agent.warden import Warden
-from tenure.checkpoints.store import CHECKPOINTS, newest_batches
+from tenure.checkpoints.store import newest_batches
 from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, Identity, Lag, Pause, State, pause_in
 from tenure.coordination.election import Election, Flag, When
 from tenure.coordination.election_rules import reason
@@ -48,6 +47,7 @@ from tenure.errors import (
 )
 from tenure.events import DriverEnded, MemberReady, PipelineEnded, StoreAway, TermWon
 from tenure.events import TermLost as TermLostEvent
+from tenure.link.driver import BY_ITSELF, MemberDriver
 from tenure.link.lifecycle import AFTER, Ended
 from tenure.results.result import Ending, Result, Stage
 from tenure.retry import Delays, exponential_delay
@@ -116,7 +116,7 @@ class Member:
         context: ScopeContext,
         *,
         identity: Identity,
-        driver: Driver,
+        driver: MemberDriver,
         conduct: Conduct,
         warden: Warden | None = None,
     ) -> None:
@@ -254,7 +254,7 @@ class Member:
                 self._failures.look(records)
                 self._driver.hear(_for_the_driver(records))
                 ahead.look(records)
-                self._nothing_to_rehearse = not any(record.key.is_under(CHECKPOINTS) for record in records)
+                self._nothing_to_rehearse = not newest_batches(records)
                 self._was_permitted |= any(record.key == LEADER for record in records)
                 self._contends = True
 

@@ -23,10 +23,11 @@ from tenure.coordination.store import CoordinationStore
 from tenure.declarations.rules import Allowed
 from tenure.declarations.zones import ZONE
 from tenure.driver.owned_work import OwnedWork
-from tenure.driver.serving import Pipeline, Served, Work
+from tenure.driver.serving import Pipeline, Served
 from tenure.driver.stores import HeardStore, LeadersStore
 from tenure.errors import UsageError
 from tenure.events import Events, Subscriber
+from tenure.link.driver import Work
 from tenure.link.records import HeardRecords
 from tenure.link.submit import Submit, importable
 from tenure.link.words import Begin, Link

@@ -16,8 +16,8 @@ from tenure.cleanup.cleaner import pause, stop_or_lost
 from tenure.clock import Clock
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
-from tenure.driver.serving import Work
 from tenure.errors import OwnerMismatch, TenureError
+from tenure.link.driver import Work
 from tenure.link.lifecycle import Ended
 from tenure.link.words import Pulse
 from tenure.ownership.owner import Owner

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from tenure.clock import Clock
 from tenure.coordination.records import Scope
@@ -21,6 +20,7 @@ from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
 from tenure.errors import DriverDied, TenureError, TermLost, error_to_data
 from tenure.events import Event, Events, event_to_data
+from tenure.link.driver import Work
 from tenure.link.lifecycle import Ended
 from tenure.link.records import HeardRecords
 from tenure.link.words import (
@@ -37,7 +37,6 @@ from tenure.link.words import (
     Over,
     Prepare,
     Prepared,
-    Pulse,
     Records,
     Renewed,
     StandBy,
@@ -48,52 +47,6 @@ from tenure.link.words import (
 _PULSE_S = 1.0
 _LOOK_S = 0.1
 """How often the deadline is checked."""
-
-
-class Work(Protocol):
-    """The work of a driver. Used by one thread; a second thread calls `pulse`."""
-
-    def prepare(self) -> Mapping[str, float]:
-        """Do all that a leadership needs and that needs no term. Return query -> its stall timeout in seconds, where
-        the query declares one. Raises TenureError."""
-        ...
-
-    def stand_by(self) -> None:
-        """Start over for a new session: nothing that was prepared for a takeover in an earlier session is used any
-        more. Called before each leadership, except perhaps the first."""
-        ...
-
-    def elected(self) -> None:
-        """Begin what a leadership needs, in the background; `lead` or `clean` follows soon. Returns at once. Called by
-        another thread, perhaps twice."""
-        ...
-
-    def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
-        """Run the queries until the term is lost, `stop` is set, or they end. Once `finish` is set, each query ends its
-        batch and begins no other. All queries are stopped on return.
-
-        Raises the error of a query that failed; TermLost: the store refused the term; DriverDied; DriverStuck.
-        """
-        ...
-
-    def clean(self, term: Term, *, stop: threading.Event) -> Ended:
-        """Run no query; remove the remains of a pipeline that has ended. There is no leadership after that.
-
-        Return CLEANED: all remains are gone; LEFT: the policy has given up; STOPPED; LOST. Raises TermLost.
-        """
-        ...
-
-    def pulse(self) -> Pulse:
-        """Wait for a sign of life of the JVM, without a limit. Raises DriverDied: the JVM is gone."""
-        ...
-
-    def begun(self) -> Sequence[int | None]:
-        """How many batches each running query has begun; None: a batch is being written. For a second thread."""
-        ...
-
-    def close(self) -> None:
-        """Release everything."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 
 from tenure.agent import member as member_module
-from tenure.agent.driver import ReadRecords
 from tenure.agent.failures import Limits
 from tenure.agent.member import Conduct, Member
 from tenure.clock import SystemClock
@@ -20,6 +19,7 @@ from tenure.coordination.records import Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.events import Event, Events
+from tenure.link.driver import ReadRecords
 from tenure.link.lifecycle import Ended
 from tenure.retry import fixed_delay
 from tenure.scope_context import ScopeContext

@@ -9,7 +9,6 @@ from itertools import count
 
 import pytest
 
-from tenure.agent.driver import ReadRecords
 from tenure.agent.failures import Limits
 from tenure.coordination import failing as failing_module
 from tenure.coordination.candidates import PAUSED
@@ -30,6 +29,7 @@ from tenure.errors import (
     TenureError,
 )
 from tenure.handles.handle import encode_handle
+from tenure.link.driver import ReadRecords
 from tenure.link.lifecycle import Ended
 from tenure.retry import fixed_delay
 from tenure.status.snapshot import take_snapshot, terms

@@ -9,7 +9,6 @@ from typing import Literal
 
 import pytest
 
-from tenure.agent.driver import ReadRecords
 from tenure.coordination.election import Flag
 from tenure.coordination.term import EPOCH, LEADER, Term
 from tenure.errors import (
@@ -23,6 +22,7 @@ from tenure.errors import (
     TermLost,
     UsageError,
 )
+from tenure.link.driver import ReadRecords
 from tenure.link.lifecycle import Ended
 from tenure.status.snapshot import take_snapshot, terms
 from tests.kit.faulty import Call, FaultyStore, Proceed, operation, writes_under
