@@ -12,7 +12,7 @@ from typing import Final
 from tests.mutants.mutant import Change, Mutant, on
 
 RULES = "checkpoints/batch_rules.py"
-STREAM = "driver/stream.py"
+WRITER = "driver/batch_writer.py"
 TAKEOVER = "takeover/query_takeover.py"
 RETAKING = "tests/spark/test_retaking.py::"
 EDGES = "tests/unit/checkpoints/test_batch_edges.py::"
@@ -69,7 +69,7 @@ OF_EDGES: Final = (
     Mutant(
         "rule-y",
         "a run directory in which an overtaken leader has finished the batch is not looked for",
-        (Change(RULES, "    for other in finished():\n", "    for other in ():\n"),),
+        (Change(RULES, "    for other in done_in():\n", "    for other in ():\n"),),
         (
             *on(RETAKING + "test_a_run_directory_in_which_an_overtaken_leader_has_finished_is_gone_on_from", "True"),
             EDGES + "test_no_interleaving_makes_a_wrong_output_or_stands_still",
@@ -145,7 +145,7 @@ OF_EDGES: Final = (
     Mutant(
         "sweeps-what-may-be-finished",
         "a run directory goes in which an overtaken leader may still finish the newest batch",
-        (Change(RULES, "    return not is_closed and has_plan\n", "    return False\n"),),
+        (Change(RULES, "    return not is_done and has_plan\n", "    return False\n"),),
         (
             "tests/unit/cleanup/test_claims.py::"
             "test_what_an_overtaken_leader_may_still_finish_stays_until_the_batch_is_done",
@@ -157,9 +157,9 @@ OF_EDGES: Final = (
         "line i of the offsets is taken for folder i, also where a source is read twice",
         (
             Change(
-                STREAM,
-                "            self._folders = source_folders_of(self._query)\n"
-                "            self._sources = sources_beside(self._folders, self._declared.sources)\n",
+                WRITER,
+                "            self._folders = source_folders_of(self._query())\n"
+                "            self.sources = sources_beside(self._folders, self._declared.sources)\n",
                 "            self._folders = ()\n",
             ),
         ),

@@ -31,9 +31,9 @@ OF_KAFKA: Final = (
         "records that go while a batch runs again are not missed: its state lacks what the table has",
         (
             Change(
-                "driver/batch_inputs.py",
-                "            self._without = self.of_query.check(self.begun.inputs, batch=batch, written=written)\n",
-                "            self.of_query.check(self.begun.inputs, batch=batch, written=written)\n",
+                "driver/batch_writer.py",
+                "                    without = inputs.check(self._begun.inputs, batch=batch.id, written=False)\n",
+                "                    inputs.check(self._begun.inputs, batch=batch.id, written=False)\n",
             ),
         ),
         on(LOST + "test_records_that_go_while_the_batch_runs_again_are_looked_for_after_its_evaluation", "after"),
@@ -53,13 +53,13 @@ OF_KAFKA: Final = (
     Mutant(
         "skipped-in-silence",
         "records that Spark skips are counted nowhere",
-        (Change("driver/batch_inputs.py", "        if skipped:\n", "        if False:\n"),),
+        (Change("driver/batch_writer.py", ":  # Spark may have read nothing\n", " and False:\n"),),
         (LOST + "test_removed_while_nobody_led_is_counted_where_the_source_tolerates_it",),
     ),
     Mutant(
         "spark-s-words-for-lost-records",
         "records that are gone in a first evaluation are a failure without a place and a fix",
-        (Change("driver/batch_inputs.py", "        if LOSS not in words_of(error):\n", "        if True:\n"),),
+        (Change("driver/batch_writer.py", "if LOSS in words_of(error):", "if False:"),),
         (LOST + "test_removed_while_nobody_led_is_an_error_that_names_them_in_every_member",),
     ),
     Mutant(

@@ -87,10 +87,10 @@ class FakeStream:
     """Stands where a FencedStream stands."""
 
     made: dict[str, FakeStream]
-    caught_up = False
+    retaken_is_done = False
     last: int | None = None
     has_read = True
-    has_committed = False
+    has_done = False
     newest = -1
 
     def __init__(self, declared: Any, context: Any, **named: Any) -> None:
@@ -101,7 +101,7 @@ class FakeStream:
         self.closed, self.finished, self.in_batch, self.elsewhere = False, False, False, False
         self.begun = 0
         self.wanted: list[str] = []
-        self.is_settled = True
+        self.last_is_done = True
         self.refused = False
         self.late = False  # a batch begins before `finish` can keep it from that
         FakeStream.made[self.name] = self
@@ -141,10 +141,7 @@ class FakeStream:
             self.begin()
         self.finished = True
 
-    def settled(self) -> bool:
-        return self.is_settled
-
-    def was_finished_elsewhere(self) -> bool:
+    def is_done_elsewhere(self) -> bool:
         return self.elsewhere
 
 

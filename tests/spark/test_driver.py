@@ -51,9 +51,9 @@ def test_it_sweeps_once_every_query_has_caught_up_and_as_long_as_it_leads(lead: 
     wait_until(lambda: lead.sweeps == ["started"])
     for stream in streams.values():
         stream.last = 7
-    streams["a"].caught_up = True
+    streams["a"].retaken_is_done = True
     assert not lead.may_sweep()
-    streams["b"].caught_up = True
+    streams["b"].retaken_is_done = True
     assert lead.may_sweep()
     lead.stop.set()
     lead.end()
@@ -64,7 +64,7 @@ def test_a_sweep_lets_the_first_batches_go_first_but_waits_for_no_idle_query() -
     clock, streams = ManualClock(), [FakeStream(Mock(), None) for _ in "ab"]
     is_calm = driver_module._calm(streams, clock)  # type: ignore[arg-type] # stand-ins
     for stream in streams:
-        stream.caught_up = True
+        stream.retaken_is_done = True
     streams[0].last = 3
     assert not is_calm()
     clock.advance(timedelta(seconds=6))

@@ -85,13 +85,13 @@ def test_a_query_that_somebody_else_stops_is_no_good_end(lead: Lead, until_idle:
 
 def test_a_batch_that_is_not_begun_any_more_is_no_failure(lead: Lead) -> None:
     streams = lead.begin("a", until_idle=True)
-    streams["a"].is_settled = False
+    streams["a"].last_is_done = False
     streams["a"].query.idle.set()
     wait_until(lambda: streams["a"].finished)
     streams["a"].refused = True
     streams["a"].query.fail(spark_error("[FOREACH_BATCH_USER_FUNCTION_ERROR] _FinishedError"))
     assert lead.goes_on()
-    streams["a"].is_settled = True
+    streams["a"].last_is_done = True
     assert lead.end() is Ended.IDLE
 
 
@@ -99,17 +99,17 @@ def test_an_idle_end_waits_until_spark_has_noted_the_last_batch_however_long_tha
     """Its inputs are moved when it has ended with 0."""
     with patch.object(finishing, "SETTLE_S", 0.0):
         streams = lead.begin("a", until_idle=True)
-        streams["a"].is_settled = False
+        streams["a"].last_is_done = False
         streams["a"].query.idle.set()
         assert lead.goes_on()
         assert not streams["a"].query.stopped
-        streams["a"].is_settled = True
+        streams["a"].last_is_done = True
         assert lead.end() is Ended.IDLE
 
 
 def test_a_last_batch_that_spark_cannot_note_is_a_failure(lead: Lead) -> None:
     streams = lead.begin("a", until_idle=True)
-    streams["a"].is_settled = False
+    streams["a"].last_is_done = False
     streams["a"].query.idle.set()
     wait_until(lambda: streams["a"].finished)
     streams["a"].query.fail(spark_error("x\nCaused by: java.io.IOException: No space left on device"))
@@ -120,7 +120,7 @@ def test_a_last_batch_that_spark_cannot_note_is_a_failure(lead: Lead) -> None:
 def test_another_leader_waits_for_that_only_for_a_while(lead: Lead, idle: bool) -> None:
     with patch.object(finishing, "SETTLE_S", 0.0):
         streams = lead.begin("a", until_idle=True)
-        streams["a"].is_settled = False
+        streams["a"].last_is_done = False
         if idle:
             streams["a"].query.idle.set()
             wait_until(lambda: streams["a"].finished)

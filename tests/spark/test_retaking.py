@@ -51,7 +51,7 @@ def plan_and_die(scene: Scene) -> Path:
 
 
 def newest(scene: Scene) -> Checkpoint:
-    found = scene.stream._checkpoints.newest() if scene.stream is not None else None
+    found = scene.stream._takeover.checkpoints.newest() if scene.stream is not None else None
     assert found is not None
     return found
 
@@ -188,9 +188,9 @@ def test_inputs_that_go_while_they_are_read_are_told_before_the_sink_commits(sce
     assert not isinstance(gone.value, BatchMayBeShort)
     assert scene.ledger.batches == [0], "as the first leader wrote it"
     assert scene.stream is not None
-    assert not scene.stream.was_finished_elsewhere()
+    assert not scene.stream.is_done_elsewhere()
     done(scene.folder / scene.run_directories()[-1])
-    assert scene.stream.was_finished_elsewhere()
+    assert scene.stream.is_done_elsewhere()
 
 
 def test_of_a_function_it_is_told_that_the_target_may_hold_a_short_batch(scene: Scene) -> None:
@@ -205,7 +205,7 @@ def test_of_a_function_it_is_told_that_the_target_may_hold_a_short_batch(scene: 
     assert isinstance(gone.value, BatchMayBeShort)
     assert scene.stream is not None
     done(scene.folder / scene.run_directories()[-1])
-    assert not scene.stream.was_finished_elsewhere(), "somebody has to look at the target"
+    assert not scene.stream.is_done_elsewhere(), "somebody has to look at the target"
 
 
 def test_the_store_is_asked_before_spark_may_note_a_first_evaluation_as_done(scene: Scene) -> None:

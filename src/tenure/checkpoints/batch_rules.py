@@ -1,9 +1,17 @@
 """Pure: how a new leader goes on at the newest checkpoint, the questions around a batch, and the limits of sweeps.
 
-A batch is planned, read, in the sink, and noted as done by Spark (`commits/N`); then its inputs may go (`cleanSource`,
-or by hand). Promise: under these rules no batch that is done is run again, and a batch without all its planned inputs
-is an error. `tests/unit/checkpoints/test_batch_edges.py` explores every interleaving, with leaders that are paused and
-wake up, and two habits of removing inputs.
+The states of batch N, and the only words for them; a later state includes `planned`:
+
+    planned   checkpoint N is committed
+    retaken   planned, and a later term put its epoch and run directory into the checkpoint: N runs again
+    written   the sink has N
+    done      written, and noted by Spark: a whole run directory with the same offsets has `commits/N`
+    closed    done, and the run directory of the checkpoint was seeded after N: the state before N is not there
+    short     N ran without some of its planned inputs
+
+Once a batch is done, its inputs may go (`cleanSource`, or by hand). Promise: under these rules no batch that is done is
+run again, and a batch without all its planned inputs is an error. `tests/unit/checkpoints/test_batch_edges.py` explores
+every interleaving, with leaders that are paused and wake up, and two habits of removing inputs.
 """
 
 from __future__ import annotations
@@ -43,13 +51,13 @@ def take_over(
     *,
     has_commit: Callable[[D], bool],
     inputs_gone: Callable[[], bool],
-    finished: Callable[[], Iterable[D]],
+    done_in: Callable[[], Iterable[D]],
     may_be_short: Callable[[], bool] = lambda: False,
 ) -> Takeover[D] | None:
-    """How to go on at a checkpoint N whose run directory is `at`; None: inputs of N are gone, and no leader finished N.
+    """How to go on at a checkpoint N whose run directory is `at`; None: inputs of N are gone, and N is not done.
 
     `has_commit`: whether a run directory has Spark's `commits/N`, which decodes. `inputs_gone`: whether a file that is
-    planned for N is missing. `finished`: the whole run directories of the query with the same `offsets/N`, and with
+    planned for N is missing. `done_in`: the whole run directories of the query with the same `offsets/N`, and with
     such a `commits/N`. `may_be_short`: whether N may run without the inputs that are gone. The functions after
     `has_commit` are called only where they decide.
     """
@@ -58,8 +66,8 @@ def take_over(
         return Takeover(at, done=True, recorded=False)
     if not inputs_gone():
         return Takeover(at, done=False, recorded=True)
-    for other in finished():
-        # A leader that was overtaken woke up, finished N, and cleaned.
+    for other in done_in():
+        # A leader that was overtaken woke up, got N done, and cleaned.
         return Takeover(other, done=True, recorded=True)
     return Takeover(at, done=False, recorded=True) if may_be_short() else None
 
@@ -86,13 +94,13 @@ def asked_around(*, retaken: bool) -> Asked:
 
     Inputs go when their batch is done. So the inputs of a batch that is run for the first time can be gone only when
     the term is over, and the store knows that. The inputs of a retaken batch may be gone while the term stands: an
-    overtaken leader may have finished the batch.
+    overtaken leader may have got the batch done.
     """
     return Asked(inputs=retaken, term=not retaken)
 
 
-def may_finish(*, is_closed: bool, has_plan: bool) -> bool:
+def may_get_done(*, is_done: bool, has_plan: bool) -> bool:
     """Whether a run directory of an earlier epoch may hold the newest batch N as done, now or later. Then no sweep
-    takes the directory, since `take_over` may need it. `is_closed`: the run directory that the checkpoint names has
+    takes the directory, since `take_over` may need it. `is_done`: the run directory that the checkpoint names has
     `commits/N`. `has_plan`: this directory has `offsets/N`, which Spark writes before N can be done."""
-    return not is_closed and has_plan
+    return not is_done and has_plan

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from tenure.checkpoints.batch_rules import may_finish
+from tenure.checkpoints.batch_rules import may_get_done
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.left_out import QUARANTINED
 from tenure.checkpoints.run_name import runs_of
@@ -66,7 +66,7 @@ def read_claims(context: ScopeContext, term: Claims) -> Claims:
     named = {checkpoint.run_directory for checkpoints in kept.values() for checkpoint in checkpoints}
     for checkpoints in kept.values():
         if checkpoints:
-            named.update(_may_finish(context.folders(), checkpoints[-1], term.epoch))
+            named.update(_may_get_done(context.folders(), checkpoints[-1], term.epoch))
     return Claims(
         term.epoch,
         term.holder,
@@ -75,20 +75,20 @@ def read_claims(context: ScopeContext, term: Claims) -> Claims:
     )
 
 
-def _may_finish(storage: Storage, newest: Checkpoint, epoch: int) -> Iterator[str]:
+def _may_get_done(storage: Storage, newest: Checkpoint, epoch: int) -> Iterator[str]:
     """The run directories in which an overtaken leader may have finished, or may finish, the newest batch of a query;
     none when the batch is done in the checkpoint's own directory. Raises StorageError."""
 
     def has(folder: str) -> bool:
         return any(entry.name == str(newest.batch) for entry in storage.entries(folder))
 
-    is_closed = has(f"{newest.run_directory}/commits")
-    if is_closed:
+    is_done = has(f"{newest.run_directory}/commits")
+    if is_done:
         return
     for run in runs_of(storage.url, newest.query):
         if run.epoch >= epoch:  # a mirror, or the holder's own directory
             continue
-        if may_finish(is_closed=is_closed, has_plan=has(f"{run}/offsets")):
+        if may_get_done(is_done=is_done, has_plan=has(f"{run}/offsets")):
             yield str(run)
 
 

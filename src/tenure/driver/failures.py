@@ -94,7 +94,7 @@ _AS_IT_IS: Final = (Corrupt, OwnerMismatch, StoreError, TermLost, DriverDied)
 def judged(stream: FencedStream, error: TenureError) -> TenureError:
     """The error of a query that ended. Its class says whether the member tries again; see above."""
     error.of_query(stream.name, stream.newest)
-    if not stream.has_committed or isinstance(error, (*_AS_IT_IS, SourceUnavailable, SinkUnavailable)):
+    if not stream.has_done or isinstance(error, (*_AS_IT_IS, SourceUnavailable, SinkUnavailable)):
         return error
     kind: type[TenureError] = BatchFailed
     if isinstance(error, StorageError):

@@ -47,8 +47,8 @@ def finish_batches(
         failed = bool(running.failed) or any(stream.failure is not None for stream in streams)
         if failed and not finish.is_set():  # with `finish` set, the other streams may end their batches
             return Ended.FAILED
-        if not any(stream.in_batch for stream in streams):
-            if all(stream.settled() for stream in streams):
+        if not any(stream.resting is None for stream in streams):
+            if all(stream.last_is_done for stream in streams):
                 return Ended.FAILED if failed else Ended.IDLE
             now_s = clock.monotonic_s()
             if given_up_s is None and finish.is_set():

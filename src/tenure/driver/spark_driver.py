@@ -218,7 +218,7 @@ class SparkDriver:
             raise short
         if ended is Ended.IDLE:
             sweeper.last(stop=stop)
-        if ended is Ended.FAILED and any(stream.was_finished_elsewhere() for stream in streams):
+        if ended is Ended.FAILED and any(stream.is_done_elsewhere() for stream in streams):
             return Ended.OVERTAKEN
         if ended is Ended.FAILED:
             raise why_ended(streams, running.errors, failed, spark=self._spark, log=self._work.spark_log)
@@ -358,6 +358,6 @@ def _calm(streams: Sequence[FencedStream], clock: Clock) -> Callable[[], bool]:
 
     def is_calm() -> bool:
         begun = all(stream.last is not None for stream in streams) or clock.monotonic_s() >= end_s
-        return begun and all(stream.caught_up for stream in streams)
+        return begun and all(stream.retaken_is_done for stream in streams)
 
     return is_calm

@@ -16,7 +16,6 @@ from tenure.checkpoints.batch_rules import Takeover, take_over
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RunName, runs_of
 from tenure.checkpoints.source import Source, kinds_of, paths_of
-from tenure.checkpoints.store import CheckpointStore
 from tenure.coordination.term import Term
 from tenure.errors import CorruptRunDirectory, TenureError
 from tenure.events import BatchRetaken, MirrorFailed, RunDirectorySeeded
@@ -61,7 +60,6 @@ class QueryTakeover:
         query: str,
         context: ScopeContext,
         term: Term,
-        checkpoints: CheckpointStore,
         *,
         inputs: QueryInputs,
         mirrors: Mirrors | None,
@@ -69,7 +67,7 @@ class QueryTakeover:
     ) -> None:
         """`mirrors`: of the standby; None: it had none. `sources`: as declared."""
         self._term = term
-        self._checkpoints = checkpoints
+        self.checkpoints = context.checkpoints(query)
         self._query = query
         self._storage = context.storage
         self._inputs = inputs
@@ -79,7 +77,7 @@ class QueryTakeover:
         self._events = context.events
         self.newest = -1
         """The newest planned batch; -1: none is planned, or it was not read yet."""
-        self.has_committed = False
+        self.has_done = False
         """Whether a batch of the query is known to have been done."""
 
     def begin(self, *, without_data: bool = True) -> Begun:
@@ -87,33 +85,38 @@ class QueryTakeover:
         batches without data. Raises Corrupt..., DeclaredOtherwise, InputsGone, StorageError, StoreUnavailable,
         TermLost; the query must not run then."""
         own = str(RunName.new(self._query, epoch=self._term.epoch, member=self._term.holder))
-        newest = self._checkpoints.newest(self._term)
+        newest = self.checkpoints.newest(self._term)
         if newest is None:
             return Begun(own)
-        self.newest, self.has_committed = newest.batch, newest.batch > 0 or newest.closed
+        self.newest, self.has_done = newest.batch, newest.batch > 0 or newest.closed
         self._check_moved(newest)
         inputs, gone = self._look_for_inputs(newest)
         way = take_over(
             newest.run_directory,
             has_commit=lambda path: has_commit(f"{self._storage}/{path}", newest.batch),
             inputs_gone=lambda: bool(gone()),
-            finished=lambda: self.finished(newest),
+            done_in=lambda: self.done_in(newest),
             may_be_short=lambda: self._inputs.may_be_short(gone(), batch=newest.batch),
         )
-        self.has_committed |= way is not None and way.done
+        self.has_done |= way is not None and way.done
         if way is None:
             raise self._inputs.error(gone(), batch=newest.batch)
         own = self._seed(newest, way, own, without_data=without_data)
         if way.recorded:
             paths = paths_of(self._sources) or None
-            self._checkpoints.retake(self._term, run_directory=own, paths=paths, closed=way.done)
+            self.checkpoints.retake(self._term, run_directory=own, paths=paths, closed=way.done)
             scope, epoch = self._term.scope, self._term.epoch
             self._events.emit(BatchRetaken(scope, epoch=epoch, query=self._query, batch=newest.batch, done=way.done))
         if way.done:
             return Begun(own, continues=True)
         return Begun(own, continues=True, retaken=newest.batch, inputs=inputs())
 
-    def finished(self, newest: Checkpoint) -> Iterator[str]:
+    def is_done_elsewhere(self) -> bool:
+        """Whether the newest batch is done in some whole run directory. Raises like `newest`; StorageError."""
+        newest = self.checkpoints.newest()
+        return newest is not None and any(self.done_in(newest))
+
+    def done_in(self, newest: Checkpoint) -> Iterator[str]:
         """The whole run directories of the query that have the checkpoint's batch as done, with the same offsets; the
         newest epoch first. The checkpoint's own directory may be among them by now. Raises StorageError."""
         for run in reversed(runs_of(self._storage, self._query)):

@@ -141,7 +141,7 @@ def _sweeps(world: World) -> Iterator[World]:
     for epoch, directory in world.directories:
         if epoch < world.epoch and epoch != named and epoch not in world.doomed:
             has_plan = directory.planned >= newest
-            if not batch_rules.may_finish(is_closed=world.closed(), has_plan=has_plan):
+            if not batch_rules.may_get_done(is_done=world.closed(), has_plan=has_plan):
                 yield world._replace(doomed=world.doomed | {epoch})
 
 
@@ -205,7 +205,7 @@ def _take_over(world: World, term: int, leads: bool, found: Findings) -> Iterato
         named,
         has_commit=lambda epoch: world.has_commit(epoch, batch),
         inputs_gone=lambda: batch in world.gone,
-        finished=lambda: world.finished(batch),
+        done_in=lambda: world.finished(batch),
     )
     if way is None:
         if leads:
@@ -253,7 +253,7 @@ def no_retaking(at: int, **facts: Any) -> Way:
 
 
 def no_finished_elsewhere(at: int, **facts: Any) -> Way:
-    return TAKE_OVER(at, **{**facts, "finished": lambda: []})
+    return TAKE_OVER(at, **{**facts, "done_in": lambda: []})
 
 
 def no_look_after(*, retaken: bool) -> Asked:
@@ -264,7 +264,7 @@ def no_question(*, retaken: bool) -> Asked:
     return replace(ASKED(retaken=retaken), term=False)
 
 
-def sweep_all(*, is_closed: bool, has_plan: bool) -> bool:
+def sweep_all(*, is_done: bool, has_plan: bool) -> bool:
     return False
 
 
@@ -275,7 +275,7 @@ def sweep_all(*, is_closed: bool, has_plan: bool) -> bool:
         ("take_over", no_finished_elsewhere, False, "stuck"),
         ("asked_around", no_look_after, False, "wrong"),
         pytest.param("asked_around", no_question, True, "wrong", marks=pytest.mark.long),
-        ("may_finish", sweep_all, False, "stuck"),
+        ("may_get_done", sweep_all, False, "stuck"),
     ],
 )
 def test_each_rule_is_needed(

@@ -112,10 +112,10 @@ class Ended:
         failure: BaseException | None = None,
         *,
         has_read: bool = True,
-        has_committed: bool = False,
+        has_done: bool = False,
     ) -> None:
         self.has_read = has_read
-        self.has_committed = has_committed
+        self.has_done = has_done
         self.name = name
         self.failure = failure
 
@@ -207,7 +207,7 @@ def test_what_is_tried_again_of_a_query_that_worked(
     failure: BaseException | None, error: BaseException | None, kind: type[TenureError]
 ) -> None:
     errors = {"a": error} if error is not None else {}
-    found = why(Ended("a", failure, has_committed=True), failed=["a"], errors=errors)
+    found = why(Ended("a", failure, has_done=True), failed=["a"], errors=errors)
     assert type(found) is kind
     assert (found.query, found.batch) == ("a", 7)
 
