@@ -70,11 +70,11 @@ class World(NamedTuple):
         directory = self.directory(epoch)
         return directory is not None and batch in directory.done
 
-    def finished(self, batch: int) -> list[int]:
+    def done_in(self, batch: int) -> list[int]:
         """The run directories that have a batch as done."""
         return [epoch for epoch, _ in self.directories if self.has_commit(epoch, batch)]
 
-    def closed(self) -> bool:
+    def is_done(self) -> bool:
         """Whether the run directory that the checkpoint names has its batch as done."""
         return self.checkpoint is None or self.has_commit(self.checkpoint[1], self.checkpoint[0])
 
@@ -141,7 +141,7 @@ def _sweeps(world: World) -> Iterator[World]:
     for epoch, directory in world.directories:
         if epoch < world.epoch and epoch != named and epoch not in world.doomed:
             has_plan = directory.planned >= newest
-            if not batch_rules.may_get_done(is_done=world.closed(), has_plan=has_plan):
+            if not batch_rules.may_get_done(is_done=world.is_done(), has_plan=has_plan):
                 yield world._replace(doomed=world.doomed | {epoch})
 
 
@@ -174,7 +174,7 @@ def _steps(  # noqa: PLR0912 - a life from its beginning to its end
             yield world, member._replace(step="has read", whole=batch not in world.gone)
         case "has read" if own is not None:
             if asked.inputs and batch in world.gone:
-                if leads and not world.finished(batch):
+                if leads and not world.done_in(batch):
                     found.stuck = found.stuck or world
                 yield given_up, Member()
             else:
@@ -205,7 +205,7 @@ def _take_over(world: World, term: int, leads: bool, found: Findings) -> Iterato
         named,
         has_commit=lambda epoch: world.has_commit(epoch, batch),
         inputs_gone=lambda: batch in world.gone,
-        done_in=lambda: world.finished(batch),
+        done_in=lambda: world.done_in(batch),
     )
     if way is None:
         if leads:
@@ -252,7 +252,7 @@ def no_retaking(at: int, **facts: Any) -> Way:
     return way and replace(way, recorded=way.recorded and way.done)
 
 
-def no_finished_elsewhere(at: int, **facts: Any) -> Way:
+def nothing_done_elsewhere(at: int, **facts: Any) -> Way:
     return TAKE_OVER(at, **{**facts, "done_in": lambda: []})
 
 
@@ -272,7 +272,7 @@ def sweep_all(*, is_done: bool, has_plan: bool) -> bool:
     ("rule", "weaker", "by_hand", "finds"),
     [
         ("take_over", no_retaking, False, "wrong"),
-        ("take_over", no_finished_elsewhere, False, "stuck"),
+        ("take_over", nothing_done_elsewhere, False, "stuck"),
         ("asked_around", no_look_after, False, "wrong"),
         pytest.param("asked_around", no_question, True, "wrong", marks=pytest.mark.long),
         ("may_get_done", sweep_all, False, "stuck"),
