@@ -1,4 +1,4 @@
-"""Typed events: what logs, metrics and displays read.
+"""Typed events: what logs, metrics and displays read. An event carries its own line for people, and its metrics.
 
 Promise: an event is emitted after the fact that it names. The error of a subscriber is a bug of the subscriber, and
 reaches the emitter's thread. No text of an event has a password. Events decide nothing.
@@ -9,63 +9,119 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, dataclass_transform
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar, Final, dataclass_transform
 
 from tenure.clock import Clock
 from tenure.wording import masked
 
 
+@dataclass(frozen=True)
+class Metric:
+    """A figure for Prometheus that an event changes. The event adds to it: a counter. `sets`: the event replaces the
+    value of a gauge."""
+
+    name: str
+    what: str
+    value: str | int = 1
+    """A number, or the field that has it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Label -> the field that has it."""
+    sets: bool = False
+
+
+_OF_QUERY: Final = {"query": "query"}
+_ORPHANS: Final = ("orphans", "Orphans of dead leaders and members that are not removed yet")
+_LEADER_GAVE_UP: Final = (Metric("away", "Times that a leader gave up because this was away", labels={"what": "what"}),)
+
+
 @dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Event:
-    """Root of all events. `scope` is the pipeline's scope. Each kind of event is a frozen dataclass."""
+    """Root of all events, `scope` is the pipeline's. A kind of event is a frozen dataclass that carries its line for
+    people: text with the names of fields in braces, or `line`. Without either it has no line."""
 
     scope: str
 
-    def __init_subclass__(cls) -> None:
+    kinds: ClassVar[dict[str, type[Event]]] = {}
+    """Name -> the kind of event."""
+    _line: ClassVar[str]
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    waits: ClassVar[bool] = False
+    """The line says for what a member waits: at a terminal, the next line replaces it."""
+
+    def __init_subclass__(cls, line: str = "") -> None:
         dataclass(frozen=True)(cls)
+        cls._line = line
+        Event.kinds[cls.__name__] = cls
+
+    def line(self) -> str:
+        return self._line.format_map(vars(self))
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            text = getattr(self, field.name)
+        for one in fields(self):
+            text = getattr(self, one.name)
             if isinstance(text, str) and (shown := masked(text)) != text:
-                object.__setattr__(self, field.name, shown)  # as the constructor of a frozen dataclass does
+                object.__setattr__(self, one.name, shown)  # as the constructor of a frozen dataclass does
 
 
-class DriverStarted(Event):
+class DriverStarted(Event, line="member {member} waits for Spark to start"):
     """The agent started a driver process: the leader `pid` of a process group that includes its JVM."""
 
     member: str
     pid: int
+    waits = True
 
 
-class DriverEnded(Event):
-    """The driver ended without an order. The agent starts another driver `again_s` seconds later."""
+class DriverEnded(Event, line="driver of member {member} is replaced in {again_s:g} s: {why}"):
+    member: str
+    why: str
+    again_s: float
+    metrics = (Metric("drivers_replaced", "Drivers that ended by themselves"),)
+
+
+class Away(Event):
+    """Something does not answer a member, which tries again `again_s` seconds later."""
 
     member: str
     why: str
     again_s: float
+    what: ClassVar[str]
 
 
-class StoreAway(Event):
-    """The store refuses service to a member that is not leading. The member tries again `again_s` seconds later."""
+class StoreAway(Away, line="member {member} tries the store again in {again_s:g} s: {why}"):
+    """The store refuses service to a member that is not leading."""
 
-    member: str
-    why: str
-    again_s: float
+    what = "store"
+    metrics = (Metric("store_failures", "Times that the store was away"),)
 
 
-class RecordSkipped(Event):
+class SourceAway(Away, line="member {member} tries its sources again in {again_s:g} s: {why}"):
+    what = "source"
+    metrics = _LEADER_GAVE_UP
+
+
+class SinkAway(Away, line="member {member} tries its sinks again in {again_s:g} s: {why}"):
+    """A sink of the leader, or what its batch reads, does not answer."""
+
+    query: str
+    what = "sink"
+    metrics = _LEADER_GAVE_UP
+
+
+class StorageAway(Away, line="member {member} tries its storage again in {again_s:g} s: {why}"):
+    what = "storage"
+    metrics = _LEADER_GAVE_UP
+
+
+class RecordSkipped(Event, line="{why}; it is skipped"):
     """A record of a member or of a request does not decode and is skipped. Each member emits this once for a record."""
 
     record: str
     why: str
 
 
-class MemberReady(Event):
-    """The member's driver is up and can lead."""
-
+class MemberReady(Event, line="member {member} is ready, standing by"):
     member: str
 
 
@@ -79,169 +135,166 @@ class LeadershipAwaited(Event):
     epoch: int
     paused: bool
     why: str = ""
+    waits = True
+
+    def line(self) -> str:
+        who = f"{self.leader} leads (epoch {self.epoch})" if self.leader else "nobody leads"
+        cause = f": {self.why}" if self.why else ""
+        return f"member {self.member} waits for the leadership: {who}{', and the scope is paused' * self.paused}{cause}"
 
 
-class LocalFilesSlow(Event):
+class LocalFilesSlow(Event, line="member {member} starts a process for each local file of Spark: {why}"):
     """The driver's JVM starts a process for each file that it creates on a local disk. `why` nothing avoids that."""
 
     member: str
     why: str
 
 
-class TablesNotKept(Event):
+class TablesNotKept(Event, line="member {member} copies a state from the storage at each start of a query: {why}"):
     """The driver's JVM keeps no tables of states on its disk: it copies them from the storage at each start. `why`."""
 
     member: str
     why: str
 
 
-class StandbyWarm(Event):
+class StandbyWarm(Event, line="member {member} is warm after {seconds:.0f} s of rehearsals"):
     """The member has rehearsed every query: the code that its first batch as a leader needs is in memory."""
 
     member: str
     seconds: float
 
 
-class RehearsalFailed(Event):
-    """A standby could not rehearse the newest batch of a query. The leader is not affected."""
-
+class RehearsalFailed(Event, line="query {query} was not rehearsed: {why}"):
     query: str
     why: str
 
 
-class DeclarationChanged(Event):
+class DeclarationChanged(Event, line="the pipeline differs from its last leader's: {what}"):
     """A leader runs other streams or queries than the last leader, and has recorded that. `what`: the differences."""
 
     epoch: int
     what: str
 
 
-class FlagsNotNeeded(Event):
-    """A member was started with flags that nothing needs (any more)."""
-
+class FlagsNotNeeded(Event, line="{flags}: not needed, and would allow the next change as well: leave it out"):
     flags: str
 
 
-class TableShared(Event):
+class TableShared(Event, line="query {query} begins in a table with other writers: {by}"):
     """A query that has planned nothing yet writes to a table that other writers, `by`, have written to."""
 
     query: str
     by: str
 
 
-class MirrorFailed(Event):
+class MirrorFailed(Event, line="query {query} is not mirrored: {why}"):
     """A standby could not go on mirroring a query, and begins again. Emitted once for each reason."""
 
     query: str
     why: str
 
 
-class SnapshotNotMade(Event):
-    """A standby could not make a snapshot of a state that is in changelogs only: a takeover replays them."""
+class SnapshotNotMade(Event, line="a takeover of query {query} replays its last changes: {why}"):
+    """A standby could not make a snapshot of a state that is in changelogs only."""
 
     query: str
     why: str
 
 
-class TermWon(Event):
+class TermWon(Event, line="member {member} leads, epoch {epoch}"):
     member: str
     epoch: int
+    metrics = (
+        Metric("terms_won", "Terms won"),
+        Metric("epoch", "Epoch of the term that the member won last", "epoch", sets=True),
+    )
 
 
-class TermLost(Event):
+class TermLost(Event, line="term {epoch} is over: {why}"):
     """The term is over for the member. `why`: the reason of its resignation, or how the member learned of the end."""
 
     member: str
     epoch: int
     why: str
+    metrics = (
+        Metric("terms_ended", "Terms that ended", labels={"why": "cause"}),
+        Metric(*_ORPHANS, 0, sets=True),  # from now on the orphans are another leader's
+    )
+
+    @property
+    def cause(self) -> str:
+        """`why`, without its details."""
+        return self.why.split(":", 1)[0]
 
 
-class RunDirectorySeeded(Event):
-    """The run directory of a takeover is complete. `files`: how many it copied; `mirrored`: the mirror had the rest."""
+class OfBatch(Event):
+    """An event about one batch."""
 
     epoch: int
     query: str
     batch: int
+
+
+class RunDirectorySeeded(OfBatch):
+    """The run directory of a takeover is complete. `files`: how many it copied; `mirrored`: the mirror had the rest."""
+
     files: int
     seconds: float
     mirrored: bool = False
+    metrics = (Metric("last_seed_seconds", "How long the last run directory took to fill", "seconds", _OF_QUERY, True),)
+
+    def line(self) -> str:
+        seed = f"{self.files} files" + (" and a mirror" if self.mirrored else "")
+        return f"query {self.query} goes on at batch {self.batch} ({seed}, {self.seconds:.2f} s)"
 
 
-class BatchRetaken(Event):
+class BatchRetaken(OfBatch):
     """This term has taken over the checkpoint of a batch that an earlier term planned. `done`: an overtaken leader had
     finished the batch, and the query goes on after it; else the batch runs again."""
 
-    epoch: int
-    query: str
-    batch: int
     done: bool
 
 
-class QueryStarted(Event):
+class QueryStarted(Event, line="query {query} started in {run_directory}"):
     epoch: int
     query: str
     run_directory: str
 
 
-class BatchStarted(Event):
-    epoch: int
-    query: str
-    batch: int
+class BatchStarted(OfBatch):
+    """The stream was called with the batch."""
 
 
-class CheckpointSaved(Event):
+class CheckpointSaved(OfBatch):
     """Batch `batch` is planned: its checkpoint is committed in the store."""
 
-    epoch: int
-    query: str
-    batch: int
     seconds: float
 
 
-class BatchCommitted(Event):
+class BatchCommitted(OfBatch):
     """The sink has the batch. `repeated`: the sink had the batch already, and nothing was written."""
 
-    epoch: int
-    query: str
-    batch: int
     repeated: bool
     seconds: float
+    metrics = (
+        Metric("batches_committed", "Batches that a sink took", labels=_OF_QUERY),
+        Metric("last_batch", "Number of the newest batch", "batch", _OF_QUERY, sets=True),
+        Metric("last_batch_seconds", "How long the newest batch took", "seconds", _OF_QUERY, sets=True),
+    )
+
+    def line(self) -> str:
+        again = " (the sink had it already)" if self.repeated else ""
+        return f"query {self.query} batch {self.batch} committed in {self.seconds:.2f} s{again}"
 
 
-class RecordsSkipped(Event):
+class RecordsSkipped(
+    OfBatch, line="query {query} batch {batch} lacks {offsets} offsets that Kafka has no more: {what}"
+):
     """The sink has the batch, and `offsets` records that are planned for it are gone from Kafka; `what` names them. A
     record that went after it was read counts, too."""
 
-    epoch: int
-    query: str
-    batch: int
     offsets: int
     what: str
-
-
-class SourceAway(Event):
-    """A source of the leader does not answer. The member stands by again `again_s` seconds later."""
-
-    member: str
-    why: str
-    again_s: float
-
-
-class SinkAway(Event):
-    """A sink of the leader, or what its batch reads, does not answer. A member tries again `again_s` seconds later."""
-
-    member: str
-    query: str
-    why: str
-    again_s: float
-
-
-class StorageAway(Event):
-    """The storage does not answer, or fails. A member tries again `again_s` seconds later."""
-
-    member: str
-    why: str
-    again_s: float
 
 
 class QueryFailed(Event):
@@ -254,24 +307,31 @@ class QueryFailed(Event):
     error: str
     attempt: int
     again_s: float
+    metrics = (Metric("batches_failed", "Batches that failed by themselves", labels=_OF_QUERY),)
+
+    def line(self) -> str:
+        what = f"query {self.query} batch {self.batch}" if self.query else "the pipeline's function"
+        again = f", tried again in {self.again_s:g} s" if self.again_s else ""
+        return f"{what} failed (attempt {self.attempt}){again}: {self.error}"
 
 
-class ScopePaused(Event):
+class ScopePaused(Event, line="paused by member {member} after the last attempt: {why}; see tenure resume"):
     """The last allowed attempt at a batch failed. No member is elected until an operator resumes the scope."""
 
     member: str
     why: str
 
 
-class WriteRefused(Event):
+class WriteRefused(Event, line="refused by the {by}: {what} (epoch {epoch} is over)"):
     """A write of a term that is over was refused. `by`: `store` or `sink`; `what` names the write."""
 
     epoch: int
     by: str
     what: str
+    metrics = (Metric("writes_refused", "Late writes that were refused", labels={"by": "by"}),)
 
 
-class BlobLeft(Event):
+class BlobLeft(Event, line="blob {address} stays for the sweep: {why}"):
     """A blob that is not needed could not be deleted, or must stay until the sweep decides."""
 
     address: str
@@ -285,6 +345,10 @@ class PipelineEnded(Event):
     epoch: int
     clean: bool
 
+    def line(self) -> str:
+        how_far = "nothing is left of it" if self.clean else "its remains are cleaned up now"
+        return f"the pipeline has {self.ending} for good, epoch {self.epoch}: {how_far}"
+
 
 class OrphansFound(Event):
     """A leader found `count` orphans of one kind (`row` of the cleanup's plan), and removes them beside its batches."""
@@ -292,6 +356,7 @@ class OrphansFound(Event):
     epoch: int
     row: str
     count: int
+    metrics = (Metric(*_ORPHANS, "count"),)
 
 
 class Swept(Event):
@@ -302,11 +367,16 @@ class Swept(Event):
     left: int
     first: str
     seconds: float
+    metrics = (
+        Metric("orphans_removed", "Orphans of dead leaders and members that were removed", "removed"),
+        Metric(*_ORPHANS, "left", sets=True),
+    )
+
+    def line(self) -> str:
+        return f"swept orphans {_removed(self)}"
 
 
-class CleanupDelayed(Event):
-    """A cleanup could not remove `left` things (`first`, with its reason), and tries again `again_s` seconds later."""
-
+class CleanupDelayed(Event, line="cleanup: {left} left, tried again in {again_s:g} s; the first: {first}"):
     left: int
     first: str
     again_s: float
@@ -320,6 +390,14 @@ class CleanupEnded(Event):
     first: str
     seconds: float
 
+    def line(self) -> str:
+        return f"cleaned up {_removed(self)}"
+
+
+def _removed(event: CleanupEnded | Swept) -> str:
+    left = f"; {event.left} left, the first: {event.first}" if event.left else ""
+    return f"in {event.seconds:.1f} s: {event.removed} removed{left}"
+
 
 def event_to_data(event: Event) -> dict[str, Any]:
     """The event as data: its kind under `event`, and its fields."""
@@ -328,11 +406,11 @@ def event_to_data(event: Event) -> dict[str, Any]:
 
 def event_from_data(data: Mapping[str, Any]) -> Event:
     """The event that `event_to_data` described. Raises ValueError."""
-    kind = globals().get(data.get("event", ""))
-    if not (isinstance(kind, type) and issubclass(kind, Event)):
-        raise ValueError(f"no event is called {data.get('event')!r}")
-    found: Event = kind(**{name: value for name, value in data.items() if name != "event"})
-    return found
+    values = dict(data)
+    kind = Event.kinds.get(name := values.pop("event", ""))
+    if kind is None:
+        raise ValueError(f"no event is called {name!r}")
+    return kind(**values)
 
 
 Subscriber = Callable[[Event], None]

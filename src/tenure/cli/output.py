@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -22,41 +22,7 @@ from rich.text import Text
 
 from tenure.cli.lines import replaces, say, say_waiting
 from tenure.clock import Clock
-from tenure.events import (
-    BatchCommitted,
-    BlobLeft,
-    CleanupDelayed,
-    CleanupEnded,
-    DeclarationChanged,
-    DriverEnded,
-    DriverStarted,
-    Event,
-    FlagsNotNeeded,
-    LeadershipAwaited,
-    LocalFilesSlow,
-    MemberReady,
-    MirrorFailed,
-    PipelineEnded,
-    QueryFailed,
-    QueryStarted,
-    RecordSkipped,
-    RecordsSkipped,
-    RehearsalFailed,
-    RunDirectorySeeded,
-    ScopePaused,
-    SinkAway,
-    SnapshotNotMade,
-    SourceAway,
-    StandbyWarm,
-    StorageAway,
-    StoreAway,
-    Swept,
-    TableShared,
-    TablesNotKept,
-    TermLost,
-    TermWon,
-    WriteRefused,
-)
+from tenure.events import Away, BatchCommitted, Event
 
 _ANY_WIDTH: Final = 10_000
 
@@ -166,85 +132,6 @@ def warn(line: str) -> None:
     say(f"tenure: warning: {' '.join(line.split())}")
 
 
-def _batch_line(event: BatchCommitted) -> str:
-    again = " (the sink had it already)" if event.repeated else ""
-    return f"query {event.query} batch {event.batch} committed in {event.seconds:.2f} s{again}"
-
-
-def _seeded_line(event: RunDirectorySeeded) -> str:
-    seed = f"{event.files} files" + (" and a mirror" if event.mirrored else "")
-    return f"query {event.query} goes on at batch {event.batch} ({seed}, {event.seconds:.2f} s)"
-
-
-def _removed(event: CleanupEnded | Swept) -> str:
-    left = f"; {event.left} left, the first: {event.first}" if event.left else ""
-    return f"in {event.seconds:.1f} s: {event.removed} removed{left}"
-
-
-def _ended_line(event: PipelineEnded) -> str:
-    how_far = "nothing is left of it" if event.clean else "its remains are cleaned up now"
-    return f"the pipeline has {event.ending} for good, epoch {event.epoch}: {how_far}"
-
-
-def _awaited_line(event: LeadershipAwaited) -> str:
-    why = f"{event.leader} leads (epoch {event.epoch})" if event.leader else "nobody leads"
-    cause = f": {event.why}" if event.why else ""
-    return f"member {event.member} waits for the leadership: {why}{', and the scope is paused' * event.paused}{cause}"
-
-
-def _failed_line(event: QueryFailed) -> str:
-    what = f"query {event.query} batch {event.batch}" if event.query else "the pipeline's function"
-    again = f", tried again in {event.again_s:g} s" if event.again_s else ""
-    return f"{what} failed (attempt {event.attempt}){again}: {event.error}"
-
-
-_LINES: Mapping[type[Event], Callable[[Any], str]] = {
-    DriverStarted: lambda e: f"member {e.member} waits for Spark to start",
-    LeadershipAwaited: _awaited_line,
-    DriverEnded: lambda e: f"driver of member {e.member} is replaced in {e.again_s:g} s: {e.why}",
-    StoreAway: lambda e: f"member {e.member} tries the store again in {e.again_s:g} s: {e.why}",
-    RecordSkipped: lambda e: f"{e.why}; it is skipped",
-    MemberReady: lambda e: f"member {e.member} is ready, standing by",
-    LocalFilesSlow: lambda e: f"member {e.member} starts a process for each local file of Spark: {e.why}",
-    TablesNotKept: lambda e: f"member {e.member} copies a state from the storage at each start of a query: {e.why}",
-    StandbyWarm: lambda e: f"member {e.member} is warm after {e.seconds:.0f} s of rehearsals",
-    MirrorFailed: lambda e: f"query {e.query} is not mirrored: {e.why}",
-    SnapshotNotMade: lambda e: f"a takeover of query {e.query} replays its last changes: {e.why}",
-    RehearsalFailed: lambda e: f"query {e.query} was not rehearsed: {e.why}",
-    FlagsNotNeeded: lambda e: f"{e.flags}: not needed, and would allow the next change as well: leave it out",
-    TableShared: lambda e: f"query {e.query} begins in a table with other writers: {e.by}",
-    DeclarationChanged: lambda e: f"the pipeline differs from its last leader's: {e.what}",
-    TermWon: lambda e: f"member {e.member} leads, epoch {e.epoch}",
-    TermLost: lambda e: f"term {e.epoch} is over: {e.why}",
-    RunDirectorySeeded: _seeded_line,
-    QueryStarted: lambda e: f"query {e.query} started in {e.run_directory}",
-    BatchCommitted: _batch_line,
-    RecordsSkipped: lambda e: (
-        f"query {e.query} batch {e.batch} lacks {e.offsets} offsets that Kafka has no more: {e.what}"
-    ),
-    SourceAway: lambda e: f"member {e.member} tries its sources again in {e.again_s:g} s: {e.why}",
-    SinkAway: lambda e: f"member {e.member} tries its sinks again in {e.again_s:g} s: {e.why}",
-    StorageAway: lambda e: f"member {e.member} tries its storage again in {e.again_s:g} s: {e.why}",
-    QueryFailed: _failed_line,
-    ScopePaused: lambda e: f"paused by member {e.member} after the last attempt: {e.why}; see tenure resume",
-    WriteRefused: lambda e: f"refused by the {e.by}: {e.what} (epoch {e.epoch} is over)",
-    PipelineEnded: _ended_line,
-    Swept: lambda e: f"swept orphans {_removed(e)}",
-    CleanupDelayed: lambda e: f"cleanup: {e.left} left, tried again in {e.again_s:g} s; the first: {e.first}",
-    CleanupEnded: lambda e: f"cleaned up {_removed(e)}",
-    BlobLeft: lambda e: f"blob {e.address} stays for the sweep: {e.why}",
-}
-"""Kind of event -> its line. Other kinds have none."""
-
-
-_WAITING: Final = (DriverStarted, LeadershipAwaited)
-"""Kinds of events whose line says for what a member waits: at a terminal, the next line replaces it."""
-
-
-_AWAY: Final = (StoreAway, SourceAway, SinkAway, StorageAway)
-"""Kinds of events about something that does not answer."""
-
-
 class Narrator:
     """A subscriber that prints each event as a line on stderr. `quiet`: but for batches and for waiting. A member that
     tries its store, a source, a sink or its storage again for the same reason prints that once, and at a terminal
@@ -262,15 +149,15 @@ class Narrator:
             say_waiting(f"{self._clock.now():%H:%M:%S} {what}")
 
     def __call__(self, event: Event) -> None:
-        line = _LINES.get(type(event))
-        if line is None or (self._quiet and isinstance(event, (BatchCommitted, *_WAITING))):
+        line = event.line()
+        if not line or (self._quiet and (event.waits or isinstance(event, BatchCommitted))):
             return
-        told = f"{self._clock.now():%H:%M:%S} {event.scope}: {line(event)}"
-        away = (type(event), event.why) if isinstance(event, _AWAY) else None
+        told = f"{self._clock.now():%H:%M:%S} {event.scope}: {line}"
+        away = (type(event), event.why) if isinstance(event, Away) else None
         if away is not None and away == self._away:
             if not self._quiet:
                 say_waiting(told)
-        elif isinstance(event, _WAITING) and replaces():
+        elif event.waits and replaces():
             say_waiting(told)
         else:
             say(told)
