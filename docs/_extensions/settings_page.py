@@ -6,9 +6,6 @@ so it cannot differ from them. A setting without a docstring ends the build.
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,10 +17,8 @@ from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
 from tenure.cli.main import app
+from tenure.cli.options import flag_of
 from tenure.settings import Settings
-
-FLAG_OF = {"params": "--param"}
-"""Settings whose flag has another name."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +35,19 @@ class Setting:
 
 def all_settings() -> Iterator[Setting]:
     """Every setting, in the order of the class."""
-    meanings, flags = docstrings(), flags_of_commands()
+    flags = flags_of_commands()
     for name, field in Settings.model_fields.items():
-        flag = FLAG_OF.get(name, f"--{name.replace('_', '-')}")
+        if field.description is None:
+            raise ValueError(f"setting {name!r} has no docstring")
+        flag = flag_of(name)
         default = shown(field.get_default(call_default_factory=True))
-        yield Setting(name, flag if flag in flags else None, f"TENURE_{name.upper()}", default, meanings[name])
-
-
-def docstrings() -> dict[str, str]:
-    """The text below each field of the class."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(Settings))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    found = {}
-    for field, text in zip(body.body, body.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-            assert isinstance(field.target, ast.Name)
-            found[field.target.id] = " ".join(str(text.value.value).split())
-    return found
+        yield Setting(
+            name,
+            flag if flag in flags else None,
+            f"TENURE_{name.upper()}",
+            default,
+            " ".join(field.description.split()),
+        )
 
 
 def flags_of_commands() -> set[str]:

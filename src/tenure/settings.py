@@ -50,43 +50,53 @@ Ttl = Annotated[timedelta, BeforeValidator(_at_least_half_a_second)]
 
 
 class Settings(BaseSettings):
-    """All settings of a run. `None`: not set."""
+    """All settings of a run. `None`: not set. The first line below a field is the help of its flag."""
 
-    model_config = SettingsConfigDict(env_prefix="TENURE_", toml_file="tenure.toml", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="TENURE_", toml_file="tenure.toml", extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
 
     store: str | None = None
-    """URL of the coordination store."""
+    """URL of the coordination store: sqlite:///path"""
     store_password: str | None = Field(default=None, repr=False)
     """The password of the user in the URL of the store. It goes before `store_password_file`."""
     store_password_file: str | None = None
     """File with the password of the user in the URL of the store. Line ends around it do not count."""
     storage: str | None = None
-    """URL of the storage that every member reaches."""
+    """URL of the storage: file:///path, s3://...
+    Every member reaches it."""
     scope: str | None = None
-    """The pipeline's scope in the store; by default the pipeline's name."""
+    """The pipeline's scope (by default its name)."""
     member: str | None = None
-    """The member's name; by default host, process id and a random part."""
+    """This member's name.
+    By default host, process id and a random part."""
     ttl: Ttl = timedelta(seconds=10)
-    """A leader's session ends after this long without a sign of life."""
+    """How long a leader may be silent: 5s, 500ms.
+    Then its session ends."""
     stop_patience: Duration = timedelta(seconds=20)
-    """How long queries may take to stop before the driver is killed. The default fits into the 30 s that orchestrators
+    """How long queries may take to stop.
+    Then the driver is killed. The default fits into the 30 s that orchestrators
     leave between SIGTERM and SIGKILL."""
     driver_silence: Duration = timedelta(seconds=60)
     """How long a running driver may be silent before it is killed."""
     on_store_loss: Literal["hold", "stop"] = "hold"
-    """When the store is away, `hold` computes until the term's deadline and waits for the store; `stop` stops the
-    queries at the first failed renewal and ends with exit code 4."""
+    """hold: go on until the deadline, wait. Or stop.
+    `stop` stops the queries at the first failed renewal, and ends with exit code 4."""
     standby: Literal["warm", "cold"] = "warm"
-    """A `warm` standby rehearses the newest batches; a `cold` standby saves memory and processor time."""
+    """warm: rehearse while standing by. Or cold.
+    A `cold` standby saves memory and processor time."""
     priority: int = Field(default=0, ge=-1000, le=1000)
-    """Of the standbys that can take over, those with the highest priority come first."""
+    """Standbys with a higher priority are elected first.
+    Only standbys that can take over count."""
     nofailover: bool = False
-    """The member never leads. It rehearses, and answers probes."""
+    """Never lead.
+    The member rehearses, and answers probes."""
     batch_attempts: int = Field(default=5, ge=1, le=1000)
-    """How often a batch may fail by the same error, by whichever member, before the scope is paused. A run with
-    `--until-idle` or `--final` then ends with exit code 8."""
+    """How often a batch may fail by the same error before the scope is paused.
+    The attempts of all members count. A run with `--until-idle` or `--final` then ends with exit code 8."""
     away_limit: Delay | None = None
-    """How long a source, a sink or the storage may be away before the member ends; by default it waits for ever."""
+    """How long a source, sink or storage may be away before the member ends: 2h.
+    By default the member waits for ever."""
     checkpoints_kept: int = Field(default=KEPT, ge=1, le=1000)
     """The number of checkpoints kept for each query."""
     cleanup_retry: Literal["exponential-delay", "fixed-delay", "none"] = "exponential-delay"
@@ -102,37 +112,42 @@ class Settings(BaseSettings):
     master: str | None = None
     """Spark's master."""
     conf: dict[str, str] = Field(default_factory=dict)
-    """Spark's own settings."""
+    """spark.x=y for Spark; may be repeated."""
     connector: list[str] = Field(default_factory=list)
-    """Connectors whose packages Spark fetches, in the versions that were tested with your Spark: `kafka`, `s3`."""
+    """kafka, s3: packages for Spark, by name; may be repeated.
+    Their versions are those that were tested with your Spark."""
     packages: str | None = None
-    """Maven coordinates of packages for Spark to fetch, separated by commas (spark-submit's --packages)."""
+    """As spark-submit's: Maven coordinates, with commas."""
     jars: str | None = None
-    """Jars for driver and executors, separated by commas (spark-submit's --jars)."""
+    """As spark-submit's: jars, with commas."""
     py_files: str | None = None
-    """Python files that the pipeline and its functions import, separated by commas (spark-submit's --py-files)."""
+    """As spark-submit's: .py, .zip, .egg, with commas.
+    The pipeline and its functions import them."""
     submit: str | None = None
-    """Any other flags of spark-submit, as one text."""
+    """Other flags for spark-submit, as one text: '--driver-memory 2g --files a.conf'."""
     params: dict[str, str] = Field(default_factory=dict)
-    """The pipeline's parameters."""
+    """NAME=VALUE for the pipeline; may be repeated."""
     new_stream: list[str] = Field(default_factory=list)
-    """Streams that may begin at the start of their sources though a recorded stream is no longer declared."""
+    """A stream that may begin though a recorded stream is gone; repeatable.
+    It begins at the start of its sources."""
     drop_stream: list[str] = Field(default_factory=list)
-    """Recorded streams that the pipeline no longer declares."""
+    """A recorded stream that this file no longer declares; repeatable."""
     changed_query: list[str] = Field(default_factory=list)
-    """Queries that may go on with their present state though their declaration has changed its shape."""
+    """A query that may go on with its old state though it changed; repeatable."""
     changed_source: list[str] = Field(default_factory=list)
-    """Queries that may go on from their present positions though they read other sources."""
+    """A query that may go on though it reads other sources; repeatable.
+    It goes on from its present positions."""
     changed_zone: bool = False
-    """The queries may go on in a time zone that is not the scope's."""
+    """The queries may go on in another time zone."""
     short_batch: list[str] = Field(default_factory=list)
-    """Queries whose newest batch may run again without records that Kafka has no more."""
+    """A query that may run a batch again without its lost records; repeatable.
+    Kafka has these records no more."""
     http: str | None = None
-    """HOST:PORT at which the agent serves probes and metrics."""
+    """HOST:PORT for probes and metrics."""
     spark_log: str | None = None
     """File for the output of Spark's JVM."""
     event_log: str | None = None
-    """File to which events are appended as JSON lines."""
+    """File for events, one JSON object a line."""
 
     @classmethod
     def settings_customise_sources(

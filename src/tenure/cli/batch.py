@@ -14,11 +14,11 @@ from typing import Annotated, Final
 import typer
 
 from tenure.assembly import scope_context
-from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
+from tenure.cli.options import OutputOption, open_scope, takes_settings
 from tenure.cli.output import Output, note, show
 from tenure.clock import SystemClock
 from tenure.errors import UsageError
-from tenure.settings import load_settings
+from tenure.settings import Settings
 from tenure.takeover.quarantine import chosen, open_batch, quarantine
 
 batch_app = typer.Typer(no_args_is_help=True, help="Do something about a planned batch that cannot run.")
@@ -26,6 +26,7 @@ _CLOCK: Final = SystemClock()
 
 
 @batch_app.command("quarantine")
+@takes_settings("store", "storage", "scope")
 def quarantine_(
     query: Annotated[str, typer.Argument(help="The query whose batch fails.")],
     files: Annotated[
@@ -36,13 +37,10 @@ def quarantine_(
     apply: Annotated[
         bool, typer.Option("--apply", help="Do it. Without this flag, nothing is written or moved.")
     ] = False,
-    store: StoreOption = None,
-    storage: StorageOption = None,
-    scope: ScopeOption = None,
+    settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Take bad input files out of the planned batch, and let the pipeline go on without them. Nobody may lead."""
-    settings = load_settings(store=store, storage=storage, scope=scope)
     with open_scope(settings) as (opened, name):
         context = scope_context(settings, opened, name, clock=_CLOCK)
         batch = open_batch(context, query)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tenure.assembly import scope_context
-from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
+from tenure.cli.options import OutputOption, open_scope, takes_settings
 from tenure.cli.output import Output, print_json, show, show_record
 from tenure.clock import SystemClock
 from tenure.coordination.encoding import text_or_base64
@@ -25,7 +25,7 @@ from tenure.handles.handle import Handle, Lock, decode_handle
 from tenure.handles.locks import HeldLock, locks_in
 from tenure.handles.record_store import NoBlobs
 from tenure.handles.store import HandleStore
-from tenure.settings import load_settings
+from tenure.settings import Settings
 
 _CLOCK = SystemClock()
 _SHOWN: Final = 2000
@@ -39,14 +39,15 @@ OneAreaArgument = Annotated[str | None, typer.Argument(metavar="AREA", help="An 
 
 
 @handles_app.command("list")
+@takes_settings("store", "scope")
 def list_(
     area: OneAreaArgument = None,
-    store: StoreOption = None,
-    scope: ScopeOption = None,
+    *,
+    settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """The handles: their size in bytes, the epoch that wrote each, and how many readers have locked it."""
-    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+    with open_scope(settings) as (opened, name):
         records = known_records(opened, name)
     found = _of_area([decode_handle(record) for record in handles_in(records)], area, name)
     locks = locks_in(records)
@@ -56,17 +57,15 @@ def list_(
 
 
 @handles_app.command("show")
+@takes_settings("store", "storage", "scope")
 def show_(
     area: AreaArgument,
     name: NameArgument,
     *,
-    store: StoreOption = None,
-    storage: StorageOption = None,
-    scope: ScopeOption = None,
+    settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """One handle, with its payload. JSON has the payload as `text`, or as `base64` where it is no text."""
-    settings = load_settings(store=store, storage=storage, scope=scope)
     with open_scope(settings) as (opened, scope_name):
         records = known_records(opened, scope_name)
         handle = _handle(records, area, name, scope_name)
@@ -84,14 +83,15 @@ def show_(
 
 
 @handles_app.command("locks")
+@takes_settings("store", "scope")
 def locks_(
     area: OneAreaArgument = None,
-    store: StoreOption = None,
-    scope: ScopeOption = None,
+    *,
+    settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """The locks of readers. Without AREA also those on checkpoints, as of `tenure export`."""
-    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+    with open_scope(settings) as (opened, name):
         records = known_records(opened, name)
     locks = locks_in(records)
     if area is not None:
@@ -107,16 +107,16 @@ def locks_(
 
 
 @handles_app.command("release")
+@takes_settings("store", "scope")
 def release(
     area: AreaArgument,
     name: NameArgument,
     *,
     force: Annotated[bool, typer.Option("--force", help="Do not ask. Needed without a terminal.")] = False,
-    store: StoreOption = None,
-    scope: ScopeOption = None,
+    settings: Settings,
 ) -> None:
     """Take the locks of a handle away from readers that live, and hang. The locks of a dead reader go by themselves."""
-    with open_scope(load_settings(store=store, scope=scope)) as (opened, scope_name):
+    with open_scope(settings) as (opened, scope_name):
         records = known_records(opened, scope_name)
         handle = _handle(records, area, name, scope_name)
         locks = [lock for lock in locks_in(records) if lock.handle == handle.key]

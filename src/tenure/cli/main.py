@@ -24,7 +24,7 @@ from tenure.cli.batch import batch_app
 from tenure.cli.handles import handles_app
 from tenure.cli.lines import ERASE, replaces, wait_no_more
 from tenure.cli.moves import moves_app
-from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope, pairs
+from tenure.cli.options import OutputOption, open_scope, takes_settings
 from tenure.cli.output import Narrator, Output, complain, print_json, show, show_record, warn
 from tenure.cli.results import cleanup_app, result_app
 from tenure.cli.scopes import scopes
@@ -33,7 +33,7 @@ from tenure.cli.verbs import failover, list_members, pause, restart, resume, sho
 from tenure.clock import SystemClock
 from tenure.coordination.election_rules import reason
 from tenure.errors import HandleNotFound, StorageError, TenureError, UsageError
-from tenure.settings import PasswordInUrl, load_settings
+from tenure.settings import PasswordInUrl, Settings
 from tenure.status.snapshot import take_snapshot, terms
 
 app = typer.Typer(
@@ -67,96 +67,23 @@ def root(
 
 
 @app.command()
+@takes_settings(
+    *("store", "storage", "scope", "params", "conf", "master", "connector", "packages", "jars", "py_files", "submit"),
+    *("ttl", "member", "until_idle", "final", "new_stream", "drop_stream", "changed_query", "changed_source"),
+    *("changed_zone", "short_batch", "batch_attempts", "away_limit", "stop_patience", "priority", "nofailover"),
+    *("on_store_loss", "standby", "http", "spark_log", "event_log"),
+)
 def run(
     pipeline_file: Annotated[str, typer.Argument(metavar="PIPELINE.py", help="The file that declares the pipeline.")],
     *,
-    store: StoreOption = None,
-    storage: StorageOption = None,
-    scope: ScopeOption = None,
-    param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the pipeline; may be repeated.")] = None,
-    conf: Annotated[list[str] | None, typer.Option(help="spark.x=y for Spark; may be repeated.")] = None,
-    master: Annotated[str | None, typer.Option(help="Spark's master.")] = None,
-    connector: Annotated[
-        list[str] | None, typer.Option(help="kafka, s3: packages for Spark, by name; may be repeated.")
-    ] = None,
-    packages: Annotated[str | None, typer.Option(help="As spark-submit's: Maven coordinates, with commas.")] = None,
-    jars: Annotated[str | None, typer.Option(help="As spark-submit's: jars, with commas.")] = None,
-    py_files: Annotated[str | None, typer.Option(help="As spark-submit's: .py, .zip, .egg, with commas.")] = None,
-    submit: Annotated[
-        str | None, typer.Option(help="Other flags for spark-submit, as one text: '--driver-memory 2g --files a.conf'.")
-    ] = None,
-    ttl: Annotated[str | None, typer.Option(help="How long a leader may be silent: 5s, 500ms.")] = None,
-    member: Annotated[str | None, typer.Option(help="This member's name.")] = None,
+    settings: Settings,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when the sources have no more input.")] = False,
     final: Annotated[
         bool, typer.Option("--final", help="End the pipeline for good when the sources have no more input.")
     ] = False,
-    new_stream: Annotated[
-        list[str] | None, typer.Option(help="A stream that may begin though a recorded stream is gone; repeatable.")
-    ] = None,
-    drop_stream: Annotated[
-        list[str] | None, typer.Option(help="A recorded stream that this file no longer declares; repeatable.")
-    ] = None,
-    changed_query: Annotated[
-        list[str] | None, typer.Option(help="A query that may go on with its old state though it changed; repeatable.")
-    ] = None,
-    changed_source: Annotated[
-        list[str] | None, typer.Option(help="A query that may go on though it reads other sources; repeatable.")
-    ] = None,
-    changed_zone: Annotated[
-        bool | None, typer.Option("--changed-zone", help="The queries may go on in another time zone.")
-    ] = None,
-    short_batch: Annotated[
-        list[str] | None, typer.Option(help="A query that may run a batch again without its lost records; repeatable.")
-    ] = None,
-    batch_attempts: Annotated[
-        int | None, typer.Option(help="How often a batch may fail by the same error before the scope is paused.")
-    ] = None,
-    away_limit: Annotated[
-        str | None, typer.Option(help="How long a source, sink or storage may be away before the member ends: 2h.")
-    ] = None,
-    stop_patience: Annotated[str | None, typer.Option(help="How long queries may take to stop.")] = None,
-    priority: Annotated[int | None, typer.Option(help="Standbys with a higher priority are elected first.")] = None,
-    nofailover: Annotated[bool | None, typer.Option("--nofailover", help="Never lead.")] = None,
-    on_store_loss: Annotated[str | None, typer.Option(help="hold: go on until the deadline, wait. Or stop.")] = None,
-    standby: Annotated[str | None, typer.Option(help="warm: rehearse while standing by. Or cold.")] = None,
-    http: Annotated[str | None, typer.Option(help="HOST:PORT for probes and metrics.")] = None,
-    spark_log: Annotated[str | None, typer.Option(help="File for the output of Spark's JVM.")] = None,
-    event_log: Annotated[str | None, typer.Option(help="File for events, one JSON object a line.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for batches and waiting.")] = False,
 ) -> None:
     """Run one member of a pipeline. Of several members, one leads and the others stand by."""
-    settings = load_settings(
-        store=store,
-        storage=storage,
-        scope=scope,
-        params=pairs(param, flag="--param"),
-        conf=pairs(conf, flag="--conf"),
-        master=master,
-        connector=connector or None,
-        packages=packages,
-        jars=jars,
-        py_files=py_files,
-        submit=submit,
-        ttl=ttl,
-        member=member,
-        new_stream=new_stream or None,
-        drop_stream=drop_stream or None,
-        changed_query=changed_query or None,
-        changed_source=changed_source or None,
-        changed_zone=changed_zone,
-        short_batch=short_batch or None,
-        batch_attempts=batch_attempts,
-        away_limit=away_limit,
-        stop_patience=stop_patience,
-        priority=priority,
-        nofailover=nofailover,
-        on_store_loss=on_store_loss,
-        standby=standby,
-        http=http,
-        spark_log=spark_log,
-        event_log=event_log,
-    )
     clock = SystemClock()
     stop = threading.Event()
     narrator = Narrator(clock=clock, quiet=quiet)
@@ -181,9 +108,9 @@ def run(
 
 
 @app.command()
-def status(store: StoreOption = None, scope: ScopeOption = None, output: OutputOption = Output.TABLE) -> None:
+@takes_settings("store", "scope")
+def status(settings: Settings, output: OutputOption = Output.TABLE) -> None:
     """Who leads, who stands by, and how far each query is."""
-    settings = load_settings(store=store, scope=scope)
     with open_scope(settings) as (opened, name):
         snapshot = take_snapshot(opened, name)
     if output is Output.JSON:
@@ -197,9 +124,9 @@ def status(store: StoreOption = None, scope: ScopeOption = None, output: OutputO
 
 
 @app.command()
-def history(store: StoreOption = None, scope: ScopeOption = None, output: OutputOption = Output.TABLE) -> None:
+@takes_settings("store", "scope")
+def history(settings: Settings, output: OutputOption = Output.TABLE) -> None:
     """The terms of a pipeline: epoch, holder, begin, end, and why each ended."""
-    settings = load_settings(store=store, scope=scope)
     with open_scope(settings) as (opened, name):
         past = terms(opened, name)
     rows = [
@@ -221,15 +148,14 @@ for verb in (list_members, scopes, switchover, failover, pause, resume, restart)
 
 
 @checkpoints_app.command("list")
+@takes_settings("store", "storage", "scope")
 def checkpoints_list(
     query: Annotated[str | None, typer.Argument(help="A query; by default all.")] = None,
-    store: StoreOption = None,
-    storage: StorageOption = None,
-    scope: ScopeOption = None,
+    *,
+    settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """The kept checkpoints, oldest first."""
-    settings = load_settings(store=store, storage=storage, scope=scope)
     rows = []
     with open_scope(settings) as (opened, name):
         queries = [newest.query for newest in take_snapshot(opened, name).queries]
@@ -243,17 +169,15 @@ def checkpoints_list(
 
 
 @checkpoints_app.command("show")
+@takes_settings("store", "storage", "scope")
 def checkpoints_show(
     query: Annotated[str, typer.Argument(help="The query.")],
     batch: Annotated[int | None, typer.Argument(help="The batch; by default the newest.")] = None,
     *,
-    store: StoreOption = None,
-    storage: StorageOption = None,
-    scope: ScopeOption = None,
+    settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """One checkpoint, with its offsets."""
-    settings = load_settings(store=store, storage=storage, scope=scope)
     with open_scope(settings) as (opened, name):
         checkpoints = scope_context(settings, opened, name, clock=SystemClock()).checkpoints(query)
         try:

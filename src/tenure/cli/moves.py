@@ -17,7 +17,7 @@ from rich import filesize
 
 from tenure.assembly import scope_context, scope_store, storage_url
 from tenure.cli.lines import say
-from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, duration_of
+from tenure.cli.options import OutputOption, duration_of, takes_settings
 from tenure.cli.output import Output, note, print_json, show, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
@@ -29,7 +29,7 @@ from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
 from tenure.declarations.zones import ZONE, kept_zone
 from tenure.errors import StoreUnavailable, UsageError
-from tenure.settings import Settings, load_settings
+from tenure.settings import Settings
 from tenure.status.snapshot import take_snapshot
 from tenure.storage.reach import reach
 
@@ -47,6 +47,7 @@ _SHOWN: Final = 60
 
 
 @moves_app.command()
+@takes_settings("store", "storage", "scope")
 def adopt(
     checkpoint: Annotated[
         str | None,
@@ -58,13 +59,10 @@ def adopt(
         bool, typer.Option("--lost-store", help="Go on from the scope's own storage, whose store was lost.")
     ] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Adopt it. Without this flag, nothing is written.")] = False,
-    store: StoreOption = None,
-    storage: StorageOption = None,
-    scope: ScopeOption = None,
+    settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Go on from the checkpoint of a plain Spark query. Stop its job first."""
-    settings = load_settings(store=store, storage=storage, scope=scope)
     name = Scope(settings.required("scope"))
     if lost_store:
         if checkpoint is not None or query is not None:
@@ -80,13 +78,12 @@ def adopt(
 
 
 @moves_app.command()
+@takes_settings("store", "storage", "scope")
 def export(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The new checkpointLocation, a path or a URL.")],
     *,
     query: Annotated[str, typer.Option(help="The query.")],
-    store: StoreOption = None,
-    storage: StorageOption = None,
-    scope: ScopeOption = None,
+    settings: Settings,
     patience: Annotated[
         str, typer.Option("--timeout", help="How long to wait for a batch in flight: 30s, 5m.")
     ] = "30s",
@@ -94,7 +91,6 @@ def export(
     """Copy a query's newest checkpoint for plain Spark. Pause the pipeline first."""
     from tenure.takeover.exporting import export as export_checkpoint
 
-    settings = load_settings(store=store, storage=storage, scope=scope)
     name = Scope(settings.required("scope"))
     limit = duration_of(patience)
     with (

@@ -1,11 +1,14 @@
-"""The flags that several commands share, and the store that they name."""
+"""The options of commands that are settings, and the store that they name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Annotated
+from functools import wraps
+from inspect import Parameter
+from typing import Annotated, Any
 
 import typer
 
@@ -15,12 +18,56 @@ from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.durations import parse_duration
 from tenure.errors import UsageError
-from tenure.settings import Settings
+from tenure.settings import Settings, load_settings
 
-StoreOption = Annotated[str | None, typer.Option("--store", help="URL of the coordination store: sqlite:///path")]
-StorageOption = Annotated[str | None, typer.Option("--storage", help="URL of the storage: file:///path, s3://...")]
-ScopeOption = Annotated[str | None, typer.Option("--scope", help="The pipeline's scope (by default its name).")]
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
+
+
+def takes_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for each of these settings, in the place of its parameter `settings`. The name of a
+    parameter of its own puts that parameter between the options."""
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters
+        ours = [name for name in names if name not in own]
+        at_settings = [own.get(name) or _option(name) for name in names]
+        shown = [
+            one.replace(kind=Parameter.KEYWORD_ONLY)
+            for name, parameter in own.items()
+            if name not in names
+            for one in (at_settings if name == "settings" else [parameter])
+        ]
+
+        @wraps(command)
+        def called(**given: Any) -> None:
+            flags = {name: given.pop(name) for name in ours}
+            command(settings=load_settings(**{name: _read(name, value) for name, value in flags.items()}), **given)
+
+        called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined] # what typer reads
+        called.__annotations__ = {one.name: one.annotation for one in shown}
+        return called
+
+    return decorated
+
+
+def flag_of(name: str) -> str:
+    """The flag of a setting."""
+    return "--param" if name == "params" else f"--{name.replace('_', '-')}"
+
+
+def _option(name: str) -> Parameter:
+    """The option of a setting. Its help is the first line below the field."""
+    field = Settings.model_fields[name]
+    default = field.get_default(call_default_factory=True)
+    kind: Any = list[str] if isinstance(default, (list, dict)) else type(default) if isinstance(default, int) else str
+    option = typer.Option(flag_of(name), help=(field.description or "").partition("\n")[0])
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
+
+
+def _read(name: str, given: Any) -> Any:
+    """The value of a flag; None: it is not given."""
+    is_pairs = Settings.model_fields[name].default_factory is dict
+    return pairs(given, flag=flag_of(name)) if is_pairs else None if given == [] else given
 
 
 @contextmanager

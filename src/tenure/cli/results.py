@@ -15,7 +15,7 @@ from tenure.cleanup.claims import orphans_of, term_now
 from tenure.cleanup.cleaner import CANNOT
 from tenure.cleanup.ended_pipeline import cleanables_of
 from tenure.cleanup.plan import PLAN, Cleanable, Row
-from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope
+from tenure.cli.options import OutputOption, open_scope, takes_settings
 from tenure.cli.output import Output, print_json, show, show_record
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
@@ -27,7 +27,7 @@ from tenure.errors import UsageError
 from tenure.ownership.owner import renew_identity
 from tenure.results.result import Result, Stage
 from tenure.results.store import RESULTS, result_in
-from tenure.settings import load_settings
+from tenure.settings import Settings
 
 _CLOCK = SystemClock()
 _TTL = timedelta(seconds=10)
@@ -39,9 +39,9 @@ cleanup_app = typer.Typer(no_args_is_help=True, help="The remains of a pipeline.
 
 
 @result_app.command("show")
-def result_show(store: StoreOption = None, scope: ScopeOption = None, output: OutputOption = Output.TABLE) -> None:
+@takes_settings("store", "scope")
+def result_show(settings: Settings, output: OutputOption = Output.TABLE) -> None:
     """How the pipeline ended, and whether it is cleaned up."""
-    settings = load_settings(store=store, scope=scope)
     with open_scope(settings) as (opened, name):
         result = result_in(opened.list(name, RESULTS).records)
     if result is not None:
@@ -53,9 +53,9 @@ def result_show(store: StoreOption = None, scope: ScopeOption = None, output: Ou
 
 
 @result_app.command("forget")
-def result_forget(store: StoreOption = None, storage: StorageOption = None, scope: ScopeOption = None) -> None:
+@takes_settings("store", "storage", "scope")
+def result_forget(settings: Settings) -> None:
     """Let a pipeline that has ended be run again, from the beginning of its sources."""
-    settings = load_settings(store=store, storage=storage, scope=scope)
     with open_scope(settings) as (opened, name):
         known_records(opened, name)
         results = scope_context(settings, opened, name, clock=_CLOCK).results()
@@ -86,14 +86,12 @@ def _refuse_unless_clean(result: Result | None, scope: Scope) -> None:
 
 
 @cleanup_app.command("status")
+@takes_settings("store", "storage", "scope")
 def cleanup_status(
-    store: StoreOption = None,
-    storage: StorageOption = None,
-    scope: ScopeOption = None,
+    settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """The present remains of a pipeline that has ended, or the orphans of a pipeline that goes on."""
-    settings = load_settings(store=store, storage=storage, scope=scope)
     with open_scope(settings) as (opened, name):
         context = scope_context(settings, opened, name, clock=_CLOCK)
         result = context.results().read()

@@ -8,20 +8,21 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 
-from tenure.cli.options import OutputOption, StoreOption, open_existing
+from tenure.cli.options import OutputOption, open_existing, takes_settings
 from tenure.cli.output import Output, show, warn
 from tenure.clock import SystemClock
 from tenure.coordination.known_scopes import CHECK_THE_STORE
 from tenure.durations import ago
-from tenure.settings import load_settings
+from tenure.settings import Settings
 from tenure.status.scopes import ScopeStatus, scope_statuses
 
 _CLOCK = SystemClock()
 
 
-def scopes(store: StoreOption = None, output: OutputOption = Output.TABLE) -> None:
+@takes_settings("store")
+def scopes(settings: Settings, output: OutputOption = Output.TABLE) -> None:
     """The scopes of the store: who leads each, and when its newest batch was planned."""
-    with open_existing(load_settings(store=store)) as opened:
+    with open_existing(settings) as opened:
         name, found = opened.guarantees.name, scope_statuses(opened)
     if output is Output.TABLE and not found:
         sys.stdout.write(f"no scope is in this store ({name}): no member has led here; {CHECK_THE_STORE}\n")

@@ -27,14 +27,14 @@ from rich.text import Text
 from tenure.assembly import scope_context
 from tenure.cleanup.claims import read_claims, term_now
 from tenure.cleanup.orphans import Claims
-from tenure.cli.options import OutputOption, ScopeOption, StorageOption, StoreOption, open_scope, pairs
+from tenure.cli.options import OutputOption, open_scope, pairs, takes_settings
 from tenure.cli.output import Output, note, print_json, show
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import CleanupIncomplete, UsageError
 from tenure.housekeeping import scope_attempts
-from tenure.settings import Settings, load_settings
+from tenure.settings import Settings
 from tenure.wording import how_to_install
 
 if TYPE_CHECKING:
@@ -61,12 +61,11 @@ ConfOption = Annotated[list[str] | None, typer.Option(help="spark.x=y for Spark;
 
 
 @sweep_app.command("plan")
+@takes_settings("store", "storage", "scope")
 def plan_(
     plan: PlanArgument,
     *,
-    store: StoreOption = None,
-    storage: StorageOption = None,
-    scope: ScopeOption = None,
+    settings: Settings,
     table: TableOption = None,
     sizes: Annotated[bool, typer.Option(help="Ask a disk for the size of each file that goes.")] = True,
     master: MasterOption = None,
@@ -76,7 +75,6 @@ def plan_(
     """List the orphans in a plan; nothing is removed. Members may run meanwhile."""
     from tenure.cleanup.planning import PlanOptions, make_plan
 
-    settings = load_settings(store=store, storage=storage, scope=scope)
     new = _plan(plan)
     with open_scope(settings) as (opened, name), _spark(master, conf) as start, _bar() as bar:
         task = bar.add_task("files listed", total=None)
@@ -91,11 +89,11 @@ def plan_(
 
 
 @sweep_app.command("apply")
+@takes_settings("storage", "scope")
 def apply_(
     plan: PlanArgument,
     *,
-    storage: StorageOption = None,
-    scope: ScopeOption = None,
+    settings: Settings,
     table: TableOption = None,
     master: MasterOption = None,
     conf: ConfOption = None,
@@ -105,7 +103,6 @@ def apply_(
     """Remove the files of a plan, of any age. A run goes on where an interrupted run stopped."""
     from tenure.cleanup.applying import ApplyOptions, apply_plan, orphan_rule
 
-    settings = load_settings(storage=storage, scope=scope)
     if rate is not None and rate <= 0:
         raise UsageError(f"a rate of {rate:g} files a second removes nothing", fix="give a positive rate, or none")
     made = _plan(plan)

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from rich import filesize
 
-from tenure.cli.options import OutputOption, ScopeOption, StoreOption, duration_of, open_scope
+from tenure.cli.options import OutputOption, duration_of, open_scope, takes_settings
 from tenure.cli.output import Output, note, show, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import MEMBERS, Candidate, State
@@ -26,7 +26,7 @@ from tenure.coordination.reading import read_again, wait_for_change
 from tenure.coordination.records import Revision, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import StoreUnavailable, UsageError
-from tenure.settings import load_settings
+from tenure.settings import Settings
 from tenure.status.snapshot import Snapshot, take_snapshot
 
 _CLOCK = SystemClock()
@@ -38,9 +38,10 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Do not ask. Needed w
 TimeoutOption = Annotated[str, typer.Option("--timeout", help="How long to wait for the new leader: 60s, 5m.")]
 
 
-def list_members(store: StoreOption = None, scope: ScopeOption = None, output: OutputOption = Output.TABLE) -> None:
+@takes_settings("store", "scope")
+def list_members(settings: Settings, output: OutputOption = Output.TABLE) -> None:
     """The members: the leader, and the standbys that can take over."""
-    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+    with open_scope(settings) as (opened, name):
         snapshot = take_snapshot(opened, name)
     if output is Output.JSON:
         show(_rows(snapshot), output=output, title="", columns=())
@@ -49,15 +50,16 @@ def list_members(store: StoreOption = None, scope: ScopeOption = None, output: O
         show_members(snapshot)
 
 
+@takes_settings("store", "scope")
 def switchover(
     candidate: CandidateOption = None,
     timeout: TimeoutOption = "60s",
-    store: StoreOption = None,
-    scope: ScopeOption = None,
+    *,
+    settings: Settings,
 ) -> None:
     """Hand the leadership over: the leader finishes its batch and resigns, and a standby takes over."""
     limit = duration_of(timeout)
-    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+    with open_scope(settings) as (opened, name):
         orders = Orders(opened, name, clock=_CLOCK)
         requested = orders.switchover(to=candidate)
         try:
@@ -75,16 +77,17 @@ def switchover(
     _say_leader(successor, name, requested)
 
 
+@takes_settings("store", "scope")
 def failover(
     candidate: CandidateOption = None,
     force: ForceOption = False,
     timeout: TimeoutOption = "60s",
-    store: StoreOption = None,
-    scope: ScopeOption = None,
+    *,
+    settings: Settings,
 ) -> None:
     """End the leader's term at once, without waiting for its batch. For a leader that does not work as it should."""
     limit = duration_of(timeout)
-    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+    with open_scope(settings) as (opened, name):
         if not force:
             known_records(opened, name)  # nobody is asked about a scope that is not there
             _confirm_failover(observe(opened, name), name)
@@ -97,27 +100,29 @@ def failover(
     _say_leader(successor, name, requested)
 
 
-def pause(store: StoreOption = None, scope: ScopeOption = None) -> None:
+@takes_settings("store", "scope")
+def pause(settings: Settings) -> None:
     """Maintenance: no member is elected until `tenure resume`. The leader goes on, and stays fenced."""
-    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+    with open_scope(settings) as (opened, name):
         fresh = Orders(opened, name, clock=_CLOCK).pause()
     _say(f"{name} is paused: no member is elected until tenure resume" if fresh else f"{name} was paused already")
 
 
-def resume(store: StoreOption = None, scope: ScopeOption = None) -> None:
+@takes_settings("store", "scope")
+def resume(settings: Settings) -> None:
     """End a pause."""
-    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+    with open_scope(settings) as (opened, name):
         was_paused = Orders(opened, name, clock=_CLOCK).resume()
     _say(f"{name} is not paused any more" if was_paused else f"{name} was not paused")
 
 
+@takes_settings("store", "scope")
 def restart(
     member: Annotated[str, typer.Argument(help="The member whose driver is replaced.")],
-    store: StoreOption = None,
-    scope: ScopeOption = None,
+    settings: Settings,
 ) -> None:
     """Replace a member's driver. A leader finishes its batch and resigns first."""
-    with open_scope(load_settings(store=store, scope=scope)) as (opened, name):
+    with open_scope(settings) as (opened, name):
         Orders(opened, name, clock=_CLOCK).restart(member)
     _say(f"member {member} of {name} was asked to replace its driver")
 
