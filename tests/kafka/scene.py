@@ -85,7 +85,7 @@ class Scene:
         return sink
 
     @contextmanager
-    def leader(self, rows: DataFrame, sink: Sink, *, accepts_short: bool = False) -> Iterator[FencedStream]:
+    def leader(self, rows: DataFrame, sink: Sink, *, short_batch: bool = False) -> Iterator[FencedStream]:
         """A new leader's query, not started. At the end its term is over."""
         mode: OutputMode = "update" if "count" in rows.columns else "append"
         sink.check(output_mode=mode)
@@ -101,7 +101,7 @@ class Scene:
                 context,
                 term=term,
                 missing=lambda paths: (),
-                accepts_short=accepts_short,
+                short_batch=short_batch,
             )
             try:
                 yield stream
@@ -109,10 +109,10 @@ class Scene:
                 stream.close()
                 election.resign(term)
 
-    def lead(self, rows: DataFrame, sink: Sink, *, accepts_short: bool = False) -> BaseException | None:
+    def lead(self, rows: DataFrame, sink: Sink, *, short_batch: bool = False) -> BaseException | None:
         """Run all that is in the topic, as a new leader. Return the error that ended it; None: it ended well. An error
         before its start is raised."""
-        with self.leader(rows, sink, accepts_short=accepts_short) as stream:
+        with self.leader(rows, sink, short_batch=short_batch) as stream:
             stream.prepare()
             query = stream.start()
             try:

@@ -117,7 +117,7 @@ def test_a_state_that_would_lack_records_of_its_table_is_an_error_until_an_opera
         assert "what the query remembers would lack them" in failure.what
         assert str(failure).endswith("or go on all the same, once, by --short-batch copy")
     assert scene.output("k", "count") == [(0, 5), (1, 5)]
-    assert scene.lead(scene.totals(**TOLERANT), scene.table(key=("k",)), accepts_short=True) is None
+    assert scene.lead(scene.totals(**TOLERANT), scene.table(key=("k",)), short_batch=True) is None
     assert scene.output("k", "count") == [(0, 4), (1, 4)]
 
 

@@ -89,7 +89,7 @@ def load(
                     mirrors=not settings.nofailover,
                     stop_patience=settings.stop_patience,
                     zone=zone,
-                    accepts_short=frozenset(settings.short_batch),
+                    short_batch=settings.short_batch,
                 ),
                 start_spark=lambda: made or _session(scope, settings, submit),
                 declarations=Declarations(context, file=file, allowed=allowed, zone=zone, heard=standby),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -89,7 +89,7 @@ class DriverWork:
     stop_patience: timedelta
     """How long queries may take to stop."""
     zone: GivenZone = NO_ZONE
-    accepts_short: frozenset[str] = frozenset()
+    short_batch: Collection[str] = ()
     """The queries whose newest batch may run again without records that are gone."""
 
 
@@ -181,7 +181,7 @@ class SparkDriver:
                 term=term,
                 missing=missing,
                 mirrors=mirrors,
-                accepts_short=declared.name in self._work.accepts_short,
+                short_batch=declared.name in self._work.short_batch,
             )
             for declared in declared_now
         ]

@@ -50,10 +50,10 @@ class FencedStream:
         term: Term,
         missing: Missing,
         mirrors: Mirrors | None = None,
-        accepts_short: bool = False,
+        short_batch: bool = False,
     ) -> None:
         """`missing`: input files -> those that do not exist. `mirrors`: of the standby; None: it had none.
-        `accepts_short`: an operator answers for a batch that runs again without records that are gone."""
+        `short_batch`: an operator answers for a batch that runs again without records that are gone."""
         self._declared = declared
         self._context = context
         self._term = term
@@ -66,7 +66,7 @@ class FencedStream:
             shortness=Shortness(
                 lambda: keeps_state(declared.rows),
                 names_batches=isinstance(declared.sink, Stages),
-                accepted=accepts_short,
+                short_batch=short_batch,
             ),
             quarantine=lambda: context.left_out(declared.name),
         )

@@ -45,7 +45,7 @@ class Shortness:
     keeps_state: Callable[[], bool]
     names_batches: bool
     """Its sink knows which batches it has."""
-    accepted: bool
+    short_batch: bool
     """An operator answers for it."""
 
 
@@ -131,7 +131,7 @@ class QueryInputs:
             return False
         if not gone.records:
             return True
-        return about.accepted or may_run_short(keeps_state=about.keeps_state(), names_batches=about.names_batches)
+        return about.short_batch or may_run_short(keeps_state=about.keeps_state(), names_batches=about.names_batches)
 
     def check(self, planned: PlannedInputs, *, batch: int, written: bool) -> PlannedInputs:
         """The inputs that a batch which ran again may lack: after its evaluation, so that none is overlooked. Without
@@ -146,7 +146,7 @@ class QueryInputs:
     def check_state(self, without: PlannedInputs, *, batch: int, repeated: bool) -> None:
         """Called when the sink has a batch that ran without some inputs. Raises InputsGone: its state is short."""
         about = self._shortness
-        if without and not about.accepted and short_state(keeps_state=about.keeps_state(), repeated=repeated):
+        if without and not about.short_batch and short_state(keeps_state=about.keeps_state(), repeated=repeated):
             raise self.error(without, batch=batch)
 
     def is_tolerant(self, planned: PlannedInputs) -> bool:

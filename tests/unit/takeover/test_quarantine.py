@@ -223,7 +223,7 @@ def inputs_of(*missing: str, keeps_state: bool = False) -> QueryInputs:
         cast(Any, NoRecords()),
         times=lambda files: [],
         missing=lambda files: [file for file in files if file in missing][:2],
-        shortness=Shortness(lambda: keeps_state, names_batches=True, accepted=False),
+        shortness=Shortness(lambda: keeps_state, names_batches=True, short_batch=False),
         quarantine=lambda: RECORD,
     )
 
