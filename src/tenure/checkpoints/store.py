@@ -113,13 +113,8 @@ class CheckpointStore:
                 f"query {self._query!r} plans batch {checkpoint.batch}, the next batch is {expected}",
                 fix="nothing was planned; another run may be writing this scope",
             )
-        try:
+        with self._in_order(f"batch {expected} was planned"):
             self._add(term, checkpoint)
-        except (GuardFailed, HandleExists, HandleNotFound) as moved:
-            self._known = None
-            raise OutOfOrder(
-                f"the checkpoints of query {self._query!r} moved while batch {expected} was planned"
-            ) from moved
 
     @contextmanager
     def locked(self, *, session: SessionId) -> Iterator[Checkpoint | None]:
@@ -149,11 +144,8 @@ class CheckpointStore:
         """Commit a first checkpoint, of any batch. Raises OutOfOrder: there is one; TermLost, StorageError."""
         if self.newest(term) is not None:
             raise OutOfOrder(f"query {self._query!r} has a checkpoint already", fix="nothing was adopted")
-        try:
+        with self._in_order(f"batch {checkpoint.batch} was adopted"):
             self._add(term, checkpoint)
-        except (GuardFailed, HandleExists, HandleNotFound) as moved:
-            self._known = None
-            raise OutOfOrder(f"query {self._query!r} got a checkpoint while one was adopted") from moved
 
     def retake(
         self, term: Term, *, run_directory: str, paths: Mapping[str, str] | None = None, closed: bool = False
@@ -172,15 +164,19 @@ class CheckpointStore:
         newest = self._newest
         paths = newest.paths if paths is None else paths
         retaken = replace(newest, run_directory=run_directory, epoch=term.epoch, paths=paths, closed=closed)
-        try:
+        with self._in_order(f"batch {retaken.batch} was retaken"):
             handle = self._handles.replace(term, self._known[-1], encode_checkpoint(retaken))
-        except HandleNotFound as moved:
-            self._known = None
-            raise OutOfOrder(
-                f"the checkpoints of query {self._query!r} moved while batch {retaken.batch} was retaken"
-            ) from moved
         self._known, self._newest = [*self._known[:-1], handle], retaken
         return retaken
+
+    @contextmanager
+    def _in_order(self, what: str) -> Iterator[None]:
+        """Make a refusal in the block OutOfOrder: the checkpoints are not as they were read."""
+        try:
+            yield
+        except (GuardFailed, HandleExists, HandleNotFound) as moved:
+            self._known = None
+            raise OutOfOrder(f"the checkpoints of query {self._query!r} moved while {what}") from moved
 
     def _add(self, term: Term, checkpoint: Checkpoint) -> None:
         assert self._known is not None

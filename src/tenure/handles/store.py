@@ -16,6 +16,7 @@ from tenure.clock import Clock
 from tenure.coordination.encoding import decode, encode, new_uid
 from tenure.coordination.reading import read_again, read_under
 from tenure.coordination.records import (
+    Absent,
     Delete,
     Exact,
     Guard,
@@ -35,6 +36,7 @@ from tenure.errors import (
     CorruptBlob,
     GuardFailed,
     HandleError,
+    HandleExists,
     HandleNotFound,
     StorageError,
     StoreUnavailable,
@@ -45,7 +47,6 @@ from tenure.handles.anchor import AGAIN, Anchor, moves_too_fast
 from tenure.handles.anchor_rules import LOCK, Sight, may_be_locked
 from tenure.handles.handle import Handle, Lock, decode_handle, encode_handle
 from tenure.handles.reading import read_all
-from tenure.handles.refusals import answer_to
 from tenure.storage.blobs import Blob, BlobStore
 
 INLINE_LIMIT = 4096
@@ -279,7 +280,13 @@ class HandleStore:
         try:
             done = self._anchor.commit(term, guards=guards, writes=writes, removes=[handle.key for handle in remove])
         except GuardFailed as refused:
-            raise answer_to(refused, guards=guards) from refused
+            guard = refused.guard
+            if guard in guards:
+                raise
+            if isinstance(guard, Exact):
+                raise HandleNotFound(f"handle {guard.key!r} is gone, or was replaced since it was read") from refused
+            assert isinstance(guard, Absent)
+            raise HandleExists(f"handle {guard.key!r} exists already") from refused
         for handle in remove:
             self._discard(handle.blob)
         return done
