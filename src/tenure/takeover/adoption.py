@@ -9,7 +9,6 @@ removes them.
 from __future__ import annotations
 
 from tenure.checkpoints.checkpoint import Checkpoint
-from tenure.clock import timestamp
 from tenure.coordination.candidates import members_in
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.reading import read_again
@@ -68,15 +67,6 @@ def adopt(context: ScopeContext, term: Term, plain: PlainCheckpoint, *, query: s
     point = SeedPoint(plain.batch, plain.offsets, committed=plain.done)
     seed(plain.url, f"{context.storage}/{directory}", point)
     check_unchanged(plain)
-    adopted = Checkpoint(
-        query=query,
-        query_id=plain.query_id,
-        batch=plain.batch,
-        offsets=plain.offsets,
-        run_directory=directory,
-        epoch=term.epoch,
-        planned_at=timestamp(context.clock),
-        closed=plain.done,
-    )
+    adopted = plain.checkpoint(query, run_directory=directory, epoch=term.epoch, clock=context.clock)
     checkpoints.adopt(term, adopted)
     return adopted

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RunName, run_queries, runs_of
 from tenure.clock import timestamp
 from tenure.coordination.candidates import members_in
@@ -128,16 +127,6 @@ def go_on(context: ScopeContext, term: Term, lost: Sequence[LostQuery]) -> None:
         checkpoints = context.checkpoints(one.query)
         if checkpoints.newest(term) is not None:
             continue
-        checkpoints.adopt(
-            term,
-            Checkpoint(
-                query=one.query,
-                query_id=one.plain.query_id,
-                batch=one.plain.batch,
-                offsets=one.plain.offsets,
-                run_directory=str(one.run),
-                epoch=term.epoch,
-                planned_at=timestamp(context.clock),
-                closed=one.plain.done,
-            ),
-        )
+        run_directory = str(one.run)
+        checkpoint = one.plain.checkpoint(one.query, run_directory=run_directory, epoch=term.epoch, clock=context.clock)
+        checkpoints.adopt(term, checkpoint)

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.source import ANOTHER
+from tenure.clock import Clock, timestamp
 from tenure.errors import UsageError
 from tenure.storage.reach import reach
 from tenure.takeover.offset_ranges import kafka_partitions
@@ -59,6 +61,19 @@ class PlainCheckpoint:
     def next_batch(self) -> int:
         """The batch that the next leader runs first."""
         return self.batch + self.done
+
+    def checkpoint(self, query: str, *, run_directory: str, epoch: int, clock: Clock) -> Checkpoint:
+        """The first checkpoint of a query that goes on from there in a run directory."""
+        return Checkpoint(
+            query,
+            self.query_id,
+            self.batch,
+            self.offsets,
+            run_directory,
+            epoch=epoch,
+            planned_at=timestamp(clock),
+            closed=self.done,
+        )
 
 
 def read_plain(url: str) -> PlainCheckpoint:
