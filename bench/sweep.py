@@ -47,7 +47,7 @@ from bench.sweep_trees import KEPT, SHAPES, make_tree, seconds
 from tenure.cleanup.applying import ApplyOptions, apply_plan
 from tenure.cleanup.orphans import Claims
 from tenure.cleanup.planning import PlanOptions, Target, make_plan
-from tenure.cleanup.sweep_plan import Plan
+from tenure.cleanup.sweep_plan import SweepPlan
 from tenure.clock import SystemClock
 from tenure.driver.session import end_session, start_session
 
@@ -90,9 +90,9 @@ class Sweeps:
         )
 
     @property
-    def newest(self) -> Plan:
+    def newest(self) -> SweepPlan:
         """The newest plan."""
-        return Plan(str(self._folder / f"plan-{self._plans}"))
+        return SweepPlan(str(self._folder / f"plan-{self._plans}"))
 
     def apply(self, storage: str) -> None:
         """Apply it."""
@@ -180,7 +180,7 @@ def switch_over(folder: Path, counts: list[int]) -> dict[str, Any]:
     for count in counts:
         one: dict[str, Any] = {}
         for where, here in (("here", True), ("spark", False)):
-            storage, plan = str(folder / f"{where}-{count}"), Plan(str(folder / f"{where}-{count}-plan"))
+            storage, plan = str(folder / f"{where}-{count}"), SweepPlan(str(folder / f"{where}-{count}-plan"))
             make_tree(storage, "flat", count)
             one[where] = seconds(partial(_plan_and_apply, storage, plan, log=f"{folder}/spark.log", here=here))
             shutil.rmtree(storage)
@@ -188,7 +188,7 @@ def switch_over(folder: Path, counts: list[int]) -> dict[str, Any]:
     return found
 
 
-def _plan_and_apply(storage: str, plan: Plan, *, log: str, here: bool) -> None:
+def _plan_and_apply(storage: str, plan: SweepPlan, *, log: str, here: bool) -> None:
     started: list[SparkSession] = []
 
     def start() -> SparkSession:

@@ -11,7 +11,7 @@ import pytest
 
 from tenure.cleanup.applying import Applied, apply_plan
 from tenure.cleanup.planning import Target, make_plan
-from tenure.cleanup.sweep_plan import Plan
+from tenure.cleanup.sweep_plan import SweepPlan
 from tenure.clock import SystemClock
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.storage.blobs import FileBlobs
@@ -108,7 +108,7 @@ def test_every_file_is_listed_once(root: str, budget: int) -> None:
 def test_what_nobody_needs_is_planned_and_removed(hdfs: Hdfs, root: str) -> None:
     put(root, *ORPHANS, *NEEDED)
     HdfsStorage(root).fs.makedirs(f"{HdfsStorage(root).root}/blobs/e00000001/checkpoints/empty")
-    plan = Plan(f"{hdfs.url}/plans/{os.urandom(6).hex()}")
+    plan = SweepPlan(f"{hdfs.url}/plans/{os.urandom(6).hex()}")
     make_plan(
         plan,
         Target("rows", root, lambda: CLAIMS),

@@ -20,7 +20,7 @@ from tenure.cleanup.cleaner import Cleaner
 from tenure.cleanup.orphans import Claims
 from tenure.cleanup.planning import Target, make_plan
 from tenure.cleanup.report import summary
-from tenure.cleanup.sweep_plan import Plan
+from tenure.cleanup.sweep_plan import SweepPlan
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.term import check_term
 from tenure.errors import StorageError
@@ -214,8 +214,8 @@ def bucket(gate: Gate) -> Bucket:
     return made
 
 
-def make(bucket: Bucket, folder: str, *, claims: Callable[[], Claims] = lambda: CLAIMS) -> Plan:
-    plan = Plan(folder)
+def make(bucket: Bucket, folder: str, *, claims: Callable[[], Claims] = lambda: CLAIMS) -> SweepPlan:
+    plan = SweepPlan(folder)
     make_plan(
         plan,
         Target("rows", bucket.url, claims),
@@ -225,7 +225,7 @@ def make(bucket: Bucket, folder: str, *, claims: Callable[[], Claims] = lambda: 
     return plan
 
 
-def apply(plan: Plan, bucket: Bucket, *, clock: Clock | None = None) -> Applied:
+def apply(plan: SweepPlan, bucket: Bucket, *, clock: Clock | None = None) -> Applied:
     return apply_plan(plan, storage=bucket.url, start_spark=no_spark, clock=clock or SystemClock())
 
 

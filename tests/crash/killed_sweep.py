@@ -19,7 +19,7 @@ from typing import Any
 from tenure.cleanup import planning
 from tenure.cleanup.applying import Applied, apply_plan
 from tenure.cleanup.orphans import Claims
-from tenure.cleanup.sweep_plan import Plan
+from tenure.cleanup.sweep_plan import SweepPlan
 from tenure.clock import SystemClock
 from tenure.errors import UsageError
 
@@ -104,14 +104,14 @@ class Scene:
 
     def make(self) -> None:
         planning.make_plan(
-            Plan(str(self.plan)),
+            SweepPlan(str(self.plan)),
             planning.Target("rows", str(self.root), lambda: CLAIMS),
             now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
             start_spark=no_spark,
         )
 
     def apply(self) -> Applied:
-        return apply_plan(Plan(str(self.plan)), storage=str(self.root), start_spark=no_spark, clock=SystemClock())
+        return apply_plan(SweepPlan(str(self.plan)), storage=str(self.root), start_spark=no_spark, clock=SystemClock())
 
 
 def no_spark() -> Any:
@@ -125,7 +125,7 @@ def kill_plans(scene: Scene) -> int:
         ended = in_a_process(scene.make, dies_at=number)
         assert scene.files() == {*ORPHANS, *NEEDED}, "a plan removes nothing"
         try:
-            Plan(str(scene.plan)).about()
+            SweepPlan(str(scene.plan)).about()
         except UsageError:
             assert not ended
             scene.make()  # in the same folder

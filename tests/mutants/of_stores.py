@@ -11,7 +11,7 @@ from tests.mutants.mutant import Change, Mutant, on
 
 ZOOKEEPER = "backends/zookeeper/store.py"
 READING = "backends/zookeeper/reading.py"
-PLAN = "backends/zookeeper/plan.py"
+MULTI = "backends/zookeeper/multi.py"
 CONNECTION = "backends/zookeeper/connection.py"
 ETCD = "backends/etcd/store.py"
 HISTORY = "backends/etcd/history.py"
@@ -36,7 +36,7 @@ OF_ZOOKEEPER: Final = (
         "a guard only asks whether there is a node",
         (
             Change(
-                PLAN,
+                MULTI,
                 "operations += [*_lives(state), Check(path, state.changes)]",
                 "operations += [Check(path, -1)]",
             ),
@@ -48,7 +48,7 @@ OF_ZOOKEEPER: Final = (
         "the count of changes alone names a record: a successor's at the same path has the same",
         (
             Change(
-                PLAN,
+                MULTI,
                 "return [] if state.session is None else [Check(marker_of(state.session), 0)]",
                 "return []",
             ),
@@ -136,13 +136,13 @@ OF_ZOOKEEPER: Final = (
     Mutant(
         "zookeeper-absence-unchecked",
         "a record that must not be there is not looked for",
-        (Change(PLAN, 'operations += [Create(path, b""), Remove(path, 0)]', "operations += []"),),
+        (Change(MULTI, 'operations += [Create(path, b""), Remove(path, 0)]', "operations += []"),),
         (CONTRACT + "TestZooKeeper::test_each_guard_holds_and_fails",),
     ),
     Mutant(
         "zookeeper-keys-without-slashes",
         "two keys have one node",
-        (Change(PLAN, '_SLASH: Final = ":"', '_SLASH: Final = "_"'),),
+        (Change(MULTI, '_SLASH: Final = ":"', '_SLASH: Final = "_"'),),
         (CONTRACT + "TestZooKeeper::test_keys_that_differ_in_one_sign_are_different_records",),
     ),
     Mutant(

@@ -16,7 +16,7 @@ SCRIPT = """
 import os, sys
 from pathlib import Path
 from tenure.cleanup.report import summary
-from tests.crash.killed_sweep import ORPHANS, Plan, Scene
+from tests.crash.killed_sweep import ORPHANS, SweepPlan, Scene
 
 def threads():
     return len(os.listdir("/proc/self/task"))
@@ -26,7 +26,7 @@ scene = Scene(Path(sys.argv[1]))
 scene.begin()
 scene.make()
 assert scene.apply().removed == len(ORPHANS)
-assert summary(Plan(str(scene.plan)), shown=3)["kinds"]
+assert summary(SweepPlan(str(scene.plan)), shown=3)["kinds"]
 sys.stdout.write(str(threads() - before))
 """
 

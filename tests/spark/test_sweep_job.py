@@ -15,7 +15,7 @@ from tenure.cleanup import planning
 from tenure.cleanup.applying import Applied, ApplyOptions, apply_plan
 from tenure.cleanup.orphans import Claims
 from tenure.cleanup.spark import listing
-from tenure.cleanup.sweep_plan import Plan
+from tenure.cleanup.sweep_plan import SweepPlan
 from tenure.clock import SystemClock
 from tenure.errors import QueryFailed
 from tenure.sinks.delta.staged_rule import look, rule_of, staged_in
@@ -48,8 +48,10 @@ def files(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
-def make(storage: Path, folder: Path, start: Callable[[], SparkSession], told: list[int], *, small: int = 1) -> Plan:
-    plan = Plan(str(folder))
+def make(
+    storage: Path, folder: Path, start: Callable[[], SparkSession], told: list[int], *, small: int = 1
+) -> SweepPlan:
+    plan = SweepPlan(str(folder))
     planning.make_plan(
         plan,
         planning.Target("rows", f"file://{storage}", lambda: CLAIMS),
@@ -142,7 +144,7 @@ def test_what_is_staged_beside_a_table_is_judged_by_tasks(spark: SparkSession, t
         table=lambda claims: look(table.location, [attempts], scope="rows", epoch=claims.epoch),
         folders=(staged_in("rows"),),
     )
-    plan = Plan(str(tmp_path / "plan"))
+    plan = SweepPlan(str(tmp_path / "plan"))
     planning.make_plan(
         plan,
         target,

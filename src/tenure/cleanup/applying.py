@@ -18,7 +18,7 @@ import pyarrow as pa
 from tenure.cleanup.engine import Rule, verdicts
 from tenure.cleanup.orphans import Claims, OrphanRule
 from tenure.cleanup.spark.jobs import run_tasks
-from tenure.cleanup.sweep_plan import REPORT, About, Plan
+from tenure.cleanup.sweep_plan import REPORT, About, SweepPlan
 from tenure.clock import Clock, SystemClock
 from tenure.errors import UsageError
 from tenure.ownership.owner import check_noted
@@ -76,7 +76,7 @@ class ApplyOptions:
 
 
 def apply_plan(
-    plan: Plan,
+    plan: SweepPlan,
     *,
     storage: str,
     start_spark: Callable[[], SparkSession],
@@ -126,7 +126,7 @@ def apply_plan(
 class _Reports:
     """The reports of a plan: part -> outcome -> files. Each report is read once, after its part was applied."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SweepPlan) -> None:
         self._plan = plan
         self._of = len(plan.parts())
         self._counts: dict[str, dict[str, int]] = {}
@@ -151,7 +151,7 @@ class _Reports:
 
 def apply_part(url: str, name: str, rule: Rule, *, per_second: float | None, clock: Clock) -> None:
     """Remove the files of one part, and report. Runs in a task. Raises StorageError: the plan's own folder."""
-    plan = Plan(url)
+    plan = SweepPlan(url)
     paths: list[str] = plan.read("files", name)["path"].to_pylist()
     storage = reach(normal_url(plan.about().storage))
     began_s = clock.monotonic_s()

@@ -16,8 +16,8 @@ from tenure.cleanup.engine import Rule
 from tenure.cleanup.judgement import orphans_among, table_of
 from tenure.cleanup.orphans import Claims, OrphanRule
 from tenure.cleanup.plan import SWEPT
-from tenure.cleanup.spark.listing import FOLDER, Listing, together, write_orphans
-from tenure.cleanup.sweep_plan import About, Plan
+from tenure.cleanup.spark.listing import FOLDER, TreeListing, together, write_orphans
+from tenure.cleanup.sweep_plan import About, SweepPlan
 from tenure.errors import UsageError
 from tenure.storage.listed import Listed, Rest
 from tenure.storage.reach import reach
@@ -73,7 +73,7 @@ class PlanOptions:
 
 
 def make_plan(
-    plan: Plan,
+    plan: SweepPlan,
     target: Target,
     *,
     now: Callable[[], datetime],
@@ -97,7 +97,9 @@ def make_plan(
         listed = sum(len(one.names) for one in files)
         how.on_progress(listed)
     else:
-        listing = Listing(start_spark(), plan, target.root, budget=how.budget, part=PART, on_progress=how.on_progress)
+        listing = TreeListing(
+            start_spark(), plan, target.root, budget=how.budget, part=PART, on_progress=how.on_progress
+        )
         listed = listing.run(_handed_over(found, walk))
     owner = target.owner()
     claims = target.claims()

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tenure.cleanup.sweep_plan import Plan
+from tenure.cleanup.sweep_plan import SweepPlan
 from tenure.storage.storage import FAILED, GONE, REMOVED
 
 
-def summary(plan: Plan, *, shown: int) -> dict[str, Any]:
+def summary(plan: SweepPlan, *, shown: int) -> dict[str, Any]:
     """`about`: the plan; `kinds`: files, bytes (None: not known) and outcomes by kind; `failures`: the first `shown`
     files that could not be removed, with the reason. One part of the plan is in memory at a time.
 
@@ -45,5 +45,5 @@ def summary(plan: Plan, *, shown: int) -> dict[str, Any]:
 
 
 def _grouped(rows: pa.Table, *columns: str) -> pa.TableGroupBy:
-    """Without threads: see `Plan.read`."""
+    """Without threads: see `SweepPlan.read`."""
     return rows.group_by(list(columns), use_threads=False)

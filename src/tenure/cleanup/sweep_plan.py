@@ -61,7 +61,7 @@ class About:
     """URL of the scope's part of the storage, also for a table; empty: nobody ever led."""
 
 
-class Plan:
+class SweepPlan:
     """The folder of a plan, on any storage. No I/O in the constructor."""
 
     def __init__(self, url: str) -> None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tenure.cleanup.applying import Applied
     from tenure.cleanup.engine import Rule
     from tenure.cleanup.planning import Target
-    from tenure.cleanup.sweep_plan import Plan
+    from tenure.cleanup.sweep_plan import SweepPlan
 
 _CLOCK = SystemClock()
 _SHOWN = 5
@@ -140,7 +140,7 @@ def report(plan: PlanArgument, output: OutputOption = Output.TABLE) -> None:
     _show(_plan(plan), output=output)
 
 
-def _show(plan: Plan, *, output: Output) -> None:
+def _show(plan: SweepPlan, *, output: Output) -> None:
     from tenure.cleanup.report import summary
 
     shown = summary(plan, shown=_SHOWN)
@@ -169,10 +169,10 @@ def _needing(extra: str, *, by: str) -> Iterator[None]:
         ) from error
 
 
-def _plan(url: str) -> Plan:
+def _plan(url: str) -> SweepPlan:
     with _needing("spark", by="tenure sweep"):
-        from tenure.cleanup.sweep_plan import Plan
-    return Plan(url if "://" in url else os.path.abspath(url))
+        from tenure.cleanup.sweep_plan import SweepPlan
+    return SweepPlan(url if "://" in url else os.path.abspath(url))
 
 
 def _staged_rule() -> ModuleType:

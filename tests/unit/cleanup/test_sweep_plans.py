@@ -16,7 +16,7 @@ from tenure.cleanup import applying, planning
 from tenure.cleanup.applying import Applied, ApplyOptions, apply_plan, orphan_rule
 from tenure.cleanup.orphans import Claims
 from tenure.cleanup.report import summary
-from tenure.cleanup.sweep_plan import About, Plan
+from tenure.cleanup.sweep_plan import About, SweepPlan
 from tenure.clock import Clock, SystemClock
 from tenure.errors import StorageError, UsageError
 from tenure.storage.local import Local
@@ -64,8 +64,8 @@ class Place:
     def files(self) -> set[str]:
         return {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}
 
-    def make(self, name: str = "one", *, claims: Callable[[], Claims] = lambda: CLAIMS, **named: Any) -> Plan:
-        plan = Plan(str(self.plans / name))
+    def make(self, name: str = "one", *, claims: Callable[[], Claims] = lambda: CLAIMS, **named: Any) -> SweepPlan:
+        plan = SweepPlan(str(self.plans / name))
         planning.make_plan(
             plan,
             planning.Target("rows", f"file://{self.root}", claims),
@@ -75,7 +75,7 @@ class Place:
         )
         return plan
 
-    def apply(self, plan: Plan, *, storage: str = "", clock: Clock | None = None, **named: Any) -> Applied:
+    def apply(self, plan: SweepPlan, *, storage: str = "", clock: Clock | None = None, **named: Any) -> Applied:
         where, options = storage or str(self.root), ApplyOptions(**named)
         return apply_plan(plan, storage=where, start_spark=no_spark, clock=clock or SystemClock(), options=options)
 
@@ -139,7 +139,7 @@ def test_records_of_another_pipeline_are_refused(place: Place) -> None:
         with pytest.raises(UsageError, match="no checkpoint in the store names a run directory that is in file://"):
             place.make(str(len(named)), claims=lambda named=named: Claims(9, "x", frozenset(), named))  # type: ignore[misc] # bound at once
         with pytest.raises(UsageError, match="there is no whole plan"):
-            Plan(str(place.plans / str(len(named)))).about()
+            SweepPlan(str(place.plans / str(len(named)))).about()
 
 
 def test_a_second_plan_is_empty_and_a_second_apply_changes_nothing(place: Place) -> None:
@@ -280,7 +280,7 @@ def test_bad_plans_are_told(place: Place, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not empty"):
         place.make()
     with pytest.raises(UsageError, match="there is no whole plan in"):
-        Plan(str(tmp_path / "nowhere")).about()
+        SweepPlan(str(tmp_path / "nowhere")).about()
     with pytest.raises(UsageError, match=r"is of file://.*, not of /elsewhere"):
         place.apply(plan, storage="/elsewhere")
     about = tmp_path / "plans" / "one" / "plan.json"
@@ -291,7 +291,7 @@ def test_bad_plans_are_told(place: Place, tmp_path: Path) -> None:
 
 
 def test_a_plan_folder_that_cannot_be_written_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = Plan(str(place.plans / "one"))
+    plan = SweepPlan(str(place.plans / "one"))
     monkeypatch.setattr(os, "mkdir", lambda *a, **k: (_ for _ in ()).throw(OSError(30, "Read-only")))
     with pytest.raises(StorageError, match=r"cannot write .*/plans/one: Read-only"):
         plan.begin()

@@ -15,7 +15,7 @@ from tenure.cleanup.applying import Applied, ApplyOptions, apply_plan
 from tenure.cleanup.orphans import Claims
 from tenure.cleanup.plan import STAGED
 from tenure.cleanup.planning import Target, make_plan
-from tenure.cleanup.sweep_plan import FILES, Plan
+from tenure.cleanup.sweep_plan import FILES, SweepPlan
 from tenure.clock import SystemClock
 from tenure.errors import StorageError, UsageError
 from tenure.sinks.delta.staged_rule import StagedRule, look, rule_of, staged_in
@@ -34,8 +34,8 @@ def read(table: Table, *, epoch: int, planned: int, query_ids: Collection[str] =
     return look(table.location, [attempts], scope="rows", epoch=epoch)
 
 
-def make(table: Table, folder: Path, rule: Callable[[], StagedRule], *, epoch: int = 2) -> Plan:
-    plan = Plan(str(folder))
+def make(table: Table, folder: Path, rule: Callable[[], StagedRule], *, epoch: int = 2) -> SweepPlan:
+    plan = SweepPlan(str(folder))
     target = Target(
         "rows",
         str(table.path),
@@ -47,7 +47,7 @@ def make(table: Table, folder: Path, rule: Callable[[], StagedRule], *, epoch: i
     return plan
 
 
-def apply(table: Table, plan: Plan) -> Applied:
+def apply(table: Table, plan: SweepPlan) -> Applied:
     options = ApplyOptions(rule_of=rule_of)
     return apply_plan(plan, storage=str(table.path), start_spark=no_spark, clock=SystemClock(), options=options)
 
@@ -56,7 +56,7 @@ def no_spark() -> Any:
     raise AssertionError("a small tree needs no Spark")
 
 
-def planned(plan: Plan) -> list[dict[str, Any]]:
+def planned(plan: SweepPlan) -> list[dict[str, Any]]:
     return [row for name in plan.parts() for row in plan.read("files", name).to_pylist()]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tenure.backends.kubernetes.api import Object
-from tenure.backends.kubernetes.follower import Follower, Owner
+from tenure.backends.kubernetes.follower import Follower, Listener
 from tenure.backends.kubernetes.objects import ScopeState, version_of
 from tenure.backends.shared.following import Followed
 from tenure.clock import Clock
@@ -35,7 +35,7 @@ class KubernetesFollowed(Followed):
         self,
         scope: Scope,
         *,
-        follow: Callable[[Owner], Follower],
+        follow: Callable[[Listener], Follower],
         ask: Callable[[], Seen],
         decode: Callable[[Object | None], Seen],
         news: Callable[[ScopeState], None],
@@ -104,17 +104,17 @@ class KubernetesFollowed(Followed):
     # --- what the follower tells ----------------------------------------------------------------------------------
 
     def listed(self, objects: Sequence[Object], *, at: int) -> None:
-        """See `Owner.listed`."""
+        """See `Listener.listed`."""
         found = next(iter(objects), None)
         self._hear(found, at if found is None else version_of(found))
         self._compared(agrees=True)
 
     def changed(self, kind: str, found: Object) -> None:
-        """See `Owner.changed`."""
+        """See `Listener.changed`."""
         self._hear(None if kind == "DELETED" else found, version_of(found))
 
     def spoke(self) -> None:
-        """See `Owner.spoke`."""
+        """See `Listener.spoke`."""
         self.wake()
 
     def _hear(self, found: Object | None, at: int) -> None:

@@ -29,7 +29,7 @@ _DENIED_S: Final = 10.0
 """The pause after the server refused this account."""
 
 
-class Owner(Protocol):
+class Listener(Protocol):
     """Hears of the objects, on the follower's thread."""
 
     def listed(self, objects: Sequence[Object], *, at: int) -> None:
@@ -54,7 +54,7 @@ class Follower:
         path: Callable[[], str],
         *,
         selector: Callable[[], tuple[str, str]],
-        owner: Owner,
+        owner: Listener,
         clock: Clock,
         name: str,
     ) -> None:

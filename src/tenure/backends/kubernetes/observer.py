@@ -172,7 +172,7 @@ class Observer:
     # --- what the follower tells ----------------------------------------------------------------------------------
 
     def listed(self, objects: Sequence[Object], *, at: int) -> None:
-        """See `Owner.listed`."""
+        """See `Listener.listed`."""
         for lease in objects:
             self.sees(lease)
         there = {leases.session_of(lease, self._store) for lease in objects}
@@ -183,7 +183,7 @@ class Observer:
         self._woken()
 
     def changed(self, kind: str, found: Object) -> None:
-        """See `Owner.changed`."""
+        """See `Listener.changed`."""
         session = leases.session_of(found, self._store)
         if kind != "DELETED":
             before = self._leases.get(session) if session is not None else None
@@ -197,7 +197,7 @@ class Observer:
             self._wake.set()
 
     def spoke(self) -> None:
-        """See `Owner.spoke`."""
+        """See `Listener.spoke`."""
 
     def _tell(self, before: Object | None, found: Object) -> None:
         if before is None or before["metadata"].get("annotations") != found["metadata"].get("annotations"):

@@ -21,7 +21,7 @@ from kazoo.client import KazooClient
 from tenure.backends.shared.following import Followed, Following
 from tenure.backends.zookeeper.add_watch import watch_async
 from tenure.backends.zookeeper.connection import Connection
-from tenure.backends.zookeeper.plan import key_of
+from tenure.backends.zookeeper.multi import key_of
 from tenure.backends.zookeeper.reading import (
     ask,
     ask_revision,

@@ -13,8 +13,8 @@ from kazoo.exceptions import KazooException, NoNodeError
 
 from tenure.backends.zookeeper.connection import Connection, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
+from tenure.backends.zookeeper.multi import MARKERS, NodeState, key_of, node_name, session_name
 from tenure.backends.zookeeper.multi_read import AT_ONCE, read_async
-from tenure.backends.zookeeper.plan import MARKERS, State, key_of, node_name, session_name
 from tenure.coordination.records import Key, Record, Scope
 
 Found = tuple[bytes | None, Any]
@@ -91,4 +91,4 @@ def record_of(key: Key, found: Found | None) -> Record | None:
     if data is None:
         return None
     session = session_name(stat.ephemeralOwner) if stat.ephemeralOwner else None
-    return Record(key, data, State(stat.mzxid, stat.version, session).version(), session)
+    return Record(key, data, NodeState(stat.mzxid, stat.version, session).version(), session)

@@ -18,7 +18,7 @@ from tenure.backends.shared.amending import amend_by_commit
 from tenure.backends.zookeeper.connection import Connection, Ensemble, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, unavailable
 from tenure.backends.zookeeper.follower import ZooKeeperFollowing
-from tenure.backends.zookeeper.plan import session_name
+from tenure.backends.zookeeper.multi import session_name
 from tenure.coordination.records import Key, Scope, SessionId
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import SessionEnded, StoreUnavailable

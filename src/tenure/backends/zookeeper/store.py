@@ -20,17 +20,17 @@ from tenure.backends.shared.following import FollowedChanges
 from tenure.backends.zookeeper.connection import Connection, Ensemble, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, first_failure, unavailable, unknown
 from tenure.backends.zookeeper.follower import ZooKeeperFollowing, read_scope
-from tenure.backends.zookeeper.plan import (
+from tenure.backends.zookeeper.multi import (
     MARKERS,
     Check,
     Create,
+    Multi,
+    NodeState,
     Operation,
-    Plan,
     SetData,
-    State,
     first_failing,
-    make_plan,
     marker_of,
+    multi_of,
 )
 from tenure.backends.zookeeper.reading import ask, nodes_at, path_of, read_revision, record_of
 from tenure.backends.zookeeper.session import ZooKeeperSession, close_by_testament
@@ -162,18 +162,20 @@ class ZooKeeperStore:
         bound = next((write.session for write in writes if isinstance(write, Put) and write.session is not None), None)
         session = None if bound is None else self._session(bound)
         connection = self.of_requests() if session is None else session.connection
-        plan = make_plan(guards, writes)
+        multi = multi_of(guards, writes)
         try:
             for _ in range(_ATTEMPTS):
                 try:
-                    answer = self._send(connection, scope, plan, session=session, changes=bool(writes))
+                    answer = self._send(connection, scope, multi, session=session, changes=bool(writes))
                 except NOT_ANSWERED as error:
                     raise unknown(error, f"commit to scope {scope!r}") from error
                 if not isinstance(answer, BaseException):
                     if session is not None:
                         session.marked.add(scope)
                     zxid = int(answer[-1].mzxid) if writes else read_revision(connection, scope)
-                    versions = {key: State(zxid, count, owner).version() for key, (count, owner) in plan.puts.items()}
+                    versions = {
+                        key: NodeState(zxid, count, owner).version() for key, (count, owner) in multi.puts.items()
+                    }
                     self._following.seen(scope, Revision(zxid))
                     return Commit(versions, Revision(zxid))
                 if not isinstance(answer, _REFUSED):
@@ -222,10 +224,10 @@ class ZooKeeperStore:
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _send(
-        self, connection: Connection, scope: Scope, plan: Plan, *, session: ZooKeeperSession | None, changes: bool
+        self, connection: Connection, scope: Scope, multi: Multi, *, session: ZooKeeperSession | None, changes: bool
     ) -> Sequence[Any] | BaseException:
         """Send the multi; return its results, the scope's node last if `changes`, or the error of an operation."""
-        operations: list[Operation] = list(plan.operations)
+        operations: list[Operation] = list(multi.operations)
         if session is not None:
             marker = marker_of(session.id)
             operations.append(Check(marker, 0) if scope in session.marked else Create(marker, b"", ephemeral=True))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from tenure.cleanup.engine import Rule
 from tenure.cleanup.judgement import orphans_among, table_of
 from tenure.cleanup.spark.jobs import run_tasks
-from tenure.cleanup.sweep_plan import Plan
+from tenure.cleanup.sweep_plan import SweepPlan
 from tenure.storage.listed import Listed, Rest
 from tenure.storage.reach import reach
 
@@ -49,13 +49,13 @@ class _Slice:
     rows: int
 
 
-class Listing:
+class TreeListing:
     """The listing of one tree."""
 
     def __init__(
         self,
         spark: SparkSession,
-        plan: Plan,
+        plan: SweepPlan,
         storage: str,
         *,
         budget: int,
@@ -113,7 +113,7 @@ def together(counts: Iterable[tuple[int, int | None]]) -> tuple[int, int | None]
     return sum(files for files, _ in parts), sum(known) if len(known) == len(parts) else None
 
 
-def write_orphans(plan: Plan, name: str, rows: pa.Table) -> tuple[int, int | None]:
+def write_orphans(plan: SweepPlan, name: str, rows: pa.Table) -> tuple[int, int | None]:
     """Write a part of the plan, unless it is empty; return the number of its files, and their bytes, if known."""
     if not rows.num_rows:
         return 0, 0
@@ -141,7 +141,7 @@ def _shares(remaining: Sequence[Part], tasks: int) -> list[list[_Slice]]:
 
 def _list(url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part: int) -> tuple[list[Part], list[Part]]:
     """List the folders of a task; return the written parts with files, and those with remaining folders."""
-    plan = Plan(url)
+    plan = SweepPlan(url)
     folders = [
         folder
         for rows in slices
@@ -150,7 +150,7 @@ def _list(url: str, storage: str, slices: Sequence[_Slice], *, budget: int, part
     return _write_all(plan, reach(storage).walk(folders, budget=budget), part=part)
 
 
-def _write_all(plan: Plan, found: Iterator[Listed | Rest], *, part: int) -> tuple[list[Part], list[Part]]:
+def _write_all(plan: SweepPlan, found: Iterator[Listed | Rest], *, part: int) -> tuple[list[Part], list[Part]]:
     """Write down the entries; return the parts with files, and those with remaining folders."""
     parts: list[Part] = []
     remaining: list[Part] = []
@@ -176,11 +176,11 @@ def _write_all(plan: Plan, found: Iterator[Listed | Rest], *, part: int) -> tupl
     return parts, remaining
 
 
-def _write_rests(plan: Plan, rests: Sequence[Rest]) -> Part:
+def _write_rests(plan: SweepPlan, rests: Sequence[Rest]) -> Part:
     return _write(plan, pa.Table.from_pylist([asdict(rest) for rest in rests], schema=_REST))
 
 
-def _write(plan: Plan, rows: pa.Table) -> Part:
+def _write(plan: SweepPlan, rows: pa.Table) -> Part:
     name = os.urandom(8).hex()
     plan.write(FOLDER, name, rows)
     return Part(name, rows.num_rows)
@@ -188,6 +188,6 @@ def _write(plan: Plan, rows: pa.Table) -> Part:
 
 def _judge(url: str, storage: str, name: str, rule: Rule, *, sizes: bool) -> tuple[int, int | None]:
     """Write the files of a part that nobody needs. The work of a task."""
-    plan = Plan(url)
+    plan = SweepPlan(url)
     ask = reach(storage).sizes if sizes else None
     return write_orphans(plan, name, orphans_among(plan.read(FOLDER, name), rule, sizes=ask))

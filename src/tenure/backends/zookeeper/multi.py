@@ -5,7 +5,7 @@ the commit alone. When ZooKeeper refuses the multi, nothing was written, and the
 hold (`first_failing`), or the nodes have changed meanwhile, and the store tries again.
 
 ZooKeeper compares only the number of changes since a node was made. A record that was deleted and made anew can have
-the same number as before (`Guarantees.versions_survive_deletion` is false). For a record of a session the plan also
+the same number as before (`Guarantees.versions_survive_deletion` is false). For a record of a session the multi also
 checks that the session lives. ZooKeeper has no operation for "there is no node": where the commit does not make the
 record itself, the multi makes a node and removes it.
 """
@@ -46,7 +46,7 @@ def marker_of(session: SessionId) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class NodeState:
     """The content of a version: the transaction that wrote the node, the number of changes since the node was made, and
     the session that owns it (None: no session)."""
 
@@ -59,10 +59,10 @@ class State:
         return Version(f"{self.zxid:x}.{self.changes}.{self.session or ''}")
 
 
-def state_of(version: Version) -> State:
-    """The state that `State.version` encoded."""
+def state_of(version: Version) -> NodeState:
+    """The state that `NodeState.version` encoded."""
     zxid, changes, session = version.split(".", 2)
-    return State(int(zxid, 16), int(changes), SessionId(session) if session else None)
+    return NodeState(int(zxid, 16), int(changes), SessionId(session) if session else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ Operation = Check | Create | SetData | Remove
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Multi:
     """The operations, and the state of each put after them: changes and session."""
 
     operations: tuple[Operation, ...]
@@ -113,7 +113,7 @@ def first_failing(
     return None
 
 
-def make_plan(guards: Sequence[Guard], writes: Sequence[Write]) -> Plan:
+def multi_of(guards: Sequence[Guard], writes: Sequence[Write]) -> Multi:
     """The operations: guards first, then the writes."""
     made = {write.key for write in writes if write.replaces is None}
     operations: list[Operation] = []
@@ -139,9 +139,9 @@ def make_plan(guards: Sequence[Guard], writes: Sequence[Write]) -> Plan:
         if isinstance(write, Put):
             operations.append(Create(path, write.value, ephemeral=write.session is not None))
             puts[write.key] = (0, write.session)
-    return Plan(tuple(operations), puts)
+    return Multi(tuple(operations), puts)
 
 
-def _lives(state: State) -> list[Operation]:
+def _lives(state: NodeState) -> list[Operation]:
     """The check that the session of a record lives: after its end the number of changes proves nothing."""
     return [] if state.session is None else [Check(marker_of(state.session), 0)]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenure.backends.zookeeper.plan import (
+from tenure.backends.zookeeper.multi import (
     MARKERS,
     Check,
     Create,
+    NodeState,
     Remove,
     SetData,
-    State,
     first_failing,
     key_of,
-    make_plan,
     marker_of,
+    multi_of,
     node_name,
     state_of,
 )
@@ -27,13 +27,13 @@ SEGMENT = st.from_regex(r"[A-Za-z0-9_=][A-Za-z0-9._=-]{0,9}", fullmatch=True)
 
 
 def version(changes: int, session: SessionId | None = None) -> Version:
-    return State(7, changes, session).version()
+    return NodeState(7, changes, session).version()
 
 
 def test_a_version_names_its_transaction_count_and_session() -> None:
-    for state in (State(0, 0, None), State(0xABC, 12, MINE)):
+    for state in (NodeState(0, 0, None), NodeState(0xABC, 12, MINE)):
         assert state_of(state.version()) == state
-    assert len({version(1), version(2), version(1, MINE), State(8, 1, None).version()}) == 4
+    assert len({version(1), version(2), version(1, MINE), NodeState(8, 1, None).version()}) == 4
 
 
 @given(st.lists(SEGMENT, min_size=1, max_size=4))
@@ -51,8 +51,8 @@ def test_a_node_of_others_is_no_record() -> None:
 def test_each_guard_and_each_write_is_an_operation() -> None:
     guards: list[Guard] = [Exact(Key("epoch"), version(4)), Exact(Key("leader"), version(0, MINE)), Absent(B)]
     writes: list[Write] = [Put(CHILD, b"x", None), Put(A, b"y", version(2)), Delete(Key("c/d"), version(1))]
-    plan = make_plan(guards, writes)
-    assert plan.operations == (
+    multi = multi_of(guards, writes)
+    assert multi.operations == (
         Check("epoch", 4),
         Check(marker_of(MINE), 0),
         Check("leader", 0),
@@ -62,25 +62,25 @@ def test_each_guard_and_each_write_is_an_operation() -> None:
         SetData("a", b"y", 2),
         Remove("c:d", 1),
     )
-    assert plan.puts == {CHILD: (0, None), A: (3, None)}
+    assert multi.puts == {CHILD: (0, None), A: (3, None)}
 
 
 def test_the_absence_of_a_record_that_the_commit_makes_costs_nothing() -> None:
-    assert make_plan([Absent(A)], [Put(A, b"x", None, MINE)]).operations == (Create("a", b"x", ephemeral=True),)
+    assert multi_of([Absent(A)], [Put(A, b"x", None, MINE)]).operations == (Create("a", b"x", ephemeral=True),)
 
 
 def test_a_record_of_a_session_is_another_one_when_the_session_has_ended() -> None:
     bound = version(0, MINE)
     for writes in ([Delete(A, bound)], [Put(A, b"", bound, MINE)], [Put(A, b"", bound)]):
-        assert make_plan([], writes).operations[0] == Check(marker_of(MINE), 0)
+        assert multi_of([], writes).operations[0] == Check(marker_of(MINE), 0)
 
 
 def test_binding_anew_makes_the_node_anew() -> None:
-    assert make_plan([], [Put(A, b"", version(2), MINE)]).operations == (
+    assert multi_of([], [Put(A, b"", version(2), MINE)]).operations == (
         Remove("a", 2),
         Create("a", b"", ephemeral=True),
     )
-    kept = make_plan([], [Put(A, b"", version(2, MINE), MINE)])
+    kept = multi_of([], [Put(A, b"", version(2, MINE), MINE)])
     assert kept.operations[1:] == (SetData("a", b"", 2),)
     assert kept.puts == {A: (3, MINE)}
 
