@@ -25,7 +25,7 @@ from tests.kit.process import is_stopped
 from tests.kit.waiting import wait_until
 from tests.stores import STORES, new_store
 
-ZOMBIE = Path(__file__).with_name("zombie.py")
+ZOMBIE = "tests.contract.zombie"
 SCOPE = Scope("zombies")
 TTL_S = 2
 
@@ -38,7 +38,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def zombie(url: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, str(ZOMBIE), url, SCOPE, str(TTL_S)],
+        [sys.executable, "-m", ZOMBIE, url, SCOPE, str(TTL_S)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

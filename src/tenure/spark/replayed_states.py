@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -34,11 +33,11 @@ class ReplayedStates:
     def __init__(self, spark: SparkSession) -> None:
         """Call it after `use_own_classes`."""
         self._spark = spark
-        context = spark.sparkContext
-        self._jvm: Any = context._jvm  # the context forgets it when it ends
-        self._locals = str(Path(str(context._temp_dir)))  # beside the state stores, and it goes with the JVM
 
     def replay(self, folder: str, *, version: int, unique: str) -> ReplayedState:
         """Load a version of the store in a folder. `folder`: a URL. `unique`: the version's id."""
-        load = self._jvm.tenure.spark.ReplayedState.load
-        return ReplayedState(load(spark_url(folder), version, unique, self._spark._jsparkSession, self._locals))
+        context = self._spark.sparkContext
+        jvm: Any = context._jvm
+        locals_ = str(context._temp_dir)  # beside the state stores, and it goes with the JVM
+        load = jvm.tenure.spark.ReplayedState.load
+        return ReplayedState(load(spark_url(folder), version, unique, self._spark._jsparkSession, locals_))
