@@ -15,6 +15,7 @@ from tenure.coordination.election_rules import SESSION_ENDED, TermPast, parts_of
 from tenure.coordination.failing import Failing
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
+from tenure.handles.areas import handles_in
 from tenure.handles.handle import decode_handle
 
 
@@ -76,7 +77,10 @@ def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
     view = observe(store, scope)
     leader = next((member for member in view.members if member.member == view.leader), None)
     behind = {} if leader is None else leader.behind
-    newest = newest_in(store.list(scope, CHECKPOINTS).records)
+    records = store.list(scope, CHECKPOINTS).records
+    for record in handles_in(records, CHECKPOINTS):
+        decode_handle(record)  # older ones, too: damage is loud
+    newest = newest_in(records)
     handles = [(query, decode_handle(newest[query])) for query in sorted(newest)]
     return Snapshot(
         scope=scope,
