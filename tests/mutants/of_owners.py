@@ -48,6 +48,16 @@ OF_OWNERS: Final = (
         ("tests/unit/driver/test_owned_work.py::test_a_leadership_whose_sweep_finds_another_owner_ends_with_that",),
     ),
     Mutant(
+        "ends-for-good-with-a-lost-term",
+        "a member whose term is over when a sweep finds another owner ends as if asked to stop",
+        (
+            Change(
+                "driver/owned_work.py", "            return Ended.LOST  # nobody", "            return ended  # nobody"
+            ),
+        ),
+        ("tests/unit/driver/test_owned_work.py::test_one_whose_term_is_over_ends_as_that",),
+    ),
+    Mutant(
         "epoch-1-once-more",
         "a member takes office in a store that has forgotten what it has seen",
         (

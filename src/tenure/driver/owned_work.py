@@ -62,9 +62,12 @@ class OwnedWork:
             over.set()
         with self._lock:
             self._stop = None
-            if self._refused is not None and not term.lost:
-                raise self._refused
-        return ended
+            refused = self._refused
+        if refused is None:
+            return ended
+        if term.lost:
+            return Ended.LOST  # nobody asked this member to stop: the next grant compares the owners again
+        raise refused
 
     def clean(self, term: Term, *, stop: threading.Event) -> Ended:
         """As `Work.clean`. Raises OwnerMismatch, too."""

@@ -131,14 +131,15 @@ def test_a_leadership_whose_sweep_finds_another_owner_ends_with_that(scene: Scen
     assert scene.stop.is_set()
 
 
-def test_one_whose_term_is_over_ends_as_that(scene: Scene) -> None:
-    """Its successor looks by itself."""
+@pytest.mark.parametrize("ended", [Ended.LOST, Ended.STOPPED])
+def test_one_whose_term_is_over_ends_as_that(scene: Scene, ended: Ended) -> None:
+    """Its successor looks by itself. With STOPPED, the member ended with exit code 0 although nobody had stopped it."""
     scene.checks = refuse
 
     def lost(stop: threading.Event) -> Ended:
         sweep(scene, stop)
-        scene.liveness.end("it was paused")
-        return Ended.LOST
+        scene.liveness.end("a write was refused")
+        return ended
 
     scene.leads = lost
     assert scene.lead() is Ended.LOST
