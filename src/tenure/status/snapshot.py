@@ -79,7 +79,7 @@ def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
     behind = {} if leader is None else leader.behind
     records = store.list(scope, CHECKPOINTS).records
     for record in handles_in(records, CHECKPOINTS):
-        decode_handle(record)  # older ones, too: damage is loud
+        decode_handle(record)  # older checkpoints, too: damage is loud
     newest = newest_in(records)
     handles = [(query, decode_handle(newest[query])) for query in sorted(newest)]
     return Snapshot(
