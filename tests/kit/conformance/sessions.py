@@ -116,8 +116,9 @@ class SessionCases:
 
     def test_another_client_ends_a_session_by_its_testament(self, rig: StoreRig) -> None:
         owner, other = rig.client(), rig.client()
-        session, second = owner.open_session(ttl=rig.ttl), owner.open_session(ttl=rig.ttl)
-        foreign = other.open_session(ttl=rig.ttl)
+        ttl = 10 * rig.ttl  # nobody renews the sessions that stay
+        session, second = owner.open_session(ttl=ttl), owner.open_session(ttl=ttl)
+        foreign = other.open_session(ttl=ttl)
         assert len({session.testament, second.testament, foreign.testament}) == 3
         elsewhere = Scope("elsewhere")
         put_new(owner, "mine", session=session.id)
