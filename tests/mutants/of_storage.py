@@ -199,6 +199,18 @@ OF_STORAGE: Final = (
         ),
     ),
     Mutant(
+        "snapshots-leave-their-checksums",
+        "the leader's snapshot is refused by the checksums of ours, which had its name",
+        (
+            Change(
+                "takeover/state_copy.py",
+                "for file in (path, *checksums_of(path)):",
+                "for file in (path,):",
+            ),
+        ),
+        (SNAPSHOTS + "test_the_leaders_own_snapshot_of_the_same_version_is_taken",),
+    ),
+    Mutant(
         "a-replay-outlives-its-mirror",
         "what was replayed for a mirror that was taken stays in the memory of the leader's JVM",
         (

@@ -131,6 +131,32 @@ def test_a_takeover_replays_nothing_that_a_snapshot_has(
     assert query.keys == [*before, 7, 7, 8]
 
 
+def test_the_leaders_own_snapshot_of_the_same_version_takes_the_place_of_ours(
+    changing: SparkSession, made: Snapshots, tmp_path: Path
+) -> None:
+    """The leader uploads it when it pleases, under the same name, with other tables. Checksums of ours stood beside it:
+    Hadoop refused the leader's file."""
+    query = Query(changing, tmp_path)
+    first, ahead = f"{tmp_path}/first", f"{tmp_path}/ahead"
+    query.feed(1, 2, 3)
+    query.run(first)
+    mirrored = mirror_of(first, ahead)
+    replays_before = dict(mirrored.replays)
+    with_snapshots(mirrored, made)
+    names = {folder: path.rpartition("/")[2] for folder, path in mirrored.snapshots.items()}
+    for folder, replay in replays_before.items():  # as the leader's maintenance does
+        theirs = ReplayedStates(changing).replay(f"{first}/{folder}", version=replay.version, unique=replay.unique)
+        theirs.put()
+        theirs.close()
+    seed_mirrored(mirrored, point_of(first))
+    for folder, name in names.items():
+        assert Path(ahead, folder, name).read_bytes() == Path(first, folder, name).read_bytes()
+    query.feed(1, 3, 4)
+    before = list(query.keys)
+    assert replays(query.run(ahead)) == 0
+    assert query.keys == [*before, 4]
+
+
 def test_a_snapshot_grows_from_the_one_before_and_the_older_goes(
     changing: SparkSession, made: Snapshots, tmp_path: Path
 ) -> None:

@@ -33,11 +33,10 @@ class ReplayedStates:
     def __init__(self, spark: SparkSession) -> None:
         """Call it after `use_own_classes`."""
         self._spark = spark
+        self._jvm: Any = spark.sparkContext._jvm  # the context forgets it when it ends
 
     def replay(self, folder: str, *, version: int, unique: str) -> ReplayedState:
         """Load a version of the store in a folder. `folder`: a URL. `unique`: the version's id."""
-        context = self._spark.sparkContext
-        jvm: Any = context._jvm
-        locals_ = str(context._temp_dir)  # beside the state stores, and it goes with the JVM
-        load = jvm.tenure.spark.ReplayedState.load
+        locals_ = str(self._spark.sparkContext._temp_dir)  # beside the state stores, and it goes with the JVM
+        load = self._jvm.tenure.spark.ReplayedState.load
         return ReplayedState(load(spark_url(folder), version, unique, self._spark._jsparkSession, locals_))

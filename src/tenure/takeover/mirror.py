@@ -228,7 +228,8 @@ class Mirrors:
                 RunDirectory(f"{self._storage}/{mirror.source}"), RunDirectory(f"{self._storage}/{mirror.path}")
             )
         if mirror.point == point:
-            self._make_snapshots(mirror)
+            if self._make_snapshots(mirror):
+                self._hold_tables(mirror)
             return
         mirror.missing = 0
 
@@ -245,15 +246,15 @@ class Mirrors:
             found = {f"{mirror.mirrored.target.url}/{path}": size for path, size in mirror.mirrored.table_sizes.items()}
             self._tables.hold(_holder(mirror.query), found, ahead=True)
 
-    def _make_snapshots(self, mirror: _Mirror) -> None:
+    def _make_snapshots(self, mirror: _Mirror) -> bool:
+        """Go on with the snapshots of a mirror. Return whether one was put."""
         if self._snapshots is None or mirror.mirrored is None:
-            return
+            return False
         before = dict(mirror.mirrored.snapshots)
         failed = self._snapshots.step(mirror.mirrored)
         if failed is not None:
             self._events.emit(SnapshotNotMade(self._scope, query=mirror.query, why=sentence(str(failed))))
-        if mirror.mirrored.snapshots != before:
-            self._hold_tables(mirror)
+        return mirror.mirrored.snapshots != before
 
     def _report(self, mirror: _Mirror, error: Exception) -> None:
         why = sentence(str(error)) or type(error).__name__

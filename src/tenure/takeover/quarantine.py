@@ -70,11 +70,9 @@ def open_batch(context: ScopeContext, query: str) -> OpenBatch:
     StoreUnavailable.
     """
     records = known_records(context.store, context.scope)
-    if query not in sorted(newest_batches(records)):
-        raise UsageError(
-            f"query {query!r} has no checkpoint in scope {context.scope!r}",
-            fix=f"known: {sorted(newest_batches(records))}",
-        )
+    known = sorted(newest_batches(records))
+    if query not in known:
+        raise UsageError(f"query {query!r} has no checkpoint in scope {context.scope!r}", fix=f"known: {known}")
     batch, is_done = _batch_of(context, records, query)
     if is_done:
         raise UsageError(

@@ -37,6 +37,7 @@ from tenure.takeover.seed_logs import (
 from tenure.takeover.state_files import (
     Store,
     change_file,
+    checksums_of,
     decode_operator,
     files_of_zip,
     has_id,
@@ -105,12 +106,13 @@ class Mirrored:
         self.replays.pop(folder, None)
 
     def drop_snapshot(self, folder: str) -> None:
-        """Remove the zip of a snapshot that was made, if there is one. A newer snapshot has come, or the leader's of
-        the same name. Its tables stay for Spark to remove."""
+        """Remove the zip of a snapshot that was made, if there is one, and its checksums. A newer snapshot has come, or
+        the leader's of the same name. Its tables stay for Spark to remove."""
         path = self.snapshots.pop(folder, None)
         if path is not None:
             self.tables.pop(path, None)
-            self.target.drop(path)
+            for file in (path, *checksums_of(path)):
+                self.target.drop(file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ class StateCopy:
         self._lock = threading.Lock()  # guards the next two, and calls of `on_missing`
         self._needed: set[str] = set()
         self._needed_commits: set[int] = set()
-        self._flat: Collection[str] = ()  # the numbers of the operators without column families
+        self._flat: Collection[str] = ()  # ahead: the numbers of the operators without column families
         try:
             self._folders = source_folders(point.offsets, point.folders, where=f"plan of batch {point.batch}")
         except CorruptRunDirectory as error:
@@ -281,7 +283,9 @@ class StateCopy:
         self._flat = {
             operator.number
             for operator in operators
-            if operator.path and has_no_families(operator_name(operator.text, where=self._source.where(operator.path)))
+            if self._ahead
+            and operator.path
+            and has_no_families(operator_name(operator.text, where=self._source.where(operator.path)))
         }
         return self._in_threads(lambda item: self._store(*item), _stores(operators))
 
@@ -320,7 +324,7 @@ class StateCopy:
                     if self._mirrored.with_tables or not is_unique_table(path)
                 }
                 copied += self._take_all(wanted, exact=True)
-        if self._ahead and operator in self._flat:
+        if operator in self._flat:
             self._note_replay(folder, chain, sizes)
         return copied
 

@@ -170,6 +170,13 @@ def version_of(path: str) -> int:
     return int(match[2])
 
 
+def checksums_of(path: str) -> tuple[str, ...]:
+    """The checksum files that may stand beside a file: Spark's, which is copied with the file, and Hadoop's hidden
+    checksums of both on a local disk. A file of the same name with other bytes is refused by them."""
+    folder, _, name = path.rpartition("/")
+    return (f"{path}.crc", f"{folder}/.{name}.crc", f"{folder}/.{name}.crc.crc")
+
+
 def has_no_families(operator: str) -> bool:
     """Whether the stores of an operator have no column families of RocksDB, by the operator's name."""
     return operator in _WITHOUT_FAMILIES

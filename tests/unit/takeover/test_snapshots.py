@@ -20,6 +20,8 @@ from tests.kit.waiting import NEVER_S, wait_until
 from tests.unit.takeover.made_by_hand import a_run_directory, a_zip, content_of, offsets_of, put, state_id, table_of
 
 FOLDERS = ("state/0/0", "state/0/1")
+CHECKSUMS = ("{}.crc", ".{}.crc", ".{}.crc.crc")
+"""Spark's, and Hadoop's hidden ones, as a real JVM leaves them."""
 OURS = "000011-ffffffff-0000-4000-8000-{:012}.sst"
 
 
@@ -45,6 +47,8 @@ class Scene:
             table = OURS.format(partition)
             put(f"{self.target}/{folder}/SSTs/{table}", "ours")
             put(f"{self.target}/{self.zip_of(version, partition)}", a_zip(table, 4))
+            for name in CHECKSUMS:
+                put(f"{self.target}/{folder}/{name.format(f'{version}_{state_id(version, partition)}.zip')}", "of ours")
             self.mirrored.add_snapshot(folder, self.zip_of(version, partition))
 
 
@@ -102,6 +106,7 @@ def test_the_leaders_own_snapshot_of_the_same_version_is_taken(scene: Scene) -> 
     found = content_of(scene.target)
     assert {path: found[path] for path in hidden} == hidden
     assert {table_of(12, 0), table_of(12, 1)} <= found.keys()
+    assert b"of ours" not in found.values(), "a checksum of ours refuses theirs"
     assert scene.mirrored.snapshots == {}
 
 
