@@ -247,7 +247,7 @@ class Mirrors:
             self._tables.hold(_holder(mirror.query), found, ahead=True)
 
     def _make_snapshots(self, mirror: _Mirror) -> bool:
-        """Go on with the snapshots of a mirror. Return whether one was put."""
+        """Go on with the snapshots of a mirror. Return whether a snapshot was put."""
         if self._snapshots is None or mirror.mirrored is None:
             return False
         before = dict(mirror.mirrored.snapshots)
