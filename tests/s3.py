@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final, Self
 
@@ -22,16 +24,20 @@ PASS, SLOW_DOWN, DENY, MISSING, LOSE, CUT, HANG = "pass", "slow down", "deny", "
 lose the answer, or its second half; let the client wait."""
 
 _INSTEAD: Final = {SLOW_DOWN: (503, "SlowDown"), DENY: (403, "AccessDenied"), MISSING: (404, "NoSuchBucket")}
-_CLIENT: Final = {"config_kwargs": {"connect_timeout": 20, "read_timeout": 2, "retries": {"total_max_attempts": 1}}}
-"""The client waits two seconds for an answer, and tries again as s3fs does, not as botocore does as well."""
+HANGS_S: Final = 2
+"""A client of a gate takes a server that says nothing for so long for one that hangs."""
+SLOW_S: Final = 0.5
+"""So often the gate says to a client that the server is slow."""
 
 
 @contextmanager
-def reached(url: str, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """s3fs speaks to this endpoint within the block."""
+def reached(url: str, patch: pytest.MonkeyPatch, *, patience_s: float = NEVER_S) -> Iterator[None]:
+    """s3fs speaks to this endpoint within the block, and waits so long for an answer. It tries again as s3fs does, not
+    as botocore does as well."""
     for name, value in environment(url).items():
         patch.setenv(name, value)
-    patch.setitem(fsspec.config.conf, "s3", _CLIENT)
+    client = {"connect_timeout": 20, "read_timeout": patience_s, "retries": {"total_max_attempts": 1}}
+    patch.setitem(fsspec.config.conf, "s3", {"config_kwargs": client})
     s3fs.S3FileSystem.clear_instance_cache()
     try:
         yield
@@ -106,6 +112,9 @@ class Gate:
             for name, value in request.headers.items():
                 behind.putheader(name, value)
             behind.endheaders(body)
+            while not select.select([behind.sock], [], [], SLOW_S)[0]:
+                request.send_response_only(HTTPStatus.CONTINUE)  # a server that is slow does not hang
+                request.end_headers()
             answer = behind.getresponse()
             content = answer.read()
         finally:

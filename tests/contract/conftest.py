@@ -8,7 +8,7 @@ import pytest
 
 from tenure.backends.kubernetes import KubernetesStore
 from tests.kit.servers import KubernetesServer, SeaweedFs
-from tests.s3 import Gate, reached
+from tests.s3 import HANGS_S, Gate, reached
 from tests.support.api_gate import ApiGate
 from tests.support.kubernetes_scene import Hands
 from tests.support.store_fixtures import KubernetesRig
@@ -17,7 +17,7 @@ from tests.support.store_fixtures import KubernetesRig
 @pytest.fixture
 def gate(seaweedfs: SeaweedFs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     """s3fs goes through it within the test."""
-    with Gate(seaweedfs) as made, reached(made.url, monkeypatch):
+    with Gate(seaweedfs) as made, reached(made.url, monkeypatch, patience_s=HANGS_S):
         yield made
 
 
