@@ -9,6 +9,8 @@ ARGS ?=
 OTHER_SPARK ?= 4.2
 # `later`: a summary of several targets will print the line of counts, and not each of them
 COUNTS ?=
+# Targets that run beside the longest session of `test-rest`
+THEN ?=
 # `yes`: `test-other-spark` runs whole folders
 WHOLE ?=
 BIN := .venv/bin
@@ -49,7 +51,7 @@ test: kubernetes connectors ## lint, and what shows that it works: every store, 
 test-rest: kubernetes connectors ## all other tests, but the long ones
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
-	@$(RUN_TESTS) rest
+	@$(RUN_TESTS) rest $(if $(THEN),--then $(THEN))
 
 test-other-spark: kubernetes connectors ## what differs between releases, with another PySpark, which is beside the installed one
 	@sh scripts/setup.sh hdfs

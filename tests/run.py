@@ -1,7 +1,8 @@
 """Run a target's sessions of pytest, all of them whatever fails, and end with every failure and one line of counts.
 
 `python -m tests.run check|test|rest|...` runs one of `TARGETS`; `python -m tests.run summary TARGET...` prints
-what became of targets that ran before. Promise: exit status 0 only if everything ran and passed. A session that
+what became of targets that ran before. `--then TARGET` runs another target of the Makefile after the session that
+mostly waits, beside the sessions with JVMs. Promise: exit status 0 only if everything ran and passed. A session that
 crashed, was interrupted or left processes counts as failed, and so does a step of lint. The last line is `N passed, N
 failed`, with `, N skipped` where some were; `--counts-later` leaves it to a summary, and the table of minutes, too.
 """
@@ -14,11 +15,13 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from tests import jvm_start, tally, unchanged
 from tests.groups import GATE_GROUP, LONG, OTHER_SPARK, PURE, REST, UNDRAWN, Session, sessions
@@ -43,6 +46,7 @@ ONLY: Final[Mapping[str, Sequence[str]]] = {
 """Targets that run some folders or files only."""
 BESIDE: Final = ("rest",)
 """Targets whose first session, which mostly waits, runs beside the sessions with JVMs, and gives way to them."""
+GIVES_WAY: Final = ("nice", "-n", "5")
 LINTED: Final = ("check", "test")
 LINT_FAILED: Final = "lint failed: "
 OUTCOME: Final = "outcome.json"
@@ -73,6 +77,8 @@ class Outcome:
     """Session -> how long it took."""
     folders: dict[str, Mapping[str, tuple[int, float]]] = field(default_factory=dict)
     """Session -> the tests of each folder, and their seconds, of all workers together."""
+    then: list[str] = field(default_factory=list)
+    """The targets that ran after its first session, beside the others."""
 
     def closing(self) -> str:
         """The counts, in one line."""
@@ -122,15 +128,16 @@ def at_a_time(workers: int, *, by_folder: bool) -> list[str]:
     return ["-n", str(workers), "--dist", "loadfile", *order]
 
 
-def run(target: str) -> Outcome:
-    """Run the first session beside the others, or with lint beside it and before the others."""
-    outcome = Outcome()
+def run(target: str, then: Sequence[str] = ()) -> Outcome:
+    """Run the first session beside the others, or with lint beside it and before the others. `then`: targets of the
+    Makefile that run after it, beside the others."""
+    outcome = Outcome(then=list(then))
     shutil.rmtree(KEPT / target, ignore_errors=True)
     (KEPT / target).mkdir(parents=True)
     first, *others = runs_of(target)
     try:
         if target in BESIDE:
-            with started(target, first, outcome, log=KEPT / target / f"{first.name}.log"):
+            with beside(target, first, then, outcome):
                 in_turn(target, others, outcome)
         else:
             with lint(outcome) if target in LINTED else nullcontext():
@@ -142,6 +149,38 @@ def run(target: str) -> Outcome:
     return outcome
 
 
+@contextmanager
+def beside(target: str, first: Run, then: Sequence[str], outcome: Outcome) -> Iterator[None]:
+    """Run a session and then other targets beside the block. They give way to it, and their output comes at its end."""
+    stopped = threading.Event()
+
+    def one_after_the_other() -> None:
+        with (
+            open(KEPT / target / f"{first.name}.log", "w", encoding="utf-8") as log,
+            started(target, first, outcome, log=log),
+        ):
+            pass
+        for name in then:
+            if not stopped.is_set():
+                with open(KEPT / target / f"{name}.log", "w", encoding="utf-8") as log:
+                    command = [*GIVES_WAY, "make", name, "COUNTS=later"]
+                    subprocess.run(command, cwd=ROOT, stdout=log, stderr=log, check=False)  # it keeps its outcome
+
+    with ThreadPoolExecutor(1) as pool:
+        lane = pool.submit(one_after_the_other)
+        try:
+            yield
+        except KeyboardInterrupt:
+            stopped.set()
+            raise
+        finally:
+            failure = lane.exception()
+            for log in sorted((KEPT / target).glob("*.log"), key=lambda path: path.stat().st_mtime):
+                say(f"== {target}: {log.stem} ==", log.read_text("utf-8", "replace").rstrip())
+            if failure is not None:
+                raise failure
+
+
 def in_turn(target: str, runs: Sequence[Run], outcome: Outcome) -> None:
     """Run these one after the other."""
     for one in runs:
@@ -151,26 +190,18 @@ def in_turn(target: str, runs: Sequence[Run], outcome: Outcome) -> None:
 
 
 @contextmanager
-def started(target: str, run: Run, outcome: Outcome, *, log: Path | None = None) -> Iterator[None]:
-    """Run one of them beside the block, and add what became of it. `log`: it gives way to others, and its output comes
-    at its end; None: its output comes at once."""
+def started(target: str, run: Run, outcome: Outcome, *, log: IO[str] | None = None) -> Iterator[None]:
+    """Run one of them beside the block, and add what became of it. `log`: it gives way to others, and its output goes
+    there."""
     file = KEPT / target / f"{run.name}.tally"
     flags = ["-p", tally.__name__, f"--tally={file}", "--continue-on-collection-errors"]
-    command = [sys.executable, "-m", "pytest", *flags, *run.arguments]
-    with nullcontext() if log is None else open(log, "w", encoding="utf-8") as output:
-        if output is not None:
-            command = ["nice", "-n", "5", *command]
-        process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, **run.environment}, stdout=output, stderr=output
-        )
-        try:
-            yield
-            process.wait()
-        finally:  # interrupted, it ends what its tests have started
-            status = process.wait()
-            if log is not None:
-                say(f"== {target}: {run.name} ==", log.read_text("utf-8", "replace").rstrip())
-            add(outcome, run.name, status, tally.read(file))
+    command = [*(GIVES_WAY if log else ()), sys.executable, "-m", "pytest", *flags, *run.arguments]
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **run.environment}, stdout=log, stderr=log)
+    try:
+        yield
+        process.wait()
+    finally:  # interrupted, it ends what its tests have started
+        add(outcome, run.name, process.wait(), tally.read(file))
 
 
 def add(outcome: Outcome, name: str, status: int, found: tally.Tally | None) -> None:
@@ -234,10 +265,19 @@ def told(outcomes: Mapping[str, Outcome]) -> list[str]:
     return [*(["== what failed ==", *lines] if lines else []), total.closing()]
 
 
-def by_the_clock(target: str, outcome: Outcome) -> float:
-    """The seconds of a target: of all its sessions, or of the longest where they run beside each other."""
-    taken = outcome.seconds.values()
-    return max(taken, default=0.0) if target in BESIDE else sum(taken)
+def by_the_clock(target: str, outcomes: Mapping[str, Outcome]) -> float:
+    """The seconds of a target: of all its sessions, or of the longest row of sessions that ran beside another row."""
+    taken = outcomes[target].seconds
+    if target not in BESIDE:
+        return sum(taken.values())
+    waiting = taken.get(sessions()[0].name, 0.0)
+    then = [by_the_clock(name, outcomes) for name in map(target_of, outcomes[target].then) if name in outcomes]
+    return max(waiting + sum(then), sum(taken.values()) - waiting)
+
+
+def target_of(name: str) -> str:
+    """The target of this program behind a target of the Makefile: `test-rest` is `rest`."""
+    return name.removeprefix("test-")
 
 
 def minutes(outcomes: Mapping[str, Outcome]) -> list[str]:
@@ -249,7 +289,8 @@ def minutes(outcomes: Mapping[str, Outcome]) -> list[str]:
             rows.append((target, session, "", str(sum(tests for tests, _ in folders.values())), f"{seconds / 60:.1f}"))
             costly = sorted(folders.items(), key=lambda item: -item[1][1])
             rows += [("", "", folder, str(tests), f"{took / 60:.1f}") for folder, (tests, took) in costly]
-    total = sum(by_the_clock(target, outcome) for target, outcome in outcomes.items())
+    within = {target_of(name) for outcome in outcomes.values() for name in outcome.then}
+    total = sum(by_the_clock(target, outcomes) for target in outcomes if target not in within)
     rows.append(("all", "", "", "", f"{total / 60:.1f}"))
     heading = "== minutes: a session's by the clock, a folder's of all workers together =="
     return [heading, *(f"{a:<18}{b:<12}{c:<14}{d:>6}{e:>9}" for a, b, c, d, e in rows)]
@@ -259,6 +300,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.run", description=__doc__)
     parser.add_argument("what", choices=(*TARGETS, "lint", "summary"))
     parser.add_argument("targets", nargs="*", help="of a summary")
+    parser.add_argument("--then", nargs="*", default=[], help="targets of the Makefile, in the order of their running")
     parser.add_argument("--counts-later", action="store_true", help="a summary will print the line of counts")
     given = parser.parse_args(arguments)
     if given.what == "lint":
@@ -266,7 +308,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.what == "summary":
         outcomes = {target: kept(target) for target in given.targets}
     else:
-        outcomes = {given.what: run(given.what)}
+        outcomes = {given.what: run(given.what, given.then)}
     *failures, counts = told(outcomes)
     if given.counts_later:
         say(*failures, f"{given.what}: {counts}")

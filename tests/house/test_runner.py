@@ -122,6 +122,36 @@ def test_sessions_run_beside_each_other_where_one_mostly_waits(
     assert said.splitlines()[-1] == "2 passed, 0 failed"
 
 
+def test_another_target_runs_after_the_session_that_mostly_waits_and_beside_the_others(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The last session waits for the other target."""
+    more = here / "more.runs"
+    (here / "Makefile").write_text(f"test-more:\n\t@echo it runs > {more}; cat {more}\n")
+    monkeypatch.setenv("MAKEFILES", str(here / "Makefile"))
+    (here / "test_waits.py").write_text(
+        f"import pathlib\ndef test_it(): assert not pathlib.Path({str(more)!r}).exists()"
+    )
+    (here / "test_works.py").write_text(
+        "import pathlib\nfrom tests.kit.waiting import wait_until\n"
+        f"def test_it(): wait_until(pathlib.Path({str(more)!r}).exists)"
+    )
+    runs = [run.Run(name, (str(here / f"test_{name}.py"),)) for name in ("waits", "works")]
+    monkeypatch.setattr(run, "runs_of", lambda target: runs)
+    assert main(["rest", "--then", "test-more"]) == 0
+    said = capfd.readouterr().out
+    assert said.index("== rest: waits ==") < said.index("== rest: test-more ==\nit runs")
+    assert kept("rest").then == ["test-more"]
+
+
+def test_the_minutes_of_sessions_that_ran_beside_others_are_counted_once() -> None:
+    rest = Outcome(seconds={"waiting": 120.0, "Spark": 300.0}, then=["test-other-spark"])
+    other = {"rest": rest, "other-spark": Outcome(seconds={"Spark": 60.0}), "test": Outcome(seconds={"waiting": 60.0})}
+    assert minutes(other)[-1].split() == ["all", "6.0"]
+    other["other-spark"].seconds["Spark"] = 240.0
+    assert minutes(other)[-1].split() == ["all", "7.0"]
+
+
 def test_what_passes_and_fails_at_its_end_has_failed(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import pytest\n@pytest.fixture\ndef ends_badly():\n    yield\n    assert 0\n"
