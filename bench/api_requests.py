@@ -39,8 +39,8 @@ from tenure.coordination.candidates import State
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
+from tenure.operate.snapshot import take_snapshot
 from tenure.scope_context import ScopeContext
-from tenure.status.snapshot import take_snapshot
 from tests.kit.members import MemberProcess
 from tests.kit.servers import KubernetesServer, NotInstalled
 from tests.kit.waiting import wait_until

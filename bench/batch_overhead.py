@@ -34,13 +34,13 @@ from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
-from tenure.driver.session import end_session, start_session
 from tenure.driver.stream import FencedStream
 from tenure.events import Events
 from tenure.pipelines.pipeline import Stream
 from tenure.settings import Settings
 from tenure.sinks import Delta
 from tenure.sinks.sink import Batch, Written
+from tenure.spark.session import end_session, start_session
 
 ROWS = 10_000
 SCOPE = Scope("bench")

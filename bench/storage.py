@@ -41,7 +41,7 @@ from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.records import Scope
-from tenure.status.snapshot import take_snapshot
+from tenure.operate.snapshot import take_snapshot
 from tests.kit.members import MemberProcess, read_events
 from tests.kit.servers import NotInstalled
 from tests.kit.servers.connectors import ivy_folder

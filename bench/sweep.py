@@ -49,7 +49,7 @@ from tenure.cleanup.orphans import Claims
 from tenure.cleanup.planning import PlanOptions, Target, make_plan
 from tenure.cleanup.sweep_plan import SweepPlan
 from tenure.clock import SystemClock
-from tenure.driver.session import end_session, start_session
+from tenure.spark.session import end_session, start_session
 
 CLAIMS = Claims(epoch=3, holder="anna", members=frozenset({"anna"}), named=frozenset({KEPT}))
 PEERS = RESULTS / "peers"

@@ -47,8 +47,8 @@ from bench.takeover_figures import PHASES, SCOPE, Feeder, Takeover, medians, now
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
-from tenure.coordination.orders import Orders
-from tenure.status.snapshot import take_snapshot
+from tenure.operate.orders import Orders
+from tenure.operate.snapshot import take_snapshot
 from tests.kit.members import MemberProcess, pause_between_writes, read_events
 from tests.kit.servers import STORES, NotInstalled, started
 from tests.kit.waiting import wait_until

@@ -33,7 +33,7 @@ def takeover(job: tenure.Job) -> None:
 
 def plain(folder: str, output: str, checkpoint: str, events: str) -> None:
     """The same query on Spark alone, with the settings that Tenure gives its sessions."""
-    from tenure.driver.session import DEFAULTS
+    from tenure.spark.session import DEFAULTS
 
     builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
     for name, value in DEFAULTS.items():

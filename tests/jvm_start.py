@@ -33,8 +33,8 @@ LIGHTLY: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _WARM_UP: Final = """
 import sys
 from pyspark.sql import SparkSession, functions as fn
-from tenure.driver.local_files import use_own_local_files
-from tenure.driver.session import end_session, start_session
+from tenure.spark.local_files import use_own_local_files
+from tenure.spark.session import end_session, start_session
 folder = sys.argv[1]
 conf = {"spark.sql.shuffle.partitions": "1"}
 spark = start_session(name="classes", master="local[1]", conf=conf, log=folder + "/log")

@@ -30,10 +30,10 @@ from tenure.coordination.store import CoordinationStore
 from tenure.errors import UsageError
 from tenure.events import Events, JsonLines, Subscriber
 from tenure.link.driver_folder import DriverFolder, temporary_folder
-from tenure.link.submit import Submit, read_submit
 from tenure.link.words import Begin
 from tenure.scope_context import ScopeContext
 from tenure.settings import Settings
+from tenure.spark.submit import Submit, read_submit
 from tenure.storage.reach import reach
 from tenure.wording import how_to_install
 

@@ -12,9 +12,9 @@ from tenure.cleanup.orphans import Claims
 from tenure.cleanup.plan import Cleanable
 from tenure.cleanup.sweeper import Sweeper
 from tenure.coordination.term import Term, check_term
+from tenure.rundirs.attempted_batches import attempts_at
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Attempts
-from tenure.takeover.attempted_batches import attempts_at
 
 
 def scope_cleaner(context: ScopeContext, *, more: Mapping[str, Cleanable]) -> Cleaner:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.driver.session import start_session
+from tenure.spark.session import start_session
 from tests.cli.support import Place
 from tests.jvm import SharedJvm
-from tests.unit.takeover.made_by_hand import a_run_directory
+from tests.unit.rundirs.made_by_hand import a_run_directory
 
 
 def start() -> SparkSession:

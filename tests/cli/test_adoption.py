@@ -13,12 +13,13 @@ import pytest
 
 from tenure.checkpoints.store import CheckpointStore
 from tenure.clock import SystemClock
-from tenure.coordination.orders import Orders
 from tenure.errors import StorageError
-from tenure.takeover import adoption, seeding
+from tenure.moves import adoption
+from tenure.operate.orders import Orders
+from tenure.rundirs import seeding
 from tests.cli.moves import SCOPE, adopt, checkpoints, export, led, opened
 from tests.cli.support import Place, tenure
-from tests.unit.takeover.made_by_hand import NEWEST, a_run_directory, content_of, put
+from tests.unit.rundirs.made_by_hand import NEWEST, a_run_directory, content_of, put
 
 
 def test_without_apply_nothing_is_written(place: Place, plain: Path, tmp_path: Path) -> None:

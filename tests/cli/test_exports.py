@@ -11,10 +11,10 @@ from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.held_term import held
 from tenure.coordination.session import SessionKeeper
-from tenure.takeover.plain_checkpoint import read_plain
+from tenure.moves.plain_checkpoint import read_plain
 from tests.cli.moves import SCOPE, adopt, context_of, export, led, opened
 from tests.cli.support import Place
-from tests.unit.takeover.made_by_hand import NEWEST
+from tests.unit.rundirs.made_by_hand import NEWEST
 
 
 def test_an_adopted_checkpoint_that_is_exported_is_the_same(place: Place, plain: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from tests.cli.support import Place
 from tests.cli.terminal import Terminal
 from tests.cli.test_verbs import Actor
 from tests.kit.waiting import wait_until
-from tests.unit.takeover.made_by_hand import a_run_directory
+from tests.unit.rundirs.made_by_hand import a_run_directory
 
 GOLDEN: Final = Path(__file__).with_name("golden")
 WIDTHS: Final = (80, 160)

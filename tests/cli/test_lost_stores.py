@@ -12,7 +12,7 @@ from tenure.checkpoints.store import CheckpointStore
 from tenure.errors import OwnerMismatch, StorageError
 from tests.cli.moves import SCOPE, checkpoints, context_of, lost, opened, where
 from tests.cli.support import Place, tenure
-from tests.unit.takeover.made_by_hand import NEWEST, a_run_directory, put
+from tests.unit.rundirs.made_by_hand import NEWEST, a_run_directory, put
 
 
 @pytest.fixture

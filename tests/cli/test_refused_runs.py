@@ -16,7 +16,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
-from tenure.link.submit import RETAINED
+from tenure.spark.submit import RETAINED
 from tests.cli.support import COPY, Place, tenure
 
 pytestmark = pytest.mark.spark

@@ -15,11 +15,11 @@ from tenure.agent.member import Conduct, Member
 from tenure.backends.kubernetes import KubernetesStore, Place
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
-from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
 from tenure.errors import AccessDenied, UsageError
 from tenure.events import Event, Events, TermWon
 from tenure.link.lifecycle import Ended
+from tenure.operate.orders import Orders
 from tenure.scope_context import ScopeContext
 from tests.kit.servers import KubernetesServer
 from tests.support.kubernetes import RULES, member_account, without

@@ -20,10 +20,10 @@ from deltalake.exceptions import TableNotFoundError
 
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
-from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.status.snapshot import Snapshot, take_snapshot
+from tenure.operate.orders import Orders
+from tenure.operate.snapshot import Snapshot, take_snapshot
 from tenure.storage.engines import delta_options
 from tests.crash.truth import KEYS, Row, Verdict, compare, expected, moment
 from tests.kit.members import MemberProcess

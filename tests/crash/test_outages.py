@@ -13,7 +13,7 @@ import pytest
 
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
-from tenure.status.snapshot import terms
+from tenure.operate.snapshot import terms
 from tests.crash.cluster import SCOPE, Cluster
 from tests.kit.servers import BUCKET, PostgresServer, SeaweedFs, installed
 from tests.kit.servers.connectors import ivy_folder

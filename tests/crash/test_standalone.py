@@ -18,7 +18,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from tenure.backends.sqlite import SqliteStore
 from tenure.coordination.records import Scope
-from tenure.status.snapshot import take_snapshot
+from tenure.operate.snapshot import take_snapshot
 from tests.crash.cluster import Feeder
 from tests.kit.members import MemberProcess
 from tests.kit.servers import SparkStandalone

@@ -10,8 +10,8 @@ import pytest
 from deltalake import DeltaTable
 
 from tenure.cleanup.plan import BLOBS, REHEARSALS, RUNS, STAGED
+from tenure.rundirs.run_directory import read_query_id
 from tenure.sinks.delta.staging import StagingPath
-from tenure.takeover.run_directory import read_query_id
 from tests.crash.cluster import SCOPE, Cluster
 from tests.kit.members import MemberProcess
 from tests.stores import long_on_servers, new_store

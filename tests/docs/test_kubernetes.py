@@ -22,7 +22,7 @@ from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.records import Scope
-from tenure.status.snapshot import Snapshot, take_snapshot
+from tenure.operate.snapshot import Snapshot, take_snapshot
 from tests.docs.blocks import KUBERNETES, Block, blocks_of
 from tests.house.tree import ROOT
 from tests.kit.members import kill_host

@@ -12,10 +12,10 @@ import pytest
 
 from tenure.coordination.candidates import PAUSED, RESTARTS, SWITCHOVER
 from tenure.coordination.election import observe
-from tenure.coordination.orders import Orders
 from tenure.coordination.records import Delete, Key, Put
 from tenure.coordination.term import LEADER, Term
 from tenure.errors import AccessDenied, OutcomeUnknown, StoreUnavailable, UsageError
+from tenure.operate.orders import Orders
 from tests.faults.lab import SCOPE, Lab, Member, reply_lost, request_lost
 from tests.kit.faulty import Call, FaultyStore, Proceed, commits
 

@@ -14,7 +14,7 @@ import pytest
 
 import tenure
 from tenure import errors
-from tenure.link.connectors import CONNECTORS
+from tenure.spark.connectors import CONNECTORS
 from tests.house import prose, tree
 
 PAGES = tuple(sorted(path.relative_to(tree.ROOT).as_posix() for path in (tree.ROOT / "docs").rglob("*.md")))

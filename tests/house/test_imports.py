@@ -12,7 +12,15 @@ import pytest
 
 from tests.house import tree
 
-SPARK_ROOMS = ("tenure.driver", "tenure.takeover", "tenure.sinks", "tenure.cleanup.spark", "tenure.spark")
+SPARK_ROOMS = (
+    "tenure.driver",
+    "tenure.takeover",
+    "tenure.inputs",
+    "tenure.rundirs",
+    "tenure.sinks",
+    "tenure.cleanup.spark",
+    "tenure.spark",
+)
 # Library -> the packages whose modules alone may import it.
 CLIENTS = {
     "kazoo": ("tenure.backends.zookeeper",),

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.driver.local_files import use_own_local_files
-from tenure.driver.session import start_session
-from tenure.link.connectors import connectors_of, with_connectors
-from tenure.link.submit import Submit
+from tenure.spark.connectors import connectors_of, with_connectors
+from tenure.spark.local_files import use_own_local_files
+from tenure.spark.session import start_session
+from tenure.spark.submit import Submit
 from tests.jvm import SharedJvm
 from tests.kit.servers import installed
 from tests.kit.servers.connectors import ivy_folder

@@ -19,10 +19,10 @@ from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.events import Events
+from tenure.moves import exporting
+from tenure.rundirs.seeding import seed
+from tenure.rundirs.state_copy import SeedPoint
 from tenure.scope_context import ScopeContext
-from tenure.takeover import exporting
-from tenure.takeover.seeding import seed
-from tenure.takeover.state_copy import SeedPoint
 from tests.crash.cluster import SCOPE
 from tests.kit.waiting import NEVER_S
 

@@ -20,12 +20,12 @@ from tenure.coordination.session import SessionKeeper
 from tenure.driver.stream import FencedStream
 from tenure.events import Event, Events
 from tenure.pipelines.pipeline import Stream
+from tenure.rundirs.run_directory import read_query_id
 from tenure.scope_context import ScopeContext
 from tenure.sinks import Delta
 from tenure.sinks.sink import Batch, OutputMode, Sink, Written
 from tenure.spark.errors import SPARK_ERRORS
-from tenure.takeover.run_directory import read_query_id
-from tenure.takeover.source_plans import sources_of
+from tenure.spark.source_plans import sources_of
 from tests.kit.memory import MemoryServer, MemoryStore
 from tests.kit.servers import KafkaServer
 

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tenure.checkpoints.source import KAFKA
+from tenure.inputs.kafka_records import LOSS
 from tenure.spark.errors import words_of
-from tenure.takeover.kafka_records import LOSS
-from tenure.takeover.source_plans import sources_of
+from tenure.spark.source_plans import sources_of
 from tests.kafka.scene import Scene
 from tests.kit.servers import KafkaServer
 

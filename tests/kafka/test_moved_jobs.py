@@ -24,7 +24,7 @@ from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RunName
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.records import Scope
-from tenure.takeover.plain_checkpoint import read_plain
+from tenure.moves.plain_checkpoint import read_plain
 from tests.crash.cluster import SCOPE, Cluster, Topic
 from tests.kafka.exporters import export
 from tests.kit.members import MAIN

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Change, Mutant, on
 
-CONNECTORS = "tests/unit/link/test_connectors.py::"
+CONNECTORS = "tests/unit/spark/test_connectors.py::"
 MISSING = "tests/spark/test_missing_classes.py::"
 CLASSES = "tests/spark/test_hadoop.py::"
 
@@ -14,27 +14,27 @@ OF_CONNECTORS: Final = (
     Mutant(
         "connectors-replace-packages",
         "packages that the user names by a setting are not fetched, as the flag of the connectors replaces them",
-        (Change("link/connectors.py", "+ list(settings)", ""),),
+        (Change("spark/connectors.py", "+ list(settings)", ""),),
         (CONNECTORS + "test_packages_of_the_users_own_stay_wherever_they_stand",),
     ),
     Mutant(
         "connectors-go-before-packages",
         "two versions of a package are asked for, and the user's own may lose",
-        (Change("link/connectors.py", " if module_of(one) not in named]", "]"),),
+        (Change("spark/connectors.py", " if module_of(one) not in named]", "]"),),
         (CONNECTORS + "test_a_package_of_the_users_own_goes_before_that_of_a_connector",),
     ),
     Mutant(
         "all-fetch-at-a-time",
         "drivers that start at a time destroy each other's downloads",
-        (Change("driver/fetching.py", "        fcntl.flock(lock, fcntl.LOCK_EX)\n", "        pass\n"),),
-        on("tests/unit/driver/test_fetching.py::test_the_second_waits_for_the_first", "flag", "setting"),
+        (Change("spark/fetching.py", "        fcntl.flock(lock, fcntl.LOCK_EX)\n", "        pass\n"),),
+        on("tests/unit/spark/test_fetching.py::test_the_second_waits_for_the_first", "flag", "setting"),
     ),
     Mutant(
         "nobody-looks-for-classes",
         "a storage for which Spark lacks classes is Spark's own error, with its stack",
         (
             Change(
-                "driver/hadoop.py",
+                "spark/hadoop.py",
                 "missing = None if needs is None else _missing(spark, needs)",
                 "missing = None if needs is None or _missing(spark, needs) else None",
             ),
@@ -44,7 +44,7 @@ OF_CONNECTORS: Final = (
     Mutant(
         "settings-of-the-environment-win",
         "what the user has set for Spark is replaced by what the variables of AWS say",
-        (Change("driver/hadoop.py", "if not _is_users(spark, settings, name):", "if True:"),),
+        (Change("spark/hadoop.py", "if not _is_users(spark, settings, name):", "if True:"),),
         (CLASSES + "test_a_setting_of_the_users_stays_and_no_key_is_in_spark",),
     ),
     Mutant(

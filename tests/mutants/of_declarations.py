@@ -8,19 +8,19 @@ from tests.mutants.mutant import Change, Mutant, on
 
 RULES = "declarations/rules.py"
 STORE = "declarations/store.py"
-SHAPE = "driver/state_shape.py"
-EXPRESSIONS = "driver/spark_expressions.py"
-PLANS = "driver/spark_plans.py"
-EVALUATIONS = "driver/evaluations.py"
+SHAPE = "spark/state_shape.py"
+EXPRESSIONS = "spark/expressions.py"
+PLANS = "spark/plans.py"
+EVALUATIONS = "spark/evaluations.py"
 DECLARE = "driver/declare_streams.py"
-ZONES = "driver/time_zone.py"
+ZONES = "spark/time_zone.py"
 USERS = "tests/regressions/test_zones_of_users.py::"
 TWICE = "tests/spark/test_evaluations.py::"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
 ANOTHER = "tests/regressions/test_another_pipeline.py::"
 ALIKE = "tests/spark/test_state_shape.py::test_two_declarations_in_two_processes_are_read_alike"
 JUDGED = "tests/unit/declarations/test_rules.py::"
-MOVED = "takeover/moved_files.py"
+MOVED = "rundirs/moved_files.py"
 SWAPPED = "tests/regressions/test_swapped_sources.py::"
 
 OF_DECLARATIONS: Final = (
@@ -175,7 +175,7 @@ OF_DECLARATIONS: Final = (
         "what a source reads is not a part of what it is known by",
         (
             Change(
-                "takeover/source_plans.py",
+                "spark/source_plans.py",
                 "            options[name] = str(qualified)\n",
                 "            options[name] = '/'\n",
             ),
@@ -190,7 +190,7 @@ OF_DECLARATIONS: Final = (
         "a source whose offset is a map of maps of numbers is taken for Kafka",
         (
             Change(
-                "takeover/source_plans.py",
+                "spark/source_plans.py",
                 "    kafka = is_kafka(leaf)\n",
                 "    kafka = True\n",
             ),
@@ -204,7 +204,7 @@ OF_DECLARATIONS: Final = (
         "moved-files-are-believed",
         "files at another path are taken for those of the log, whatever they are",
         (Change(MOVED, '            if changed != entry["timestamp"]:\n', "            if False:\n"),),
-        ("tests/unit/takeover/test_moved_files.py::test_the_newest_files_are_compared_by_their_times",),
+        ("tests/unit/rundirs/test_moved_files.py::test_the_newest_files_are_compared_by_their_times",),
     ),
     Mutant(
         "swapped-folders-have-moved",
@@ -212,7 +212,7 @@ OF_DECLARATIONS: Final = (
         (Change(MOVED, "        if other != folder and its.old == move.new:\n", "        if False:\n"),),
         (
             SWAPPED + "test_a_swapped_union_is_refused_and_a_flag_lets_no_folder_go_on_as_another",
-            "tests/unit/takeover/test_moved_files.py::test_folders_that_were_swapped_have_not_moved",
+            "tests/unit/rundirs/test_moved_files.py::test_folders_that_were_swapped_have_not_moved",
         ),
     ),
     Mutant(
@@ -220,7 +220,7 @@ OF_DECLARATIONS: Final = (
         "the log of a source whose files moved keeps the old paths",
         (
             Change(
-                "takeover/state_copy.py",
+                "rundirs/state_copy.py",
                 "data if move is None else moved_entry(text, move).encode())",
                 "data)",
             ),
@@ -281,7 +281,7 @@ OF_DECLARATIONS: Final = (
     Mutant(
         "our-defaults-first",
         "a default of ours goes before the files of the user's Spark",
-        (Change("driver/session.py", "        if not yours.contains(setting):\n", "        if True:\n"),),
+        (Change("spark/session.py", "        if not yours.contains(setting):\n", "        if True:\n"),),
         (
             "tests/spark/test_local_files.py::test_a_hosts_own_defaults_go_before_ours_and_a_members_settings_before_both",
         ),

@@ -98,7 +98,7 @@ OF_EDGES: Final = (
         "a batch is done where `commits/N` is there, whatever is in it: nobody can take over after a loss of power",
         (
             Change(
-                "takeover/run_directory.py",
+                "rundirs/run_directory.py",
                 "        decode_commit(directory.read_text(path), where=directory.where(path))\n",
                 "        directory.read(path)\n",
             ),

@@ -9,12 +9,12 @@ from tests.mutants.mutant import Change, Mutant
 FAILING: Final = "coordination/failing.py"
 RULES: Final = "coordination/election_rules.py"
 DRIVER: Final = "driver/failures.py"
-QUARANTINE: Final = "takeover/quarantine.py"
+QUARANTINE: Final = "operate/quarantine.py"
 COUNTS: Final = "tests/unit/coordination/test_failing.py::"
 ELECTIONS: Final = "tests/unit/coordination/test_election_rules.py::"
 MEMBERS: Final = "tests/unit/agent/test_failures.py::"
 ERRORS: Final = "tests/unit/driver/test_failures.py::"
-BATCHES: Final = "tests/unit/takeover/test_quarantine.py::"
+BATCHES: Final = "tests/unit/operate/test_quarantine.py::"
 
 OF_FAILURES: Final = (
     Mutant(
@@ -61,7 +61,7 @@ OF_FAILURES: Final = (
         "once a file is taken out of a batch, each other missing file is read as nothing, too",
         (
             Change(
-                "takeover/query_inputs.py",
+                "inputs/query_inputs.py",
                 "not self._taken_out(batch).issuperset(gone.files) or not",
                 "(gone.files and not self._taken_out(batch)) or not",
             ),
@@ -73,7 +73,7 @@ OF_FAILURES: Final = (
         "a file that was taken out of one batch may be missing in every batch",
         (
             Change(
-                "takeover/query_inputs.py",
+                "inputs/query_inputs.py",
                 "frozenset() if left is None or left.batch != batch else",
                 "frozenset() if left is None else",
             ),

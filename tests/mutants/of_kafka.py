@@ -12,7 +12,7 @@ OF_KAFKA: Final = (
     Mutant(
         "lost-records-are-nothing",
         "nobody asks the broker whether it still has the records of a batch that runs again",
-        (Change("takeover/query_inputs.py", "self._records.lost(planned.records))", "())"),),
+        (Change("inputs/query_inputs.py", "self._records.lost(planned.records))", "())"),),
         (
             LOST + "test_a_batch_that_runs_again_without_records_is_an_error_before_anything_is_retaken",
             LOST + "test_a_state_that_would_lack_records_of_its_table_is_an_error_until_an_operator_answers_for_it",

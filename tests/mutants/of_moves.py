@@ -16,13 +16,13 @@ OF_MOVES: Final = (
     Mutant(
         "adopts-beside-members",
         "a checkpoint is adopted into a scope that members run",
-        (Change("takeover/adoption.py", "if living := members_in(records):", "if living := ():"),),
+        (Change("moves/adoption.py", "if living := members_in(records):", "if living := ():"),),
         (ADOPTIONS + "test_a_scope_with_live_members_is_refused",),
     ),
     Mutant(
         "adopts-a-job-that-runs",
         "a plain query writes another batch while its checkpoint is copied, and nobody looks",
-        (Change("takeover/adoption.py", "    check_unchanged(plain)\n", ""),),
+        (Change("moves/adoption.py", "    check_unchanged(plain)\n", ""),),
         (ADOPTIONS + "test_a_query_that_still_runs_is_refused",),
     ),
     Mutant(
@@ -40,7 +40,7 @@ OF_MOVES: Final = (
     Mutant(
         "export-takes-a-batch-in-flight",
         "a planned batch counts as done where a query moves out",
-        (Change("takeover/exporting.py", "if has_commit(source, newest.batch):", "if True:"),),
+        (Change("moves/exporting.py", "if has_commit(source, newest.batch):", "if True:"),),
         (EXPORTS + "test_a_batch_in_flight_is_not_exported",),
     ),
     Mutant(
@@ -52,7 +52,7 @@ OF_MOVES: Final = (
     Mutant(
         "lost-store-goes-back",
         "the new life of a scope whose store was lost begins with the first epoch",
-        (Change("takeover/lost_store.py", "office = Office(seen, ", "office = Office(0, "),),
+        (Change("moves/lost_store.py", "office = Office(seen, ", "office = Office(0, "),),
         (LOST + "test_a_new_life_has_an_epoch_above_all_that_the_storage_has_seen",),
     ),
     Mutant(
@@ -64,13 +64,13 @@ OF_MOVES: Final = (
     Mutant(
         "lost-store-takes-half-a-seed",
         "a run directory in which Spark could not have started is gone on from",
-        (Change("takeover/lost_store.py", '"metadata" in names and ', ""),),
+        (Change("moves/lost_store.py", '"metadata" in names and ', ""),),
         (LOST + "test_it_is_told_from_where_a_scope_goes_on_whose_store_was_lost",),
     ),
     Mutant(
         "lost-store-follows-a-zombie",
         "the newest batch counts, also in the run directory of a leader that was replaced",
-        (Change("takeover/lost_store.py", " if run.epoch == newest]", "]"),),
+        (Change("moves/lost_store.py", " if run.epoch == newest]", "]"),),
         (LOST + "test_it_is_told_from_where_a_scope_goes_on_whose_store_was_lost",),
     ),
     Mutant(

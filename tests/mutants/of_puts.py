@@ -26,7 +26,7 @@ OF_PUTS: Final = (
     Mutant(
         "a-failed-put-is-silent",
         "a file of a checkpoint whose put has failed is taken for written",
-        (Change("spark/ObjectFiles.java", "                throw error;", "                return;"),),
+        (Change("spark/java/ObjectFiles.java", "                throw error;", "                return;"),),
         (
             FILES + "test_a_put_that_fails_is_an_error[False]",
             FILES + "test_a_put_of_which_nothing_is_known_is_an_error",
@@ -36,37 +36,37 @@ OF_PUTS: Final = (
     Mutant(
         "a-checkpoint-s-file-is-replaced",
         "a file of a checkpoint that another writer has put is written over",
-        (Change("spark/ObjectFiles.java", "if (!overwrite) {", "if (false) {"),),
+        (Change("spark/java/ObjectFiles.java", "if (!overwrite) {", "if (false) {"),),
         (FILES + "test_a_file_that_is_there_is_refused_and_stays",),
     ),
     Mutant(
         "a-lost-answer-is-another-writer",
         "a put that was sent twice is taken for another writer's",
-        (Change("spark/ObjectFiles.java", "if (write.equals(there)) {", "if (false) {"),),
+        (Change("spark/java/ObjectFiles.java", "if (write.equals(there)) {", "if (false) {"),),
         (FILES + "test_a_put_whose_answer_is_lost_is_settled[False]",),
     ),
     Mutant(
         "any-checkpoint-s-file-is-ours",
         "a file of a checkpoint that another writer has put is taken for one's own",
-        (Change("spark/ObjectFiles.java", "if (write.equals(there)) {", "if (there != null) {"),),
+        (Change("spark/java/ObjectFiles.java", "if (write.equals(there)) {", "if (there != null) {"),),
         (FILES + "test_another_writers_file_is_not_taken_for_ours",),
     ),
     Mutant(
         "what-failed-is-known",
         "after a put that failed, the driver still answers for its run directory",
-        (Change("spark/ObjectFiles.java", "                    own.lose();", ""),),
+        (Change("spark/java/ObjectFiles.java", "                    own.lose();", ""),),
         (FILES + "test_a_file_that_another_put_is_refused_though_it_is_not_known",),
     ),
     Mutant(
         "what-was-not-removed-is-gone",
         "after a removal that failed, the driver says that the file is gone",
-        (Change("spark/ObjectFiles.java", "\n                own.lose();", ""),),
+        (Change("spark/java/ObjectFiles.java", "\n                own.lose();", ""),),
         (FILES + "test_a_file_whose_removal_failed_is_there",),
     ),
     Mutant(
         "what-was-removed-is-known",
         "the driver answers for files of its run directory that Spark has removed",
-        (Change("spark/ObjectFiles.java", "own.removed(path);", ""),),
+        (Change("spark/java/ObjectFiles.java", "own.removed(path);", ""),),
         (FILES + "test_a_removed_file_is_not_there",),
     ),
     Mutant(
@@ -74,7 +74,7 @@ OF_PUTS: Final = (
         "the driver answers for the state, which executors write",
         (
             Change(
-                "spark/OwnFolder.java",
+                "spark/java/OwnFolder.java",
                 'return !relative.equals("state") && !relative.startsWith("state/");',
                 "return true;",
             ),
@@ -84,13 +84,13 @@ OF_PUTS: Final = (
     Mutant(
         "what-was-put-again-is-old",
         "a file that was put again is read as it was before",
-        (Change("spark/OwnFolder.java", "        drop(path.toString());\n        if (copy", "        if (copy"),),
+        (Change("spark/java/OwnFolder.java", "        drop(path.toString());\n        if (copy", "        if (copy"),),
         (FILES + "test_a_file_that_is_put_again_is_read_as_it_is",),
     ),
     Mutant(
         "any-manager-in-s3",
         "a user's class that loses files of a checkpoint in S3 is used",
-        (Change("driver/checkpoint_files.py", "if chosen not in (None, OBJECT_FILES):", "if False:"),),
+        (Change("spark/checkpoint_files.py", "if chosen not in (None, OBJECT_FILES):", "if False:"),),
         (
             FILES + "test_another_way_is_refused_in_s3_and_stays_elsewhere"
             "[org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager]",
@@ -105,7 +105,7 @@ OF_PUTS: Final = (
     Mutant(
         "failed-tasks-keep-their-files",
         "a task that fails leaves its file",
-        (Change("spark/StagedOutput.java", "Once.remove(path, context.getConfiguration());", ""),),
+        (Change("spark/java/StagedOutput.java", "Once.remove(path, context.getConfiguration());", ""),),
         (STAGED + "test_a_job_that_failed_leaves_nothing",),
     ),
     Mutant(

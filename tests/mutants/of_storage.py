@@ -126,7 +126,7 @@ OF_STORAGE: Final = (
     Mutant(
         "tables-are-copied",
         "a state store copies its whole state when it starts",
-        (Change("driver/LocalFiles.java", 'endsWith(".sst")', 'endsWith(".none")'),),
+        (Change("spark/java/LocalFiles.java", 'endsWith(".sst")', 'endsWith(".none")'),),
         (
             TABLES + "test_a_table_is_linked_and_nothing_else_is",
             TABLES + "test_successor_and_zombie_go_on_and_no_table_that_they_share_is_written_to",
@@ -135,7 +135,7 @@ OF_STORAGE: Final = (
     Mutant(
         "copies-into-linked-tables",
         "where a table cannot be linked, the copy writes into the bytes of the file that has the name",
-        (Change("driver/LocalFiles.java", "        Files.deleteIfExists(target);\n", ""),),
+        (Change("spark/java/LocalFiles.java", "        Files.deleteIfExists(target);\n", ""),),
         (
             TABLES + "test_a_name_that_is_taken_gets_another_file_and_the_old_bytes_stay",
             TABLES + "test_on_another_device_a_table_is_copied_and_no_linked_file_is_written_through",
@@ -144,43 +144,43 @@ OF_STORAGE: Final = (
     Mutant(
         "half-a-table-is-kept",
         "a table that was fetched by half is linked into a state store",
-        (Change("spark/KeptTables.java", "if (length != size) {", "if (false) {"),),
+        (Change("spark/java/KeptTables.java", "if (length != size) {", "if (false) {"),),
         (KEPT + "test_half_a_table_is_not_linked",),
     ),
     Mutant(
         "any-file-is-a-kept-table",
         "a file of another size that has a table's name is linked into a state store",
-        (Change("spark/KeptTables.java", "kept.isFile() && kept.length() == size", "kept.isFile()"),),
+        (Change("spark/java/KeptTables.java", "kept.isFile() && kept.length() == size", "kept.isFile()"),),
         (KEPT + "test_a_part_of_a_killed_fetch_and_a_file_of_another_size_are_not_linked",),
     ),
     Mutant(
         "kept-tables-stay",
         "the tables of states that nobody needs any more fill the disk",
-        (Change("spark/KeptTables.java", "            HELD.remove(holder);\n", ""),),
+        (Change("spark/java/KeptTables.java", "            HELD.remove(holder);\n", ""),),
         (KEPT + "test_tables_are_fetched_ahead_and_go_with_their_last_holder",),
     ),
     Mutant(
         "a-kept-table-is-copied-onto-a-link",
         "a table is written into the bytes of the file that has its name",
-        (Change("spark/KeptTables.java", "            Files.deleteIfExists(target.toPath());\n", ""),),
+        (Change("spark/java/KeptTables.java", "            Files.deleteIfExists(target.toPath());\n", ""),),
         (KEPT + "test_a_name_that_is_taken_gets_another_file_and_the_old_bytes_stay",),
     ),
     Mutant(
         "each-rehearsal-copies-the-state",
         "each rehearsal in S3 copies all tables of the state",
-        (Change("takeover/seeding.py", "with_tables=False", "with_tables=True"),),
+        (Change("rundirs/seeding.py", "with_tables=False", "with_tables=True"),),
         (IN_S3 + "test_all_rehearsals_load_a_table_once_and_copy_none",),
     ),
     Mutant(
         "each-rehearsal-fetches-the-state",
         "each rehearsal in S3 fetches all tables of the state",
-        (Change("spark/KeptTables.java", "kept.isFile() && kept.length() == size", "false"),),
+        (Change("spark/java/KeptTables.java", "kept.isFile() && kept.length() == size", "false"),),
         (IN_S3 + "test_all_rehearsals_load_a_table_once_and_copy_none",),
     ),
     Mutant(
         "snapshots-of-any-store",
         "a standby makes a snapshot without the column families of a store, and Spark reads other rows by it",
-        (Change("takeover/state_files.py", "return operator in _WITHOUT_FAMILIES", "return True"),),
+        (Change("rundirs/state_files.py", "return operator in _WITHOUT_FAMILIES", "return True"),),
         (SNAPSHOTS + "test_a_store_that_may_have_column_families_gets_none",),
     ),
     Mutant(
@@ -188,7 +188,7 @@ OF_STORAGE: Final = (
         "the leader's snapshot meets ours of the same name, which names other tables",
         (
             Change(
-                "takeover/state_copy.py",
+                "rundirs/state_copy.py",
                 "        if full is not None and full == self._mirrored.snapshots.get(folder):\n",
                 "        if False:\n",
             ),
@@ -203,7 +203,7 @@ OF_STORAGE: Final = (
         "the leader's snapshot is refused by the checksums of ours, which had its name",
         (
             Change(
-                "takeover/state_copy.py",
+                "rundirs/state_copy.py",
                 "for file in (path, *checksums_of(path)):",
                 "for file in (path,):",
             ),

@@ -36,7 +36,7 @@ OF_WORDS: Final = (
     Mutant(
         "secrets-on-the-command-line",
         "a setting of Spark with a secret is on the command line of the JVM",
-        (Change("driver/session.py", "elif is_secret(setting) and setting not in submitted:", "elif not setting:"),),
+        (Change("spark/session.py", "elif is_secret(setting) and setting not in submitted:", "elif not setting:"),),
         (OPEN + "test_settings_with_secrets_are_not_on_the_command_line_of_the_jvm",),
     ),
     Mutant(
@@ -60,25 +60,25 @@ OF_WORDS: Final = (
     Mutant(
         "a-session-of-the-file",
         "a file that makes a session at its top level starts a JVM without the settings of the member",
-        (Change("driver/session_first.py", 'replaced(SparkContext, "__init__", stop), ', ""),),
+        (Change("spark/session_first.py", 'replaced(SparkContext, "__init__", stop), ', ""),),
         (JOBS + "test_a_job_with_its_columns_functions_and_listener",),
     ),
     Mutant(
         "always-with-maven",
         "a package whose POM lies without its jar in Maven's cache can never be fetched",
-        (Change("driver/fetching.py", "return start([*arguments, *way])", "return start([*arguments])"),),
+        (Change("spark/fetching.py", "return start([*arguments, *way])", "return start([*arguments])"),),
         (STARTS + "test_a_package_that_is_nowhere_is_asked_for_once_in_each_way",),
     ),
     Mutant(
         "one-try-at-a-repository",
         "a repository that refuses for a moment is asked once",
-        (Change("driver/fetching.py", "                    ways.append(way)\n", "                    pass\n"),),
+        (Change("spark/fetching.py", "                    ways.append(way)\n", "                    pass\n"),),
         (STARTS + "test_a_repository_that_refuses_is_asked_again_and_the_member_may_start_again",),
     ),
     Mutant(
         "killed-early-for-good",
         "a JVM that was killed before Python reached it ends a member for good",
-        (Change("driver/not_started.py", "code is not None and (code < 0 or code > 128)", "code is None"),),
+        (Change("spark/not_started.py", "code is not None and (code < 0 or code > 128)", "code is None"),),
         (STARTS + "test_why",),
     ),
 )

@@ -14,7 +14,7 @@ from tests.kit.members import MAIN
 DIED = 9
 
 KILL = """
-from tenure.driver import {module}
+from tenure.{room} import {module}
 _inner = {module}.{function}
 
 def _kill(spark):
@@ -29,8 +29,8 @@ IN_THE_FUNCTION = f"job.spark.sparkContext._gateway.proc.kill()\n    {COPY}"
 @pytest.mark.parametrize(
     ("before", "body", "when"),
     [
-        (KILL.format(module="session", function="_judge_defaults"), COPY, " while Spark started"),
-        (KILL.format(module="spark_driver", function="use_own_classes"), COPY, ""),
+        (KILL.format(room="spark", module="session", function="_judge_defaults"), COPY, " while Spark started"),
+        (KILL.format(room="driver", module="spark_driver", function="use_own_classes"), COPY, ""),
         ("", IN_THE_FUNCTION, ""),
     ],
     ids=["while Spark starts", "while it takes our classes", "in the pipeline's function"],

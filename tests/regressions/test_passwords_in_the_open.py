@@ -23,12 +23,12 @@ from tenure.cli.lines import say
 from tenure.clock import Clock
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.store_url import split_url
-from tenure.driver.session import start_session
 from tenure.errors import QueryFailed, StorageError, TenureError, UsageError
 from tenure.events import JsonLines, StoreAway
-from tenure.link.submit import read_submit
 from tenure.settings import PasswordInUrl, Settings, load_settings
 from tenure.sinks import Postgres
+from tenure.spark.session import start_session
+from tenure.spark.submit import read_submit
 from tenure.storage.reach import reach
 from tests.cli.support import tenure
 from tests.kit.clock import ManualClock

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tenure.driver import session as session_module
-from tenure.driver.session import start_session
 from tenure.errors import DriverDied, QueryFailed, TenureError, UsageError
-from tenure.link.submit import read_submit
+from tenure.spark import session as session_module
+from tenure.spark.session import start_session
+from tenure.spark.submit import read_submit
 from tests.kit.clock import ManualClock
 from tests.kit.servers.jars import fetch
 from tests.kit.waiting import NEVER_S

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from tenure.declarations.declaration import Declaration
 from tenure.declarations.zones import ZONE
-from tenure.driver.time_zone import GivenZone, use_zone, zones_of
 from tenure.errors import PipelineFileError, UsageError
 from tenure.pipelines.pipeline import Stream
 from tenure.sinks import ForeachBatch
+from tenure.spark.time_zone import GivenZone, use_zone, zones_of
 from tests.cli.conftest import place, spark
 from tests.cli.support import Place
 
@@ -119,7 +119,7 @@ def test_which_zone_counts(
 ) -> None:
     files, flag, own, recorded = case
     host("Asia/Tokyo")
-    monkeypatch.setattr("tenure.driver.time_zone._of_files", lambda spark: files)
+    monkeypatch.setattr("tenure.spark.time_zone._of_files", lambda spark: files)
     was, given = None if recorded is None else RUN[recorded], GivenZone(flag)
     use_zone(spark, given, kept="UTC" if recorded else None)
     if own is not None:

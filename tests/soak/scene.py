@@ -17,9 +17,9 @@ from typing import Final, Self, TypeVar
 from demo.ground import Ground
 from tenure.backends.registry import open_store
 from tenure.clock import Clock, SystemClock
-from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
-from tenure.takeover.run_directory import latest_commit, latest_planned
+from tenure.operate.orders import Orders
+from tenure.rundirs.run_directory import latest_commit, latest_planned
 from tests.kit.members import MAIN, MemberProcess
 from tests.soak.database import Database
 from tests.soak.inputs import Inputs, Routine, feed

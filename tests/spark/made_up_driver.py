@@ -22,9 +22,9 @@ from tenure.driver.spark_driver import DriverWork, SparkDriver
 from tenure.errors import TenureError
 from tenure.events import Event, Events
 from tenure.link.lifecycle import Ended
-from tenure.link.submit import RETAINED
 from tenure.pipelines.loading import load_pipeline
 from tenure.scope_context import ScopeContext
+from tenure.spark.submit import RETAINED
 from tests.kit.memory import MemoryServer, MemoryStore
 from tests.kit.waiting import NEVER_S
 

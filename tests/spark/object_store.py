@@ -20,14 +20,14 @@ from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
-from tenure.driver.checkpoint_files import use_fitting_files
-from tenure.driver.session import DEFAULTS
 from tenure.driver.stream import FencedStream
 from tenure.events import Event, Events
 from tenure.pipelines.pipeline import Stream
 from tenure.scope_context import ScopeContext
 from tenure.sinks import Delta
+from tenure.spark.checkpoint_files import use_fitting_files
 from tenure.spark.own_classes import use_own_classes
+from tenure.spark.session import DEFAULTS
 from tenure.storage.reach import reach
 from tenure.takeover.mirror import Mirrors
 from tests.kit.memory import MemoryServer, MemoryStore

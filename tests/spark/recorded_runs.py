@@ -25,8 +25,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from tenure.checkpoints.source import FILES, kinds_of, sources_beside
-from tenure.driver.spark_plans import source_folders_of
-from tenure.takeover.source_plans import sources_of
+from tenure.spark.plans import source_folders_of
+from tenure.spark.source_plans import sources_of
 from tests.kit.waiting import NEVER_S
 
 BATCHES = 14

@@ -20,9 +20,9 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import StringType
 
-from tenure.driver.state_shape import shape_of
 from tenure.pipelines.pipeline import Stream
 from tenure.sinks import ForeachBatch
+from tenure.spark.state_shape import shape_of
 
 Mode = Literal["append", "complete", "update"]
 SCHEMA = "id long, k string, v double, t timestamp, n long, xs array<double>, code binary"

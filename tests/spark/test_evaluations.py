@@ -12,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's doc
 from pyspark.sql.types import StringType
 
 from tenure.driver.declare_streams import _check_evaluations
-from tenure.driver.evaluations import differences
 from tenure.errors import PipelineFileError
 from tenure.pipelines.pipeline import Stream
 from tenure.sinks import ForeachBatch
+from tenure.spark.evaluations import differences
 
 pytestmark = pytest.mark.spark
 

@@ -11,11 +11,11 @@ import s3fs
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from tenure.driver.hadoop import check_classes, prepare_file_systems
-from tenure.driver.session import start_session
 from tenure.events import Events
-from tenure.link.submit import read_submit
 from tenure.sinks import Batch, Delta
+from tenure.spark.hadoop import check_classes, prepare_file_systems
+from tenure.spark.session import start_session
+from tenure.spark.submit import read_submit
 from tenure.storage.reach import reach
 from tests.jvm import SharedJvm
 from tests.kit.servers import BUCKET, SeaweedFs, installed

@@ -15,11 +15,11 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from tenure.driver.local_files import use_own_local_files
+from tenure.rundirs.run_directory import latest_planned, read_offsets
+from tenure.rundirs.seeding import seed
+from tenure.rundirs.state_copy import SeedPoint
+from tenure.spark.local_files import use_own_local_files
 from tenure.spark.own_classes import CHECKPOINT_FILES
-from tenure.takeover.run_directory import latest_planned, read_offsets
-from tenure.takeover.seeding import seed
-from tenure.takeover.state_copy import SeedPoint
 
 pytestmark = pytest.mark.spark
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.driver import local_files
-from tenure.driver.local_files import use_own_local_files
-from tenure.driver.session import DEFAULTS, end_session, start_session
+from tenure.spark import local_files
+from tenure.spark.local_files import use_own_local_files
 from tenure.spark.own_classes import CHECKPOINT_FILES
+from tenure.spark.session import DEFAULTS, end_session, start_session
 from tests.jvm import SharedJvm
 from tests.kit.waiting import NEVER_S
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.driver.hadoop import check_classes, prepare_file_systems
 from tenure.errors import UsageError
+from tenure.spark.hadoop import check_classes, prepare_file_systems
 
 
 @pytest.mark.parametrize("url", ["s3://b/x", "s3a://b/x"])

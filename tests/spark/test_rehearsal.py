@@ -19,11 +19,11 @@ from tenure.coordination.election import Election
 from tenure.coordination.session import SessionKeeper
 from tenure.events import BatchCommitted, Events, RehearsalFailed, StandbyWarm
 from tenure.retry import fixed_delay
+from tenure.rundirs.seeding import seed
 from tenure.sinks import ForeachBatch
 from tenure.sinks.sink import Batch, Written
 from tenure.takeover import rehearsal as rehearsal_module
 from tenure.takeover.rehearsal import ROUNDS
-from tenure.takeover.seeding import seed
 from tests.kit.memory import MemoryServer, MemoryStore
 from tests.kit.waiting import NEVER_S, wait_until
 from tests.spark.rehearsing import SCOPE, Scene

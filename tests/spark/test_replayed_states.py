@@ -12,13 +12,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tenure.clock import SystemClock
+from tenure.rundirs.run_directory import RunDirectory, latest_planned, read_offsets
+from tenure.rundirs.seeding import seed_mirrored
+from tenure.rundirs.state_copy import Mirrored, SeedPoint, copy_ahead
 from tenure.spark.own_classes import use_own_classes
 from tenure.spark.replayed_states import ReplayedStates
 from tenure.takeover import snapshots as snapshots_module
-from tenure.takeover.run_directory import RunDirectory, latest_planned, read_offsets
-from tenure.takeover.seeding import seed_mirrored
 from tenure.takeover.snapshots import Snapshots, due
-from tenure.takeover.state_copy import Mirrored, SeedPoint, copy_ahead
 from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.spark

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.takeover.run_directory import RunDirectory, latest_commit, latest_planned, read_offsets, read_query_id
-from tenure.takeover.seeding import seed, seed_mirrored
-from tenure.takeover.state_copy import Mirrored, SeedPoint, copy_ahead
+from tenure.rundirs.run_directory import RunDirectory, latest_commit, latest_planned, read_offsets, read_query_id
+from tenure.rundirs.seeding import seed, seed_mirrored
+from tenure.rundirs.state_copy import Mirrored, SeedPoint, copy_ahead
 from tests.spark.recorded_runs import (
     BATCHES,
     Recorded,

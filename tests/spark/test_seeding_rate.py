@@ -18,9 +18,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.checkpoints.source import RATE
 from tenure.errors import CorruptRunDirectory
-from tenure.takeover.run_directory import latest_commit, read_offsets
-from tenure.takeover.seeding import seed
-from tenure.takeover.state_copy import SeedPoint
+from tenure.rundirs.run_directory import latest_commit, read_offsets
+from tenure.rundirs.seeding import seed
+from tenure.rundirs.state_copy import SeedPoint
 from tests.kit.waiting import NEVER_S
 from tests.spark.recorded_runs import STATE_STORE, Rows, as_rows, copy_of, end, moved_away, remove, settings
 

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 
 from tenure.checkpoints.source import FILES
 from tenure.errors import CorruptRunDirectory
-from tenure.takeover.run_directory import read_offsets
-from tenure.takeover.seeding import seed
-from tenure.takeover.state_copy import SeedPoint
+from tenure.rundirs.run_directory import read_offsets
+from tenure.rundirs.seeding import seed
+from tenure.rundirs.state_copy import SeedPoint
 from tests.spark.recorded_runs import (
     Recorded,
     Recorder,

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
 from tenure.checkpoints.source import ANOTHER, FILES, RATE
-from tenure.driver.spark_plans import source_folders_of
-from tenure.takeover.source_plans import sources_of
+from tenure.spark.plans import source_folders_of
+from tenure.spark.source_plans import sources_of
 
 pytestmark = pytest.mark.spark
 

@@ -25,10 +25,10 @@ from tenure.events import (
     RunDirectorySeeded,
     WriteRefused,
 )
+from tenure.rundirs.run_directory import RunDirectory
+from tenure.rundirs.state_copy import Mirrored
 from tenure.sinks import ForeachBatch
 from tenure.sinks.sink import Batch, Written
-from tenure.takeover.run_directory import RunDirectory
-from tenure.takeover.state_copy import Mirrored
 from tests.kit.clock import ManualClock
 from tests.kit.faulty import FaultyStore, Gate, writes_under
 from tests.kit.memory import MemoryServer, MemoryStore

@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tenure.events import RehearsalFailed, StandbyWarm
+from tenure.rundirs.run_directory import RunDirectory
 from tenure.spark.kept_tables import KeptTables, use_kept_tables
 from tenure.spark.own_classes import use_own_classes
 from tenure.takeover import pace, rehearsal
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.rehearsal import Rehearsals
-from tenure.takeover.run_directory import RunDirectory
 from tests.jvm import SharedJvm, Start
 from tests.kit.servers import BUCKET
 from tests.kit.waiting import NEVER_S, wait_until

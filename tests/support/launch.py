@@ -49,10 +49,10 @@ from tenure.driver import spark_driver as driver_module
 from tenure.driver import stream as stream_module
 from tenure.driver.__main__ import load, serve
 from tenure.events import BatchCommitted, Event, QueryStarted, RunDirectorySeeded, TermWon
+from tenure.rundirs.seeding import seed_mirrored
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Sink
 from tenure.takeover import query_takeover as takeover_module
-from tenure.takeover.seeding import seed_mirrored
 from tests.kit.faulty import Call, FaultyStore, Proceed, writes_under
 from tests.kit.kill_points import DRIVER_WORD, Turn, is_driver, strike
 from tests.kit.waiting import wait_until

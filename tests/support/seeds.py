@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from tenure.takeover import seeding
+from tenure.rundirs import seeding
 
 PARTS = ("offsets", "commits", "sources", "state", "plan", "metadata")
 

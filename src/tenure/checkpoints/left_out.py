@@ -1,7 +1,7 @@
 """The input files that an operator has taken out of a planned batch: one record for each query.
 
 Promise: such a record is written only while nobody leads, by a commit that begins and ends an epoch of its own
-(`takeover/quarantine.py`), so within one term it does not change. It names the batch: for any other batch
+(`operate/quarantine.py`), so within one term it does not change. It names the batch: for any other batch
 it says nothing. The files count as planned and empty; each other planned file must be there.
 """
 

@@ -18,8 +18,8 @@ from tenure.cli.options import OutputOption, open_scope, takes_settings
 from tenure.cli.output import Output, note, show
 from tenure.clock import SystemClock
 from tenure.errors import UsageError
+from tenure.operate.quarantine import chosen, open_batch, quarantine
 from tenure.settings import Settings
-from tenure.takeover.quarantine import chosen, open_batch, quarantine
 
 batch_app = typer.Typer(no_args_is_help=True, help="Do something about a planned batch that cannot run.")
 _CLOCK: Final = SystemClock()

@@ -33,8 +33,8 @@ from tenure.cli.verbs import failover, list_members, pause, restart, resume, sho
 from tenure.clock import SystemClock
 from tenure.coordination.election_rules import reason
 from tenure.errors import HandleNotFound, StorageError, TenureError, UsageError
+from tenure.operate.snapshot import take_snapshot, terms
 from tenure.settings import PasswordInUrl, Settings
-from tenure.status.snapshot import take_snapshot, terms
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -29,14 +29,14 @@ from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
 from tenure.declarations.zones import ZONE, kept_zone
 from tenure.errors import StoreUnavailable, UsageError
+from tenure.operate.snapshot import take_snapshot
 from tenure.settings import Settings
-from tenure.status.snapshot import take_snapshot
 from tenure.storage.reach import reach
 
 if TYPE_CHECKING:
+    from tenure.moves.lost_store import LostQuery
+    from tenure.moves.plain_checkpoint import PlainCheckpoint
     from tenure.scope_context import ScopeContext
-    from tenure.takeover.lost_store import LostQuery
-    from tenure.takeover.plain_checkpoint import PlainCheckpoint
 
 moves_app = typer.Typer()
 _CLOCK: Final = SystemClock()
@@ -89,7 +89,7 @@ def export(
     ] = "30s",
 ) -> None:
     """Copy a query's newest checkpoint for plain Spark. Pause the pipeline first."""
-    from tenure.takeover.exporting import export as export_checkpoint
+    from tenure.moves.exporting import export as export_checkpoint
 
     name = Scope(settings.required("scope"))
     limit = duration_of(patience)
@@ -111,8 +111,8 @@ def _url(place: str) -> str:
 
 
 def _adopt_plain(settings: Settings, name: Scope, checkpoint: str, *, query: str, apply: bool, output: Output) -> None:
-    from tenure.takeover.adoption import check_free, refuse_name, refuse_own
-    from tenure.takeover.plain_checkpoint import read_plain
+    from tenure.moves.adoption import check_free, refuse_name, refuse_own
+    from tenure.moves.plain_checkpoint import read_plain
 
     refuse_name(query)
     plain = read_plain(_url(checkpoint))
@@ -136,7 +136,7 @@ def _adopt_plain(settings: Settings, name: Scope, checkpoint: str, *, query: str
         _show(plain, output=output)
         say(f"copies what a takeover needs of {plain.files} files, {filesize.decimal(plain.bytes)}")
         with _term(context, settings) as term:
-            from tenure.takeover.adoption import adopt as adopt_plain
+            from tenure.moves.adoption import adopt as adopt_plain
 
             adopt_plain(context, term, plain, query=query)
     note(_of_zone(name, zone, what="the checkpoint"))
@@ -144,7 +144,7 @@ def _adopt_plain(settings: Settings, name: Scope, checkpoint: str, *, query: str
 
 
 def _adopt_lost(settings: Settings, name: Scope, *, apply: bool, output: Output) -> None:
-    from tenure.takeover.lost_store import begin_life, check_lost, find_lost, go_on
+    from tenure.moves.lost_store import begin_life, check_lost, find_lost, go_on
 
     lost = find_lost(storage_url(settings, name))
     if not apply:

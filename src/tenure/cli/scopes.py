@@ -13,8 +13,8 @@ from tenure.cli.output import Output, show, warn
 from tenure.clock import SystemClock
 from tenure.coordination.known_scopes import CHECK_THE_STORE
 from tenure.durations import ago
+from tenure.operate.scopes import ScopeStatus, scope_statuses
 from tenure.settings import Settings
-from tenure.status.scopes import ScopeStatus, scope_statuses
 
 _CLOCK = SystemClock()
 

@@ -217,7 +217,7 @@ def _spark(master: str | None, conf: list[str] | None) -> Iterator[Callable[[], 
     settings = pairs(conf, flag="--conf") or {}
 
     def start() -> SparkSession:
-        from tenure.driver.session import start_session
+        from tenure.spark.session import start_session
 
         log = os.path.join(tempfile.gettempdir(), f"tenure-sweep-{os.getpid()}.spark.log")
         started.append(start_session(name="sweep", master=master, conf=settings, log=log))
@@ -227,7 +227,7 @@ def _spark(master: str | None, conf: list[str] | None) -> Iterator[Callable[[], 
         yield start
     finally:
         for session in started:
-            from tenure.driver.session import end_session
+            from tenure.spark.session import end_session
 
             end_session(session, patience_s=20)
 

@@ -21,13 +21,13 @@ from tenure.clock import SystemClock
 from tenure.coordination.candidates import MEMBERS, Candidate, State
 from tenure.coordination.election import View, observe
 from tenure.coordination.known_scopes import known_records
-from tenure.coordination.orders import Orders, Requested
 from tenure.coordination.reading import read_again, wait_for_change
 from tenure.coordination.records import Revision, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import StoreUnavailable, UsageError
+from tenure.operate.orders import Orders, Requested
+from tenure.operate.snapshot import Snapshot, take_snapshot
 from tenure.settings import Settings
-from tenure.status.snapshot import Snapshot, take_snapshot
 
 _CLOCK = SystemClock()
 

@@ -1,1 +1,1 @@
-"""The driver's process: runs Spark and the streams of a pipeline under the terms of its member."""
+"""The driver's process: runs the streams of a pipeline under the terms of its member."""

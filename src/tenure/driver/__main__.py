@@ -29,10 +29,10 @@ from tenure.errors import UsageError
 from tenure.events import Events, Subscriber
 from tenure.link.driver import Work
 from tenure.link.records import HeardRecords
-from tenure.link.submit import Submit, importable
 from tenure.link.words import Begin, Link
 from tenure.pipelines.loading import Loaded, load_pipeline
 from tenure.settings import Settings
+from tenure.spark.submit import Submit, importable
 from tenure.wording import how_to_install
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def load(
         with _needing_spark():
             from tenure.driver.declarations import Declarations
             from tenure.driver.spark_driver import DriverWork, SparkDriver
-            from tenure.driver.time_zone import GivenZone
+            from tenure.spark.time_zone import GivenZone
 
         own = LeadersStore(lambda: wrap_store(scope_store(settings, clock=clock)), scope)
         events = member_events(settings, agent.emit, *subscribers, clock=clock)
@@ -107,12 +107,12 @@ def _loaded(file: str, settings: Settings, submit: Submit) -> tuple[Loaded, Spar
     """The pipeline of the file, and the session that it needed for that; None: none."""
     if find_spec("pyspark") is None:
         return load_pipeline(file), None  # its own error comes first
-    from tenure.driver.session import end_session
-    from tenure.driver.session_first import load_with_session
+    from tenure.spark.session import end_session
+    from tenure.spark.session_first import load_with_session
 
     named = settings.scope or os.path.splitext(os.path.basename(file))[0]
     return load_with_session(
-        file,
+        lambda: load_pipeline(file),
         start=lambda: _session(named, settings, submit),
         end=lambda session: end_session(session, patience_s=settings.stop_patience.total_seconds()),
     )
@@ -120,7 +120,7 @@ def _loaded(file: str, settings: Settings, submit: Submit) -> tuple[Loaded, Spar
 
 def _session(name: str, settings: Settings, submit: Submit) -> SparkSession:
     with _needing_spark():
-        from tenure.driver.session import start_session
+        from tenure.spark.session import start_session
     return start_session(
         name=f"{name}-{settings.required('member')}",
         master=settings.master,

@@ -20,18 +20,18 @@ from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.source import kinds_of, paths_of, sources_beside
 from tenure.checkpoints.store import CheckpointStore
 from tenure.coordination.term import Term, check_term
-from tenure.driver.spark_plans import source_folders_of
 from tenure.errors import Fenced, GuardFailed, QueryFailed, SessionEnded, SinkUnavailable, StorageError, TermLost
 from tenure.events import CheckpointSaved, RecordsSkipped, WriteRefused
+from tenure.inputs.kafka_records import LOSS
+from tenure.inputs.offset_ranges import count_of, in_words
+from tenure.inputs.query_inputs import NO_INPUTS, PlannedInputs, QueryInputs
 from tenure.pipelines.pipeline import Stream
+from tenure.rundirs.run_directory import RunDirectory, read_offsets, read_query_id
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Batch, Stages, Written
 from tenure.spark.errors import SPARK_ERRORS, words_of
-from tenure.takeover.kafka_records import LOSS
-from tenure.takeover.offset_ranges import count_of, in_words
-from tenure.takeover.query_inputs import NO_INPUTS, PlannedInputs, QueryInputs
+from tenure.spark.plans import source_folders_of
 from tenure.takeover.query_takeover import Begun
-from tenure.takeover.run_directory import RunDirectory, read_offsets, read_query_id
 
 
 class _Logged(TypedDict):

@@ -18,13 +18,13 @@ from tenure.declarations.declaration import Declaration, DeclaredStream
 from tenure.declarations.rules import Allowed, Judgement, changed_queries, judge
 from tenure.declarations.store import Found
 from tenure.declarations.zones import ZONE, kept_zone
-from tenure.driver.state_shape import shape_of
-from tenure.driver.time_zone import NO_ZONE, GivenZone, zones_of
 from tenure.errors import DeclaredOtherwise, StorageError
 from tenure.events import DeclarationChanged, FlagsNotNeeded, TableShared
 from tenure.pipelines.pipeline import Stream
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Shared
+from tenure.spark.state_shape import shape_of
+from tenure.spark.time_zone import NO_ZONE, GivenZone, zones_of
 
 _CHANGED_ZONE: Final = "--changed-zone"
 

@@ -15,17 +15,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from tenure.driver.evaluations import differences
 from tenure.driver.listening import own_listeners
 from tenure.errors import PipelineFileError, SourceUnavailable, TenureError, UsageError
-from tenure.link.connectors import missing_connector
-from tenure.link.submit import RETAINED, check_setting
 from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.sinks.sink import Calls, ChecksRows
+from tenure.spark.connectors import missing_connector
 from tenure.spark.errors import SPARK_ERRORS, one_line, words_of
+from tenure.spark.evaluations import differences
 from tenure.spark.silence import does_not_answer
-from tenure.takeover.source_plans import sources_of
+from tenure.spark.source_plans import sources_of
+from tenure.spark.submit import RETAINED, check_setting
 
 
 def declare(spark: SparkSession, pipeline: Pipeline, *, file: str, params: Mapping[str, str]) -> Job:

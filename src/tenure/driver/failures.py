@@ -14,7 +14,6 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from tenure.driver.session import jvm_exit_code
 from tenure.driver.stream import FencedStream
 from tenure.errors import (
     BatchFailed,
@@ -32,11 +31,12 @@ from tenure.errors import (
     TenureError,
     TermLost,
 )
-from tenure.link.connectors import missing_connector
+from tenure.inputs.kafka_records import LOSS, TOLERATE
 from tenure.link.driver_folder import full_disk_fix
+from tenure.spark.connectors import missing_connector
 from tenure.spark.errors import one_line, words_of
+from tenure.spark.session import jvm_exit_code
 from tenure.spark.silence import causes_of, does_not_answer
-from tenure.takeover.kafka_records import LOSS, TOLERATE
 
 _REASON: Final = re.compile(r"Reason: (.+?)\.?(?: SQLSTATE.*)?$", flags=re.MULTILINE)
 """Of Spark's refusal to read on."""

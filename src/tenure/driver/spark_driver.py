@@ -23,7 +23,6 @@ from tenure.cleanup.cleaner import Combined, stop_or_lost
 from tenure.cleanup.plan import STAGED, Cleanable
 from tenure.clock import Clock
 from tenure.coordination.term import Term
-from tenure.driver.checkpoint_files import use_fitting_files
 from tenure.driver.declarations import Declarations
 from tenure.driver.declare_streams import declare, limits_of, with_sources
 from tenure.driver.failures import (
@@ -36,29 +35,30 @@ from tenure.driver.failures import (
     why_ended,
 )
 from tenure.driver.finishing import finish_batches
-from tenure.driver.hadoop import check_classes, prepare_file_systems
 from tenure.driver.listening import listening
-from tenure.driver.local_files import use_own_local_files
 from tenure.driver.running_queries import RunningQueries
-from tenure.driver.session import end_session, kill_jvm
 from tenure.driver.stores import LeadersStore
 from tenure.driver.stream import FencedStream
-from tenure.driver.time_zone import NO_ZONE, GivenZone, use_zone
 from tenure.errors import DriverDied, DriverStuck, PipelineFileError, TenureError, UsageError
 from tenure.events import LocalFilesSlow, TablesNotKept
 from tenure.housekeeping import scope_cleaner, scope_sweeper
+from tenure.inputs.input_files import missing_files
 from tenure.link.lifecycle import Ended
 from tenure.link.words import Pulse
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
+from tenure.rundirs.attempted_batches import attempts_at
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Located, Stages
+from tenure.spark.checkpoint_files import use_fitting_files
 from tenure.spark.errors import SPARK_ERRORS, one_line
+from tenure.spark.hadoop import check_classes, prepare_file_systems
 from tenure.spark.kept_tables import KeptTables, use_kept_tables
+from tenure.spark.local_files import use_own_local_files
 from tenure.spark.own_classes import use_own_classes
 from tenure.spark.replayed_states import ReplayedStates
+from tenure.spark.session import end_session, kill_jvm
+from tenure.spark.time_zone import NO_ZONE, GivenZone, use_zone
 from tenure.storage.reach import reach
-from tenure.takeover.attempted_batches import attempts_at
-from tenure.takeover.input_files import missing_files
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.rehearsal import Rehearsals
 

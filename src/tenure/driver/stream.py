@@ -17,22 +17,22 @@ from tenure.checkpoints.source import KAFKA, kinds_of
 from tenure.coordination.term import Term
 from tenure.driver.batch_writer import BatchWriter
 from tenure.driver.declare_streams import call_of, is_available_now, may_run_without_data, with_trigger
-from tenure.driver.source_lag import offsets_behind
-from tenure.driver.spark_plans import keeps_state
 from tenure.errors import InputsGone, StorageError
 from tenure.events import BatchCommitted, BatchStarted, QueryStarted
+from tenure.inputs.input_files import Missing
+from tenure.inputs.kafka_records import KafkaRecords
+from tenure.inputs.query_inputs import QueryInputs, Shortness
+from tenure.inputs.source_lag import offsets_behind
 from tenure.pipelines.pipeline import Stream
+from tenure.rundirs.moved_files import modification_times
+from tenure.rundirs.run_directory import has_commit, latest_commit
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Calls, Stages
 from tenure.spark.caller_threads import CallerThread
 from tenure.spark.own_folders import hold
-from tenure.takeover.input_files import Missing
-from tenure.takeover.kafka_records import KafkaRecords
+from tenure.spark.plans import keeps_state
 from tenure.takeover.mirror import Mirrors
-from tenure.takeover.moved_files import modification_times
-from tenure.takeover.query_inputs import QueryInputs, Shortness
 from tenure.takeover.query_takeover import Begun, QueryTakeover
-from tenure.takeover.run_directory import has_commit, latest_commit
 
 
 class _FinishedError(Exception):

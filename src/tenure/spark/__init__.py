@@ -1,1 +1,1 @@
-"""Shared by the rooms of Spark's process: the errors of Spark, and the threads that serve its calls into Python."""
+"""The JVM of Spark: its session and packages, our classes in it, its plans, and what differs between releases."""

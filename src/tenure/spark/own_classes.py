@@ -64,12 +64,17 @@ def _give(context: SparkContext) -> None:
     context._jsc.sc().addJar(str(jar))
 
 
+def java_source(name: str) -> str:
+    """The text of a source of `java/`."""
+    return files("tenure.spark").joinpath("java", name).read_text(encoding="utf-8")
+
+
 def compile_source(jvm: Any, source: str, loader: Any, *, replaced: tuple[str, str] = ("", "")) -> Any:
-    """Janino's compiler after it has compiled a source of this package. `loader`: has the classes that it needs.
+    """Janino's compiler after it has compiled a source of `java/`. `loader`: has the classes that it needs.
     `replaced`: words of the source, and the words in their place."""
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(loader)
-    compiler.cook(files("tenure.spark").joinpath(source).read_text(encoding="utf-8").replace(*replaced))
+    compiler.cook(java_source(source).replace(*replaced))
     return compiler
 
 

@@ -1,1 +1,1 @@
-"""What lets a standby continue after a leader: run directories, seeds, mirrors and rehearsals."""
+"""What lets a standby continue after a leader: takeovers of queries, mirrors, snapshots and rehearsals."""

@@ -20,12 +20,12 @@ from tenure.coordination.candidates import Lag
 from tenure.errors import StorageError, TenureError
 from tenure.events import BlobLeft, MirrorFailed, SnapshotNotMade
 from tenure.retry import exponential_delay
+from tenure.rundirs.run_directory import RunDirectory, has_commit, remove_tree
+from tenure.rundirs.state_copy import Mirrored, SeedPoint, Stopped, copy_ahead
 from tenure.scope_context import ScopeContext
 from tenure.spark.errors import SPARK_ERRORS
 from tenure.spark.kept_tables import KeptTables
-from tenure.takeover.run_directory import RunDirectory, has_commit, remove_tree
 from tenure.takeover.snapshots import Snapshots, States
-from tenure.takeover.state_copy import Mirrored, SeedPoint, Stopped, copy_ahead
 from tenure.wording import sentence
 
 ROUND_S = 1.0

@@ -19,14 +19,14 @@ from tenure.checkpoints.source import Source, kinds_of, paths_of
 from tenure.coordination.term import Term
 from tenure.errors import CorruptRunDirectory, TenureError
 from tenure.events import BatchRetaken, MirrorFailed, RunDirectorySeeded
+from tenure.inputs.query_inputs import NO_INPUTS, PlannedInputs, QueryInputs
+from tenure.rundirs.moved_files import Move, moves_between
+from tenure.rundirs.run_directory import RunDirectory, has_commit
+from tenure.rundirs.seed_logs import decode_query_id
+from tenure.rundirs.seeding import seed_mirrored
+from tenure.rundirs.state_copy import Mirrored, SeedPoint
 from tenure.scope_context import ScopeContext
 from tenure.takeover.mirror import Mirrors
-from tenure.takeover.moved_files import Move, moves_between
-from tenure.takeover.query_inputs import NO_INPUTS, PlannedInputs, QueryInputs
-from tenure.takeover.run_directory import RunDirectory, has_commit
-from tenure.takeover.seed_logs import decode_query_id
-from tenure.takeover.seeding import seed_mirrored
-from tenure.takeover.state_copy import Mirrored, SeedPoint
 
 
 @dataclass(frozen=True, slots=True)

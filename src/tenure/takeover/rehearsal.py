@@ -27,6 +27,10 @@ from tenure.errors import StorageError, TenureError
 from tenure.events import BlobLeft, RehearsalFailed, StandbyWarm
 from tenure.pipelines.pipeline import Stream
 from tenure.retry import exponential_delay
+from tenure.rundirs.moved_files import moves_between
+from tenure.rundirs.run_directory import remove_tree
+from tenure.rundirs.seeding import seed, seed_without_tables
+from tenure.rundirs.state_copy import SeedPoint
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Rehearsable
 from tenure.spark.block_settings import block_settings
@@ -35,11 +39,7 @@ from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.spark.kept_tables import KeptTables
 from tenure.spark.own_folders import hold, release
 from tenure.storage.urls import hadoop_url
-from tenure.takeover.moved_files import moves_between
 from tenure.takeover.pace import Pace, requests_of
-from tenure.takeover.run_directory import remove_tree
-from tenure.takeover.seeding import seed, seed_without_tables
-from tenure.takeover.state_copy import SeedPoint
 
 ROUNDS = 3
 """How often each query is rehearsed at least: the JVM compiles code that has run a few times."""

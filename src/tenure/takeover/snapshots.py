@@ -19,8 +19,8 @@ from typing import Final, Protocol
 from tenure.clock import Clock
 from tenure.errors import TenureError
 from tenure.retry import exponential_delay
+from tenure.rundirs.state_copy import Mirrored, Replay
 from tenure.spark.errors import SPARK_ERRORS
-from tenure.takeover.state_copy import Mirrored, Replay
 
 LEAST_BYTES: Final = 4 * 1024 * 1024
 """Fewer bytes of changes are replayed at the takeover, in a part of a second."""

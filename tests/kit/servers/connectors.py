@@ -10,7 +10,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from tenure.link.connectors import CONNECTORS, connectors_of, module_of, with_connectors
+from tenure.spark.connectors import CONNECTORS, connectors_of, module_of, with_connectors
 from tests.kit.servers.programs import need
 
 

@@ -2,7 +2,7 @@
 `scripts/setup.sh` calls. The flags are those of spark-submit that name packages.
 
 Promise: the jars are in FOLDER/jars, or one line names the packages that could not be fetched, with exit code 1, and
-FOLDER/fetch.log says why. A start that fails is tried again as that of a driver is (`driver/fetching.py`).
+FOLDER/fetch.log says why. A start that fails is tried again as that of a driver is (`spark/fetching.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tenure.clock import Clock, SystemClock
-from tenure.driver.fetching import fetched
-from tenure.link.ivy import lacking_in
+from tenure.spark.fetching import fetched
+from tenure.spark.ivy import lacking_in
 
 
 def fetch(folder: Path, flags: Sequence[str], *, program: str, clock: Clock) -> str | None:

@@ -21,9 +21,9 @@ from tenure.coordination.term import Term
 from tenure.events import Event, Events
 from tenure.link.driver import ReadRecords
 from tenure.link.lifecycle import Ended
+from tenure.operate.snapshot import terms
 from tenure.retry import fixed_delay
 from tenure.scope_context import ScopeContext
-from tenure.status.snapshot import terms
 from tests.kit.memory import MemoryServer, MemoryStore
 
 SCOPE, CLOCK = Scope("rows"), SystemClock()

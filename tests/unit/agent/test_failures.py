@@ -13,7 +13,6 @@ from tenure.agent.failures import Limits
 from tenure.coordination import failing as failing_module
 from tenure.coordination.candidates import PAUSED
 from tenure.coordination.failing import FAILING
-from tenure.coordination.orders import Orders
 from tenure.coordination.records import Key, Put
 from tenure.coordination.term import Term
 from tenure.errors import (
@@ -31,8 +30,9 @@ from tenure.errors import (
 from tenure.handles.handle import encode_handle
 from tenure.link.driver import ReadRecords
 from tenure.link.lifecycle import Ended
+from tenure.operate.orders import Orders
+from tenure.operate.snapshot import take_snapshot, terms
 from tenure.retry import fixed_delay
-from tenure.status.snapshot import take_snapshot, terms
 from tests.kit.faulty import Call, FaultyStore, Proceed, writes_under
 from tests.kit.waiting import NEVER_S, wait_until
 from tests.unit.agent.scene import CLOCK, SCOPE, Scene, Scripted, Step, fail, make_scene

@@ -24,7 +24,7 @@ from tenure.errors import (
 )
 from tenure.link.driver import ReadRecords
 from tenure.link.lifecycle import Ended
-from tenure.status.snapshot import take_snapshot, terms
+from tenure.operate.snapshot import take_snapshot, terms
 from tests.kit.faulty import Call, FaultyStore, Proceed, operation, writes_under
 from tests.kit.waiting import NEVER_S, wait_until
 from tests.unit.agent.scene import SCOPE, Scene, Scripted, Step, fail, make_scene

@@ -14,13 +14,13 @@ from tenure.coordination.candidates import RESTARTS, SWITCHOVER, State
 from tenure.coordination.election import observe
 from tenure.coordination.election_rules import office_in
 from tenure.coordination.encoding import encode
-from tenure.coordination.orders import Orders
 from tenure.coordination.records import Delete, Put, Record, Version
 from tenure.coordination.term import LEADER, Term
 from tenure.errors import UsageError
 from tenure.events import Event, Events, LeadershipAwaited
 from tenure.link.lifecycle import Ended
-from tenure.status.snapshot import take_snapshot, terms
+from tenure.operate.orders import Orders
+from tenure.operate.snapshot import take_snapshot, terms
 from tests.kit.faulty import Call, FaultyStore
 from tests.kit.waiting import NEVER_S, Deadline, wait_until
 from tests.unit.agent.scene import CLOCK, SCOPE, Scene, Scripted, Step, make_scene

@@ -8,9 +8,9 @@ import pytest
 
 from tenure.clock import SystemClock
 from tenure.coordination.known_scopes import known_records
-from tenure.coordination.orders import Orders
 from tenure.coordination.records import Scope
 from tenure.errors import AccessDenied, UsageError
+from tenure.operate.orders import Orders
 from tests.kit.conformance.fixture import put_new
 from tests.kit.faulty import FaultyStore, commits
 from tests.kit.memory import MemoryStore

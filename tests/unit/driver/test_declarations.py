@@ -24,13 +24,13 @@ from tenure.declarations.store import DeclarationStore
 from tenure.declarations.zones import kept_zone
 from tenure.driver import declarations as declared_module
 from tenure.driver.declarations import Declarations
-from tenure.driver.time_zone import GivenZone
 from tenure.errors import DeclaredOtherwise, StorageError
 from tenure.events import DeclarationChanged, Event, Events, FlagsNotNeeded, TableShared
 from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.pipelines.pipeline import Stream
 from tenure.results.store import RESULTS
 from tenure.scope_context import ScopeContext
+from tenure.spark.time_zone import GivenZone
 from tenure.storage.blobs import FileBlobs
 from tests.kit.memory import MemoryServer, MemoryStore
 

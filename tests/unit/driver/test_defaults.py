@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tenure.driver import session
 from tenure.sinks.delta import staging
+from tenure.spark import session
 from tenure.takeover import rehearsal
 from tests.house.tree import ROOT
 

@@ -15,11 +15,11 @@ from tenure.backends.sqlite import SqliteStore
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.held_term import held
-from tenure.coordination.orders import Orders
 from tenure.coordination.records import Delete, Scope
 from tenure.coordination.term import LEADER
 from tenure.errors import TermLost, UsageError
-from tenure.status.snapshot import take_snapshot, terms
+from tenure.operate.orders import Orders
+from tenure.operate.snapshot import take_snapshot, terms
 from tests.kit.memory import MemoryStore
 from tests.kit.waiting import NEVER_S, wait_until
 

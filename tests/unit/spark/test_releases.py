@@ -9,7 +9,7 @@ import pyspark
 import pytest
 
 from tenure.errors import UsageError
-from tenure.link.connectors import CONNECTORS
+from tenure.spark.connectors import CONNECTORS
 from tenure.spark.releases import RELEASES, STATEFUL, check_release
 
 OPERATORS = "org/apache/spark/sql/catalyst/plans/logical/"

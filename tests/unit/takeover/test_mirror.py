@@ -18,12 +18,12 @@ from tenure.coordination.candidates import Lag
 from tenure.errors import StoreUnavailable
 from tenure.events import Event, Events, MirrorFailed
 from tenure.retry import fixed_delay
+from tenure.rundirs.state_copy import copy_ahead
 from tenure.takeover import mirror as mirror_module
 from tenure.takeover import snapshots
 from tenure.takeover.mirror import Mirrors
-from tenure.takeover.state_copy import copy_ahead
 from tests.kit.waiting import NEVER_S, wait_until
-from tests.unit.takeover.made_by_hand import a_run_directory, content_of, offsets_of, state_id, state_names, table_of
+from tests.unit.rundirs.made_by_hand import a_run_directory, content_of, offsets_of, state_id, state_names, table_of
 from tests.unit.takeover.test_snapshots import FakeStates
 
 OLD = "runs/rows/e00000003-anna-0123"

@@ -10,14 +10,14 @@ import pytest
 
 from tenure.clock import SystemClock
 from tenure.errors import StorageError
+from tenure.rundirs.run_directory import RunDirectory
+from tenure.rundirs.seeding import seed_mirrored
+from tenure.rundirs.state_copy import Mirrored, Replay, SeedPoint, copy_ahead
 from tenure.takeover import snapshots as module
-from tenure.takeover.run_directory import RunDirectory
-from tenure.takeover.seeding import seed_mirrored
 from tenure.takeover.snapshots import Snapshots, due
-from tenure.takeover.state_copy import Mirrored, Replay, SeedPoint, copy_ahead
 from tests.kit.clock import ManualClock
 from tests.kit.waiting import NEVER_S, wait_until
-from tests.unit.takeover.made_by_hand import a_run_directory, a_zip, content_of, offsets_of, put, state_id, table_of
+from tests.unit.rundirs.made_by_hand import a_run_directory, a_zip, content_of, offsets_of, put, state_id, table_of
 
 FOLDERS = ("state/0/0", "state/0/1")
 CHECKSUMS = ("{}.crc", ".{}.crc", ".{}.crc.crc")

@@ -2,8 +2,8 @@
 
 Promise: every path carries scope, query, Spark's id of the query, epoch and batch, and a part that is unique to the
 attempt. So no two attempts share a directory, and a pipeline of the same name in another store has other paths. A task
-puts each file where it stays, once, also in an object store (`spark/StagedOutput.java`). The files of an attempt are
-those that its tasks committed, and are not looked for in the storage. Nothing here makes a file visible in a table.
+puts each file where it stays, once, also in an object store (`spark/java/StagedOutput.java`). The files of an attempt
+are those that its tasks committed, and are not looked for in the storage. Nothing here makes a file visible in a table.
 Delta can read the files: timestamps in microseconds, days in the calendar of SQL, also before 1582. Not promised: that
 the files of a failed attempt go away; the sweep removes them. Nor that a task that was lost leaves no file in the
 directory of an attempt that succeeded: the sink removes the files that are there at the end of a job, the table's

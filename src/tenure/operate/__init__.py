@@ -1,0 +1,1 @@
+"""What operators see of a scope, and what they ask of it."""
