@@ -46,6 +46,10 @@ class Place:
             return name_node_calls(self._hdfs.page)
         return sum(len(gate.requests) for gate in self.gates)
 
+    def requests_of(self, gate: int) -> int:
+        """How many requests passed one gate, by its number; 0 where there are no gates."""
+        return len(self.gates[gate].requests) if self.gates else 0
+
     def environment(self, gate: Counted | None) -> Mapping[str, str]:
         """The variables of a process behind this gate."""
         return {} if gate is None else {**environment(gate.url), "AWS_ALLOW_HTTP": "true"}

@@ -18,8 +18,10 @@ time. Each round does one of each, in turn, and waits until the standby is warm 
 - `cold_spark`: the same query on Spark alone, killed before and started again at once, as by a supervisor.
 
 Split: `notice` (the old agent resigned; 0 where it is dead), `elect` (term won), `seed`, `start`, `first_batch`.
-Medians, all raw figures and the split go to `build/bench/takeover.json` (`takeover-STORE.json` with servers), for a
-state of `--keys` keys each.
+Medians, all raw figures and the split go to `build/bench/takeover.json` (`takeover-STORE.json` with servers,
+`takeover-s3.json`), for a state of `--keys` keys each, with `--hashes` of 64 letters beside each key. `--storage s3`:
+checkpoints and state are in S3, the input on the disk; there are no orphans then, and no plain Spark. `standby`: what
+the first standby has paid when it is warm.
 """
 
 from __future__ import annotations
@@ -43,12 +45,15 @@ from typing import Any
 from rich.console import Console
 
 from bench.harness import RESULTS, describe_machine
+from bench.storage_place import Place, place_of
 from bench.takeover_figures import PHASES, SCOPE, Feeder, Takeover, medians, now, put_orphans, show
+from bench.takeover_standby import paid, state_bytes
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.operate.orders import Orders
 from tenure.operate.snapshot import take_snapshot
+from tenure.rundirs.run_directory import RunDirectory
 from tests.kit.members import MemberProcess, pause_between_writes, read_events
 from tests.kit.servers import STORES, NotInstalled, started
 from tests.kit.waiting import wait_until
@@ -66,16 +71,22 @@ def at(event: dict[str, Any]) -> datetime:
 class Bench:
     """Two members, their feeder, and a plain Spark beside them, for one size of the state."""
 
-    def __init__(self, folder: Path, store: str, keys: int, orphans: int, console: Console, *, ttl_s: int) -> None:
-        """`store`: its URL. `orphans`: how many files dead leaders left in a round of `among_orphans`."""
-        self.ttl_s = ttl_s
+    def __init__(
+        self, folder: Path, place: Place, console: Console, *, store: str, keys: int, arguments: argparse.Namespace
+    ) -> None:
+        """`store`: its URL."""
+        self.ttl_s = arguments.ttl
         self.folder = folder
+        self.place = place
+        self.storage = f"{place.root}/storage"
+        self.hashes = arguments.hashes
         self.store = store
         self.keys = keys
-        self.orphans = orphans
+        self.orphans = arguments.orphans
         self.console = console
         self.patience_s = 120 + keys / 10_000
         self.members: list[MemberProcess] = []
+        self.standby: dict[str, float] = {}
         for name in ("input", "output", "storage", "plain", "plain/input"):
             (folder / name).mkdir(parents=True)
         self.feeder = Feeder(folder / "input", folder / "plain" / "input", keys=keys)
@@ -83,10 +94,16 @@ class Bench:
     def start_member(self) -> MemberProcess:
         """One more member."""
         arguments = ["run", str(PIPELINE), "--quiet", "--ttl", f"{self.ttl_s}s", "--master", "local[2]"]
-        arguments += ["--store", self.store, "--storage", f"file://{self.folder}/storage"]
-        arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.folder}/output"]
-        arguments += ["--conf", "spark.sql.shuffle.partitions=2"]
-        member = MemberProcess(f"m{len(self.members):02d}", folder=self.folder, arguments=arguments)
+        gate = self.place.gate()
+        arguments += ["--store", self.store, "--storage", self.storage]
+        arguments += [] if gate is None else ["--connector", "s3"]
+        arguments += ["--param", f"input={self.folder}/input", "--param", f"output={self.place.root}/output"]
+        arguments += ["--param", f"hashes={self.hashes}"]
+        for setting, value in {**self.place.conf(gate), "spark.sql.shuffle.partitions": "2"}.items():
+            arguments += ["--conf", f"{setting}={value}"]
+        variables = {**os.environ, **self.place.environment(gate), "TMPDIR": str(self.folder)}
+        name = f"m{len(self.members):02d}"
+        member = MemberProcess(name, folder=self.folder, arguments=arguments, environment=variables)
         self.members.append(member)
         member.start()
         return member
@@ -99,7 +116,11 @@ class Bench:
         self.feeder.start()
         self.wait(lambda: len(self.members[0].events("BatchCommitted")) > 3, "the state")
         self.wait(self.has_snapshot, "a snapshot of the state")
-        self.start_member()
+        standby, since_s = self.start_member(), time.monotonic()
+        self.pair()
+        self.standby = {"seconds": round(time.monotonic() - since_s, 1), "state_bytes": state_bytes(self.runs)}
+        self.standby |= paid(standby, self.folder, requests=self.place.requests_of(-1))
+        self.console.print(f"{self.keys:,} keys, a warm standby: {self.standby}")
         for number in range(rounds):
             for name in scenarios:
                 took = self.cold_spark() if name == "cold_spark" else self.takeover(name)
@@ -108,10 +129,16 @@ class Bench:
                 self.console.print(told if took.sweep_s is None else f"{told}, swept {took.sweep_s:.1f} s later")
         return found
 
+    @property
+    def runs(self) -> str:
+        """The folder of all run directories."""
+        return f"{self.storage}/{SCOPE}/runs/keys"
+
     def has_snapshot(self) -> bool:
         """Whether every partition's state was written as a whole once: from then on a start need not replay it."""
-        (newest,) = (self.folder / "storage" / SCOPE / "runs" / "keys").iterdir()
-        return all(list(newest.glob(f"state/0/{partition}/*.zip")) for partition in range(2))
+        (newest,) = RunDirectory(self.runs).list()
+        stores = [RunDirectory(f"{self.runs}/{newest}").list(f"state/0/{partition}") for partition in range(2)]
+        return all(any(name.endswith(".zip") for name in names) for names in stores)
 
     def takeover(self, name: str) -> Takeover:
         """One fault or order, and what came of it."""
@@ -139,7 +166,7 @@ class Bench:
             lambda: [e for e in standby.events()[before:] if e["event"] == "BatchCommitted"], f"the successor: {name}"
         )
         took = self.measure(name, leader, standby, before=before, began=began)
-        if name in DRIVER_KILLED:
+        if name in DRIVER_KILLED and self.place.root.startswith("file:"):
             self.wait(lambda: not any(path.exists() for path in orphans or self.left_of(epoch)), "the sweep")
             took.sweep_s = (now() - began).total_seconds() - took.seconds
         if name == "paused":
@@ -193,6 +220,7 @@ class Bench:
             began = now()
             command = [sys.executable, "-m", "bench.takeover_pipeline"]
             command += [str(self.folder / "plain" / name) for name in ("input", "output", "checkpoint", "events.jsonl")]
+            command.append(str(self.hashes))
             with (self.folder / "plain.log").open("ab") as output:
                 process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
             try:
@@ -257,11 +285,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--keys", type=int, nargs="+", default=[10, 5_000_000])
+    parser.add_argument("--hashes", type=int, default=0)
     parser.add_argument("--orphans", type=int, default=100_000)
     parser.add_argument("--ttl", type=int, default=4, help="of the members, in seconds")
+    parser.add_argument("--storage", choices=("file", "s3"), default="file")
     parser.add_argument("--store", choices=STORES, default="sqlite")
     parser.add_argument("--scenarios", nargs="+", choices=scenarios, default=scenarios)
     arguments = parser.parse_args()
+    if arguments.storage == "s3":
+        arguments.scenarios = [one for one in arguments.scenarios if one not in (*AMONG, "cold_spark")]
     console = Console(width=150)
     figures: dict[str, dict[str, Any]] = {}
     raw: dict[str, Any] = {}
@@ -271,7 +303,8 @@ def main() -> int:
         try:
             with (
                 started(arguments.store, folder) as url,
-                closing(Bench(folder, url, keys, arguments.orphans, console, ttl_s=arguments.ttl)) as bench,
+                place_of(arguments.storage, folder, delay_s=0) as place,
+                closing(Bench(folder, place, console, store=url, keys=keys, arguments=arguments)) as bench,
             ):
                 found = bench.run(arguments.rounds, arguments.scenarios)
         except NotInstalled as missing:
@@ -279,14 +312,15 @@ def main() -> int:
             return 1
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        figures[str(keys)] = medians(found)
+        figures[str(keys)] = {**medians(found), "standby": bench.standby}
         raw[str(keys)] = {name: [asdict(one) for one in takeovers] for name, takeovers in found.items()}
     show(figures, arguments.rounds, console)
     RESULTS.mkdir(parents=True, exist_ok=True)
     first = figures[str(arguments.keys[0])]
     content = {**first, "store": arguments.store, "by_keys": figures, "machine": asdict(describe_machine()), "raw": raw}
     content["whole_run_s"] = round(time.monotonic() - began, 1)
-    name = "takeover" if arguments.store == "sqlite" else f"takeover-{arguments.store}"
+    kinds = [kind for kind in (arguments.store, arguments.storage) if kind not in ("sqlite", "file")]
+    name = "-".join(["takeover", *kinds])
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0
 

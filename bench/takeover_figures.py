@@ -132,7 +132,7 @@ def show(figures: dict[str, dict[str, Any]], rounds: int, console: Console) -> N
         table.add_column(heading, justify="left" if heading == "scenario" else "right")
     for keys, found in figures.items():
         for name, one in found.items():
-            if name == "ratios":
+            if name in ("ratios", "standby"):
                 continue
             median = one.get("median_s", one.get("median_gap_s"))
             phases = [f"{one['phases_s'][phase]:.2f}" if "phases_s" in one else "" for phase in PHASES]

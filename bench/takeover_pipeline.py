@@ -1,7 +1,7 @@
 """What `bench.takeover` runs: rows of new keys, known by a state store, into a Delta table.
 
 As a pipeline (`tenure run bench/takeover_pipeline.py`), and as a plain Spark script of the same query and sink
-(`python -m bench.takeover_pipeline INPUT OUTPUT CHECKPOINT EVENTS`) that a supervisor would start again.
+(`python -m bench.takeover_pipeline INPUT OUTPUT CHECKPOINT EVENTS HASHES`) that a supervisor would start again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, concat, lit, sha2
 
 import tenure
 from tenure.events import Events
@@ -19,19 +20,22 @@ from tenure.sinks import Delta
 from tenure.sinks.sink import Batch
 
 
-def new_keys(spark: SparkSession, folder: str, *, clean: str = "off") -> DataFrame:
-    """The query. `clean`: what becomes of files that are done."""
+def new_keys(spark: SparkSession, folder: str, *, hashes: int, clean: str = "off") -> DataFrame:
+    """The query. `hashes`: so many of 64 letters are beside each key in the state. `clean`: what becomes of files that
+    are done."""
     source = spark.readStream.schema("key long, at timestamp").option("cleanSource", clean)
-    return source.parquet(folder).dropDuplicates(["key"])
+    text = concat(lit(""), *(sha2(concat(lit(number), col("key")), 256) for number in range(hashes)))
+    return source.parquet(folder).withColumn("text", text).dropDuplicates(["key", "text"]).drop("text")
 
 
 @tenure.pipeline
 def takeover(job: tenure.Job) -> None:
     """The pipeline."""
-    job.stream("keys", new_keys(job.spark, job.params["input"]), sink=Delta(job.params["output"]))
+    rows = new_keys(job.spark, job.params["input"], hashes=int(job.params["hashes"]))
+    job.stream("keys", rows, sink=Delta(job.params["output"]))
 
 
-def plain(folder: str, output: str, checkpoint: str, events: str) -> None:
+def plain(folder: str, output: str, checkpoint: str, events: str, hashes: str) -> None:
     """The same query on Spark alone, with the settings that Tenure gives its sessions."""
     from tenure.spark.session import DEFAULTS
 
@@ -49,10 +53,11 @@ def plain(folder: str, output: str, checkpoint: str, events: str) -> None:
         with open(events, "a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
 
-    query = new_keys(spark, folder, clean="delete").writeStream.outputMode("append").foreachBatch(put)
+    rows = new_keys(spark, folder, hashes=int(hashes), clean="delete")
+    query = rows.writeStream.outputMode("append").foreachBatch(put)
     query.option("checkpointLocation", checkpoint).start().awaitTermination()
 
 
 if __name__ == "__main__":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    plain(*sys.argv[1:5])
+    plain(*sys.argv[1:6])
