@@ -40,15 +40,14 @@ from tenure.clock import SystemClock
 from tenure.rundirs.run_directory import RunDirectory, latest_planned, read_offsets, remove_tree
 from tenure.rundirs.seeding import seed_mirrored
 from tenure.rundirs.state_copy import Mirrored, SeedPoint, copy_ahead
-from tenure.spark.checkpoint_files import use_fitting_files
+from tenure.spark.hadoop import use_fitting_files, use_own_local_files
 from tenure.spark.kept_tables import KeptTables, use_kept_tables
-from tenure.spark.local_files import use_own_local_files
 from tenure.spark.own_classes import use_own_classes
 from tenure.spark.own_folders import hold, release
 from tenure.spark.replayed_states import ReplayedStates
 from tenure.spark.session import end_session, start_session
 from tenure.storage.reach import reach
-from tenure.takeover.pace import requests_of
+from tenure.takeover.rehearsal import requests_of
 from tenure.takeover.snapshots import Snapshots, due
 from tests.kit.servers import BUCKET, SeaweedFs
 from tests.kit.servers.connectors import ivy_folder

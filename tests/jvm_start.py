@@ -33,7 +33,7 @@ LIGHTLY: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _WARM_UP: Final = """
 import sys
 from pyspark.sql import SparkSession, functions as fn
-from tenure.spark.local_files import use_own_local_files
+from tenure.spark.hadoop import use_own_local_files
 from tenure.spark.session import end_session, start_session
 folder = sys.argv[1]
 conf = {"spark.sql.shuffle.partitions": "1"}

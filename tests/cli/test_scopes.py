@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.coordination.known_scopes import CHECK_THE_STORE
+from tenure.operate.scopes import CHECK_THE_STORE
 from tests.cli.support import Place, Told, tenure
 from tests.cli.test_verbs import Actor
 from tests.kit.waiting import wait_until

@@ -15,10 +15,10 @@ from tenure.backends.sqlite import SqliteStore
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Lag, State
 from tenure.coordination.election import Election
-from tenure.coordination.known_scopes import CHECK_THE_STORE, NEW_SCOPES
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
+from tenure.operate.scopes import CHECK_THE_STORE, NEW_SCOPES
 from tests.cli.support import Place, Told, tenure
 from tests.kit.waiting import NEVER_S, wait_until
 

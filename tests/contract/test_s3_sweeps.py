@@ -19,8 +19,7 @@ from tenure.cleanup.applying import Applied, apply_plan
 from tenure.cleanup.cleaner import Cleaner
 from tenure.cleanup.orphans import Claims
 from tenure.cleanup.planning import Target, make_plan
-from tenure.cleanup.report import summary
-from tenure.cleanup.sweep_plan import SweepPlan
+from tenure.cleanup.sweep_plan import SweepPlan, summary
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.term import check_term
 from tenure.errors import StorageError

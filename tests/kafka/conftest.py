@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tenure.spark.connectors import connectors_of, with_connectors
-from tenure.spark.local_files import use_own_local_files
+from tenure.spark.hadoop import use_own_local_files
 from tenure.spark.session import start_session
 from tenure.spark.submit import Submit
 from tests.jvm import SharedJvm

@@ -19,7 +19,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.events import Events
-from tenure.moves import exporting
+from tenure.moves import plain_checkpoint
 from tenure.rundirs.seeding import seed
 from tenure.rundirs.state_copy import SeedPoint
 from tenure.scope_context import ScopeContext
@@ -40,11 +40,11 @@ def export(store: str, storage: str, query: str, directory: str, *, in_the_middl
     with (
         closing(open_store(store, clock=clock)) as opened,
         SessionKeeper(opened, ttl=TTL, clock=clock) as keeper,
-        patch.object(exporting, "seed", seed_then),
+        patch.object(plain_checkpoint, "seed", seed_then),
     ):
         context = ScopeContext(opened, Scope(SCOPE), f"{storage}/{SCOPE}", clock, Events.nobody)
         patience = timedelta(seconds=NEVER_S)
-        return exporting.export(context, directory, query=query, session=keeper.session_id, patience=patience)
+        return plain_checkpoint.export(context, directory, query=query, session=keeper.session_id, patience=patience)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ OF_ENDS: Final = (
     Mutant(
         "idle-before-it-is-noted",
         "a run ends well though Spark has not noted its last batch as done",
-        (Change("driver/finishing.py", "if all(stream.last_is_done for stream in streams):", "if True:"),),
+        (Change("driver/running_queries.py", "if all(stream.last_is_done for stream in streams):", "if True:"),),
         (AT_ONCE + "test_an_idle_end_waits_until_spark_has_noted_the_last_batch_however_long_that_takes",),
     ),
     Mutant(

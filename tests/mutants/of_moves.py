@@ -40,7 +40,7 @@ OF_MOVES: Final = (
     Mutant(
         "export-takes-a-batch-in-flight",
         "a planned batch counts as done where a query moves out",
-        (Change("moves/exporting.py", "if has_commit(source, newest.batch):", "if True:"),),
+        (Change("moves/plain_checkpoint.py", "if has_commit(source, newest.batch):", "if True:"),),
         (EXPORTS + "test_a_batch_in_flight_is_not_exported",),
     ),
     Mutant(

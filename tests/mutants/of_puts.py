@@ -90,7 +90,7 @@ OF_PUTS: Final = (
     Mutant(
         "any-manager-in-s3",
         "a user's class that loses files of a checkpoint in S3 is used",
-        (Change("spark/checkpoint_files.py", "if chosen not in (None, OBJECT_FILES):", "if False:"),),
+        (Change("spark/hadoop.py", "if chosen not in (None, OBJECT_FILES):", "if False:"),),
         (
             FILES + "test_another_way_is_refused_in_s3_and_stays_elsewhere"
             "[org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager]",
@@ -111,7 +111,7 @@ OF_PUTS: Final = (
     Mutant(
         "a-standby-does-not-rest",
         "rehearsals ask an object store as fast as they can",
-        (Change("takeover/pace.py", "if remaining_s > 0:", "if False:"),),
+        (Change("takeover/rehearsal.py", "if remaining_s > 0:", "if False:"),),
         ("tests/unit/takeover/test_pace.py::test_a_rest_makes_up_for_the_requests[28-0-20]",),
     ),
 )

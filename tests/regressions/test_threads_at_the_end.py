@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
 import os, sys
 from pathlib import Path
-from tenure.cleanup.report import summary
+from tenure.cleanup.sweep_plan import summary
 from tests.crash.killed_sweep import ORPHANS, SweepPlan, Scene
 
 def threads():

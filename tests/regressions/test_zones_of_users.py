@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.declarations.declaration import Declaration
-from tenure.declarations.zones import ZONE
+from tenure.declarations.declaration import ZONE, Declaration
 from tenure.errors import PipelineFileError, UsageError
 from tenure.pipelines.pipeline import Stream
 from tenure.sinks import ForeachBatch

@@ -25,7 +25,7 @@ from tenure.events import Event, Events
 from tenure.pipelines.pipeline import Stream
 from tenure.scope_context import ScopeContext
 from tenure.sinks import Delta
-from tenure.spark.checkpoint_files import use_fitting_files
+from tenure.spark.hadoop import use_fitting_files
 from tenure.spark.own_classes import use_own_classes
 from tenure.spark.session import DEFAULTS
 from tenure.storage.reach import reach

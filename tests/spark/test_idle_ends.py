@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from tenure.driver import finishing
+from tenure.driver import running_queries
 from tenure.errors import QueryFailed, StorageError
 from tenure.link.lifecycle import Ended
 from tests.kit.waiting import wait_until
@@ -97,7 +97,7 @@ def test_a_batch_that_is_not_begun_any_more_is_no_failure(lead: Lead) -> None:
 
 def test_an_idle_end_waits_until_spark_has_noted_the_last_batch_however_long_that_takes(lead: Lead) -> None:
     """Its inputs are moved when it has ended with 0."""
-    with patch.object(finishing, "SETTLE_S", 0.0):
+    with patch.object(running_queries, "SETTLE_S", 0.0):
         streams = lead.begin("a", until_idle=True)
         streams["a"].last_is_done = False
         streams["a"].query.idle.set()
@@ -118,7 +118,7 @@ def test_a_last_batch_that_spark_cannot_note_is_a_failure(lead: Lead) -> None:
 
 @pytest.mark.parametrize("idle", [True, False])
 def test_another_leader_waits_for_that_only_for_a_while(lead: Lead, idle: bool) -> None:
-    with patch.object(finishing, "SETTLE_S", 0.0):
+    with patch.object(running_queries, "SETTLE_S", 0.0):
         streams = lead.begin("a", until_idle=True)
         streams["a"].last_is_done = False
         if idle:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tenure.rundirs.run_directory import latest_planned, read_offsets
 from tenure.rundirs.seeding import seed
 from tenure.rundirs.state_copy import SeedPoint
-from tenure.spark.local_files import use_own_local_files
+from tenure.spark.hadoop import use_own_local_files
 from tenure.spark.own_classes import CHECKPOINT_FILES
 
 pytestmark = pytest.mark.spark

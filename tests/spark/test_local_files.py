@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.spark import local_files
-from tenure.spark.local_files import use_own_local_files
+from tenure.spark import hadoop
+from tenure.spark.hadoop import use_own_local_files
 from tenure.spark.own_classes import CHECKPOINT_FILES
 from tenure.spark.session import DEFAULTS, end_session, start_session
 from tests.jvm import SharedJvm
@@ -192,7 +192,7 @@ def test_a_second_call_changes_nothing(spark: SparkSession) -> None:
 def test_what_cannot_be_compiled_is_told_and_changes_nothing(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_files, "_CLASS", "tenure.spark.NoSuchClass")
+    monkeypatch.setattr(hadoop, "_CLASS", "tenure.spark.NoSuchClass")
     why = use_own_local_files(spark)
     assert why is not None
     assert "tenure.spark.NoSuchClass" in why

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from tenure.errors import UsageError
-from tenure.spark.checkpoint_files import use_fitting_files
+from tenure.spark.hadoop import use_fitting_files
 from tenure.spark.own_classes import CHECKPOINT_FILES, OBJECT_FILES, use_own_classes
 from tenure.spark.own_folders import hold, release
 from tenure.storage.reach import reach

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tenure.cleanup import planning
+from tenure.cleanup import spark as spark_sweep
 from tenure.cleanup.applying import Applied, ApplyOptions, apply_plan
 from tenure.cleanup.orphans import Claims
-from tenure.cleanup.spark import listing
 from tenure.cleanup.sweep_plan import SweepPlan
 from tenure.clock import SystemClock
 from tenure.errors import QueryFailed
@@ -126,7 +126,7 @@ def test_a_job_that_fails_is_one_line(
     def fail(*positional: object, **named: object) -> object:
         raise ValueError("the disk\nis gone")
 
-    monkeypatch.setattr(listing, "_list", fail)
+    monkeypatch.setattr(spark_sweep, "_list", fail)
     with pytest.raises(QueryFailed, match=r"the sweep's listing failed: .*the disk") as failed:
         make(storage, tmp_path / "plan", lambda: spark, [])
     assert "\n" not in str(failed.value)

@@ -14,7 +14,7 @@ from tenure.events import RehearsalFailed, StandbyWarm
 from tenure.rundirs.run_directory import RunDirectory
 from tenure.spark.kept_tables import KeptTables, use_kept_tables
 from tenure.spark.own_classes import use_own_classes
-from tenure.takeover import pace, rehearsal
+from tenure.takeover import rehearsal
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.rehearsal import Rehearsals
 from tests.jvm import SharedJvm, Start
@@ -58,7 +58,7 @@ def place(
 ) -> Iterator[Place]:
     """A leader's state, of three batches. The gate counts from here on."""
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
-    monkeypatch.setattr(pace, "A_SECOND", 1e9)
+    monkeypatch.setattr(rehearsal, "A_SECOND", 1e9)
     monkeypatch.setattr(rehearsal, "MORE_S", -1.0)  # three rehearsals say as much as ten
     with reached(gate.url, monkeypatch):
         made = Place(spark, tmp_path)

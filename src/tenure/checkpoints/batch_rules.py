@@ -1,4 +1,5 @@
-"""Pure: how a new leader goes on at the newest checkpoint, the questions around a batch, and the limits of sweeps.
+"""Pure: how a new leader goes on at the newest checkpoint, the questions around a batch, and the limits of sweeps and
+of retention.
 
 The states of batch N, and the only words for them; a later state includes `planned`:
 
@@ -16,7 +17,7 @@ every interleaving, with leaders that are paused and wake up, and two habits of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -104,3 +105,16 @@ def may_get_done(*, is_done: bool, has_plan: bool) -> bool:
     takes the directory, since `take_over` may need it. `is_done`: the run directory that the checkpoint names has
     `commits/N`. `has_plan`: this directory has `offsets/N`, which Spark writes before N can be done."""
     return not is_done and has_plan
+
+
+def falls_out(batches: Sequence[int], *, adding: int, keep: int, locked: Collection[int] = ()) -> list[int]:
+    """The batches whose checkpoints go when `adding` comes, oldest first, so that `keep` checkpoints remain.
+
+    A locked checkpoint stays, and goes a later time. The newest of `batches` always stays: until the commit is done, a
+    takeover needs it. `keep` >= 1.
+    """
+    if keep < 1:
+        raise ValueError(f"at least one checkpoint is kept, got keep={keep}")
+    ordered = sorted(batch for batch in batches if batch != adding)
+    surplus = ordered[: max(0, len(ordered) + 1 - keep)]
+    return [batch for batch in surplus if batch not in locked]

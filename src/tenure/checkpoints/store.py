@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
+from tenure.checkpoints.batch_rules import falls_out
 from tenure.checkpoints.checkpoint import Checkpoint, checkpoint_name, decode_checkpoint, encode_checkpoint
-from tenure.checkpoints.retention import falls_out
 from tenure.coordination.records import Exact, Guard, Key, Record, SessionId
 from tenure.coordination.term import Term
 from tenure.errors import (

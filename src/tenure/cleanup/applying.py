@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tenure.cleanup.engine import Rule, verdicts
 from tenure.cleanup.orphans import Claims, OrphanRule
-from tenure.cleanup.spark.jobs import run_tasks
+from tenure.cleanup.spark import run_tasks
 from tenure.cleanup.sweep_plan import REPORT, About, SweepPlan
 from tenure.clock import Clock, SystemClock
 from tenure.errors import UsageError

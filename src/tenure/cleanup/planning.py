@@ -16,7 +16,7 @@ from tenure.cleanup.engine import Rule
 from tenure.cleanup.judgement import orphans_among, table_of
 from tenure.cleanup.orphans import Claims, OrphanRule
 from tenure.cleanup.plan import SWEPT
-from tenure.cleanup.spark.listing import FOLDER, TreeListing, together, write_orphans
+from tenure.cleanup.spark import FOLDER, TreeListing, together, write_orphans
 from tenure.cleanup.sweep_plan import About, SweepPlan
 from tenure.errors import UsageError
 from tenure.storage.listed import Listed, Rest

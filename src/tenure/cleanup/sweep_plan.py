@@ -17,11 +17,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
 from tenure.errors import BlobNotFound, StorageError, UsageError
 from tenure.storage.names import is_unfinished
 from tenure.storage.reach import reach
+from tenure.storage.storage import FAILED, GONE, REMOVED
 
 _FORMAT: Final = 1
 _PARTS: Final = ("files", "report", "listing")
@@ -126,3 +128,40 @@ class SweepPlan:
     def _names(self, folder: str) -> list[str]:
         names = [entry.name for entry in self._storage.entries(folder)]
         return [name.removesuffix(".parquet") for name in names if name.endswith(".parquet") and name[0] != "."]
+
+
+def summary(plan: SweepPlan, *, shown: int) -> dict[str, Any]:
+    """`about`: the plan; `kinds`: files, bytes (None: not known) and outcomes by kind; `failures`: the first `shown`
+    files that could not be removed, with the reason. One part of the plan is in memory at a time.
+
+    Raises UsageError, StorageError.
+    """
+    kinds: dict[str, dict[str, Any]] = {}
+    failures: list[dict[str, str]] = []
+    reported = set(plan.reported())
+    for name in plan.parts():
+        files = plan.read("files", name)
+        for row in _grouped(files, "kind").aggregate([("path", "count"), ("size", "sum")]).to_pylist():
+            kind = kinds.setdefault(
+                row["kind"], {"kind": row["kind"], "files": 0, "bytes": 0, REMOVED: 0, GONE: 0, FAILED: 0}
+            )
+            kind["files"] += row["path_count"]
+            kind["bytes"] += row["size_sum"] or 0
+        if name not in reported:
+            continue
+        outcomes = plan.read("report", name).append_column("kind", files["kind"])
+        for row in _grouped(outcomes, "kind", "outcome").aggregate([("path", "count")]).to_pylist():
+            kinds[row["kind"]][row["outcome"]] += row["path_count"]
+        if len(failures) < shown:
+            failed = outcomes.filter(pc.equal(outcomes["outcome"], FAILED)).select(["path", "why"])
+            failures += failed.slice(0, shown - len(failures)).to_pylist()
+    about = asdict(plan.about())
+    if about["bytes"] is None:
+        for kind in kinds.values():
+            kind["bytes"] = None
+    return {"about": about, "kinds": [kinds[kind] for kind in sorted(kinds)], "failures": failures}
+
+
+def _grouped(rows: pa.Table, *columns: str) -> pa.TableGroupBy:
+    """Without threads: see `SweepPlan.read`."""
+    return rows.group_by(list(columns), use_threads=False)

@@ -17,7 +17,6 @@ from tenure.cli.options import OutputOption, open_scope, takes_settings
 from tenure.cli.output import Output, print_json, show, show_record
 from tenure.clock import SystemClock
 from tenure.coordination.encoding import text_or_base64
-from tenure.coordination.known_scopes import known_records
 from tenure.coordination.records import Key, Record, Scope
 from tenure.errors import UsageError
 from tenure.handles.areas import HANDLES, area_of, checked_name, handles_in
@@ -25,6 +24,7 @@ from tenure.handles.handle import Handle, Lock, decode_handle
 from tenure.handles.locks import HeldLock, locks_in
 from tenure.handles.record_store import NoBlobs
 from tenure.handles.store import HandleStore
+from tenure.operate.scopes import known_records
 from tenure.settings import Settings
 
 _CLOCK = SystemClock()

@@ -27,7 +27,7 @@ from tenure.coordination.reading import read_again
 from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
-from tenure.declarations.zones import ZONE, kept_zone
+from tenure.declarations.declaration import ZONE, kept_zone
 from tenure.errors import StoreUnavailable, UsageError
 from tenure.operate.snapshot import take_snapshot
 from tenure.settings import Settings
@@ -89,7 +89,7 @@ def export(
     ] = "30s",
 ) -> None:
     """Copy a query's newest checkpoint for plain Spark. Pause the pipeline first."""
-    from tenure.moves.exporting import export as export_checkpoint
+    from tenure.moves.plain_checkpoint import export as export_checkpoint
 
     name = Scope(settings.required("scope"))
     limit = duration_of(patience)

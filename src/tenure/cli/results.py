@@ -21,9 +21,9 @@ from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.election import observe
 from tenure.coordination.held_term import held
-from tenure.coordination.known_scopes import known_records
 from tenure.coordination.records import Scope
 from tenure.errors import UsageError
+from tenure.operate.scopes import known_records
 from tenure.ownership.owner import renew_identity
 from tenure.results.result import Result, Stage
 from tenure.results.store import RESULTS, result_in

@@ -11,9 +11,8 @@ from dataclasses import asdict
 from tenure.cli.options import OutputOption, open_existing, takes_settings
 from tenure.cli.output import Output, show, warn
 from tenure.clock import SystemClock
-from tenure.coordination.known_scopes import CHECK_THE_STORE
 from tenure.durations import ago
-from tenure.operate.scopes import ScopeStatus, scope_statuses
+from tenure.operate.scopes import CHECK_THE_STORE, ScopeStatus, scope_statuses
 from tenure.settings import Settings
 
 _CLOCK = SystemClock()

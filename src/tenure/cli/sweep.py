@@ -141,7 +141,7 @@ def report(plan: PlanArgument, output: OutputOption = Output.TABLE) -> None:
 
 
 def _show(plan: SweepPlan, *, output: Output) -> None:
-    from tenure.cleanup.report import summary
+    from tenure.cleanup.sweep_plan import summary
 
     shown = summary(plan, shown=_SHOWN)
     if output is Output.JSON:

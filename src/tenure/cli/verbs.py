@@ -20,12 +20,12 @@ from tenure.cli.output import Output, note, show, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import MEMBERS, Candidate, State
 from tenure.coordination.election import View, observe
-from tenure.coordination.known_scopes import known_records
 from tenure.coordination.reading import read_again, wait_for_change
 from tenure.coordination.records import Revision, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import StoreUnavailable, UsageError
 from tenure.operate.orders import Orders, Requested
+from tenure.operate.scopes import known_records
 from tenure.operate.snapshot import Snapshot, take_snapshot
 from tenure.settings import Settings
 

@@ -1,6 +1,9 @@
-"""A declaration: the streams that a leader ran, their pipeline file, the shape of each query's state, and its sources.
+"""A declaration: the streams that a leader ran, their pipeline file, the shape of each query's state, its sources, and
+the time zone.
 
-Promise: `decode_declaration` reads everything that `encode_declaration` wrote; anything else is CorruptRecord.
+Promise: `decode_declaration` reads everything that `encode_declaration` wrote; anything else is CorruptRecord. A scope
+keeps the zone in which it has run, on each host. A declaration without a zone is that of an older version, which set
+UTC.
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tenure.checkpoints.source import Source, decode_kinds, kinds_of
 from tenure.coordination.encoding import decode, encode
@@ -116,3 +119,21 @@ def _shape(found: dict[str, Any] | None) -> Shape | None:
     if type(shape.fingerprint) is not str or type(shape.told) is not str:
         raise ValueError("a shape is not text")
     return shape
+
+
+ZONE: Final = "spark.sql.session.timeZone"
+"""Spark's setting."""
+
+UNRECORDED: Final = "UTC"
+"""The zone of a declaration without a zone. Its members set UTC, above the files of Spark and below flags."""
+
+SEPARATOR: Final = ", "
+"""Between the zones of a pipeline that makes sessions with zones of their own."""
+
+
+def kept_zone(recorded: Declaration | None) -> str | None:
+    """The zone in which a scope has run; None: it has not run, or has run in several."""
+    if recorded is None:
+        return None
+    zone = recorded.zone or UNRECORDED
+    return None if SEPARATOR in zone else zone

@@ -20,8 +20,8 @@ from tenure.assembly import member_events, scope_context, scope_store, submit_of
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
+from tenure.declarations.declaration import ZONE
 from tenure.declarations.rules import Allowed
-from tenure.declarations.zones import ZONE
 from tenure.driver.owned_work import OwnedWork
 from tenure.driver.serving import Pipeline, Served
 from tenure.driver.stores import HeardStore, LeadersStore

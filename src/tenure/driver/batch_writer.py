@@ -23,7 +23,7 @@ from tenure.coordination.term import Term, check_term
 from tenure.errors import Fenced, GuardFailed, QueryFailed, SessionEnded, SinkUnavailable, StorageError, TermLost
 from tenure.events import CheckpointSaved, RecordsSkipped, WriteRefused
 from tenure.inputs.kafka_records import LOSS
-from tenure.inputs.offset_ranges import count_of, in_words
+from tenure.inputs.planned_inputs import count_of, in_words
 from tenure.inputs.query_inputs import NO_INPUTS, PlannedInputs, QueryInputs
 from tenure.pipelines.pipeline import Stream
 from tenure.rundirs.run_directory import RunDirectory, read_offsets, read_query_id

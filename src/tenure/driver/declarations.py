@@ -14,10 +14,9 @@ from typing import Final
 import pyspark
 
 from tenure.coordination.term import Term
-from tenure.declarations.declaration import Declaration, DeclaredStream
+from tenure.declarations.declaration import ZONE, Declaration, DeclaredStream, kept_zone
 from tenure.declarations.rules import Allowed, Judgement, changed_queries, judge
 from tenure.declarations.store import Found
-from tenure.declarations.zones import ZONE, kept_zone
 from tenure.errors import DeclaredOtherwise, StorageError
 from tenure.events import DeclarationChanged, FlagsNotNeeded, TableShared
 from tenure.pipelines.pipeline import Stream

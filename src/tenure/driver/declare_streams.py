@@ -21,9 +21,8 @@ from tenure.pipelines.loading import where
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.sinks.sink import Calls, ChecksRows
 from tenure.spark.connectors import missing_connector
-from tenure.spark.errors import SPARK_ERRORS, one_line, words_of
+from tenure.spark.errors import SPARK_ERRORS, does_not_answer, one_line, words_of
 from tenure.spark.evaluations import differences
-from tenure.spark.silence import does_not_answer
 from tenure.spark.source_plans import sources_of
 from tenure.spark.submit import RETAINED, check_setting
 

@@ -34,9 +34,8 @@ from tenure.errors import (
 from tenure.inputs.kafka_records import LOSS, TOLERATE
 from tenure.link.driver_folder import full_disk_fix
 from tenure.spark.connectors import missing_connector
-from tenure.spark.errors import one_line, words_of
+from tenure.spark.errors import causes_of, does_not_answer, one_line, words_of
 from tenure.spark.session import jvm_exit_code
-from tenure.spark.silence import causes_of, does_not_answer
 
 _REASON: Final = re.compile(r"Reason: (.+?)\.?(?: SQLSTATE.*)?$", flags=re.MULTILINE)
 """Of Spark's refusal to read on."""

@@ -34,9 +34,8 @@ from tenure.driver.failures import (
     short_batch,
     why_ended,
 )
-from tenure.driver.finishing import finish_batches
 from tenure.driver.listening import listening
-from tenure.driver.running_queries import RunningQueries
+from tenure.driver.running_queries import RunningQueries, finish_batches
 from tenure.driver.stores import LeadersStore
 from tenure.driver.stream import FencedStream
 from tenure.errors import DriverDied, DriverStuck, PipelineFileError, TenureError, UsageError
@@ -49,11 +48,9 @@ from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.rundirs.attempted_batches import attempts_at
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Located, Stages
-from tenure.spark.checkpoint_files import use_fitting_files
 from tenure.spark.errors import SPARK_ERRORS, one_line
-from tenure.spark.hadoop import check_classes, prepare_file_systems
+from tenure.spark.hadoop import check_classes, prepare_file_systems, use_fitting_files, use_own_local_files
 from tenure.spark.kept_tables import KeptTables, use_kept_tables
-from tenure.spark.local_files import use_own_local_files
 from tenure.spark.own_classes import use_own_classes
 from tenure.spark.replayed_states import ReplayedStates
 from tenure.spark.session import end_session, kill_jvm

@@ -21,8 +21,8 @@ from tenure.errors import InputsGone, StorageError
 from tenure.events import BatchCommitted, BatchStarted, QueryStarted
 from tenure.inputs.input_files import Missing
 from tenure.inputs.kafka_records import KafkaRecords
+from tenure.inputs.planned_inputs import offsets_behind
 from tenure.inputs.query_inputs import QueryInputs, Shortness
-from tenure.inputs.source_lag import offsets_behind
 from tenure.pipelines.pipeline import Stream
 from tenure.rundirs.moved_files import modification_times
 from tenure.rundirs.run_directory import has_commit, latest_commit

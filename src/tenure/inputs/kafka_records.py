@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from tenure.errors import BatchMayBeShort, InputsGone, SourceUnavailable
-from tenure.inputs.offset_ranges import Edges, OffsetRange, Partitions, in_words, lost_of
+from tenure.inputs.planned_inputs import Edges, OffsetRange, Partitions, in_words, lost_of
 from tenure.spark.errors import SPARK_ERRORS, one_line, words_of
 from tenure.spark.source_plans import is_kafka, streaming_leaves
 

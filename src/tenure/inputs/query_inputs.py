@@ -18,8 +18,7 @@ from tenure.checkpoints.source import KAFKA
 from tenure.errors import InputsGone
 from tenure.inputs.input_files import Missing, files_gone
 from tenure.inputs.kafka_records import KafkaRecords, records_gone
-from tenure.inputs.offset_ranges import OffsetRange, planned_ranges
-from tenure.inputs.planned_files import planned_inputs
+from tenure.inputs.planned_inputs import OffsetRange, planned_inputs, planned_ranges
 from tenure.rundirs.moved_files import Move, Times, check_moved
 from tenure.rundirs.run_directory import RunDirectory
 

@@ -26,12 +26,12 @@ from tenure.coordination.candidates import (
 from tenure.coordination.election import seen_in
 from tenure.coordination.election_rules import Office, Seen, decode_office, reason, resignation
 from tenure.coordination.encoding import encode, new_uid
-from tenure.coordination.known_scopes import NEW_SCOPES, known_records
 from tenure.coordination.records import Absent, Delete, Exact, Guard, Put, Record, Scope, Write
 from tenure.coordination.settle import commit_once, commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER
 from tenure.errors import GuardFailed, OutcomeUnknown, UsageError
+from tenure.operate.scopes import NEW_SCOPES, known_records
 
 _SETTLE_S = 10.0
 """How long a request whose reply was lost is sent again."""

@@ -30,12 +30,12 @@ from tenure.coordination.election import seen_in
 from tenure.coordination.election_rules import Office, decode_office, encode_office, reason
 from tenure.coordination.encoding import encode, new_uid
 from tenure.coordination.failing import FAILING
-from tenure.coordination.known_scopes import known_records
 from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, Put, Record, Version, Write
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.term import EPOCH, LEADER
 from tenure.errors import GuardFailed, OutcomeUnknown, StorageError, UsageError
-from tenure.inputs.planned_files import planned_inputs
+from tenure.inputs.planned_inputs import planned_inputs
+from tenure.operate.scopes import known_records
 from tenure.rundirs.run_directory import RunDirectory, has_commit
 from tenure.scope_context import ScopeContext
 from tenure.storage.reach import reach

@@ -1,7 +1,9 @@
-"""A read-only picture of all scopes of a store, for the command line.
+"""The scopes of a store, for operators: a read-only picture of all, and the records of a scope by its name.
 
-Promise: it needs the store only, and lists each scope once, several scopes at a time over one client. A scope whose
-records do not decode is shown with its trouble, and hides no other scope. Not promised: one instant of all scopes.
+Promise: the picture needs the store only, and lists each scope once, several scopes at a time over one client. A scope
+whose records do not decode is shown with its trouble, and hides no other scope. Not promised: one instant of all
+scopes. A typing error in the name of a scope is an error that names the scopes of the store, where its user may list
+them (`known_records`). Nothing is written.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from tenure.coordination.candidates import members_in
 from tenure.coordination.election import view_in
 from tenure.coordination.records import Listing, Record, Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.errors import Corrupt
+from tenure.errors import AccessDenied, Corrupt, UsageError
 from tenure.handles.handle import decode_handle
 from tenure.results.store import result_in
 
@@ -84,3 +86,31 @@ def _planned_at(records: Sequence[Record]) -> str | None:
         if payload is not None:
             times.append(decode_checkpoint(payload, query=query, name=record.key.name).planned_at)
     return max(times, default=None)
+
+
+CHECK_THE_STORE: Final = (
+    "check --store: a wrong path, another server, or a volume that is not mounted looks like an empty store"
+)
+NEW_SCOPES: Final = "only the first member of a new pipeline makes its scope"
+"""A reader who looks during an outage must not begin a second store."""
+
+_MOST: Final = 20
+"""How many scopes an error names."""
+
+
+def known_records(store: CoordinationStore, scope: Scope) -> tuple[Record, ...]:
+    """All records of the scope. Raises UsageError: it has none, so no member ever ran it; StoreUnavailable."""
+    records = store.list(scope, "").records
+    if not records:
+        raise UsageError(f"scope {scope!r} is not in this store ({store.guarantees.name})", fix=_others(store, scope))
+    return records
+
+
+def _others(store: CoordinationStore, scope: Scope) -> str:
+    try:
+        names = [str(name) for name in store.scopes() if name != scope]
+    except AccessDenied:  # the right to this scope is no right to the names of the others
+        return f"check --scope; {NEW_SCOPES}"
+    if not names:
+        return f"the store has no other scope; {CHECK_THE_STORE}; {NEW_SCOPES}"
+    return f"known: {names[:_MOST]}" + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")

@@ -1,17 +1,22 @@
-"""The parts of Spark's own logs that a seed needs: offsets, commits and the sources' logs. Pure: names and text in,
-names out.
+"""The parts of Spark's own logs that a seed needs: offsets, commits and the sources' logs; and the batch that Spark
+owes. Pure: names and text in, names and text out.
 
 Promise: the selected entries are enough for Spark 4.3 to continue at the planned batch. No needed entry is left out
 silently: a gap or a text that does not decode is a CorruptRunDirectory that names the file. Not promised: that the
 layout is an API of Spark's. The layout was measured; `tests/spark/test_seeding.py` has a test for each fact.
+
+Spark closes windows, and fires timers, by what batch N brought only in batch N+1. It runs N+1 at once, also without new
+data, but it remembers only in memory that it must (`MicroBatchExecution`, `lastExecution`): a Spark that starts after N
+waits for new data. Rows that were due would come with the next data, and not at all in a night that ends by idleness.
+So a seed plans N+1 where Spark would have run it (`owed_batch`). Not promised: that N+1 has rows.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import NewType
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, NewType
 
 from tenure.checkpoints.source import ANOTHER, FILES, KAFKA, RATE
 from tenure.errors import CorruptRunDirectory
@@ -257,3 +262,32 @@ def _lines(text: str, *, where: str) -> list[str]:
     if version != "v1":
         raise corrupt(where, "does not decode: not a source log entry of version 1")
     return lines
+
+
+_TIMERS: Final = ("flatMapGroupsWithState", "applyInPandasWithState", "transformWithState")
+"""Beginnings of the names of operators that may owe a batch although the watermark stands still."""
+
+
+def owed_batch(offsets: str, commit: str, *, operators: Iterable[str], now_ms: int, where: str) -> str | None:
+    """The entry of the offset log for the batch without data after a batch that is done; None: Spark owes none.
+
+    `offsets`, `commit`: the entries of that batch, which decode. `operators`: the names of the query's operators with
+    state; empty where Spark gave them none. `now_ms`: since 1970. `where`: of the offsets, for CorruptRunDirectory.
+    """
+    names = list(operators)
+    if not names:
+        return None  # what a query without state was given, it has passed on
+    version, text, *sources = offsets.split("\n")
+    metadata = decode_json(text, where=where)
+    before = _watermark(metadata.get("batchWatermarkMs", 0), where=where)
+    after = _watermark(decode_json(commit.partition("\n")[2], where=where).get("nextBatchWatermarkMs", 0), where=where)
+    if after <= before and not any(name.startswith(_TIMERS) for name in names):
+        return None
+    metadata |= {"batchWatermarkMs": max(before, after), "batchTimestampMs": now_ms}
+    return "\n".join([version, json.dumps(metadata, separators=(",", ":")), *sources])
+
+
+def _watermark(value: object, *, where: str) -> int:
+    if not isinstance(value, int):
+        raise corrupt(where, f"does not decode: the watermark is {value!r}")
+    return value

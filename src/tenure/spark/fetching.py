@@ -3,27 +3,34 @@
 Ivy, by which spark-submit fetches packages, keeps them in one folder, without locks: of two drivers that start with an
 empty folder, each destroys the downloads of the other, and both fail. Promise: a driver that fetches holds the kernel's
 lock, which ends with its process, until its Spark is up. A start that fails for want of packages is tried again, every
-second time without Maven's cache (`spark/ivy.py`): after growing delays where a server refused or did not answer, else
-once in each way. Settings of Ivy of your own stay. Not promised: a lock where its folder cannot be written to; nor
-between Tenure and other programs.
+second time without Maven's cache: after growing delays where a server refused or did not answer, else once in each way.
+Settings of Ivy of your own stay. Not promised: a lock where its folder cannot be written to; nor between Tenure and
+other programs.
+
+Ivy asks Maven's cache on this machine (`~/.m2`) first, and takes a module from where its POM is. Maven leaves POMs
+there whose jars it never fetched. Such a module cannot be fetched at all, until Ivy does not ask that cache. The
+settings without it ask the repository that Spark asks (`DEFAULT_ARTIFACT_REPOSITORY`, else the central repository).
+Spark adds those of `spark.jars.repositories`.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeVar
+from xml.sax.saxutils import quoteattr
 
 from tenure.clock import Clock
 from tenure.retry import RetryPolicy, exponential_delay
 from tenure.spark.connectors import PACKAGES
-from tenure.spark.ivy import Lacking, lacking_in, settings_without_maven
 
 T = TypeVar("T")
 
@@ -139,3 +146,39 @@ def _locked(folder: Path) -> int:
         os.close(lock)
         raise
     return lock
+
+
+_LACKING: Final = re.compile(r"(?:unresolved dependency|download failed): ([\w.-]+)#([\w.-]+);([^\s:!,\]]+)")
+_IN_PASSING: Final = re.compile(
+    r"SERVER ERROR|Server access error|Read timed out|Connection (?:reset|refused|timed out)"
+)
+"""How Ivy speaks of a server that may answer later. A module that is nowhere is only "not found"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """The packages that Ivy could not fetch (`group:name:version`). `in_passing`: a server refused, or was silent."""
+
+    packages: tuple[str, ...]
+    in_passing: bool
+
+
+def lacking_in(log: str) -> Lacking | None:
+    """The missing packages in the output of a spark-submit; None: it did not fail for want of packages."""
+    found = dict.fromkeys(":".join(match) for match in _LACKING.findall(log))
+    return Lacking(tuple(found), _IN_PASSING.search(log) is not None) if found else None
+
+
+def settings_without_maven(environment: Mapping[str, str]) -> str:
+    """The text of a file for `spark.jars.ivySettings`."""
+    repository = environment.get("DEFAULT_ARTIFACT_REPOSITORY")
+    root = "" if not repository else f" root={quoteattr(repository)}"
+    return f"""<ivysettings>
+  <settings defaultResolver="default"/>
+  <resolvers>
+    <chain name="default">
+      <ibiblio name="central" m2compatible="true" usepoms="true"{root}/>
+    </chain>
+  </resolvers>
+</ivysettings>
+"""

@@ -6,7 +6,7 @@ of a standby's rehearsals, and that of the takeover. `KeptTables.java` says how 
 
 Promise: the tables that nobody holds are removed; the folder is one of Spark's own, which goes with the JVM. Nothing
 depends on a kept table: a missing table comes from the storage, as without this. Only for a local master, as a
-cluster's executors have disks of their own. On a local disk, `spark/local_files.py` links the tables.
+cluster's executors have disks of their own. On a local disk, `spark/hadoop.py` links the tables.
 """
 
 from __future__ import annotations

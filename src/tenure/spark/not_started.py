@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tenure.errors import DriverDied, QueryFailed, TenureError, UsageError
-from tenure.spark.fetching import fix_of_fetching
-from tenure.spark.ivy import lacking_in
+from tenure.spark.fetching import fix_of_fetching, lacking_in
 
 LEAST_JAVA: Final = 17
 _JAVA: Final = (

@@ -30,9 +30,7 @@ from tenure.errors import UsageError
 from tenure.spark.fetching import fetched, fetching_alone
 from tenure.spark.not_started import Failure, not_started
 from tenure.spark.releases import check_release
-from tenure.spark.replacing import replaced
-from tenure.spark.secret_settings import by_file, is_secret
-from tenure.spark.submit import RETAINED, Submit, check_setting
+from tenure.spark.submit import RETAINED, Submit, by_file, check_setting, is_secret
 
 DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -323,3 +321,14 @@ def _why(error: BaseException) -> str:
         while cause is not None:
             message, cause = cause.getMessage() or cause.toString(), cause.getCause()
     return message.strip().split("\n", 1)[0]
+
+
+@contextmanager
+def replaced(owner: object, name: str, by: object) -> Iterator[None]:
+    """`owner` (a class or a module) has `by` under this name in the block."""
+    before = vars(owner)[name]
+    setattr(owner, name, by)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)

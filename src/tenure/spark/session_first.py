@@ -17,7 +17,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tenure.errors import PipelineFileError
-from tenure.spark.replacing import replaced
+from tenure.spark.session import replaced
 
 Loaded = TypeVar("Loaded")
 

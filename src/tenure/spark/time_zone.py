@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from tenure.declarations.declaration import Declaration
-from tenure.declarations.zones import SEPARATOR, UNRECORDED, ZONE
+from tenure.declarations.declaration import SEPARATOR, UNRECORDED, ZONE, Declaration
 from tenure.errors import PipelineFileError, UsageError
 from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.spark.plans import DeclaredQuery, analyzed

@@ -4,24 +4,30 @@ a leader finds classes loaded, code compiled and connections open.
 Promise: a rehearsal commits nothing: no checkpoint, no output, no commit to the source. It ends inside the batch. Its
 files lie below `rehearsals/MEMBER` of the storage; they are removed at its end, and once more at the member's end. Not
 promised: that a rehearsal succeeds; a failed rehearsal emits an event and is tried again later. Nor that it reads each
-row: a leader may remove a source's files meanwhile. In an object store a standby rests between rehearsals (`pace.py`).
+row: a leader may remove a source's files meanwhile.
+
+Each request to an object store costs money and time. So after each rehearsal the standby rests until the requests of
+Spark's JVM since its begin are `A_SECOND` a second in the mean. Tenure's and delta-rs' own requests are not counted,
+and come on top. Where Hadoop counts none, as on a local disk, there is no rest.
 """
 
 from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.clock import Clock
 from tenure.coordination.encoding import new_uid
 from tenure.errors import StorageError, TenureError
 from tenure.events import BlobLeft, RehearsalFailed, StandbyWarm
@@ -39,7 +45,6 @@ from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.spark.kept_tables import KeptTables
 from tenure.spark.own_folders import hold, release
 from tenure.storage.urls import hadoop_url
-from tenure.takeover.pace import Pace, requests_of
 
 ROUNDS = 3
 """How often each query is rehearsed at least: the JVM compiles code that has run a few times."""
@@ -290,3 +295,40 @@ def _stop(query: StreamingQuery) -> None:
         query.stop()
     except (PySparkException, Py4JError, OSError):
         return  # it has ended by itself, or with its JVM
+
+
+A_SECOND: Final = 1.4
+
+_REQUESTS: Final = "store_io_request"
+"""Hadoop's name for the number of requests that a client has sent."""
+
+
+class Pace:
+    """The rests of one standby. Used by one thread."""
+
+    def __init__(self, requests: Callable[[], int], clock: Clock) -> None:
+        """`requests`: how many were made so far."""
+        self._requests = requests
+        self._clock = clock
+        self._made = 0
+        self._since_s = 0.0
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._made, self._since_s = self._requests(), self._clock.monotonic_s()
+
+    def rest(self, stop: threading.Event) -> None:
+        """Wait as long as the requests since `begin` are too many, or until `stop`."""
+        due_s = self._since_s + (self._requests() - self._made) / A_SECOND
+        remaining_s = due_s - self._clock.monotonic_s()
+        if remaining_s > 0:
+            self._clock.wait(stop, timeout_s=remaining_s)
+
+
+def requests_of(spark: SparkSession, url: str) -> int:
+    """The requests that Spark's JVM has sent to a storage. Raises Spark's own errors."""
+    context = spark.sparkContext
+    jvm: Any = context._jvm
+    files = jvm.org.apache.hadoop.fs.Path(url).getFileSystem(context._jsc.hadoopConfiguration())
+    statistics = jvm.org.apache.hadoop.fs.statistics.IOStatisticsSupport.retrieveIOStatistics(files)  # null: none
+    return 0 if statistics is None else int(statistics.counters().get(_REQUESTS) or 0)

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tenure.clock import Clock, SystemClock
-from tenure.spark.fetching import fetched
-from tenure.spark.ivy import lacking_in
+from tenure.spark.fetching import fetched, lacking_in
 
 
 def fetch(folder: Path, flags: Sequence[str], *, program: str, clock: Clock) -> str | None:

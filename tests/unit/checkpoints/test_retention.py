@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, lists, sets
 
-from tenure.checkpoints.retention import falls_out
+from tenure.checkpoints.batch_rules import falls_out
 
 batches = sets(integers(0, 10_000), max_size=40)
 

@@ -15,8 +15,7 @@ import pytest
 from tenure.cleanup import applying, planning
 from tenure.cleanup.applying import Applied, ApplyOptions, apply_plan, orphan_rule
 from tenure.cleanup.orphans import Claims
-from tenure.cleanup.report import summary
-from tenure.cleanup.sweep_plan import About, SweepPlan
+from tenure.cleanup.sweep_plan import About, SweepPlan, summary
 from tenure.clock import Clock, SystemClock
 from tenure.errors import StorageError, UsageError
 from tenure.storage.local import Local

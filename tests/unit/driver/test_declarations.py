@@ -18,10 +18,9 @@ from tenure.coordination.election import Election
 from tenure.coordination.records import Put, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
-from tenure.declarations.declaration import Declaration, Shape
+from tenure.declarations.declaration import Declaration, Shape, kept_zone
 from tenure.declarations.rules import Allowed
 from tenure.declarations.store import DeclarationStore
-from tenure.declarations.zones import kept_zone
 from tenure.driver import declarations as declared_module
 from tenure.driver.declarations import Declarations
 from tenure.errors import DeclaredOtherwise, StorageError

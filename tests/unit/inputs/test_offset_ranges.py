@@ -8,7 +8,7 @@ import pytest
 
 from tenure.checkpoints.source import ANOTHER, FILES, KAFKA, RATE
 from tenure.errors import CorruptRunDirectory
-from tenure.inputs.offset_ranges import (
+from tenure.inputs.planned_inputs import (
     Edges,
     OffsetRange,
     count_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.inputs.source_lag import offsets_behind
+from tenure.inputs.planned_inputs import offsets_behind
 
 A, LATER = '{"a":{"0":5,"1":7}}', '{"a":{"0":9,"1":7,"2":3}}'
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tenure.errors import CorruptRunDirectory
-from tenure.rundirs.owed_batch import owed_batch
+from tenure.rundirs.seed_logs import owed_batch
 
 SOURCES = '{"logOffset":10}\n-'
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from tenure.takeover.pace import Pace
+from tenure.takeover.rehearsal import Pace
 from tests.kit.clock import ManualClock
 
 

@@ -1,19 +1,27 @@
-"""The offsets of Kafka's topics that a batch is planned with, and those of them that the broker has no more.
+"""The inputs that a batch is planned with, by the logs of its run directory alone: files, and offsets of Kafka.
 
-Promise: `planned_ranges` names each range that the offset log plans for a batch, by the logs of a run directory alone.
-Sources of another kind than Kafka have none. Not promised: that each offset of a range is a record. Transactions and
-compaction leave gaps, of which no error comes.
+Promise: `planned_inputs` names all files that the logs of the file sources have for the batch, and `planned_ranges`
+each range that the offset log plans for it. Sources of another kind have none. Not promised: that each offset of a
+range is a record. Transactions and compaction leave gaps, of which no error comes. No Spark is needed.
+
+`offsets_behind` asks no source. Spark looks at the end of each topic when it plans a batch, so the figure is as old as
+the newest batch, or ten seconds where there is nothing to read.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
-from tenure.checkpoints.source import KAFKA
+from tenure.checkpoints.source import FILES, KAFKA
 from tenure.rundirs.run_directory import RunDirectory
-from tenure.rundirs.seed_logs import corrupt, source_folders
+from tenure.rundirs.seed_logs import corrupt, entries_between, files_in_entry, kind_of, last_entry, source_folders
+
+if TYPE_CHECKING:
+    from tenure.rundirs.moved_files import Move  # which needs Spark
 
 Partitions = Mapping[tuple[str, int], int]
 """Topic and partition -> an offset."""
@@ -144,3 +152,62 @@ def _first_start(directory: RunDirectory, folder: str) -> Partitions:
     if found is None:
         raise corrupt(directory.where(path), "does not decode: no offsets of Kafka")
     return found
+
+
+def planned_inputs(
+    directory: RunDirectory,
+    batch: int,
+    *,
+    offsets: str,
+    folders: Sequence[str],
+    kinds: Mapping[str, str],
+    moves: Mapping[str, Move],
+) -> tuple[str, ...]:
+    """The input files of a batch, as Hadoop names them, from the logs of the file sources in a run directory. Other
+    sources have none. `offsets`, `folders`, `kinds`: as in the checkpoint. `moves`: of sources, by their folder. Raises
+    CorruptRunDirectory, StorageError."""
+    where = f"plan of batch {batch}"
+    until = source_folders(offsets, folders, where=where)
+    before: dict[str, str | None] = {}
+    if batch > 0:
+        path = f"offsets/{batch - 1}"
+        before = dict(source_folders(directory.read_text(path), folders, where=directory.where(path)))
+    inputs: list[str] = []
+    for folder, offset in until.items():
+        names = directory.list(f"sources/{folder}") if folder not in kinds else ()
+        if kind_of(kinds.get(folder), offset, names) == FILES:
+            where = f"plan of batch {batch}, source {folder}"
+            after = last_entry(before.get(folder), where=where)
+            logged = _logged(directory, f"sources/{folder}", after=after, last=last_entry(offset, where=where))
+            move = moves.get(folder)
+            inputs += [unquote(url if move is None else move.of(url)) for url in logged]
+    return tuple(inputs)
+
+
+def _logged(directory: RunDirectory, folder: str, *, after: int, last: int) -> Iterator[str]:
+    if after >= last:
+        return
+    for name in entries_between(directory.list(folder), after, last, where=directory.where(folder)):
+        path = f"{folder}/{name}"
+        text = directory.read_text(path)
+        yield from files_in_entry(text, after=after, last=last, where=directory.where(path))
+
+
+_KAFKA: Final = "KafkaV2["
+"""The begin of what Spark's source of Kafka calls itself."""
+
+
+def offsets_behind(progress: Mapping[str, Any]) -> int | None:
+    """The offsets of all Kafka sources after the end of the batch; None: no source has them, or Spark does not know the
+    end of one, as in the first batch of a leader."""
+    behind: int | None = None
+    for source in progress["sources"]:
+        if not source["description"].startswith(_KAFKA):
+            continue
+        end, latest = (kafka_partitions(source[name]) for name in ("endOffset", "latestOffset"))
+        if end is None:
+            continue
+        if latest is None:
+            return None
+        behind = (behind or 0) + count_of(ranges_between("", end, latest))
+    return behind

@@ -1,8 +1,10 @@
-"""Lists a large tree by Spark, in rounds: each task lists up to a budget of files and returns the remaining folders.
-The next round divides these, so the division follows the shape of a deep, flat or skewed tree.
+"""The sweep of a large tree by Spark: its tasks, and the listing in rounds. Each task lists up to a budget of files and
+returns the remaining folders. The next round divides these, so the division follows the shape of a deep, flat or skewed
+tree.
 
 Promise: the listed files, and the remaining folders, are Parquet files in the plan's folder; the driver holds their
-names, and the rows of one such file at most. Of a task that ran twice, only the returned parts count.
+names, and the rows of one such file at most. Of a task that ran twice, only the returned parts count. The failure of a
+task is one line.
 """
 
 from __future__ import annotations
@@ -11,15 +13,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tenure.cleanup.engine import Rule
 from tenure.cleanup.judgement import orphans_among, table_of
-from tenure.cleanup.spark.jobs import run_tasks
 from tenure.cleanup.sweep_plan import SweepPlan
+from tenure.errors import QueryFailed
 from tenure.storage.listed import Listed, Rest
 from tenure.storage.reach import reach
 
@@ -191,3 +193,19 @@ def _judge(url: str, storage: str, name: str, rule: Rule, *, sizes: bool) -> tup
     plan = SweepPlan(url)
     ask = reach(storage).sizes if sizes else None
     return write_orphans(plan, name, orphans_among(plan.read(FOLDER, name), rule, sizes=ask))
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def run_tasks(
+    spark: SparkSession, work: Callable[[T], R], items: Sequence[T], *, what: str, tasks: int | None = None
+) -> list[R]:
+    """The results for these items, in so many tasks; None: a task for each. Raises QueryFailed for Spark's errors."""
+    from tenure.spark.errors import SPARK_ERRORS, one_line  # a small tree is swept without Spark
+
+    try:
+        return spark.sparkContext.parallelize(items, tasks or len(items)).map(work).collect()
+    except SPARK_ERRORS as error:
+        raise QueryFailed(f"the sweep's {what} failed: {one_line(error)}") from error

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tenure.clock import SystemClock
-from tenure.coordination.known_scopes import known_records
 from tenure.coordination.records import Scope
 from tenure.errors import AccessDenied, UsageError
 from tenure.operate.orders import Orders
+from tenure.operate.scopes import known_records
 from tests.kit.conformance.fixture import put_new
 from tests.kit.faulty import FaultyStore, commits
 from tests.kit.memory import MemoryStore
