@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tenure.clock import SystemClock
-from tenure.spark.checkpoint_files import use_fitting_files
+from tenure.spark.hadoop import use_fitting_files
 from tenure.spark.replayed_states import ReplayedStates
 from tenure.storage.reach import reach
 from tenure.takeover import snapshots
