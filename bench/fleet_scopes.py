@@ -201,19 +201,23 @@ class Fleet:
         """Scope -> its newest leader."""
         return {one["scope"]: one["member"] for one in self.notes(after_s=after_s) if one["what"] == "won"}
 
-    def kill_leaders(self) -> float:
-        """Kill the processes of all leaders; when that was done."""
+    def kill_leaders(self) -> tuple[float, set[str]]:
+        """Kill the processes of all leaders, but those with the last member of a scope, so that each keeps one: when
+        that was done, and the scopes whose leaders died."""
         leaders = self.leaders()
+        last = self.groups[-1][-1][1]
         doomed = [
-            process
-            for process, group in zip(self._processes, self.groups, strict=True)
-            if any(leaders.get(scope) == name for scope, name in group)
+            number
+            for number, group in enumerate(self.groups)
+            if all(name != last for _, name in group) and any(leaders.get(scope) == name for scope, name in group)
         ]
         at_s = time.monotonic()
-        for process in doomed:
-            assert process.pid is not None
-            os.kill(process.pid, signal.SIGKILL)
-        return at_s
+        for number in doomed:
+            pid = self._processes[number].pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+        died = {(scope, name) for number in doomed for scope, name in self.groups[number]}
+        return at_s, {scope for scope, name in leaders.items() if (scope, name) in died}
 
 
 def work_of(fleet: Fleet, servers: Server | None, *, seconds: float) -> Mapping[str, float]:
@@ -253,8 +257,8 @@ def run(fleet: Fleet, servers: Server | None, *, seconds: float, console: Consol
         time.sleep(2 * scene.every_s)
         idle = work_of(fleet, servers, seconds=seconds)
         before = fleet.notes()
-        died_s = fleet.kill_leaders()
-        wait_until(lambda: len(fleet.leaders(after_s=died_s)) == len(fleet.scopes), what="new leaders")
+        died_s, headless = fleet.kill_leaders()
+        wait_until(lambda: fleet.leaders(after_s=died_s).keys() >= headless, what="new leaders")
         won = {one["scope"]: one["at"] - died_s for one in fleet.notes(after_s=died_s) if one["what"] == "won"}
     kinds = Counter(one["what"] for one in before)
     plans = [one["took_s"] for one in before if one["what"] == "planned"]
@@ -268,6 +272,7 @@ def run(fleet: Fleet, servers: Server | None, *, seconds: float, console: Consol
         "sessions lost": kinds["session lost"],
         "terms beyond the first": kinds["won"] - len(fleet.scopes),
         "errors": kinds["error"],
+        "leaders killed": len(headless),
         "leader again, first (s)": round(elected[0], 2),
         "leader again, median (s)": round(percentile(elected, 50), 2),
         "leader again, all (s)": round(elected[-1], 2),
