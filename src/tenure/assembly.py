@@ -20,8 +20,7 @@ from tenure.agent.driver_process import DriverProcess, Patience
 from tenure.agent.failures import Limits
 from tenure.agent.member import Conduct, Member
 from tenure.agent.warden import Warden
-from tenure.backends.open_stores import SHARED
-from tenure.backends.registry import open_store
+from tenure.backends.registry import SHARED, open_store
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.encoding import new_uid
@@ -38,8 +37,7 @@ from tenure.storage.reach import reach
 from tenure.wording import how_to_install
 
 if TYPE_CHECKING:
-    from tenure.agent.metrics import Metrics
-    from tenure.agent.probes import ProbeServer
+    from tenure.agent.probes import Metrics, ProbeServer
 
 _AGENT_PATIENCE: Final = timedelta(seconds=2)
 """How much longer the agent waits than the driver, so that a driver that kills its own JVM can still report that."""
@@ -194,7 +192,7 @@ def assemble(
 def _metrics(member: str) -> Metrics:
     """The metrics of a member. Raises UsageError: the libraries for metrics are not installed."""
     try:
-        from tenure.agent.metrics import Metrics
+        from tenure.agent.probes import Metrics
     except ModuleNotFoundError as error:
         raise UsageError(
             f"--http needs the Python package {error.name!r}, which is not installed",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.cli.lines import ERASE
+from tenure.cli.output import ERASE
 from tenure.coordination.candidates import Lag, State
 from tests.cli.support import Place
 from tests.cli.test_verbs import Actor

@@ -19,7 +19,7 @@ from tenure.backends.kubernetes import follower as kubernetes_follower
 from tenure.backends.shared import following
 from tenure.backends.zookeeper import ZooKeeperStore
 from tenure.backends.zookeeper import store as zookeeper_store
-from tenure.backends.zookeeper.add_watch import AddWatch
+from tenure.backends.zookeeper.follower import AddWatch
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.election import Election

@@ -16,9 +16,8 @@ from tenure.clock import SystemClock
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.storage.blobs import FileBlobs
 from tenure.storage.hdfs import Hdfs as HdfsStorage
-from tenure.storage.listed import Entry, Listed, Rest
 from tenure.storage.reach import reach
-from tenure.storage.storage import GONE, REMOVED
+from tenure.storage.storage import GONE, REMOVED, Entry, Listed, Rest
 from tests.contract.test_s3_sweeps import CLAIMS, NEEDED, ORPHANS
 from tests.kit.servers import Hdfs, installed
 

@@ -16,10 +16,10 @@ from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
 from tenure.storage import objects
 from tenure.storage import objects as listings
 from tenure.storage.blobs import Blob, FileBlobs
-from tenure.storage.listed import Entry, Listed, Rest
 from tenure.storage.objects import Objects
 from tenure.storage.reach import reach
 from tenure.storage.s3 import S3
+from tenure.storage.storage import Entry, Listed, Rest
 from tests.kit.servers import BUCKET, SeaweedFs
 from tests.s3 import CUT, DENY, HANG, LOSE, MISSING, PASS, SLOW_DOWN, Gate
 

@@ -13,7 +13,7 @@ import yaml
 
 from tenure.agent.probes import QUESTIONS, parse_address
 from tenure.backends.kubernetes.leases import STORE
-from tenure.backends.kubernetes.names import object_name
+from tenure.backends.kubernetes.objects import object_name
 from tenure.backends.kubernetes.url import place_of
 from tenure.backends.shared.server_url import StoreUrl
 from tenure.coordination.records import Scope

@@ -86,8 +86,7 @@ def test_a_backend_imports_the_contract_and_no_other_backend() -> None:
     wrong = [
         f"{module}:{line} imports {name}"
         for module in tree.product()
-        if module.name.startswith(BACKENDS + ".")
-        and module.name not in (f"{BACKENDS}.registry", f"{BACKENDS}.open_stores")
+        if module.name.startswith(BACKENDS + ".") and module.name != f"{BACKENDS}.registry"
         for name, line in tree.imports(module, with_types=True)
         if is_in(name, "tenure")
         and not any(is_in(name, base) for base in BACKEND_BASE)

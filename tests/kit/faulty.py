@@ -13,9 +13,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import Commit, Guard, Key, Listing, Record, Revision, Scope, SessionId, Write
-from tenure.coordination.store import Changes, CoordinationStore, Session
+from tenure.coordination.store import Changes, CoordinationStore, Guarantees, Session
 from tenure.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from tests.kit.waiting import NEVER, NEVER_S
 

@@ -17,7 +17,6 @@ from weakref import WeakSet
 from tenure.backends.shared.amending import amend_by_commit
 from tenure.backends.shared.following import FollowedChanges
 from tenure.clock import Clock, SystemClock
-from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import (
     Commit,
     Guard,
@@ -33,7 +32,7 @@ from tenure.coordination.records import (
     implied_guard,
     wanted_version,
 )
-from tenure.coordination.store import check_commit
+from tenure.coordination.store import Guarantees, check_commit
 from tenure.errors import GuardFailed, SessionEnded, StoreUnavailable
 
 GUARANTEES = Guarantees(name="memory", max_record_bytes=1024 * 1024, max_writes=1000, survives_restart=False)

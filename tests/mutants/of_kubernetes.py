@@ -9,7 +9,7 @@ from tests.mutants.mutant import Change, Mutant, on
 
 STORE = "backends/kubernetes/store.py"
 API = "backends/kubernetes/api.py"
-SILENCE = "backends/kubernetes/silence.py"
+SILENCE = "backends/kubernetes/sightings.py"
 LEASES = "backends/kubernetes/leases.py"
 SESSION = "backends/kubernetes/session.py"
 OBSERVER = "backends/kubernetes/observer.py"

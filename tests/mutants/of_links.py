@@ -14,7 +14,7 @@ OF_LINKS: Final = (
     Mutant(
         "children-that-close",
         "a forked child closes the client of its parent",
-        (Change("backends/open_stores.py", "if used.pid != os.getpid():", "if not used.pid:"),),
+        (Change("backends/registry.py", "if used.pid != os.getpid():", "if not used.pid:"),),
         (SHARED + "test_a_forked_child_opens_its_own_and_closes_nothing_of_its_parents",),
     ),
     Mutant(
@@ -22,7 +22,7 @@ OF_LINKS: Final = (
         "a forked child uses the client of its parent",
         (
             Change(
-                "backends/open_stores.py",
+                "backends/registry.py",
                 "self._lock, self._open = threading.Lock(), {}",
                 "self._lock = threading.Lock()",
             ),
@@ -44,7 +44,7 @@ OF_LINKS: Final = (
     Mutant(
         "first-user-closes",
         "the first user of a client that leaves closes it for the others",
-        (Change("backends/open_stores.py", "            if used.users:\n", "            if used.users < 0:\n"),),
+        (Change("backends/registry.py", "            if used.users:\n", "            if used.users < 0:\n"),),
         (SHARED + "test_the_last_user_closes_the_client_of_all",),
     ),
     Mutant(

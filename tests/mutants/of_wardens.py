@@ -6,9 +6,9 @@ from typing import Final
 
 from tests.mutants.mutant import Change, Mutant, on
 
-ENDING = "warden/ending.py"
+ENDING = "warden.py"
 SHELL = "agent/warden.py"
-ENDINGS = "tests/unit/warden/test_ending.py::"
+ENDINGS = "tests/unit/test_warden.py::"
 SHELLS = "tests/unit/agent/test_warden.py::"
 SUITE = "tests/contract/test_conformance.py::"
 AT_ONCE = "tests/contract/test_wardens.py::"

@@ -19,7 +19,7 @@ from tenure.backends import registry
 from tenure.backends.etcd import cluster_of
 from tenure.backends.shared.server_url import StoreUrl
 from tenure.backends.zookeeper import ensemble_of
-from tenure.cli.lines import say
+from tenure.cli.output import say
 from tenure.clock import Clock
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.store_url import split_url

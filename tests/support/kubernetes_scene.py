@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from tenure.backends.kubernetes import KubernetesStore
-from tenure.backends.kubernetes.names import object_name
+from tenure.backends.kubernetes.objects import object_name
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Key, Put, Record, Scope, Version

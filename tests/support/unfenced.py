@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import (
     Commit,
     Delete,
@@ -23,7 +22,7 @@ from tenure.coordination.records import (
     Version,
     Write,
 )
-from tenure.coordination.store import Changes, CoordinationStore, Session
+from tenure.coordination.store import Changes, CoordinationStore, Guarantees, Session
 from tenure.errors import GuardFailed
 
 

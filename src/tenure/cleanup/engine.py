@@ -22,7 +22,7 @@ from typing import Protocol
 
 from tenure.coordination.term import Term
 from tenure.errors import StorageError
-from tenure.storage.listed import Entry
+from tenure.storage.storage import Entry
 
 
 class Rule(Protocol):

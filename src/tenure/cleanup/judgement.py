@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tenure.cleanup.engine import Rule
 from tenure.cleanup.plan import row_at
 from tenure.cleanup.sweep_plan import FILES, LISTED
-from tenure.storage.listed import Listed
+from tenure.storage.storage import Listed
 
 
 def table_of(found: Sequence[Listed]) -> pa.Table:

@@ -19,8 +19,8 @@ from tenure.cleanup.plan import SWEPT
 from tenure.cleanup.spark import FOLDER, TreeListing, together, write_orphans
 from tenure.cleanup.sweep_plan import About, SweepPlan
 from tenure.errors import UsageError
-from tenure.storage.listed import Listed, Rest
 from tenure.storage.reach import reach
+from tenure.storage.storage import Listed, Rest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,8 +22,8 @@ from tenure.cleanup.engine import Rule
 from tenure.cleanup.judgement import orphans_among, table_of
 from tenure.cleanup.sweep_plan import SweepPlan
 from tenure.errors import QueryFailed
-from tenure.storage.listed import Listed, Rest
 from tenure.storage.reach import reach
+from tenure.storage.storage import Listed, Rest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

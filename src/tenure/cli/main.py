@@ -1,4 +1,4 @@
-"""`tenure`: run a member, look at a scope.
+"""`tenure`: run a member, look at a scope, or at the scopes of a store.
 
 Promise: bad input gives one line on stderr and its own exit code, never a stack trace. Exit codes: 0 success; 2 usage;
 130 interrupted; else the `exit_code` of the error's class.
@@ -22,17 +22,28 @@ import typer
 from tenure.assembly import Run, assemble, scope_context
 from tenure.cli.batch import batch_app
 from tenure.cli.handles import handles_app
-from tenure.cli.lines import ERASE, replaces, wait_no_more
 from tenure.cli.moves import moves_app
-from tenure.cli.options import OutputOption, open_scope, takes_settings
-from tenure.cli.output import Narrator, Output, complain, print_json, show, show_record, warn
+from tenure.cli.options import OutputOption, open_existing, open_scope, takes_settings
+from tenure.cli.output import (
+    ERASE,
+    Narrator,
+    Output,
+    complain,
+    print_json,
+    replaces,
+    show,
+    show_record,
+    wait_no_more,
+    warn,
+)
 from tenure.cli.results import cleanup_app, result_app
-from tenure.cli.scopes import scopes
 from tenure.cli.sweep import sweep_app
 from tenure.cli.verbs import failover, list_members, pause, restart, resume, show_members, switchover, warn_of_skipped
 from tenure.clock import SystemClock
 from tenure.coordination.election_rules import reason
+from tenure.durations import ago
 from tenure.errors import HandleNotFound, StorageError, TenureError, UsageError
+from tenure.operate.scopes import CHECK_THE_STORE, ScopeStatus, scope_statuses
 from tenure.operate.snapshot import take_snapshot, terms
 from tenure.settings import PasswordInUrl, Settings
 
@@ -141,6 +152,40 @@ def history(settings: Settings, output: OutputOption = Output.TABLE) -> None:
         for term in past
     ]
     show(rows, output=output, title=f"terms of {name}", columns=("epoch", "holder", "from", "to", "why"))
+
+
+@takes_settings("store")
+def scopes(settings: Settings, output: OutputOption = Output.TABLE) -> None:
+    """The scopes of the store: who leads each, and when its newest batch was planned."""
+    with open_existing(settings) as opened:
+        name, found = opened.guarantees.name, scope_statuses(opened)
+    if output is Output.TABLE and not found:
+        sys.stdout.write(f"no scope is in this store ({name}): no member has led here; {CHECK_THE_STORE}\n")
+        return
+    rows = [
+        {
+            **asdict(one),
+            "live": len(one.members),
+            "newest_batch": None if one.planned_at is None else ago(one.planned_at, now=SystemClock().now()),
+            "state": _state(one),
+        }
+        for one in found
+    ]
+    if output is Output.JSON:
+        rows = [asdict(one) for one in found]
+    columns = ("scope", "leader", "epoch", "live", "newest_batch", "state")
+    show(rows, output=output, title=f"scopes of this store ({name})", columns=columns)
+    for one in found:
+        if one.trouble is not None:
+            warn(f"scope {one.scope!r}: {one.trouble}")
+
+
+def _state(one: ScopeStatus) -> str:
+    if one.trouble is not None:
+        return "unreadable"
+    if one.ended is not None:
+        return one.ended
+    return "paused" if one.paused else "led" if one.leader is not None else "not led"
 
 
 for verb in (list_members, scopes, switchover, failover, pause, resume, restart):

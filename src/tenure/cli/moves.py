@@ -16,9 +16,8 @@ import typer
 from rich import filesize
 
 from tenure.assembly import scope_context, scope_store, storage_url
-from tenure.cli.lines import say
 from tenure.cli.options import OutputOption, duration_of, takes_settings
-from tenure.cli.output import Output, note, print_json, show, warn
+from tenure.cli.output import Output, note, print_json, say, show, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.encoding import new_uid

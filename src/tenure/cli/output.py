@@ -3,14 +3,21 @@
 Promise: at a terminal, a table is as wide as the terminal and no wider, and no cell is cut off. Into a pipe or a
 file, a table is a line of names and a line for each row, separated by tabs; stdout has nothing else then. JSON is the
 same at a terminal and elsewhere.
+
+A line on stderr is written whole, also where threads write at once; a closed terminal or pipe does not stop a member.
+At a terminal, the next line replaces a waiting line; elsewhere nothing is ever replaced. Not promised: a line of its
+own for the output of a pipeline's code, which may come while a waiting line stands.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Final
 
@@ -20,9 +27,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from tenure.cli.lines import replaces, say, say_waiting
 from tenure.clock import Clock
 from tenure.events import Away, BatchCommitted, Event
+from tenure.wording import masked
 
 _ANY_WIDTH: Final = 10_000
 
@@ -162,3 +169,59 @@ class Narrator:
         else:
             say(told)
         self._away = away
+
+
+ERASE: Final = "\r\x1b[K"
+"""Moves to the begin of the line and clears it, at every terminal but a dumb one."""
+
+_DOTS: Final = "..."
+
+
+def replaces() -> bool:
+    """Whether stderr is a terminal at which a line can be replaced."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+class _Lines:
+    """The lines of this process, of all threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards the writes, and _waiting
+        self._waiting = False
+        """Whether a waiting line stands at the cursor."""
+
+    def write(self, text: str, *, waiting: bool) -> None:
+        with self._lock, suppress(OSError):
+            before, self._waiting = self._waiting, waiting
+            if before or text:
+                sys.stderr.write(f"{ERASE if before else ''}{text}")
+                sys.stderr.flush()
+
+
+_LINES: Final = _Lines()
+
+
+def say(line: str) -> None:
+    """Write a line, without passwords."""
+    _LINES.write(f"{masked(line)}\n", waiting=False)
+
+
+def say_waiting(line: str) -> None:
+    """Show a line until the next line comes; only where `replaces`. It is cut to the width of the terminal, because a
+    line that is folded cannot be replaced."""
+    if replaces():
+        line = masked(line)
+        most = _columns() - 1
+        _LINES.write(line if len(line) <= most else line[: most - len(_DOTS)] + _DOTS, waiting=True)
+
+
+def wait_no_more() -> None:
+    """Remove the waiting line, if there is one."""
+    _LINES.write("", waiting=False)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except OSError:
+        return 80

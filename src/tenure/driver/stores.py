@@ -14,9 +14,8 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final, NoReturn
 
-from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import Commit, Guard, Key, Listing, Record, Revision, Scope, Write
-from tenure.coordination.store import Changes, CoordinationStore, Session
+from tenure.coordination.store import Changes, CoordinationStore, Guarantees, Session
 from tenure.coordination.term import LEADER
 from tenure.errors import StoreError, StoreUnavailable
 from tenure.link.records import HeardRecords

@@ -5,12 +5,17 @@ only after the removal of its pointer was committed, and not while a lock protec
 pointer, and deleted after it, once the outcome is definite. Every mutating call presents a term, and its outcome is
 definite while the term lives (FLINK-6612, FLINK-10333, FLINK-22494). Not promised: that each blob has a pointer; the
 orphan sweep recognises the other blobs by the epoch in their address. One thread at a time writes a name.
+
+The payloads of many handles are read once each. The caller's thread reads a disk nearby, since handing over a small
+blob costs more than reading it. Several threads read a storage that answers slowly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from typing import Final
 
 from tenure.clock import Clock
 from tenure.coordination.encoding import decode, encode, new_uid
@@ -46,7 +51,6 @@ from tenure.events import BlobLeft, Events
 from tenure.handles.anchor import AGAIN, Anchor, moves_too_fast
 from tenure.handles.anchor_rules import LOCK, Sight, may_be_locked
 from tenure.handles.handle import Handle, Lock, decode_handle, encode_handle
-from tenure.handles.reading import read_all
 from tenure.storage.blobs import Blob, BlobStore
 
 INLINE_LIMIT = 4096
@@ -328,3 +332,35 @@ class HandleStore:
             self._blobs.delete(blob.address)
         except StorageError as failed:
             self._events.emit(BlobLeft(scope=self._scope, address=blob.address, why=str(failed)))
+
+
+READERS: Final = 8
+_SLICES: Final = 4 * READERS
+"""The number of parts into which the handles are cut, where there are enough."""
+
+_NEARBY_S: Final = 0.0002
+"""A read that takes longer is mostly waiting."""
+
+
+def read_all(
+    handles: Sequence[Handle], read: Callable[[Handle], bytes | None], *, clock: Clock
+) -> dict[str, bytes | None]:
+    """The payloads by name, in the order of the handles: inline, or by `read` for handles with a blob."""
+    found = {handle.name: handle.inline for handle in handles}
+    stored = [handle for handle in handles if handle.blob is not None]
+    size = -(-len(stored) // _SLICES)
+
+    def read_some(first: int) -> dict[str, bytes | None]:
+        return {handle.name: read(handle) for handle in stored[first : first + size]}
+
+    rest = range(size, len(stored), size) if stored else range(0)
+    began_s = clock.monotonic_s()
+    found.update(read_some(0))
+    if clock.monotonic_s() - began_s <= _NEARBY_S * size:
+        for first in rest:
+            found.update(read_some(first))
+    else:
+        with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="tenure-read") as pool:
+            for some in pool.map(read_some, rest):
+                found.update(some)
+    return found

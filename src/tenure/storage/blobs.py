@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tenure.errors import CorruptBlob, UsageError
-from tenure.storage.listed import Listed
 from tenure.storage.names import is_relative, is_unfinished
 from tenure.storage.reach import reach
+from tenure.storage.storage import Listed
 
 
 @dataclass(frozen=True, slots=True)

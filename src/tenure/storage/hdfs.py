@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from tenure.errors import UsageError
-from tenure.storage.listed import Listed
 from tenure.storage.names import unfinished
 from tenure.storage.remote import Remote
-from tenure.storage.storage import reason
+from tenure.storage.storage import Listed, reason
 from tenure.wording import how_to_install
 
 

@@ -22,9 +22,8 @@ from fsspec.implementations.local import LocalFileSystem
 from tenure.clock import Clock
 from tenure.errors import StorageError
 from tenure.storage.disk import Removal, make_folders, opened_folder, sync_path
-from tenure.storage.listed import Entry, Listed, Rest
 from tenure.storage.names import unfinished
-from tenure.storage.storage import Outcome, Storage, reason
+from tenure.storage.storage import Entry, Listed, Outcome, Rest, Storage, reason
 
 _AT_ONCE: Final = 10_000
 """Files of one folder that a walk returns at once."""

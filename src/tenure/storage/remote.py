@@ -16,8 +16,7 @@ import fsspec
 
 from tenure.clock import Clock
 from tenure.errors import StorageError, UsageError
-from tenure.storage.listed import Entry, Listed, Rest
-from tenure.storage.storage import REMOVED, Outcome, Storage, remove_at_last
+from tenure.storage.storage import REMOVED, Entry, Listed, Outcome, Rest, Storage, remove_at_last
 
 _CACHED: Final = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "memory"}
 """Schemes whose clients cache listings. Others may not know the option."""

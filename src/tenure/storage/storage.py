@@ -13,14 +13,48 @@ import errno
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import BinaryIO, ClassVar, Final
 
 from tenure.clock import Clock
 from tenure.errors import BlobExists, BlobNotFound, StorageError
 from tenure.retry import exponential_delay, retry
-from tenure.storage.listed import Entry, Listed, Rest
 from tenure.storage.names import checked, deepest_first, unfinished
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file or a folder in a folder. A symbolic link is a file."""
+
+    name: str
+    folder: bool
+    size: int | None = None
+    """In bytes, 0 for a folder; None: the caller did not ask for sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A folder that the budget of a walk did not reach, with everything below it."""
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Some of the files directly in a folder. On a local disk and in HDFS an empty folder has a file with an empty
+    name; in an object store such a name is the object that stands for the folder."""
+
+    folder: str
+    names: Sequence[str]
+    sizes: Sequence[int] | None
+    """In bytes; None: the listing has no sizes, ask `Storage.sizes`."""
+
+    @property
+    def paths(self) -> list[str]:
+        """Below the root."""
+        return [f"{self.folder}/{name}" if self.folder else name for name in self.names]
+
 
 REMOVED, GONE, FAILED = "removed", "gone", "failed"
 

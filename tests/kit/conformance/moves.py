@@ -11,7 +11,6 @@ from typing import Final, Literal
 
 from hypothesis import strategies as st
 
-from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import (
     Absent,
     Delete,
@@ -24,6 +23,7 @@ from tenure.coordination.records import (
     Version,
     Write,
 )
+from tenure.coordination.store import Guarantees
 
 SCOPES: Final = (Scope("left"), Scope("right"))
 PERMANENT: Final = tuple(map(Key, ("a", "ab", "a/x", "a/xy", "a/x/deep", "b")))

@@ -12,8 +12,7 @@ from dataclasses import replace
 import pytest
 
 from tenure.agent.member import Condition
-from tenure.agent.metrics import Metrics
-from tenure.agent.probes import ProbeServer, parse_address
+from tenure.agent.probes import Metrics, ProbeServer, parse_address
 from tenure.coordination.candidates import Lag, State
 from tenure.errors import UsageError
 from tenure.events import BatchCommitted, DriverEnded, RunDirectorySeeded, StoreAway, TermLost, TermWon, WriteRefused

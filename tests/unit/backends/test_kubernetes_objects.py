@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.followed import KubernetesFollowed, Seen
-from tenure.backends.kubernetes.names import ABOUT, entry_name, key_of, object_name
-from tenure.backends.kubernetes.objects import ScopeState
+from tenure.backends.kubernetes.objects import ABOUT, ScopeState, entry_name, key_of, object_name
 from tenure.coordination.encoding import encode
 from tenure.coordination.records import Delete, Key, Put, Record, Scope, SessionId, Version
 from tenure.errors import CorruptRecord

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tenure.backends.kubernetes.sightings import Sightings, sightings_of
-from tenure.backends.kubernetes.silence import Silence
+from tenure.backends.kubernetes.sightings import Sightings, Silence, sightings_of
 from tenure.backends.kubernetes.url import Place
 from tenure.coordination.records import Scope, SessionId
 

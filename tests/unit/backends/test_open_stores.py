@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.backends.open_stores import SHARED, SharedStores
+from tenure.backends.registry import SHARED, SharedStores
 from tenure.backends.sqlite import SqliteStore
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope

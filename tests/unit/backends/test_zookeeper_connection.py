@@ -40,7 +40,7 @@ def test_kazoos_connection_has_the_attribute_that_is_used(name: str) -> None:
 
 
 def test_kazoos_client_sends_a_request_of_ours() -> None:
-    """For `multi_read.py`, which names the rest in its imports."""
+    """For `reading.py`, which names the rest in its imports."""
     found = getattr(KazooClient, "_call", None)
     assert found is not None, "this kazoo has no KazooClient._call: see what became of it, then move the pin"
     assert list(inspect.signature(found).parameters) == ["self", "request", "async_object"]

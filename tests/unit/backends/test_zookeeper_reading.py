@@ -10,8 +10,7 @@ from kazoo.protocol.serialization import MultiHeader, int_struct, multiheader_st
 from kazoo.protocol.states import ZnodeStat
 
 from tenure.backends.zookeeper.connection import Connection
-from tenure.backends.zookeeper.multi_read import AT_ONCE, MultiRead
-from tenure.backends.zookeeper.reading import nodes_at, record_of
+from tenure.backends.zookeeper.reading import AT_ONCE, MultiRead, nodes_at, record_of
 from tenure.coordination.records import Key
 from tenure.errors import StoreUnavailable
 

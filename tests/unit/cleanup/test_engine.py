@@ -11,8 +11,8 @@ import pytest
 from tenure.cleanup.engine import Everything, Rule, remove, verdicts, walk
 from tenure.cleanup.orphans import Claims, OrphanRule
 from tenure.errors import StorageError
-from tenure.storage.listed import Entry
 from tenure.storage.local import Local
+from tenure.storage.storage import Entry
 
 UID = "0123456789ab"
 OWN, OLD, MIRROR = (f"runs/q/{name}-{UID}" for name in ("e00000003-anna", "e00000002-ben", "e00000004-ben"))

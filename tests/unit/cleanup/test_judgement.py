@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tenure.cleanup.judgement import orphans_among, table_of
 from tenure.cleanup.orphans import Claims, OrphanRule, is_orphan, orphans_in
-from tenure.storage.listed import Listed
+from tenure.storage.storage import Listed
 
 UID = "0123456789ab"
 _EPOCHS = st.integers(0, 6).map(lambda epoch: f"e{epoch:08d}")

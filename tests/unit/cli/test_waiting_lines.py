@@ -7,8 +7,7 @@ import io
 import pytest
 
 from tenure import events
-from tenure.cli.lines import ERASE, wait_no_more
-from tenure.cli.output import Narrator, complain
+from tenure.cli.output import ERASE, Narrator, complain, wait_no_more
 from tests.kit.clock import ManualClock
 
 STARTED = events.DriverStarted(scope="rows", member="ben", pid=7)

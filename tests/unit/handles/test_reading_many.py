@@ -9,7 +9,7 @@ import pytest
 from tenure.coordination.records import Key, Version
 from tenure.errors import CorruptBlob
 from tenure.handles.handle import Handle
-from tenure.handles.reading import read_all
+from tenure.handles.store import read_all
 from tenure.storage.blobs import Blob
 from tests.kit.clock import ManualClock
 

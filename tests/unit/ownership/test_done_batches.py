@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenure.checkpoints.run_name import RunName
-from tenure.ownership import done_batches as done
+from tenure.ownership import owner
 from tenure.ownership.rules import Done
 from tests.kit.waiting import NEVER_S
 
@@ -24,11 +24,11 @@ def put(root: Path, *runs: str) -> str:
 def test_the_newest_batch_of_each_query_counts(tmp_path: Path) -> None:
     runs = [f"{query}/e{epoch:08d}-anna-0123456789ab" for epoch in range(1, 8) for query in ("a", "b")]
     storage = put(tmp_path, *runs)
-    assert done.newest_done(storage, since=lambda query: 1) == {
+    assert owner.newest_done(storage, since=lambda query: 1) == {
         "a": Done(12, f"runs/{runs[12]}/commits/12"),
         "b": Done(13, f"runs/{runs[13]}/commits/13"),
     }
-    assert done.newest_done(storage, since=lambda query: 7 if query == "a" else 8).keys() == {"a"}
+    assert owner.newest_done(storage, since=lambda query: 7 if query == "a" else 8).keys() == {"a"}
 
 
 def test_what_one_listing_raises_is_raised_and_nobody_waits_for_the_others(
@@ -42,11 +42,11 @@ def test_what_one_listing_raises_is_raised_and_nobody_waits_for_the_others(
         assert hangs.wait(NEVER_S)
         return []
 
-    monkeypatch.setattr(done, "_all_done", list_runs)
+    monkeypatch.setattr(owner, "_all_done", list_runs)
     storage = put(tmp_path, "a/e00000001-anna-0123456789ab", "a/e00000002-anna-0123456789ab")
     try:
         with pytest.raises(OSError, match="refused"):
-            done.newest_done(storage, since=lambda query: 0)
+            owner.newest_done(storage, since=lambda query: 0)
         waiting = [thread for thread in threading.enumerate() if thread.name == "tenure-listing"]
         assert waiting
         assert all(thread.daemon for thread in waiting), "or the process would not end"

@@ -12,7 +12,6 @@ import pytest
 from tenure.checkpoints.store import CheckpointStore
 from tenure.errors import OwnerMismatch, TermLost
 from tenure.handles.store import HandleStore
-from tenure.ownership import done_batches as done_module
 from tenure.ownership import owner as owner_module
 from tenure.ownership.owner import renew_identity
 from tenure.results.result import Ending, Result, Stage
@@ -83,7 +82,7 @@ def test_what_lies_in_a_storage_of_nobody_is_not_cleaned_up(pipeline: Pipeline) 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
     """Something happens after somebody asked what is done, and before it looks at the marks for the last time."""
-    ask = done_module.newest_done
+    ask = owner_module.newest_done
 
     def late(storage: str, *, since: Callable[[str], int]) -> object:
         found = ask(storage, since=since)

@@ -12,7 +12,6 @@ from tenure.checkpoints.store import CheckpointStore
 from tenure.coordination.identity import IDENTITY
 from tenure.coordination.records import Delete
 from tenure.errors import OwnerMismatch, StorageError, TermLost
-from tenure.ownership import done_batches as done_module
 from tenure.ownership import owner as owner_module
 from tenure.ownership.marks import Marks
 from tenure.ownership.owner import Owner, check_noted, in_store, renew_identity
@@ -194,7 +193,7 @@ def test_run_directories_of_epochs_before_the_newest_checkpoint_are_not_asked(
     """Whoever planned a later batch did so in that epoch or a later one; dead leaders may have left many."""
     lead(pipeline, "ben", batch=1)
     asked: list[int] = []
-    ask = done_module.newest_done
+    ask = owner_module.newest_done
 
     def noted(storage: str, *, since: Callable[[str], int]) -> object:
         asked.append(since(QUERY))

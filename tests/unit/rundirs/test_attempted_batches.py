@@ -14,8 +14,7 @@ from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.errors import StorageError
 from tenure.rundirs.attempted_batches import attempts_at
 from tenure.sinks.sink import Attempts, Planned
-from tenure.storage.listed import Entry
-from tenure.storage.storage import Storage
+from tenure.storage.storage import Entry, Storage
 
 
 def at(storage: Path, newest: Checkpoint | None = None) -> Attempts:

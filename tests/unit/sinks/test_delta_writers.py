@@ -11,8 +11,7 @@ from deltalake import DeltaTable
 from tenure.errors import StorageError
 from tenure.sinks import Delta
 from tenure.sinks.delta.location import Location
-from tenure.sinks.delta.log import DeltaLog, app_id_of
-from tenure.sinks.delta.writers import in_words, writers_of
+from tenure.sinks.delta.log import DeltaLog, app_id_of, in_words, writers_of
 from tests.unit.sinks.staged_tables import Table
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from tenure.coordination.encoding import new_uid
 from tenure.errors import StorageError, UsageError
-from tenure.storage.listed import Entry
 from tenure.storage.reach import reach
+from tenure.storage.storage import Entry
 
 
 class Place:

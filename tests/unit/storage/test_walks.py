@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from tenure.errors import StorageError
 from tenure.storage import local
-from tenure.storage.listed import Listed, Rest
 from tenure.storage.reach import reach
-from tenure.storage.storage import Storage
+from tenure.storage.storage import Listed, Rest, Storage
 
 ROOTS = ("local", "memory")
 

@@ -29,7 +29,6 @@ from tenure.backends.etcd.rpc import Cluster, Rpc, end_of
 from tenure.backends.etcd.session import EtcdSession, revoke, session_name
 from tenure.backends.shared.following import FollowedChanges
 from tenure.clock import Clock, SystemClock
-from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import (
     Commit,
     Exact,
@@ -46,7 +45,7 @@ from tenure.coordination.records import (
     implied_guard,
     wanted_version,
 )
-from tenure.coordination.store import check_commit
+from tenure.coordination.store import Guarantees, check_commit
 from tenure.errors import CommitRefused, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, UsageError
 
 

@@ -19,8 +19,7 @@ from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
 from tenure.backends.kubernetes.followed import KubernetesFollowed, Seen
 from tenure.backends.kubernetes.follower import Follower
-from tenure.backends.kubernetes.names import object_name
-from tenure.backends.kubernetes.objects import ScopeState, scope_in, version_of
+from tenure.backends.kubernetes.objects import ScopeState, object_name, scope_in, version_of
 from tenure.backends.kubernetes.observer import Observer
 from tenure.backends.kubernetes.session import KubernetesSession, own
 from tenure.backends.kubernetes.sightings import sightings_of
@@ -28,7 +27,6 @@ from tenure.backends.kubernetes.url import Place
 from tenure.backends.shared.following import FollowedChanges, Following
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.encoding import new_uid
-from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import (
     Commit,
     Guard,
@@ -42,7 +40,7 @@ from tenure.coordination.records import (
     Write,
     implied_guard,
 )
-from tenure.coordination.store import check_commit
+from tenure.coordination.store import Guarantees, check_commit
 from tenure.errors import (
     AccessDenied,
     CommitRefused,

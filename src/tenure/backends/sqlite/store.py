@@ -25,9 +25,8 @@ from tenure.backends.sqlite.liveness import SessionRow
 from tenure.backends.sqlite.rows import Rows
 from tenure.backends.sqlite.session import Sessions
 from tenure.clock import Clock, SystemClock
-from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import Commit, Guard, Key, Listing, Put, Record, Revision, Scope, SessionId, Write
-from tenure.coordination.store import check_commit
+from tenure.coordination.store import Guarantees, check_commit
 from tenure.errors import SessionEnded
 
 T = TypeVar("T")

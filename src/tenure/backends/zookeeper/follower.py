@@ -8,6 +8,10 @@ compares the revision of one scope with its picture.
 The watch, and the reads of marked nodes, go over the line of a session where there is one: it stands anyway. A listing
 can be long, and no renewal must wait behind it: it goes over the connection of requests, perhaps to another server. So
 marked nodes that are older than the picture are not taken.
+
+The watch is ZooKeeper's persistent recursive watch, which kazoo lacks: each change of a node below is one event, also
+while the watch is answered. Servers older than 3.6 have no such watch. Uses `KazooClient._call` and `_prefix_root`,
+which kazoo does not document, so its version is pinned.
 """
 
 from __future__ import annotations
@@ -17,9 +21,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from kazoo.client import KazooClient
+from kazoo.protocol.paths import _prefix_root
+from kazoo.protocol.serialization import int_struct, write_string
 
 from tenure.backends.shared.following import Followed, Following
-from tenure.backends.zookeeper.add_watch import watch_async
 from tenure.backends.zookeeper.connection import Connection
 from tenure.backends.zookeeper.multi import key_of
 from tenure.backends.zookeeper.reading import (
@@ -214,3 +219,32 @@ def read_scope(connection: Connection, scope: Scope, prefix: str) -> tuple[list[
         if after == revision:
             break
     return records, revision
+
+
+_RECURSIVE: Final = 1
+
+
+class AddWatch:
+    """The request, as kazoo's connection sends it."""
+
+    type: Final = 106
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def serialize(self) -> bytearray:
+        """The path, and the kind of watch."""
+        packed = bytearray(write_string(self._path))
+        packed += int_struct.pack(_RECURSIVE)
+        return packed
+
+    def deserialize(self, packed: bytes, offset: int) -> bool:
+        """The answer has nothing but its error."""
+        return True
+
+
+def watch_async(client: KazooClient, path: str) -> Any:
+    """Ask for the watch; kazoo's promise of the answer."""
+    answer = client.handler.async_result()
+    client._call(AddWatch(_prefix_root(client.chroot, path)), answer)
+    return answer

@@ -35,9 +35,8 @@ from tenure.backends.zookeeper.multi import (
 from tenure.backends.zookeeper.reading import ask, nodes_at, path_of, read_revision, record_of
 from tenure.backends.zookeeper.session import ZooKeeperSession, close_by_testament
 from tenure.clock import Clock, SystemClock
-from tenure.coordination.guarantees import Guarantees
 from tenure.coordination.records import Commit, Guard, Key, Listing, Put, Record, Revision, Scope, SessionId, Write
-from tenure.coordination.store import check_commit
+from tenure.coordination.store import Guarantees, check_commit
 from tenure.errors import CommitRefused, GuardFailed, SessionEnded, StoreError, StoreUnavailable, UsageError
 
 GUARANTEES: Final = Guarantees(

@@ -144,7 +144,7 @@ class Delta:
 
     def other_writers(self, *, scope: str, query: str) -> Sequence[str]:
         """The writers of the table before the query's first batch; see `Shared.other_writers`."""
-        from tenure.sinks.delta.writers import in_words, writers_of
+        from tenure.sinks.delta.log import in_words, writers_of
 
         try:
             return in_words(writers_of(self._location.filesystem(self._options)), scope=scope, query=query)

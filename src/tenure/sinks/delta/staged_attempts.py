@@ -19,8 +19,8 @@ from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.staged_rule import StagedRule, read_rule, staged_in, wide_rule
 from tenure.sinks.delta.staging import StagingPath
 from tenure.sinks.sink import Attempts
-from tenure.storage.listed import Entry
 from tenure.storage.reach import reach
+from tenure.storage.storage import Entry
 
 _ID_DEPTH: Final = 2
 

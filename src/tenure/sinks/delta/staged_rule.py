@@ -2,11 +2,13 @@
 which asks the rule in Spark's tasks.
 
 Promise (I8): `read_rule` is called after the listing; it reads the newest plans, and then the table's log. The table
-takes no second attempt at a batch that it has, so an attempt that the log does not name then is never named. The table
-has every batch of a pipeline that has ended. While a pipeline goes on, only attempts of earlier epochs go
-(`orphans.py`). Only directories with Tenure's names are removed, of queries of this scope, under ids from the scope's
-run directories. Not promised: the removal of files beside those that the log names of an attempt, or that are older
-than the log's memory of lost files: the table's VACUUM removes both.
+takes no second attempt at a batch that it has, so an attempt that the log does not name then is never named; and a
+batch that was not planned when its epoch ended is never planned in it. The table has every batch of a pipeline that has
+ended. While a pipeline goes on, only attempts of earlier epochs go that no log names (`was_never_planned`, `is_over`:
+pure). Any other attempt stays: its leader may be paused before the commit, and wake up. Only directories with Tenure's
+names are removed, of queries of this scope, under ids from the scope's run directories. Not promised: the removal of
+files beside those that the log names of an attempt, or that are older than the log's memory of lost files: the table's
+VACUUM removes both.
 """
 
 from __future__ import annotations
@@ -22,9 +24,8 @@ from tenure.errors import StorageError, UsageError
 from tenure.sinks.delta.history import History
 from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.log import app_id_of, open_table
-from tenure.sinks.delta.orphans import QueryProgress, is_over, was_never_planned
 from tenure.sinks.delta.staging import PREFIX, StagingPath, folder_of
-from tenure.sinks.sink import Attempts
+from tenure.sinks.sink import Attempts, Planned
 from tenure.storage.engines import delta_options
 
 _FOLDER = re.compile(rf"{PREFIX}[^/]+(?:/[^/]+(?:/[^/]+(?:/e(?P<epoch>\d{{8,}})(?:/b(?P<batch>\d{{12,}}))?)?)?)?")
@@ -172,3 +173,24 @@ def look(location: Location, queries: Collection[Attempts], *, scope: str, epoch
 
 def _is_there(location: Location, folder: str, options: dict[str, str]) -> bool:
     return str(location.filesystem(options).get_file_info([folder])[0].type.name) != "NotFound"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProgress:
+    """How far a query is: by the store, and then by the table's log."""
+
+    planned: Planned | None
+    """None: the pipeline has ended, and the table has every planned batch."""
+    taken: int
+    """The newest batch in the table under the planned query id; -1: the table has none."""
+
+
+def was_never_planned(path: StagingPath, progress: QueryProgress) -> bool:
+    """Whether no leader has planned the batch of the attempt, so that the table never had the attempt."""
+    planned = progress.planned
+    return planned is not None and path.query_id == planned.query_id and path.batch > planned.batch
+
+
+def is_over(path: StagingPath, progress: QueryProgress) -> bool:
+    """Whether an attempt at a planned batch can never be committed any more. The table may have had it earlier."""
+    return progress.planned is None or path.query_id != progress.planned.query_id or path.batch <= progress.taken

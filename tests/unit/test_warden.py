@@ -13,7 +13,7 @@ from tenure.agent.processes import ProcessInfo
 from tenure.agent.warden import Charge, DriverMark
 from tenure.coordination.store import CoordinationStore, Session
 from tenure.errors import AccessDenied, SessionEnded, StoreUnavailable
-from tenure.warden.ending import GONE_WITHIN_S, carry_out, remains
+from tenure.warden import GONE_WITHIN_S, carry_out, remains
 from tests.kit.clock import ManualClock
 from tests.kit.faulty import Call, FaultyStore, Proceed, operation
 from tests.kit.memory import MemoryServer, MemoryStore

@@ -1,22 +1,27 @@
-"""The end of a dead agent's drivers, and then of its session.
+"""`python -m tenure.warden`: carries out the charge of a dead agent, which stands on the standard input: ends its
+drivers, and then its session. Only the shell of `agent/warden.py` starts it.
 
 Promise: the session ends only when no process of a driver is left. Where this cannot be seen, or a process does not
 end in time, nothing is sent to the store. Where the store is away, the warden tries again until the ttl of the session
-has passed. So the session ends at its ttl if any of this fails.
+has passed. So the session ends at its ttl if any of this fails. The process ends in bounded time. The client library of
+the store is imported when the drivers' processes are gone.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from tenure.agent.processes import ProcessInfo, processes
 from tenure.agent.warden import Charge, DriverMark
-from tenure.clock import Clock
+from tenure.backends.registry import open_store
+from tenure.clock import Clock, SystemClock
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import AccessDenied, OutcomeUnknown, StoreUnavailable, TenureError
 from tenure.retry import exponential_delay
@@ -105,3 +110,22 @@ def end_session(charge: Charge, *, open_store: Open, clock: Clock) -> None:
             if clock.monotonic_s() > until_s:
                 raise
         clock.sleep(next(delays))
+
+
+_MORE_S: Final = 30.0
+"""How much longer than its waits the process may take, with a store that hangs."""
+
+
+def main() -> None:
+    """Read the charge and carry it out."""
+    charge, clock = Charge.from_json(sys.stdin.readline()), SystemClock()
+    signal.setitimer(signal.ITIMER_REAL, GONE_WITHIN_S + charge.ttl_s + _MORE_S)  # SIGALRM ends the process
+    said = carry_out(charge, open_store=partial(open_store, clock=clock, existing=True), clock=clock)
+    with suppress(OSError):  # the terminal is gone
+        sys.stderr.write(f"tenure: {said}\n")
+        sys.stderr.flush()
+    os._exit(0)  # waits for no thread of a client
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""The warden's process: ends the session of a dead agent, after the processes of its drivers."""
