@@ -5,7 +5,7 @@ A `Rule` names the paths below a root that nobody needs: `Everything` when a pip
 table. There are three callers. The leader's sweep beside its batches (`sweeper.py`) and the end of a pipeline
 (`ended_pipeline.py`) walk to the folders that go as a whole: each `Leftovers` is a row of their plan. `tenure sweep`
 lists each file, asks the same rules, and removes by a plan (`planning.py`, `applying.py`); Spark distributes the three
-steps where there are many files (`spark/`).
+steps where there are many files (`spark.py`).
 
 Promise: the storage is listed first, by a wide rule, which needs no records and names each path that can go at all.
 Then `look` reads the records, and its narrower rule decides. The walk does not list a folder that goes as a whole, nor
