@@ -54,6 +54,11 @@ class Place:
         """The variables of a process behind this gate."""
         return {} if gate is None else {**environment(gate.url), "AWS_ALLOW_HTTP": "true"}
 
+    @property
+    def own_environment(self) -> Mapping[str, str]:
+        """The variables of this process, which goes to the server itself."""
+        return {} if self._s3 is None else {**environment(self._s3.url), "AWS_ALLOW_HTTP": "true"}
+
     def conf(self, gate: Counted | None) -> dict[str, str]:
         """The settings of Spark behind this gate."""
         if gate is None:

@@ -56,7 +56,7 @@ from tenure.operate.snapshot import take_snapshot
 from tenure.rundirs.run_directory import RunDirectory
 from tests.kit.members import MemberProcess, pause_between_writes, read_events
 from tests.kit.servers import STORES, NotInstalled, started
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import NEVER_S, wait_until
 
 PIPELINE = Path(__file__).with_name("takeover_pipeline.py")
 AMONG = ("among_none", "among_orphans")
@@ -78,13 +78,14 @@ class Bench:
         self.ttl_s = arguments.ttl
         self.folder = folder
         self.place = place
+        os.environ.update(place.own_environment)
         self.storage = f"{place.root}/storage"
         self.hashes = arguments.hashes
         self.store = store
         self.keys = keys
         self.orphans = arguments.orphans
         self.console = console
-        self.patience_s = 120 + keys / 10_000
+        self.patience_s = NEVER_S + keys / 10_000
         self.members: list[MemberProcess] = []
         self.standby: dict[str, float] = {}
         for name in ("input", "output", "storage", "plain", "plain/input"):
