@@ -26,7 +26,7 @@ from tenure.driver.__main__ import end_group
 from tenure.driver.serving import Pipeline, Served
 from tenure.errors import PipelineFileError, QueryFailed, StoreUnavailable
 from tenure.events import BatchCommitted, CleanupEnded, Events, MirrorFailed
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tenure.link.records import HeardRecords
 from tenure.link.words import Begin, Pulse
 

@@ -13,7 +13,7 @@ from tenure.coordination.candidates import Lag
 from tenure.coordination.records import Key, Record, Version
 from tenure.errors import DriverDied, PipelineFileError, QueryFailed, StoreUnavailable, UsageError
 from tenure.events import BatchCommitted, CleanupEnded, MirrorFailed
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tests.agents.scene import CLOCK, Scene, all_gone, in_background
 from tests.kit.waiting import NEVER_S, Deadline, wait_until
 

@@ -18,7 +18,7 @@ from tenure.coordination.candidates import Identity
 from tenure.coordination.records import Scope
 from tenure.errors import AccessDenied, UsageError
 from tenure.events import Event, Events, TermWon
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tenure.operate.orders import Orders
 from tenure.scope_context import ScopeContext
 from tests.kit.servers import KubernetesServer

@@ -22,7 +22,7 @@ from tenure.coordination.term import Term
 from tenure.driver.__main__ import end_group
 from tenure.driver.serving import Pipeline, Served
 from tenure.events import BatchCommitted, Events
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tenure.link.records import HeardRecords
 from tenure.link.words import Begin, Pulse
 

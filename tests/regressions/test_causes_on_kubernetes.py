@@ -16,7 +16,7 @@ from tenure.coordination.encoding import new_uid
 from tenure.coordination.term import Term
 from tenure.errors import AccessDenied
 from tenure.events import Event, Events, LeadershipAwaited, StoreAway, TermLost
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tenure.scope_context import ScopeContext
 from tests.kit.servers import KubernetesServer
 from tests.kit.waiting import NEVER, NEVER_S, wait_until

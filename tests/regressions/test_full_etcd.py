@@ -24,7 +24,7 @@ from tenure.coordination.records import Key, Put, Scope
 from tenure.coordination.term import Term, commit_under
 from tenure.errors import StoreUnavailable
 from tenure.events import StoreAway
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tests.kit.servers import EtcdCluster, installed
 from tests.kit.waiting import wait_until
 from tests.unit.agent.scene import SCOPE, Scene, Scripted, make_scene

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tenure.agent.member import Member
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tests.cli.conftest import place, spark
 from tests.cli.support import Place, tenure
 from tests.kit.members import MemberProcess, pause_between_writes

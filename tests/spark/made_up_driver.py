@@ -21,7 +21,7 @@ from tenure.driver import spark_driver as driver_module
 from tenure.driver.spark_driver import DriverWork, SparkDriver
 from tenure.errors import TenureError
 from tenure.events import Event, Events
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tenure.pipelines.loading import load_pipeline
 from tenure.scope_context import ScopeContext
 from tenure.spark.submit import RETAINED

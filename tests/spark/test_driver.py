@@ -24,7 +24,7 @@ from tenure.errors import (
     TermLost,
 )
 from tenure.events import LocalFilesSlow, TablesNotKept
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tests.kit.clock import ManualClock
 from tests.kit.waiting import NEVER_S, wait_until
 from tests.spark.made_up_driver import FakeStream, Lead, made_up, prepare_hooks, spark_error, start_hooks

@@ -10,7 +10,7 @@ import pytest
 
 from tenure.driver import running_queries
 from tenure.errors import QueryFailed, StorageError
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tests.kit.waiting import wait_until
 from tests.spark.made_up_driver import Lead, made_up, spark_error, start_hooks
 

@@ -21,8 +21,7 @@ from tenure.coordination.records import Record
 from tenure.coordination.term import Term
 from tenure.errors import DriverDied, StoreError, UsageError, error_from_data
 from tenure.events import DriverStarted, Events, StandbyWarm, event_from_data
-from tenure.link.driver import BY_ITSELF, ReadRecords
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import BY_ITSELF, Ended, ReadRecords
 from tenure.link.records import RecordsSender
 from tenure.link.words import (
     AskRecords,

@@ -47,8 +47,7 @@ from tenure.errors import (
 )
 from tenure.events import DriverEnded, MemberReady, PipelineEnded, StoreAway, TermWon
 from tenure.events import TermLost as TermLostEvent
-from tenure.link.driver import BY_ITSELF, MemberDriver
-from tenure.link.lifecycle import AFTER, Ended
+from tenure.link.driver import AFTER, BY_ITSELF, Ended, MemberDriver
 from tenure.results.result import Ending, Result, Stage
 from tenure.retry import Delays, exponential_delay
 from tenure.scope_context import ScopeContext

@@ -25,7 +25,7 @@ from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import LEADER
 from tenure.errors import CorruptRecord, GuardFailed, OutcomeUnknown, StoreUnavailable
 from tenure.events import Events, LeadershipAwaited, RecordSkipped
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tenure.results.result import Result, Stage
 from tenure.results.store import result_in
 

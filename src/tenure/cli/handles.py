@@ -21,9 +21,8 @@ from tenure.coordination.records import Key, Record, Scope
 from tenure.errors import UsageError
 from tenure.handles.areas import HANDLES, area_of, checked_name, handles_in
 from tenure.handles.handle import Handle, Lock, decode_handle
-from tenure.handles.locks import HeldLock, locks_in
 from tenure.handles.record_store import NoBlobs
-from tenure.handles.store import HandleStore
+from tenure.handles.store import HandleStore, HeldLock, locks_in
 from tenure.operate.scopes import known_records
 from tenure.settings import Settings
 

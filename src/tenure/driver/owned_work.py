@@ -17,8 +17,7 @@ from tenure.clock import Clock
 from tenure.coordination.election import Flag
 from tenure.coordination.term import Term
 from tenure.errors import OwnerMismatch, TenureError
-from tenure.link.driver import Work
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended, Work
 from tenure.link.words import Pulse
 from tenure.ownership.owner import Owner
 

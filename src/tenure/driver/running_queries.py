@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tenure.clock import Clock
 from tenure.coordination.term import Term
 from tenure.driver.stream import FencedStream
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tenure.spark.errors import SPARK_ERRORS
 
 _LOOK_UP_S = 0.02

@@ -20,8 +20,7 @@ from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
 from tenure.errors import DriverDied, TenureError, TermLost, error_to_data
 from tenure.events import Event, Events, event_to_data
-from tenure.link.driver import Work
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended, Work
 from tenure.link.records import HeardRecords
 from tenure.link.words import (
     Begin,

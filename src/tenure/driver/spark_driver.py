@@ -42,7 +42,7 @@ from tenure.errors import DriverDied, DriverStuck, PipelineFileError, TenureErro
 from tenure.events import LocalFilesSlow, TablesNotKept
 from tenure.housekeeping import scope_cleaner, scope_sweeper
 from tenure.inputs.input_files import missing_files
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tenure.link.words import Pulse
 from tenure.pipelines.pipeline import Job, Pipeline, Stream
 from tenure.rundirs.attempted_batches import attempts_at

@@ -8,6 +8,8 @@ orphan sweep recognises the other blobs by the epoch in their address. One threa
 
 The payloads of many handles are read once each. The caller's thread reads a disk nearby, since handing over a small
 blob costs more than reading it. Several threads read a storage that answers slowly.
+`locks_in` takes a record for a lock only if it is bound to a session. A lock that does not decode is an error that
+names it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Final
 
 from tenure.clock import Clock
@@ -28,6 +31,7 @@ from tenure.coordination.records import (
     Key,
     Listing,
     Put,
+    Record,
     Scope,
     SessionId,
     Version,
@@ -49,7 +53,7 @@ from tenure.errors import (
 )
 from tenure.events import BlobLeft, Events
 from tenure.handles.anchor import AGAIN, Anchor, moves_too_fast
-from tenure.handles.anchor_rules import LOCK, Sight, may_be_locked
+from tenure.handles.anchor_rules import LOCK, Sight, locked_by, may_be_locked
 from tenure.handles.handle import Handle, Lock, decode_handle, encode_handle
 from tenure.storage.blobs import Blob, BlobStore
 
@@ -363,4 +367,28 @@ def read_all(
         with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="tenure-read") as pool:
             for some in pool.map(read_some, rest):
                 found.update(some)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLock:
+    """A lock that stands."""
+
+    key: Key
+    version: Version
+    handle: Key
+    session: str
+    by: str
+    """The process that reads, for people; empty: a member."""
+
+
+def locks_in(records: Sequence[Record]) -> list[HeldLock]:
+    """The locks among the records of a scope. Raises CorruptRecord."""
+    found = []
+    for record in records:
+        handle = locked_by(record.key)
+        if record.session is None or handle is None:
+            continue
+        fields = decode(record, fields={"session": str}, optional={BY: str})
+        found.append(HeldLock(record.key, record.version, handle, fields["session"], fields.get(BY, "")))
     return found

@@ -19,8 +19,7 @@ from tenure.coordination.records import Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.events import Event, Events
-from tenure.link.driver import ReadRecords
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended, ReadRecords
 from tenure.operate.snapshot import terms
 from tenure.retry import fixed_delay
 from tenure.scope_context import ScopeContext

@@ -28,8 +28,7 @@ from tenure.errors import (
     TenureError,
 )
 from tenure.handles.handle import encode_handle
-from tenure.link.driver import ReadRecords
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended, ReadRecords
 from tenure.operate.orders import Orders
 from tenure.operate.snapshot import take_snapshot, terms
 from tenure.retry import fixed_delay

@@ -22,8 +22,7 @@ from tenure.errors import (
     TermLost,
     UsageError,
 )
-from tenure.link.driver import ReadRecords
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended, ReadRecords
 from tenure.operate.snapshot import take_snapshot, terms
 from tests.kit.faulty import Call, FaultyStore, Proceed, operation, writes_under
 from tests.kit.waiting import NEVER_S, wait_until

@@ -9,7 +9,7 @@ import pytest
 from tenure.coordination.term import LEADER, Term
 from tenure.errors import CleanupIncomplete, DriverDied, QueryFailed, StoreUnavailable, TermLost
 from tenure.events import PipelineEnded
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tenure.results.result import Result, Stage
 from tenure.results.store import result_in
 from tests.kit.faulty import FaultyStore, writes_under

@@ -18,7 +18,7 @@ from tenure.coordination.records import Delete, Put, Record, Version
 from tenure.coordination.term import LEADER, Term
 from tenure.errors import UsageError
 from tenure.events import Event, Events, LeadershipAwaited
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tenure.operate.orders import Orders
 from tenure.operate.snapshot import take_snapshot, terms
 from tests.kit.faulty import Call, FaultyStore

@@ -14,7 +14,7 @@ from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
 from tenure.driver.owned_work import OwnedWork
 from tenure.errors import OwnerMismatch, StorageError
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tests.kit.clock import ManualClock
 from tests.kit.waiting import wait_until
 

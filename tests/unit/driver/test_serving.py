@@ -13,7 +13,7 @@ from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
 from tenure.driver.serving import Pipeline, Served
 from tenure.events import Events
-from tenure.link.lifecycle import Ended
+from tenure.link.driver import Ended
 from tenure.link.records import HeardRecords
 from tenure.link.words import Begin, Close, Elected, Lead, Link, Loaded, Over, Prepare, Prepared, Pulse, StandBy, Word
 

@@ -16,7 +16,7 @@ from tenure.errors import (
     StoreUnavailable,
     UsageError,
 )
-from tenure.handles.locks import locks_in
+from tenure.handles.store import locks_in
 from tests.unit.in_process.test_handles import BIG, SCOPE, Place
 
 

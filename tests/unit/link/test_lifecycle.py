@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.link.lifecycle import AFTER, Ended
+from tenure.link.driver import AFTER, Ended
 
 
 def test_every_end_has_a_row() -> None:
