@@ -5,10 +5,12 @@ Promise: everything that can be checked before the start is checked here. This f
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -27,7 +29,7 @@ from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import UsageError
-from tenure.events import Events, JsonLines, Subscriber
+from tenure.events import Event, Events, Subscriber, event_to_data
 from tenure.link.driver_folder import DriverFolder, temporary_folder
 from tenure.link.words import Begin
 from tenure.scope_context import ScopeContext
@@ -199,6 +201,21 @@ def _metrics(member: str) -> Metrics:
             fix=how_to_install("metrics"),
         ) from error
     return Metrics(member=member)
+
+
+class JsonLines:
+    """A subscriber that appends each event to a file as one JSON line, by one write."""
+
+    def __init__(self, path: str, *, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        fields = event_to_data(event)
+        line = {"event": fields.pop("event"), "at": self._clock.now().isoformat(), **fields}
+        with self._lock, open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 def member_events(settings: Settings, *subscribers: Subscriber, clock: Clock) -> Events:

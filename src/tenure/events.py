@@ -6,13 +6,10 @@ reaches the emitter's thread. No text of an event has a password. Events decide 
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Final, dataclass_transform
 
-from tenure.clock import Clock
 from tenure.wording import masked
 
 
@@ -432,16 +429,17 @@ class Events:
 Events.nobody = Events()
 
 
-class JsonLines:
-    """A subscriber that appends each event to a file as one JSON line, by one write."""
+class Once:
+    """Emits the events of a state that is looked at again and again: each event once, for as long as it stands. Used by
+    one thread."""
 
-    def __init__(self, path: str, *, clock: Clock) -> None:
-        self._path = path
-        self._clock = clock
-        self._lock = threading.Lock()
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._last: Sequence[Event] = ()
 
-    def __call__(self, event: Event) -> None:
-        fields = event_to_data(event)
-        line = {"event": fields.pop("event"), "at": self._clock.now().isoformat(), **fields}
-        with self._lock, open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+    def look(self, *now: Event) -> None:
+        """Emit those events of the present state that the last look did not have."""
+        last, self._last = self._last, now
+        for event in now:
+            if event not in last:
+                self._events.emit(event)

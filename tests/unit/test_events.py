@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.events import BatchCommitted, BlobLeft, Event, Events, JsonLines, TermLost, TermWon
+from tenure.assembly import JsonLines
+from tenure.events import BatchCommitted, BlobLeft, Event, Events, MirrorFailed, Once, TermLost, TermWon
 from tests.kit.clock import ManualClock
 from tests.kit.waiting import NEVER_S
 
@@ -33,6 +34,15 @@ def test_a_subscriber_that_raises_is_heard() -> None:
 
     with pytest.raises(KeyError):
         Events(broken).emit(TermWon("p", "a", 1))
+
+
+def test_an_event_of_a_state_comes_once_for_as_long_as_it_stands() -> None:
+    told: list[Event] = []
+    once = Once(Events(told.append))
+    first, second = MirrorFailed("p", "q", "away"), MirrorFailed("p", "r", "full")
+    for now in ((first,), (first, second), (first,), (first, second), (), (first,)):
+        once.look(*now)
+    assert told == [first, second, second, first]
 
 
 def test_a_line_is_an_event(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import Final
 
 from tenure.agent.failures import Failures, Limits, Noted, pause_line
-from tenure.agent.scope_watch import LeaderAhead, Requests, Restarts, SkippedRecords
+from tenure.agent.scope_watch import Requests, Restarts, awaited_in, skipped_in
 from tenure.agent.warden import Warden
 from tenure.checkpoints.store import newest_batches
 from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, Identity, Lag, Pause, State, pause_in
@@ -45,7 +45,7 @@ from tenure.errors import (
     TenureError,
     TermLost,
 )
-from tenure.events import DriverEnded, MemberReady, PipelineEnded, StoreAway, TermWon
+from tenure.events import DriverEnded, MemberReady, Once, PipelineEnded, StoreAway, TermWon
 from tenure.events import TermLost as TermLostEvent
 from tenure.link.driver import AFTER, BY_ITSELF, Ended, MemberDriver
 from tenure.results.result import Ending, Result, Stage
@@ -135,7 +135,7 @@ class Member:
         self._failures = Failures(context, member=identity.member, limits=conduct.limits)
         self._pause: Pause | None = None  # as seen last; None: the scope is not paused
         self._failing: Failing | None = None  # as seen last; None: nothing fails
-        self._skipped = SkippedRecords(self._scope, self._events)
+        self._skipped = Once(self._events)
         self._had_session = False
         self._was_permitted = False  # to lead, or to stand by beside a leader
         self._was_ready = False
@@ -229,7 +229,7 @@ class Member:
 
     def _look(self, records: Sequence[Record]) -> None:
         self._pause, self._failing = pause_in(records), failing_in(records)
-        self._skipped.look(records)
+        self._skipped.look(*skipped_in(records, self._scope))
 
     def _under_a_session(self, stop: threading.Event) -> Ended:
         purpose = self._identity.purpose(self._scope)
@@ -244,7 +244,7 @@ class Member:
                 self._was_ready = True
                 self._events.emit(MemberReady(scope=self._scope, member=self._identity.member))
             requests = Requests(self._restarts, stop=stop, gone=lambda: self._driver.gone, ends=self._conduct.ends)
-            ahead = LeaderAhead(self._scope, self._events, member=self._identity.member)
+            ahead = Once(self._events)
 
             def look(records: Sequence[Record]) -> None:
                 self._announce(keeper, self._standing, lag=self._driver.lag)
@@ -252,7 +252,7 @@ class Member:
                 self._look(records)
                 self._failures.look(records)
                 self._driver.hear(_for_the_driver(records))
-                ahead.look(records)
+                ahead.look(*awaited_in(records, self._scope, member=self._identity.member))
                 self._nothing_to_rehearse = not newest_batches(records)
                 self._was_permitted |= any(record.key == LEADER for record in records)
                 self._contends = True

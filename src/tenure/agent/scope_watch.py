@@ -1,6 +1,6 @@
 """A member looks at the records of its scope: orders of operators, the leader it waits for, records that do not decode.
 
-Promise: a request is obeyed once, and each state of the records is one event.
+Promise: a request is obeyed once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from tenure.coordination.candidates import (
     RESTARTS,
     SWITCHOVER,
     Pause,
-    Unread,
     is_restart,
     pause_in,
     read_switchover,
@@ -24,7 +23,7 @@ from tenure.coordination.records import Delete, Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import LEADER
 from tenure.errors import CorruptRecord, GuardFailed, OutcomeUnknown, StoreUnavailable
-from tenure.events import Events, LeadershipAwaited, RecordSkipped
+from tenure.events import LeadershipAwaited, RecordSkipped
 from tenure.link.driver import Ended
 from tenure.results.result import Result, Stage
 from tenure.results.store import result_in
@@ -106,46 +105,20 @@ class Requests:
         return True
 
 
-class SkippedRecords:
-    """Emits an event for each record that does not decode and is skipped, once."""
-
-    def __init__(self, scope: Scope, events: Events) -> None:
-        self._scope = scope
-        self._events = events
-        self._known: list[Unread] = []
-
-    def look(self, records: Sequence[Record]) -> None:
-        """Emit an event for each such record that was not there at the last look."""
-        unread = unread_in(records)
-        for record in unread:
-            if record not in self._known:
-                self._events.emit(RecordSkipped(self._scope, record=record.key, why=record.why))
-        self._known = unread
+def skipped_in(records: Sequence[Record], scope: Scope) -> list[RecordSkipped]:
+    """An event for each record that does not decode and is skipped."""
+    return [RecordSkipped(scope, record=record.key, why=record.why) for record in unread_in(records)]
 
 
-class LeaderAhead:
-    """Emits an event for each leader, and each pause, for which a member waits under one session."""
-
-    def __init__(self, scope: Scope, events: Events, *, member: str) -> None:
-        self._scope = scope
-        self._events = events
-        self._member = member
-        self._known: tuple[str, int, Pause | None] = ("", 0, None)
-
-    def look(self, records: Sequence[Record]) -> None:
-        """Emit an event if there is another leader, or another state of a pause, than at the last look."""
-        leader = next((record for record in records if record.key == LEADER), None)
-        pause = pause_in(records)
-        name, epoch = "", 0
-        if leader is not None:
-            with suppress(CorruptRecord):  # the member waits all the same, and the error is the reader's of the term
-                found = decode(leader, fields={"member": str, "epoch": int})
-                name, epoch = found["member"], found["epoch"]
-        before, self._known = self._known, (name, epoch, pause)
-        if self._known != before and (name or pause is not None):
-            why = "" if pause is None else pause.why
-            self._events.emit(
-                LeadershipAwaited(
-                    self._scope, member=self._member, leader=name, epoch=epoch, paused=pause is not None, why=why
-                )
-            )
+def awaited_in(records: Sequence[Record], scope: Scope, *, member: str) -> list[LeadershipAwaited]:
+    """The event about the leader, or the pause, for which a member waits; none: nobody leads."""
+    leader = next((record for record in records if record.key == LEADER), None)
+    pause = pause_in(records)
+    name, epoch, why = "", 0, "" if pause is None else pause.why
+    if leader is not None:
+        with suppress(CorruptRecord):  # the member waits all the same, and the error is the reader's of the term
+            found = decode(leader, fields={"member": str, "epoch": int})
+            name, epoch = found["member"], found["epoch"]
+    if not name and pause is None:
+        return []
+    return [LeadershipAwaited(scope, member, leader=name, epoch=epoch, paused=pause is not None, why=why)]

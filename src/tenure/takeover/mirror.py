@@ -18,7 +18,7 @@ from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RunName
 from tenure.coordination.candidates import Lag
 from tenure.errors import StorageError, TenureError
-from tenure.events import BlobLeft, MirrorFailed, SnapshotNotMade
+from tenure.events import BlobLeft, MirrorFailed, Once, SnapshotNotMade
 from tenure.retry import exponential_delay
 from tenure.rundirs.run_directory import RunDirectory, has_commit, remove_tree
 from tenure.rundirs.state_copy import Mirrored, SeedPoint, Stopped, copy_ahead
@@ -47,6 +47,7 @@ class _Mirror:
     """A standby's mirror of one query."""
 
     query: str
+    failures: Once
     path: str = ""
     """The mirror's directory, below the storage; empty: there is none."""
     epoch: int = 0
@@ -58,8 +59,6 @@ class _Mirror:
     """Bytes that are known to be missing."""
     point: SeedPoint | None = None
     """The batch for which the mirror was last filled; None: none."""
-    failed: str = ""
-    """Why the last filling failed; empty: it succeeded."""
     delays: Iterator[float] = field(default_factory=_AGAIN.delays_s)
     won_s: float | None = None
     """When its epoch was seen to be won; None: it was not."""
@@ -88,7 +87,7 @@ class Mirrors:
         a mirror has in changelogs only; None: nobody does."""
         self._tables = tables
         self._snapshots = None if states is None else Snapshots(states, clock=context.clock)
-        self._mirrors = [_Mirror(query) for query in queries]
+        self._mirrors = [_Mirror(query, Once(context.events)) for query in queries]
         self._scope = context.scope
         self._member = member
         self._checkpoints = {query: context.checkpoints(query) for query in queries}
@@ -239,7 +238,8 @@ class Mirrors:
         copy_ahead(mirror.mirrored, point, stop=self._stopped.is_set, on_missing=count)
         self._make_snapshots(mirror)
         self._hold_tables(mirror)
-        mirror.point, mirror.failed, mirror.delays = point, "", _AGAIN.delays_s()
+        mirror.point, mirror.delays = point, _AGAIN.delays_s()
+        mirror.failures.look()
 
     def _hold_tables(self, mirror: _Mirror) -> None:
         if self._tables is not None and mirror.mirrored is not None:
@@ -258,9 +258,8 @@ class Mirrors:
 
     def _report(self, mirror: _Mirror, error: Exception) -> None:
         why = sentence(str(error)) or type(error).__name__
-        if why != mirror.failed and not self._stopped.is_set():
-            mirror.failed = why
-            self._events.emit(MirrorFailed(self._scope, query=mirror.query, why=why))
+        if not self._stopped.is_set():
+            mirror.failures.look(MirrorFailed(self._scope, query=mirror.query, why=why))
 
     def _discard(self, mirror: _Mirror) -> None:
         if mirror.mirrored is None:

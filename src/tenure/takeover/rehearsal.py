@@ -30,7 +30,7 @@ from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.clock import Clock
 from tenure.coordination.encoding import new_uid
 from tenure.errors import StorageError, TenureError
-from tenure.events import BlobLeft, RehearsalFailed, StandbyWarm
+from tenure.events import BlobLeft, Once, RehearsalFailed, StandbyWarm
 from tenure.pipelines.pipeline import Stream
 from tenure.retry import exponential_delay
 from tenure.rundirs.moved_files import moves_between
@@ -122,6 +122,7 @@ class Rehearsals:
         self._folder = f"{self._storage}/rehearsals/{member}"
         self._clock = context.clock
         self._events = context.events
+        self._failures = {stream.name: Once(context.events) for stream in streams}
         self._pace = Pace(self._requests, context.clock)
         self._abandoned = threading.Event()
         self._lock = threading.Lock()  # guards _query; held while a query starts
@@ -204,11 +205,11 @@ class Rehearsals:
         except (TenureError, PySparkException, Py4JError, OSError) as error:
             if not self._abandoned.is_set():
                 why = one_line(error)
-                if why != rounds.why:
-                    self._events.emit(RehearsalFailed(self._scope, query=stream.name, why=why))
+                self._failures[stream.name].look(RehearsalFailed(self._scope, query=stream.name, why=why))
                 rounds.failed(self._clock.monotonic_s(), why)
             return False
         if not self._abandoned.is_set():
+            self._failures[stream.name].look()
             rounds.done(self._clock.monotonic_s())
         return True
 

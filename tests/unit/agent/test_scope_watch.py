@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from tenure.agent.scope_watch import LeaderAhead
+from tenure.agent.scope_watch import awaited_in
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import RESTARTS, SWITCHOVER, State
 from tenure.coordination.election import observe
@@ -17,7 +17,7 @@ from tenure.coordination.encoding import encode
 from tenure.coordination.records import Delete, Put, Record, Version
 from tenure.coordination.term import LEADER, Term
 from tenure.errors import UsageError
-from tenure.events import Event, Events, LeadershipAwaited
+from tenure.events import Event, Events, LeadershipAwaited, Once
 from tenure.link.driver import Ended
 from tenure.operate.orders import Orders
 from tenure.operate.snapshot import take_snapshot, terms
@@ -313,7 +313,7 @@ def test_a_standby_says_once_for_whom_it_waits(two: Two) -> None:
 
 def test_a_leader_whose_record_does_not_decode_is_waited_for_without_a_name() -> None:
     told: list[Event] = []
-    ahead = LeaderAhead(SCOPE, Events(told.append), member="ben")
+    ahead = Once(Events(told.append))
     for value in (b"{", encode({"member": "anna", "epoch": 3}), b"{"):
-        ahead.look([Record(LEADER, value, Version("1"), None)])
+        ahead.look(*awaited_in([Record(LEADER, value, Version("1"), None)], SCOPE, member="ben"))
     assert told == [LeadershipAwaited(SCOPE, member="ben", leader="anna", epoch=3, paused=False)]
