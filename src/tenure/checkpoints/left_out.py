@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from tenure.coordination.encoding import decode, encode
+from tenure.coordination.encoding import decode_as, encode
 from tenure.coordination.records import Key, Record
 
 QUARANTINED: Final = Key("quarantined")
@@ -40,10 +40,7 @@ class LeftOut:
 
 def decode_left_out(record: Record) -> LeftOut:
     """The files of a record. Raises CorruptRecord."""
-    texts = dict.fromkeys(("to", "by", "at", "why"), str)
-    found = decode(record, fields={"batch": int, "files": list, **texts})
-    files = tuple(map(str, found["files"]))
-    return LeftOut(record.key.name, found["batch"], files, found["to"], found["by"], found["at"], found["why"])
+    return decode_as(LeftOut, record, query=record.key.name)
 
 
 def left_out_in(records: Iterable[Record], query: str) -> LeftOut | None:

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Final
 
 FILES: Final = "files"
 """Spark's own source of files, with a log of the files that it has read."""
@@ -22,7 +22,7 @@ RATE: Final = "rate"
 """Spark's source of rows by the clock, which keeps the time of its start."""
 ANOTHER: Final = "another"
 """Any other source. Its files are copied as they are, and none is demanded."""
-KINDS: Final = frozenset({FILES, KAFKA, RATE, ANOTHER})
+Kind = Annotated[str, frozenset({FILES, KAFKA, RATE, ANOTHER})]
 
 _NAMING: Final[Mapping[str, frozenset[str]]] = {
     KAFKA: frozenset({"subscribe", "subscribepattern", "assign"}),
@@ -68,8 +68,7 @@ class Source:
     folder: str
     """The source's folder below Spark's `sources/`: its number, or its name where Spark knows sources by name. A source
     that a query reads twice has one folder."""
-    kind: str = field(compare=False)
-    """One of `KINDS`."""
+    kind: Kind = field(compare=False)
     reads: str
     """The fingerprint of what it reads."""
     told: str = field(compare=False)
@@ -121,8 +120,8 @@ def _fingerprint(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def kinds_of(sources: Sequence[Source]) -> dict[str, str]:
-    """The kind of each source: folder -> one of `KINDS`."""
+def kinds_of(sources: Sequence[Source]) -> dict[str, Kind]:
+    """The kind of each source, by its folder."""
     return {source.folder: source.kind for source in sources}
 
 
@@ -136,10 +135,3 @@ def sources_beside(folders: Sequence[str], sources: Sequence[Source]) -> tuple[S
     not fit, the sources are not known."""
     named = any(source.is_named for source in sources)
     return tuple(sources) if named or [source.folder for source in sources] == list(folders) else ()
-
-
-def decode_kinds(value: Any) -> dict[str, str]:
-    """The kinds in a decoded JSON value. Raises ValueError."""
-    if not isinstance(value, dict) or not all(isinstance(kind, str) and kind in KINDS for kind in value.values()):
-        raise ValueError("kinds does not hold kinds of sources")
-    return value

@@ -12,7 +12,6 @@ complete: later files are for the next plan.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -20,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
+from tenure.coordination.encoding import decode_payload, encode_payload
 from tenure.errors import BlobNotFound, StorageError, UsageError
 from tenure.storage.names import is_unfinished
 from tenure.storage.reach import reach
 from tenure.storage.storage import FAILED, GONE, REMOVED
 
-_FORMAT: Final = 1
 _PARTS: Final = ("files", "report", "listing")
 """The folders in the folder of a plan."""
 _ABOUT: Final = "plan.json"
@@ -81,18 +80,15 @@ class SweepPlan:
 
     def end(self, about: About) -> None:
         """Mark the plan as whole."""
-        self._storage.replace(_ABOUT, json.dumps({"format": _FORMAT, **asdict(about)}).encode())
+        self._storage.replace(_ABOUT, encode_payload(about))
 
     def about(self) -> About:
         """The target and the figures of the plan. Raises UsageError: there is no whole plan."""
         try:
-            found: dict[str, Any] = json.loads(self._storage.read(_ABOUT))
-            if found.pop("format") != _FORMAT:
-                raise ValueError("it has a format that this version does not read")
-            return About(**found)
+            return decode_payload(About, self._storage.read(_ABOUT))
         except BlobNotFound:
             raise UsageError(f"there is no whole plan in {self.url}", fix="tenure sweep plan makes one") from None
-        except (ValueError, TypeError, KeyError) as error:
+        except ValueError as error:
             raise UsageError(f"{self.url}/{_ABOUT} is no plan: {error}", fix="make a new plan") from error
 
     def write(self, folder: str, name: str, rows: pa.Table) -> None:

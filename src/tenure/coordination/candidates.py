@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from tenure.coordination.encoding import decode, encode
+from tenure.coordination.encoding import decode, decode_as, encode
 from tenure.coordination.records import Key, Record
 from tenure.errors import CorruptRecord
 
@@ -195,13 +196,8 @@ def pause_in(records: Iterable[Record]) -> Pause | None:
     record = next((record for record in records if record.key == PAUSED), None)
     if record is None:
         return None
-    read = _read(record, _decode_pause)
+    read = _read(record, partial(decode_as, Pause))
     return read if isinstance(read, Pause) else Pause()
-
-
-def _decode_pause(record: Record) -> Pause:
-    found = decode(record, fields={}, optional={"at": str, "why": str, "by": str})
-    return Pause(found.get("at", ""), found.get("why", ""), found.get("by", ""))
 
 
 def read_switchover(record: Record | None) -> Switchover | None:

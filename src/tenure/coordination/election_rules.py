@@ -35,6 +35,8 @@ RESTART = "restart"
 _OTHERS_FIRST = (RESTART, FAILED, SINK_AWAY, SOURCE_AWAY, STORAGE_AWAY)
 """The words for the end of a term after which the best other member goes first, as at a switchover."""
 
+_ENDED = {"until": str | None, "why": str | None}
+
 
 @dataclass(frozen=True, slots=True)
 class TermPast:
@@ -164,7 +166,7 @@ def encode_office(office: Office, *, uid: str) -> bytes:
 
 def decode_office(record: Record) -> Office:
     """The epoch record as data. Raises CorruptRecord."""
-    found = decode(record, fields={"epoch": int, "holder": str, "since": str, "past": list})
+    found = decode(record, fields={"epoch": int, "holder": str, "since": str, "past": list}, optional=_ENDED)
     past = tuple(_decode_past(record, term) for term in found["past"])
     return Office(found["epoch"], found["holder"], found["since"], found.get("until"), found.get("why"), past)
 

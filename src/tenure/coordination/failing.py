@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from tenure.clock import Clock
-from tenure.coordination.encoding import decode, encode
+from tenure.coordination.encoding import decode_as, encode
 from tenure.coordination.records import Key, Record
 from tenure.errors import CorruptRecord
 from tenure.retry import RetryPolicy, exponential_delay
@@ -156,20 +156,7 @@ def failing_in(records: Iterable[Record]) -> Failing | None:
 
 def decode_failing(record: Record) -> Failing:
     """The failures of a record. Raises CorruptRecord."""
-    texts = dict.fromkeys(("member", "since", "at"), str)
-    found = decode(record, fields={**texts, "last": dict, "tries": int, "again_s": float, "attempts": dict})
-    try:
-        attempts = {query: _attempts(one) for query, one in found["attempts"].items()}
-        last = found["last"]
-        words = {name: str(last[name]) for name in ("kind", "what", "query", "fix")}
-        failure = Failure(**words, batch=int(last["batch"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptRecord(f"record {record.key!r} does not decode: {error!r}") from error
-    return Failing(failure, **{name: found[name] for name in (*texts, "tries", "again_s")}, attempts=attempts)
-
-
-def _attempts(found: Any) -> Attempts:
-    return Attempts(int(found["batch"]), {str(error): int(count) for error, count in found["errors"].items()})
+    return decode_as(Failing, record)
 
 
 class HoldOff:

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tenure.coordination.encoding import decode, encode
+from tenure.coordination.encoding import decode_as, encode
 from tenure.coordination.records import Key, Put, Record, Version
-from tenure.errors import CorruptRecord, OwnerMismatch
+from tenure.errors import OwnerMismatch
 
 IDENTITY: Final = Key("identity")
 """The record of the scope's life."""
@@ -66,11 +66,7 @@ def birth_in(records: Sequence[Record]) -> Birth | None:
     record = next((record for record in records if record.key == IDENTITY), None)
     if record is None:
         return None
-    found = decode(record, fields={"identity": str, "epoch": int, "former": list})
-    former = found["former"]
-    if not all(isinstance(one, str) for one in former):
-        raise CorruptRecord(f"record {IDENTITY!r} does not decode: field 'former' has what is no identity")
-    return Birth(found["identity"], found["epoch"], tuple(former))
+    return decode_as(Birth, record)
 
 
 def put_identity(birth: Birth, *, replaces: Version | None) -> Put:

@@ -11,12 +11,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from tenure.checkpoints.source import Source, decode_kinds, kinds_of
-from tenure.coordination.encoding import decode, encode
+from tenure.checkpoints.source import Source
+from tenure.coordination.encoding import decode_as, encode
 from tenure.coordination.records import Record
-from tenure.errors import CorruptRecord
 
 _TOLD_MOST = 300
 
@@ -52,7 +51,7 @@ class DeclaredStream:
     have the stream any more; its checkpoints are still there. `earlier` None: the query was never changed. `sources`: a
     source a line of Spark's offsets; empty: an older version recorded none."""
 
-    shape: Shape | None = None
+    shape: Shape | None
     dropped: bool = False
     earlier: Earlier | None = None
     sources: tuple[Source, ...] = ()
@@ -82,43 +81,7 @@ def encode_declaration(declaration: Declaration, *, epoch: int, member: str, uid
 
 def decode_declaration(record: Record) -> Declaration:
     """The declaration in a record. Raises CorruptRecord."""
-    found = decode(record, fields={"file": str, "spark": str, "streams": dict})
-    try:
-        streams = {str(name): _stream(one) for name, one in found["streams"].items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CorruptRecord(f"record {record.key!r} does not decode: {error!r} among its streams") from error
-    zone = found.get("zone")
-    if not isinstance(zone, str | None):
-        raise CorruptRecord(f"record {record.key!r} does not decode: its time zone is not text")
-    return Declaration(found["file"], found["spark"], streams, zone)
-
-
-def _stream(found: dict[str, Any]) -> DeclaredStream:
-    dropped, earlier = found["dropped"], found.get("earlier")
-    if type(dropped) is not bool:
-        raise ValueError("dropped is neither true nor false")
-    if earlier is not None:
-        earlier = Earlier(_shape(earlier["shape"]), earlier["epoch"], _sources(earlier))
-        if type(earlier.epoch) is not int:
-            raise ValueError("an epoch is not a number")
-    return DeclaredStream(_shape(found["shape"]), dropped, earlier, _sources(found))
-
-
-def _sources(found: dict[str, Any]) -> tuple[Source, ...]:
-    sources = tuple(Source(**one) for one in found.get("sources", []))
-    decode_kinds(kinds_of(sources))
-    if not all(type(text) is str for one in sources for text in (one.folder, one.reads, one.told)):
-        raise ValueError("a source is not text")
-    return sources
-
-
-def _shape(found: dict[str, Any] | None) -> Shape | None:
-    if found is None:
-        return None
-    shape = Shape(**found)
-    if type(shape.fingerprint) is not str or type(shape.told) is not str:
-        raise ValueError("a shape is not text")
-    return shape
+    return decode_as(Declaration, record)
 
 
 ZONE: Final = "spark.sql.session.timeZone"

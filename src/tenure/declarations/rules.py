@@ -252,7 +252,7 @@ def _declared(declared: Declaration, earlier: Mapping[str, Earlier | None]) -> d
 def _left(before: Declaration, declared: Declaration, checkpointed: Collection[str]) -> dict[str, DeclaredStream]:
     """The streams that have checkpoints, and are declared no more."""
     gone = sorted(name for name in checkpointed if name not in declared.streams)
-    return {name: replace(before.streams.get(name, DeclaredStream()), dropped=True) for name in gone}
+    return {name: replace(before.streams.get(name, DeclaredStream(None)), dropped=True) for name in gone}
 
 
 def _lost(gone: Sequence[str], fresh: Sequence[str]) -> list[str]:

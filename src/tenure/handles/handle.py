@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tenure.coordination.encoding import decode, encode, from_text_or_base64, text_or_base64
+from tenure.coordination.encoding import decode, encode, from_text_or_base64, text_or_base64, typed
 from tenure.coordination.records import Key, Record, Version
 from tenure.errors import CorruptHandle, CorruptRecord
 from tenure.storage.blobs import Blob
@@ -77,7 +77,7 @@ def decode_handle(record: Record) -> Handle:
             version=record.version,
             epoch=found["epoch"],
             inline=inline,
-            blob=_blob_of(found["blob"]) if inline is None else None,
+            blob=_blob_of(found) if inline is None else None,
         )
     except CorruptRecord as error:
         raise CorruptHandle(error.what, fix=error.fix) from error
@@ -112,10 +112,10 @@ _INLINE: Final = ("json", "text", "base64")
 
 
 def _blob_of(found: Mapping[str, Any]) -> Blob:
-    address = str(found["address"])
-    if not is_relative(address):
-        raise ValueError(f"it names blob {address!r}, which is not a relative path of names")
-    return Blob(address, int(found["size"]), str(found["sha256"]))
+    blob: Blob = typed(Blob, found["blob"], "blob")
+    if not is_relative(blob.address):
+        raise ValueError(f"it names blob {blob.address!r}, which is not a relative path of names")
+    return blob
 
 
 def _checksum(payload: bytes) -> str:

@@ -5,13 +5,11 @@ Promise: `decode_result` reads the payloads of `encode_result`; any other payloa
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
+from tenure.coordination.encoding import decode_payload, encode_payload
 from tenure.errors import CorruptRecord
-
-_FORMAT = 1
 
 
 class Ending(StrEnum):
@@ -46,18 +44,12 @@ class Result:
 
 def encode_result(result: Result) -> bytes:
     """The payload of the result's handle."""
-    return json.dumps({"format": _FORMAT, **asdict(result)}, separators=(",", ":"), sort_keys=True).encode()
+    return encode_payload(result)
 
 
 def decode_result(payload: bytes) -> Result:
     """The result in a payload. Raises CorruptRecord."""
     try:
-        found = json.loads(payload)
-        if found.pop("format") != _FORMAT:
-            raise ValueError("this version does not read its format")
-        for name, kind in (("epoch", int), ("member", str), ("ended_at", str)):
-            if type(found[name]) is not kind:
-                raise ValueError(f"{name} is not {kind.__name__}")
-        return Result(**{**found, "ending": Ending(found["ending"]), "stage": Stage(found["stage"])})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return decode_payload(Result, payload)
+    except ValueError as error:
         raise CorruptRecord(f"the result of the pipeline does not decode: {error}") from error

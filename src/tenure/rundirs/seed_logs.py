@@ -165,8 +165,8 @@ def check_source_entry(text: str, *, where: str) -> None:
 
 
 def kind_of(recorded: str | None, offset: str | None, names: Collection[str]) -> str:
-    """The kind of a source, one of `KINDS`. `recorded`: as a checkpoint has it. None: the plan was not at hand; then
-    the source is of a kind only if both its offset and the `names` in its folder speak for that."""
+    """The kind of a source. `recorded`: as a checkpoint has it. None: the plan was not at hand; then the source is of a
+    kind only if both its offset and the `names` in its folder speak for that."""
     if recorded is not None:
         return recorded
     if offset is None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tenure.checkpoints.source import (
     ANOTHER,
     FILES,
     KAFKA,
+    Kind,
     Source,
-    decode_kinds,
     in_words,
     kinds_of,
     paths_of,
     sources_beside,
 )
+from tenure.coordination.encoding import typed
 
 
 @pytest.mark.parametrize(
@@ -64,4 +67,4 @@ def test_the_sources_of_a_plan_that_does_not_fit_its_query_are_not_known() -> No
 @pytest.mark.parametrize("value", [None, [], {"0": "magic"}, {"0": 1}, {"0": ["files"]}])
 def test_kinds_that_are_none(value: object) -> None:
     with pytest.raises(ValueError, match="kinds"):
-        decode_kinds(value)
+        typed(Mapping[str, Kind], value, "kinds")

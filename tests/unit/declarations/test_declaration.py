@@ -23,9 +23,9 @@ DECLARATION = Declaration(
     "0123456789ab",
     "4.3.0",
     {
-        "a": DeclaredStream(),
+        "a": DeclaredStream(None),
         "b": DeclaredStream(Shape.of("x", told="sum by k"), dropped=True),
-        "c": DeclaredStream(earlier=Earlier(Shape.of("y", told="count by k"), 7)),
+        "c": DeclaredStream(None, earlier=Earlier(Shape.of("y", told="count by k"), 7)),
         "d": DeclaredStream(Shape.of("x", told="sum by k"), earlier=Earlier(None, 7)),
     },
     "Asia/Tokyo",

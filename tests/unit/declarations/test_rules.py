@@ -174,7 +174,7 @@ def test_a_query_that_kept_no_state_before_it_was_changed_goes_back_as_well() ->
 
 
 def test_a_dropped_stream_that_comes_back_goes_on_with_the_state_that_it_had() -> None:
-    was = Declaration("f1", "4.3.0", {"a": dropped(COUNT), "b": DeclaredStream()})
+    was = Declaration("f1", "4.3.0", {"a": dropped(COUNT), "b": DeclaredStream(None)})
     assert judged(was, declaration(a=SUM, b=None), "a", "b").wanted == allow(changed="a")
     back = judged(was, declaration(a=COUNT, b=None), "a", "b")
     assert back.refused == ()
@@ -182,7 +182,7 @@ def test_a_dropped_stream_that_comes_back_goes_on_with_the_state_that_it_had() -
 
 
 def test_a_dropped_stream_without_checkpoints_is_forgotten() -> None:
-    was = Declaration("f1", "4.3.0", {"a": dropped(), "b": DeclaredStream()})
+    was = Declaration("f1", "4.3.0", {"a": dropped(), "b": DeclaredStream(None)})
     assert set(judged(was, declaration(b=None), "b").record.streams) == {"b"}
 
 
@@ -299,6 +299,6 @@ def test_more_sources_cannot_be_allowed() -> None:
 
 
 def test_a_dropped_stream_that_comes_back_reads_what_it_read() -> None:
-    left = Declaration("f1", "4.3.0", {"a": DeclaredStream(dropped=True, sources=(WEB,))})
+    left = Declaration("f1", "4.3.0", {"a": DeclaredStream(None, dropped=True, sources=(WEB,))})
     assert judged(left, reading(WEB), "a").refused == ()
     assert judged(left, reading(APP), "a").wanted == Allowed(sources=frozenset({"a"}))

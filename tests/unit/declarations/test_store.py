@@ -18,7 +18,7 @@ from tenure.results.store import RESULTS, ResultStore
 from tests.faults.lab import SCOPE, Lab, Member, reply_lost, request_lost
 from tests.kit.faulty import Call, Proceed, writes_under
 
-FIRST = Declaration("f1", "4.3.0", {"copy": DeclaredStream(), "counts": DeclaredStream(Shape.of("x", told="x"))})
+FIRST = Declaration("f1", "4.3.0", {"copy": DeclaredStream(None), "counts": DeclaredStream(Shape.of("x", told="x"))})
 SECOND = replace(FIRST, file="f2")
 
 
