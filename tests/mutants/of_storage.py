@@ -75,8 +75,11 @@ OF_STORAGE: Final = (
     Mutant(
         "a-plan-takes-what-is-named",
         "a blob that a record names goes with the others in its folder",
-        (Change("cleanup/judgement.py", "pc.and_(pc.invert(named), ruling)", "ruling"),),
-        (JUDGING + "test_files_go_as_each_would_by_itself",),
+        (Change("cleanup/judgement.py", "pc.and_(pc.invert(named), pc.replace", "(pc.replace"),),
+        (
+            JUDGING + "test_files_go_as_each_would_by_itself",
+            JUDGING + "test_rows_and_columns_judge_alike_by_any_rule",
+        ),
     ),
     Mutant(
         "a-folder-is-judged-by-its-own-name",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenure.cleanup.engine import Everything, verdicts
 from tenure.cleanup.judgement import orphans_among, table_of
 from tenure.cleanup.orphans import Claims, OrphanRule, is_orphan, orphans_in
 from tenure.storage.storage import Listed
@@ -49,11 +51,37 @@ def test_files_go_as_each_would_by_itself(found: list[Listed], epoch: int, data:
     nameable = sorted({_unit(path) for path in paths if not _unit(path).endswith("/")})
     named = data.draw(st.sets(st.sampled_from(nameable))) if nameable else set()
     claims = Claims(epoch, "anna", frozenset({"anna", "ben"}), frozenset(named))
-    rows = orphans_among(table_of(found), OrphanRule(claims), sizes=lambda paths: []).to_pylist()
+    rule = OrphanRule(claims)
+    rows = orphans_among(table_of(found), rule, sizes=lambda paths: []).to_pylist()
     wanted = [path for path in paths if is_orphan(_unit(path), claims)]
     assert [row["path"] for row in rows] == wanted
+    assert [path for path, goes in zip(paths, verdicts(rule, paths), strict=True) if goes] == wanted
     assert [row["size"] for row in rows] == [len(path.rpartition("/")[2]) for path in wanted]
     assert [row["unit"] for row in rows] == [_unit(path) for path in wanted]
+
+
+@dataclass(frozen=True)
+class Drawn(Everything):
+    """Any rule: `rulings` of folders, else of paths by `going`."""
+
+    rulings: Mapping[str, bool | None] = field(default_factory=dict)
+    going: frozenset[str] = frozenset()
+
+    def of_folders(self, folders: Sequence[str]) -> list[bool | None]:
+        return [self.rulings[folder] for folder in folders]
+
+    def of_paths(self, paths: Sequence[str]) -> list[bool]:
+        return [path in self.going for path in paths]
+
+
+@given(_LISTED, st.data())
+def test_rows_and_columns_judge_alike_by_any_rule(found: list[Listed], data: st.DataObject) -> None:
+    paths = [path for one in found for path in one.paths]
+    some = st.sets(st.sampled_from(paths)) if paths else st.just(set[str]())
+    rulings = {one.folder: data.draw(st.sampled_from([True, False, None])) for one in found}
+    rule = Drawn(3, frozenset(data.draw(some)), rulings=rulings, going=frozenset(data.draw(some)))
+    rows = orphans_among(table_of(found), rule, sizes=None)["path"].to_pylist()
+    assert rows == [path for path, goes in zip(paths, verdicts(rule, paths), strict=True) if goes]
 
 
 @given(_FOLDERS, _NAMES, st.integers(0, 5))
