@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from tenure.agent.child import ChildProcess, Start
+from tenure.agent.child import Child, ChildProcess, Start
 from tenure.agent.driver_process import DriverProcess, Patience
 from tenure.agent.failures import Limits
 from tenure.agent.member import Conduct, Member
@@ -34,6 +34,7 @@ from tenure.link.driver_folder import DriverFolder, temporary_folder
 from tenure.link.words import Begin
 from tenure.scope_context import ScopeContext
 from tenure.settings import Settings
+from tenure.spark.installed import find_spark
 from tenure.spark.submit import Submit, read_submit
 from tenure.storage.reach import reach
 from tenure.wording import how_to_install
@@ -119,11 +120,12 @@ def assemble(
     *,
     subscribers: tuple[Subscriber, ...] = (),
     wrap_store: Callable[[CoordinationStore], CoordinationStore] = lambda store: store,
-    start_driver: Start = lambda member: ChildProcess(DRIVER, member=member),
+    start_driver: Start | None = None,
     clock: Clock | None = None,
 ) -> Assembled:
     """Make a member for the pipeline file. Unless the settings name the scope, its driver has loaded the file.
-    `wrap_store`: a wrapper of the store, for the faults of tests.
+    `wrap_store`: a wrapper of the store, for the faults of tests. `start_driver` None: a process with the Spark of this
+    machine.
 
     Raises UsageError, PipelineFileError, StoreUnavailable, StorageError, OwnerMismatch; nothing runs on then.
     """
@@ -138,6 +140,9 @@ def assemble(
     settings.required("store")
     settings.required("storage")
     submit_of(settings)
+    if start_driver is None:
+        find_spark()  # raises first where there is none
+        start_driver = start_spark_driver
     metrics = None if settings.http is None else _metrics(identity.member)
     if metrics is not None:
         subscribers = (*subscribers, metrics)
@@ -189,6 +194,11 @@ def assemble(
         close()
         raise
     return Assembled(member, kill=driver.kill, close=close)
+
+
+def start_spark_driver(member: str) -> Child:
+    """Start a driver, with the Spark that is there at this moment. Raises UsageError."""
+    return ChildProcess(DRIVER, member=member, variables=find_spark().environment(os.environ))
 
 
 def _metrics(member: str) -> Metrics:

@@ -15,8 +15,9 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from tenure.agent.processes import processes
@@ -26,6 +27,7 @@ from tenure.settings import OF_STORE, OF_STORE_PASSWORD
 from tenure.wording import has_password
 
 _WARDEN = "read -r line; kill -KILL 0"
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _ENDS_WITHIN_MS = 10_000
 """A killed process gives back its memory before it ends."""
 
@@ -65,9 +67,9 @@ Start = Callable[[str], Child]
 class ChildProcess:
     """A `Child` that is a process of this machine."""
 
-    def __init__(self, command: Sequence[str], *, member: str) -> None:
-        """Start `command` with two more arguments: the descriptors of the link and of the warden's pipe. Raises
-        UsageError like `Start`."""
+    def __init__(self, command: Sequence[str], *, member: str, variables: Mapping[str, str] = _NONE) -> None:
+        """Start `command` with two more arguments: the descriptors of the link and of the warden's pipe. `variables`:
+        of its environment, beside ours. Raises UsageError like `Start`."""
         self._folder = DriverFolder.make(member)
         ours, theirs = socket.socketpair()
         listen, self._hold = os.pipe()
@@ -77,7 +79,7 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
                 pass_fds=(theirs.fileno(), listen, self._folder.lock),
-                env={**environment_without_passwords(), **self._folder.environment},
+                env={**environment_without_passwords(), **variables, **self._folder.environment},
             )
         except BaseException:
             ours.close()

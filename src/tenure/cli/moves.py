@@ -30,6 +30,7 @@ from tenure.declarations.declaration import ZONE, kept_zone
 from tenure.errors import StoreUnavailable, UsageError
 from tenure.operate.snapshot import take_snapshot
 from tenure.settings import Settings
+from tenure.spark.installed import use_spark
 from tenure.storage.reach import reach
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def export(
     ] = "30s",
 ) -> None:
     """Copy a query's newest checkpoint for plain Spark. Pause the pipeline first."""
+    use_spark()  # the rooms of takeovers import PySpark
     from tenure.moves.plain_checkpoint import export as export_checkpoint
 
     name = Scope(settings.required("scope"))
@@ -110,6 +112,7 @@ def _url(place: str) -> str:
 
 
 def _adopt_plain(settings: Settings, name: Scope, checkpoint: str, *, query: str, apply: bool, output: Output) -> None:
+    use_spark()  # the rooms of takeovers import PySpark
     from tenure.moves.adoption import check_free, refuse_name, refuse_own
     from tenure.moves.plain_checkpoint import read_plain
 
@@ -143,6 +146,7 @@ def _adopt_plain(settings: Settings, name: Scope, checkpoint: str, *, query: str
 
 
 def _adopt_lost(settings: Settings, name: Scope, *, apply: bool, output: Output) -> None:
+    use_spark()  # the rooms of takeovers import PySpark
     from tenure.moves.lost_store import begin_life, check_lost, find_lost, go_on
 
     lost = find_lost(storage_url(settings, name))

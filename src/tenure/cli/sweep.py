@@ -35,6 +35,7 @@ from tenure.coordination.store import CoordinationStore
 from tenure.errors import CleanupIncomplete, UsageError
 from tenure.housekeeping import scope_attempts
 from tenure.settings import Settings
+from tenure.spark.installed import use_spark
 from tenure.wording import how_to_install
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _needing(extra: str, *, by: str) -> Iterator[None]:
 
 
 def _plan(url: str) -> SweepPlan:
-    with _needing("spark", by="tenure sweep"):
+    with _needing("beside-spark", by="tenure sweep"):
         from tenure.cleanup.sweep_plan import SweepPlan
     return SweepPlan(url if "://" in url else os.path.abspath(url))
 
@@ -217,6 +218,7 @@ def _spark(master: str | None, conf: list[str] | None) -> Iterator[Callable[[], 
     settings = pairs(conf, flag="--conf") or {}
 
     def start() -> SparkSession:
+        use_spark()
         from tenure.spark.session import start_session
 
         log = os.path.join(tempfile.gettempdir(), f"tenure-sweep-{os.getpid()}.spark.log")
