@@ -114,7 +114,7 @@ class Settings(BaseSettings):
     conf: dict[str, str] = Field(default_factory=dict)
     """spark.x=y for Spark; may be repeated."""
     connector: list[str] = Field(default_factory=list)
-    """kafka, s3: packages for Spark, by name; may be repeated.
+    """kafka, s3, delta, iceberg: packages for Spark, by name; repeatable.
     Their versions are those that were tested with your Spark."""
     packages: str | None = None
     """As spark-submit's: Maven coordinates, with commas."""

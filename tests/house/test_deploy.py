@@ -19,6 +19,7 @@ from tenure.backends.shared.server_url import StoreUrl
 from tenure.coordination.records import Scope
 from tenure.coordination.store_url import split_url
 from tenure.settings import Settings, load_settings
+from tenure.spark.coordinates import OF_RELEASE
 from tests.house import tree
 
 DEPLOY: Final = tree.ROOT / "deploy"
@@ -180,6 +181,14 @@ def test_every_image_has_a_tag_that_stays() -> None:
     bases = re.findall(r"^FROM (\S+)", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert len(bases) == 2
     assert all(re.fullmatch(r"python:3\.\d+-slim-[a-z]+", base) for base in bases)
+
+
+def test_the_image_takes_a_release_of_spark() -> None:
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    example = re.findall(r"--build-arg SPARK=(\d+\.\d+)\.\d+ ", text)
+    assert {*example} <= {release for release, _ in OF_RELEASE}
+    image = text[text.rindex("\nFROM ") :]
+    assert image.index("\nARG SPARK=\n") < image.index('${SPARK:+"pyspark==$SPARK"}')
 
 
 def test_the_image_has_the_user_and_the_packages() -> None:

@@ -14,7 +14,8 @@ import pytest
 
 import tenure
 from tenure import errors
-from tenure.spark.connectors import CONNECTORS
+from tenure.spark.connectors import NAMES
+from tenure.spark.coordinates import OF_RELEASE, Connector
 from tests.house import prose, tree
 
 PAGES = tuple(sorted(path.relative_to(tree.ROOT).as_posix() for path in (tree.ROOT / "docs").rglob("*.md")))
@@ -65,12 +66,15 @@ def test_each_error_is_exported_and_on_the_page() -> None:
 
 def test_the_connectors_of_the_page_are_those_of_the_code() -> None:
     table: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for name, versions in CONNECTORS.items():
-        for minor, tested in versions.items():
-            table.setdefault((name, tested.packages), []).append(minor)
-    assert [cells[:3] for cells in rows("docs/run.md", heading="Connectors")] == [
-        [f"`{name}`", ", ".join(minors), ", ".join(f"`{package}`" for package in packages)]
-        for (name, packages), minors in table.items()
+    for name in NAMES:
+        for (release, scala), known in OF_RELEASE.items():
+            tested = known[name]
+            packages = tested.packages if isinstance(tested, Connector) else ()
+            other = release == "3.5" and scala == "2.13"
+            table.setdefault((name, packages), []).append(f"{release} (Scala 2.13)" if other else release)
+    assert [cells[:3] for cells in rows("docs/releases.md", heading="Connectors")] == [
+        [f"`{name}`", ", ".join(releases), ", ".join(f"`{one}`" for one in packages) or "none"]
+        for (name, packages), releases in table.items()
     ]
 
 

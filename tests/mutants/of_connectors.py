@@ -24,6 +24,28 @@ OF_CONNECTORS: Final = (
         (CONNECTORS + "test_a_package_of_the_users_own_goes_before_that_of_a_connector",),
     ),
     Mutant(
+        "connectors-replace-extensions",
+        "the extensions of the user's own are replaced by those of a connector",
+        (Change("spark/connectors.py", "dict.fromkeys([*given, *needed])", "dict.fromkeys(needed)"),),
+        (CONNECTORS + "test_settings_of_the_users_own_stay",),
+    ),
+    Mutant(
+        "connectors-replace-catalogs",
+        "a catalog of the user's own is replaced by that of a connector",
+        (Change("spark/connectors.py", " if yours(name) is None}", "}"),),
+        (CONNECTORS + "test_settings_of_the_users_own_stay",),
+    ),
+    Mutant(
+        "two-releases-side-by-side",
+        "PySpark of one release drives the JVM of another",
+        (
+            Change(
+                "spark/installed.py", "    elif jars is not None and minor_of(", "    elif jars is None and minor_of("
+            ),
+        ),
+        ("tests/unit/spark/test_installed.py::test_two_releases_are_refused_in_one_line_that_names_both",),
+    ),
+    Mutant(
         "all-fetch-at-a-time",
         "drivers that start at a time destroy each other's downloads",
         (Change("spark/fetching.py", "        fcntl.flock(lock, fcntl.LOCK_EX)\n", "        pass\n"),),

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -27,6 +27,8 @@ from pyspark.sql import SparkSession
 
 from tenure.clock import Clock, SystemClock
 from tenure.errors import UsageError
+from tenure.spark.connectors import settings_beside
+from tenure.spark.coordinates import Connector
 from tenure.spark.fetching import fetched, fetching_alone
 from tenure.spark.not_started import Failure, not_started
 from tenure.spark.releases import check_release
@@ -111,7 +113,8 @@ def start_session(
 
     def start(words: Sequence[str]) -> SparkSession:
         with _submitted_with(words):
-            return _with_defaults(builder, _start_jvm(own)).getOrCreate()
+            yours = _start_jvm(own)
+            return _with_connectors(_with_defaults(builder, yours), yours, submit.connectors).getOrCreate()
 
     try:
         with (
@@ -158,6 +161,15 @@ def _with_defaults(builder: SparkSession.Builder, yours: SparkConf) -> SparkSess
     for setting, value in DEFAULTS.items():
         if not yours.contains(setting):
             builder = builder.config(setting, value)
+    return builder
+
+
+def _with_connectors(
+    builder: SparkSession.Builder, yours: SparkConf, connectors: Collection[Connector]
+) -> SparkSession.Builder:
+    """The builder with the settings of the connectors, beside yours."""
+    for setting, value in settings_beside(lambda name: yours.get(name, None), connectors).items():
+        builder = builder.config(setting, value)
     return builder
 
 

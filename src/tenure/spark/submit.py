@@ -26,6 +26,7 @@ from typing import Final
 
 from tenure.errors import UsageError
 from tenure.spark.connectors import connectors_of, with_connectors
+from tenure.spark.coordinates import Connector
 
 _REFUSED: Mapping[str, str] = {
     "--master": "give it to tenure run",
@@ -61,10 +62,11 @@ _URL_OR_GLOB = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[*?\[{]")
 @dataclass(frozen=True, slots=True)
 class Submit:
     """Flags for spark-submit, with their values (None: the flag has none). `python_files`: the files that the
-    pipeline's own file can import."""
+    pipeline's own file can import. `connectors`: those whose packages are among the flags."""
 
     flags: tuple[tuple[str, str | None], ...] = ()
     python_files: tuple[str, ...] = ()
+    connectors: tuple[Connector, ...] = ()
 
     @property
     def arguments(self) -> list[str]:
@@ -118,7 +120,8 @@ def read_submit(
     for file in files:
         if not _URL_OR_GLOB.search(file) and not os.path.exists(file):
             raise UsageError(f"--py-files {file!r} is not there", fix="give the path of a .py, .zip or .egg file")
-    return Submit(tuple(with_connectors(flags, settings, connectors_of(connectors))), files)
+    named_connectors = tuple(connectors_of(connectors))
+    return Submit(tuple(with_connectors(flags, settings, named_connectors)), files, named_connectors)
 
 
 def check_setting(name: str, value: str) -> None:

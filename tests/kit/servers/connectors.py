@@ -1,6 +1,6 @@
 """The jars of the connectors, which `scripts/setup.sh connectors` fetches once, for members of tests.
 
-Promise: spark-submit finds every package of a connector in the folder, and asks no network.
+Promise: spark-submit finds every package of these connectors in the folder, and asks no network.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Final
 
-from tenure.spark.connectors import CONNECTORS, connectors_of, module_of, with_connectors
+from tenure.spark.connectors import connectors_of, module_of, with_connectors
 from tests.kit.servers.programs import need
+
+FETCHED: Final = ("kafka", "s3")
+"""The connectors that tests and the demo use."""
 
 
 def ivy_folder() -> Path:
@@ -26,7 +30,7 @@ def ivy_folder() -> Path:
 
 def missing_jars() -> list[str]:
     """The jars that are not in the folder."""
-    wanted = [package for connector in connectors_of(list(CONNECTORS)) for package in connector.packages]
+    wanted = [package for connector in connectors_of(FETCHED) for package in connector.packages]
     names = [f"{module_of(package).replace(':', '_')}-{package.split(':')[2]}.jar" for package in wanted]
     return [name for name in names if not (_folder() / "jars" / name).exists()]
 
@@ -36,5 +40,5 @@ def _folder() -> Path:
 
 
 if __name__ == "__main__":  # for setup.sh: the flags of a spark-submit that fetches the missing jars; empty: none
-    words = [word for pair in with_connectors([], [], connectors_of(list(CONNECTORS))) for word in pair if word]
+    words = [word for pair in with_connectors([], [], connectors_of(FETCHED)) for word in pair if word]
     sys.stdout.write(shlex.join(words) if missing_jars() else "")
