@@ -52,7 +52,7 @@ class PipelineFileError(TenureError):
 
 class DeclaredOtherwise(TenureError):
     """The pipeline file declares other streams, or other state or sources of a query, than the scope has run, and no
-    operator has allowed that. Nothing was planned, read or written."""
+    operator has allowed that; or a newer Spark has run the scope. Nothing was planned, read or written."""
 
     exit_code = 12
 

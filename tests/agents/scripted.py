@@ -132,6 +132,7 @@ def load(begin: Begin) -> Pipeline:
         "rows",
         lambda scope, events, heard: Work({"scope": Scope(scope), **begin.settings}, events, heard),
         file="0123456789ab",
+        spark="4.3.0",
     )
 
 

@@ -130,9 +130,9 @@ def test_how_far_its_queries_are_behind_is_known_here(scene: Scene) -> None:
 
 def test_why_it_cannot_rehearse_and_which_file_it_runs_are_known_here(scene: Scene) -> None:
     driver = scene.driver(trouble="query 'rows' was not rehearsed: no luck")
-    assert (driver.file, driver.trouble) == ("", "")
+    assert (driver.file, driver.spark, driver.trouble) == ("", "", "")
     assert driver.prepare(scope="rows", stop=scene.stop)
-    assert driver.file == "0123456789ab"
+    assert (driver.file, driver.spark) == ("0123456789ab", "4.3.0")
     assert wait_until(lambda: driver.trouble) == "query 'rows' was not rehearsed: no luck"
 
 

@@ -21,6 +21,7 @@ ANOTHER = "tests/regressions/test_another_pipeline.py::"
 ALIKE = "tests/spark/test_state_shape.py::test_two_declarations_in_two_processes_are_read_alike"
 JUDGED = "tests/unit/declarations/test_rules.py::"
 MOVED = "rundirs/moved_files.py"
+SPARKS = "tests/unit/agent/test_newer_spark.py::"
 SWAPPED = "tests/regressions/test_swapped_sources.py::"
 
 OF_DECLARATIONS: Final = (
@@ -284,6 +285,42 @@ OF_DECLARATIONS: Final = (
         (Change("spark/session.py", "        if not yours.contains(setting):\n", "        if True:\n"),),
         (
             "tests/spark/test_local_files.py::test_a_hosts_own_defaults_go_before_ours_and_a_members_settings_before_both",
+        ),
+    ),
+    Mutant(
+        "older-spark-leads",
+        "a member goes on with what a newer release of Spark has written",
+        (
+            Change(
+                "driver/declarations.py",
+                "        check_spark(self._scope, recorded.declaration, epochs, spark=spark)\n",
+                "",
+            ),
+        ),
+        ("tests/unit/driver/test_declarations.py::test_a_scope_goes_on_with_a_newer_spark_and_not_back",),
+    ),
+    Mutant(
+        "older-spark-contends",
+        "a member takes an office that it cannot keep, as its Spark is too old",
+        (Change("agent/member.py", "                newer.look(records, spark=self._driver.spark)\n", ""),),
+        (
+            SPARKS + "test_a_standby_ends_as_soon_as_a_newer_spark_has_planned",
+            SPARKS + "test_an_empty_office_stays_empty_beside_a_member_that_could_not_keep_it",
+        ),
+    ),
+    Mutant(
+        "newer-spark-counts-at-once",
+        "a release of Spark that planned nothing keeps the members of the release before from the office",
+        (
+            Change(
+                "declarations/sparks.py",
+                "if before is None or max(epochs) >= before.epoch else",
+                "if before is None or epochs else",
+            ),
+        ),
+        (
+            SPARKS + "test_a_newer_spark_that_planned_nothing_costs_no_member",
+            "tests/unit/driver/test_declarations.py::test_a_newer_spark_that_planned_nothing_is_undone",
         ),
     ),
 )

@@ -89,6 +89,7 @@ class DriverProcess:
         self._running: _Running | None = None  # None: not started
         self._name: str | None = None  # None: not loaded yet
         self._file = ""
+        self._spark = ""
         self._started_before = False
 
     def load(self) -> str:
@@ -110,7 +111,7 @@ class DriverProcess:
             if word is None:
                 return None
             assert isinstance(word, Loaded)
-            self._name, self._file = word.name, word.file
+            self._name, self._file, self._spark = word.name, word.file, word.spark
         return self._name
 
     def _start_child(self) -> Child:
@@ -183,6 +184,10 @@ class DriverProcess:
     @property
     def file(self) -> str:
         return self._file
+
+    @property
+    def spark(self) -> str:
+        return self._spark
 
     def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
         return self._lead(term, stop=stop, finish=finish, cleans=False)

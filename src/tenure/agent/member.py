@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import Final
 
 from tenure.agent.failures import Failures, Limits, Noted, pause_line
-from tenure.agent.scope_watch import Requests, Restarts, awaited_in, skipped_in
+from tenure.agent.scope_watch import NewerSpark, Requests, Restarts, awaited_in, skipped_in
 from tenure.agent.warden import Warden
 from tenure.checkpoints.store import newest_batches
 from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, Identity, Lag, Pause, State, pause_in
@@ -171,7 +171,7 @@ class Member:
 
         Raises the driver's own errors; DriverDied: the driver died before it was ready for the first time;
         StoreUnavailable: no session can be opened at the start, or the store does not permit to stand by or to lead;
-        UsageError: another live member has this name;
+        UsageError: another live member has this name; DeclaredOtherwise: the scope goes on with a newer Spark;
         CleanupIncomplete; OwnerMismatch: the store lost records that this member has read.
         """
         restarts, retries = Delays(DRIVER_RESTART), Delays(STORE_RETRY)
@@ -245,8 +245,10 @@ class Member:
                 self._events.emit(MemberReady(scope=self._scope, member=self._identity.member))
             requests = Requests(self._restarts, stop=stop, gone=lambda: self._driver.gone, ends=self._conduct.ends)
             ahead = Once(self._events)
+            newer = NewerSpark(self._scope)
 
             def look(records: Sequence[Record]) -> None:
+                newer.look(records, spark=self._driver.spark)
                 self._announce(keeper, self._standing, lag=self._driver.lag)
                 requests.look(records, epoch=None)
                 self._look(records)

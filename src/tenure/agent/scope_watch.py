@@ -1,4 +1,5 @@
-"""A member looks at the records of its scope: orders of operators, the leader it waits for, records that do not decode.
+"""A member looks at the records of its scope: orders of operators, the leader it waits for, records that do not decode,
+checkpoints of a newer Spark.
 
 Promise: a request is obeyed once.
 """
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from tenure.checkpoints.store import newest_in
 from tenure.coordination.candidates import (
     RESTARTS,
     SWITCHOVER,
@@ -22,7 +24,10 @@ from tenure.coordination.encoding import decode
 from tenure.coordination.records import Delete, Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import LEADER
-from tenure.errors import CorruptRecord, GuardFailed, OutcomeUnknown, StoreUnavailable
+from tenure.declarations.declaration import Declaration, decode_declaration
+from tenure.declarations.sparks import check_spark, epochs_of
+from tenure.declarations.store import DECLARED
+from tenure.errors import CorruptHandle, CorruptRecord, GuardFailed, OutcomeUnknown, StoreUnavailable
 from tenure.events import LeadershipAwaited, RecordSkipped
 from tenure.link.driver import Ended
 from tenure.results.result import Result, Stage
@@ -103,6 +108,27 @@ class Requests:
         self.finish_as = ended
         self.finish.set()
         return True
+
+
+class NewerSpark:
+    """Ends a member whose Spark is older than that of the newest checkpoints: before it takes an office that it could
+    not keep."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._known: tuple[Record, Declaration | None] | None = None  # as read last; None: not read yet
+
+    def look(self, records: Sequence[Record], *, spark: str) -> None:
+        """Compare the scope with the version of the driver's Spark; empty: it is not known. Raises DeclaredOtherwise.
+        Records that do not decode are the driver's to refuse; a pipeline that has ended is cleaned up by any Spark."""
+        record = next((one for one in records if one.key == DECLARED), None)
+        if record is None or not spark or result_in(records) is not None:
+            return
+        with suppress(CorruptRecord, CorruptHandle):
+            if self._known is None or self._known[0] != record:
+                self._known = (record, None)
+                self._known = (record, decode_declaration(record))
+            check_spark(self._scope, self._known[1], lambda: epochs_of(newest_in(records).values()), spark=spark)
 
 
 def skipped_in(records: Sequence[Record], scope: Scope) -> list[RecordSkipped]:

@@ -58,6 +58,15 @@ class DeclaredStream:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierSpark:
+    """The Spark before the present Spark. The checkpoints are of this Spark while nothing was planned since."""
+
+    version: str
+    epoch: int
+    """The epoch of the term that recorded the change."""
+
+
+@dataclass(frozen=True, slots=True)
 class Declaration:
     """The streams that a leader ran."""
 
@@ -68,6 +77,8 @@ class Declaration:
     streams: Mapping[str, DeclaredStream]
     zone: str | None = None
     """The time zone in which the queries compute; None: an older version did not record it."""
+    spark_before: EarlierSpark | None = None
+    """None: the Spark of the checkpoints is `spark`, or there are no checkpoints."""
 
     def declares(self, name: str) -> bool:
         """Whether the leader ran a stream of this name."""

@@ -6,6 +6,7 @@ under a later term reads the declaration of the last leader that planned anythin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,10 +32,15 @@ class Found:
     """None: no leader has declared anything yet."""
     declaration: Declaration | None
     """The content of the record."""
-    checkpointed: frozenset[str]
-    """The queries that have a checkpoint."""
+    handles: Mapping[str, Record]
+    """Query -> the handle of its newest checkpoint."""
     ended: bool
     """The pipeline has ended for good, and never runs again."""
+
+    @property
+    def checkpointed(self) -> frozenset[str]:
+        """The queries that have a checkpoint."""
+        return frozenset(self.handles)
 
 
 class DeclarationStore:
@@ -52,7 +58,7 @@ class DeclarationStore:
         return Found(
             record=record,
             declaration=None if record is None else decode_declaration(record),
-            checkpointed=frozenset(newest_in(records)),
+            handles=newest_in(records),
             ended=any(one.key.is_under(RESULTS) for one in records),
         )
 

@@ -32,6 +32,7 @@ from tenure.link.records import HeardRecords
 from tenure.link.words import Begin, Link
 from tenure.pipelines.loading import Loaded, load_pipeline
 from tenure.settings import Settings
+from tenure.spark.installed import find_spark
 from tenure.spark.submit import Submit, importable
 from tenure.wording import how_to_install
 
@@ -100,7 +101,7 @@ def load(
 
         return OwnedWork(context.owner(), around=driver, every=settings.ttl, clock=clock)
 
-    return Pipeline(name=pipeline.name, file=file, work=work)
+    return Pipeline(name=pipeline.name, file=file, spark=find_spark().version, work=work)
 
 
 def _loaded(file: str, settings: Settings, submit: Submit) -> tuple[Loaded, SparkSession | None]:

@@ -1,13 +1,13 @@
 """Compares the declarations of a pipeline file with those recorded in the scope, and records the new ones.
 
 Promise: a change that an operator must decide on is an error before the member contends. The comparison is repeated
-under each term before anything is planned, as another member may have recorded other declarations meanwhile. A
-declaration is recorded before it runs. A pipeline that has ended for good is not compared; it is only cleaned up.
+under each term before anything is planned, as another member may have recorded other declarations meanwhile, or a newer
+Spark. A declaration is recorded before it runs. A pipeline that has ended for good is not compared, only cleaned up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +16,7 @@ import pyspark
 from tenure.coordination.term import Term
 from tenure.declarations.declaration import ZONE, Declaration, DeclaredStream, kept_zone
 from tenure.declarations.rules import Allowed, Judgement, changed_queries, judge
+from tenure.declarations.sparks import check_spark, epochs_of, spark_before
 from tenure.declarations.store import Found
 from tenure.errors import DeclaredOtherwise, StorageError
 from tenure.events import DeclarationChanged, FlagsNotNeeded, TableShared
@@ -85,12 +86,19 @@ class Declarations:
             self._events.emit(DeclarationChanged(self._scope, epoch=term.epoch, what="; ".join(judged.news)))
 
     def _judge(self, recorded: Found, streams: Sequence[Stream], term: Term | None) -> Judgement:
+        spark, epoch = pyspark.__version__, 0 if term is None else term.epoch  # without a term nothing is written
+
+        def epochs() -> Collection[int]:
+            return epochs_of(recorded.handles.values())
+
+        check_spark(self._scope, recorded.declaration, epochs, spark=spark)
         zone, was = zones_of(streams, recorded.declaration, self._zone)
         declared = Declaration(
             self._file,
-            pyspark.__version__,
+            spark,
             {stream.name: DeclaredStream(shape_of(stream), sources=stream.sources) for stream in streams},
             zone,
+            spark_before(recorded.declaration, epochs, spark=spark, epoch=epoch),
         )
         changed = sorted(changed_queries(recorded.declaration) & recorded.checkpointed)
         newest = {name: self._known(term).checkpoints(name).newest(term) for name in changed}
@@ -100,7 +108,7 @@ class Declarations:
             checkpointed=recorded.checkpointed,
             allowed=self._allowed,
             newest={name: checkpoint.epoch for name, checkpoint in newest.items() if checkpoint is not None},
-            epoch=0 if term is None else term.epoch,  # without a term nothing is written
+            epoch=epoch,
         )
         refused, flags, news = [*judged.refused], [*judged.wanted.flags()], judged.news
         if was not in (None, zone) and recorded.checkpointed:

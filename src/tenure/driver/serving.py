@@ -51,11 +51,12 @@ _LOOK_S = 0.1
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """A loaded pipeline. `work`: makes its work for a scope, whose records the agent sends. `file`: the fingerprint of
-    the pipeline's file."""
+    the pipeline's file. `spark`: the version of Spark."""
 
     name: str
     work: Callable[[Scope, Events, HeardRecords], Work]
     file: str = ""
+    spark: str = ""
 
 
 @dataclass(slots=True)
@@ -118,7 +119,7 @@ class Served:
         if not isinstance(begin, Begin):
             return
         pipeline = self._load(begin)
-        self._answers.put(Loaded(pipeline.name, pipeline.file))
+        self._answers.put(Loaded(pipeline.name, pipeline.file, pipeline.spark))
         prepare = self._words.get()
         if not isinstance(prepare, Prepare):
             return

@@ -143,6 +143,10 @@ class MemberDriver(Driver[Flag], Protocol):
     def file(self) -> str:
         """The fingerprint of the pipeline file that the driver has loaded; empty: none yet."""
 
+    @property
+    def spark(self) -> str:
+        """The version of the driver's Spark; empty: it is not known yet."""
+
 
 class Work(Driver[threading.Event], Protocol):
     """The driver in its own process. A second thread calls `pulse`."""

@@ -103,10 +103,12 @@ class Close(Word):
 
 @dataclass(frozen=True, slots=True)
 class Loaded(Word):
-    """The pipeline is loaded. `name`: of the pipeline. `file`: the fingerprint of its file."""
+    """The pipeline is loaded. `name`: of the pipeline. `file`: the fingerprint of its file. `spark`: the version of
+    Spark; empty: the driver has none."""
 
     name: str
     file: str = ""
+    spark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

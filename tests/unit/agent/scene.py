@@ -59,6 +59,7 @@ class Scripted:
     trouble = ""
     behind: Mapping[str, int] = NOT_BEHIND
     file = "0123456789ab"
+    spark = ""
 
     def lead(self, term: Term, *, stop: Flag, finish: Flag) -> Ended:
         self.finish = finish

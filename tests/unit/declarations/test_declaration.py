@@ -12,6 +12,7 @@ from tenure.declarations.declaration import (
     Declaration,
     DeclaredStream,
     Earlier,
+    EarlierSpark,
     Shape,
     decode_declaration,
     encode_declaration,
@@ -29,6 +30,7 @@ DECLARATION = Declaration(
         "d": DeclaredStream(Shape.of("x", told="sum by k"), earlier=Earlier(None, 7)),
     },
     "Asia/Tokyo",
+    EarlierSpark("3.5.9", 7),
 )
 
 
@@ -46,6 +48,12 @@ def test_what_was_written_is_read() -> None:
     assert found == DECLARATION
     assert found.streams["b"].shape is not None
     assert found.streams["b"].shape.told == "sum by k"
+
+
+def test_a_record_of_an_older_version_has_no_spark_before() -> None:
+    found = json.loads(encoded())
+    del found["spark_before"]
+    assert decode_declaration(record(json.dumps(found).encode())).spark_before is None
 
 
 def test_which_streams_are_run() -> None:
@@ -66,6 +74,8 @@ def test_a_shape_is_known_by_its_text_and_its_words_are_short() -> None:
         encoded(spark=None),
         encoded(streams=[]),
         encoded(zone=7),
+        encoded(spark_before="3.5.9"),
+        encoded(spark_before={"version": "3.5.9", "epoch": "7"}),
         encoded(streams={"a": {}}),
         encoded(streams={"a": []}),
         encoded(streams={"a": {"shape": None, "dropped": 1}}),

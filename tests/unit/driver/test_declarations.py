@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyspark
 import pytest
 
 from tenure.checkpoints.checkpoint import Checkpoint
@@ -93,14 +94,32 @@ class Scene:
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Scene]:
+def store() -> MemoryStore:
+    return MemoryStore(MemoryServer())
+
+
+@pytest.fixture
+def next_term(store: MemoryStore) -> Iterator[Callable[[], Term]]:
+    """Gives up the term, and takes the next."""
+    with SessionKeeper(store, ttl=timedelta(seconds=60), clock=CLOCK) as keeper:
+        election, held = Election(store, SCOPE, member="anna", clock=CLOCK), list[Term]()
+
+        def take() -> Term:
+            if held:
+                election.resign(held.pop(), why="")
+            term = election.campaign(keeper, stop=threading.Event())
+            assert term is not None
+            held.append(term)
+            return term
+
+        yield take
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: MemoryStore, next_term: Callable[[], Term]) -> Scene:
     monkeypatch.setattr(declared_module, "shape_of", lambda stream: stream.rows.shape)
     monkeypatch.setattr(declared_module, "zones_of", zones_of)
-    store = MemoryStore(MemoryServer())
-    with SessionKeeper(store, ttl=timedelta(seconds=60), clock=CLOCK) as keeper:
-        term = Election(store, SCOPE, member="anna", clock=CLOCK).campaign(keeper, stop=threading.Event())
-        assert term is not None
-        yield Scene(term, store, tmp_path)
+    return Scene(next_term(), store, tmp_path)
 
 
 def test_the_first_leader_records_and_says_nothing(scene: Scene) -> None:
@@ -198,6 +217,45 @@ def test_another_time_zone_is_refused_until_it_is_allowed_and_is_recorded_then(
     assert scene.member().kept_zone(scene.term) == "Asia/Tokyo"
     allowing.check(streams("a"))
     assert scene.told[1:] == [FlagsNotNeeded(SCOPE, flags="--changed-zone")]
+
+
+def test_a_scope_goes_on_with_a_newer_spark_and_not_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    scene.member().record(scene.term, streams("copy", q="sum"))
+    for name in ("copy", "q"):
+        scene.plan(name, 0, epoch=0)
+    monkeypatch.setattr(pyspark, "__version__", "4.1.4")
+    scene.member().check(streams("copy", q="sum"))
+    scene.member().record(scene.term, streams("copy", q="sum"))
+    assert scene.told == [DeclarationChanged(SCOPE, epoch=1, what="Spark is 4.1.4, and was 3.5.9")]
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    with pytest.raises(DeclaredOtherwise) as refused:
+        scene.member().check(streams("copy", q="sum"))
+    version = scene.version()
+    assert str(refused.value) == (
+        "scope 'rows' has run with Spark 4.1.4, and this member has Spark 3.5.9, which may misread the state and the "
+        "logs of the newer release; start this member with Spark 4.1 or newer"
+    )
+    with pytest.raises(DeclaredOtherwise):
+        scene.member().record(scene.term, streams("copy", q="sum"))
+    assert scene.version() == version
+
+
+def test_a_newer_spark_that_planned_nothing_is_undone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, next_term: Callable[[], Term]
+) -> None:
+    """Spark may have refused the state: the operator goes back."""
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    scene.member().record(scene.term, streams(q="sum"))
+    scene.plan("q", 0, epoch=1)
+    scene.term = next_term()
+    monkeypatch.setattr(pyspark, "__version__", "4.1.4")
+    scene.member().record(scene.term, streams(q="sum"))
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    scene.member().check(streams(q="sum"))
+    scene.plan("q", 1, epoch=2)
+    with pytest.raises(DeclaredOtherwise, match=r"has run with Spark 4\.1\.4"):
+        scene.member().check(streams(q="sum"))
 
 
 @pytest.mark.parametrize(
