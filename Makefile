@@ -6,7 +6,11 @@ STORAGE ?= file
 PYTHON ?=
 ARGS ?=
 # The release of PySpark, beside the installed one, with which `test-other-spark` runs
-OTHER_SPARK ?= 4.2
+OTHER_SPARK ?= 4.1
+# The releases with which `test-nightly` runs whole folders
+OTHER_SPARKS := 4.1 4.2
+# The release of PySpark, beside the installed one, with which `demo` runs; empty: the installed one
+SPARK ?=
 # `later`: a summary of several targets will print the line of counts, and not each of them
 COUNTS ?=
 # Targets that run beside the longest session of `test-rest`
@@ -18,6 +22,8 @@ BIN := .venv/bin
 RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDIR)/$(BIN):$(CURDIR)/.venv/etcd/usr/bin:$$PATH"
 # All sessions of a target, whatever fails; which tests are whose is in tests/groups.py.
 RUN_TESTS = $(RUN) $(BIN)/python -m tests.run $(if $(COUNTS),--counts-later)
+# The path of Python with a release of PySpark, which `setup.sh spark` has put there, before the installed one
+WITH_SPARK = PYTHONPATH="$(CURDIR)/.venv/spark-$(1)"
 
 .DEFAULT_GOAL := help
 .PHONY: help setup servers connectors kubernetes demo check test test-rest test-other-spark test-undrawn test-whole-other-spark test-long test-nightly mutants soak lint format bench docs dist clean
@@ -38,9 +44,10 @@ connectors: setup ## fetch the jars of the connectors (Kafka, S3) for the tests
 kubernetes: servers ## build Kubernetes' API server and kubectl for the tests, with Go 1.24 or newer; minutes the first time
 	@sh scripts/setup.sh kubernetes
 
-demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE)),servers) $(filter kubernetes,$(STORE)) $(if $(filter kafka s3,$(SOURCE) $(STORAGE)),connectors) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd or kubernetes; SOURCE=files or kafka; STORAGE=file, s3 or hdfs)
+demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE)),servers) $(filter kubernetes,$(STORE)) $(if $(filter kafka s3,$(SOURCE) $(STORAGE)),connectors) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd or kubernetes; SOURCE=files or kafka; STORAGE=file, s3 or hdfs; SPARK=4.1: another PySpark)
 	@$(if $(filter hdfs,$(STORAGE)),sh scripts/setup.sh hdfs)
-	@$(RUN) $(BIN)/python -m demo.run --store $(STORE) --source $(SOURCE) --storage $(STORAGE)
+	@$(if $(SPARK),sh scripts/setup.sh spark $(SPARK))
+	@$(if $(SPARK),$(call WITH_SPARK,$(SPARK))) $(RUN) $(BIN)/python -m demo.run --store $(STORE) --source $(SOURCE) --storage $(STORAGE)
 
 check: setup ## lint, and the tests that need no JVM and no server; seconds after the first time
 	@$(RUN_TESTS) check
@@ -57,10 +64,16 @@ test-other-spark: kubernetes connectors ## what differs between releases, with a
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
 	@sh scripts/setup.sh spark $(OTHER_SPARK)
-	@PYTHONPATH="$(CURDIR)/.venv/spark-$(OTHER_SPARK)" $(RUN_TESTS) $(if $(WHOLE),whole-other-spark,other-spark)
+	@$(call WITH_SPARK,$(OTHER_SPARK)) $(RUN_TESTS) $(if $(WHOLE),whole-other-spark,other-spark)-$(OTHER_SPARK)
 
 test-whole-other-spark: ## tests/spark and tests/crash with another PySpark
 	@$(MAKE) --no-print-directory test-other-spark WHOLE=yes
+
+test-other-spark-%: # with a release: test-other-spark-4.1
+	@$(MAKE) --no-print-directory test-other-spark OTHER_SPARK=$*
+
+test-whole-other-spark-%:
+	@$(MAKE) --no-print-directory test-other-spark OTHER_SPARK=$* WHOLE=yes
 
 test-undrawn: kubernetes connectors ## what the hash of this commit leaves out: other servers, other scenes
 	@sh scripts/setup.sh hdfs
@@ -73,8 +86,8 @@ test-long: kubernetes connectors ## the long tests, and many more examples of ea
 	@sh scripts/setup.sh spark 3.5
 	@$(RUN_TESTS) long
 
-test-nightly: ## everything: each test, on each server, and the second Spark whole
-	@.ci/run test test-rest test-undrawn test-whole-other-spark test-long
+test-nightly: ## everything: each test, on each server, and each other Spark whole
+	@.ci/run test test-rest test-undrawn $(OTHER_SPARKS:%=test-whole-other-spark-%) test-long
 
 mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red
 	@sh scripts/setup.sh postgres

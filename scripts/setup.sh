@@ -9,7 +9,7 @@
 #   scripts/setup.sh kafka       a broker of Kafka for the tests
 #   scripts/setup.sh postgres    PostgreSQL for the tests
 #   scripts/setup.sh kubernetes  Kubernetes' API server and kubectl for the tests, built with Go
-#   scripts/setup.sh spark 4.2   another PySpark for the tests, beside the installed one
+#   scripts/setup.sh spark 4.1   another PySpark for the tests, beside the installed one
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
 #
 # Promise: it writes below .venv only (beside it: etcd_pb2*.py, which git ignores, and what Go builds in the user's
@@ -248,7 +248,7 @@ set_up_kafka() {
             "org.apache.kafka:kafka_2.13:$KAFKA into $VENV/kafka/jars"
 }
 
-# Another PySpark, beside the installed one and before it in PYTHONPATH: setup.sh spark 4.2
+# Another PySpark, beside the installed one and before it in PYTHONPATH: setup.sh spark 4.1
 set_up_spark() {
     folder=$VENV/spark-$1
     [ ! -d "$folder" ] || return 0

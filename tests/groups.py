@@ -117,7 +117,9 @@ GATE: Final = (
 """What `make test` runs beside the pure tests: files, classes, tests, or single cases of them."""
 
 OTHER_SPARK: Final = (
-    # What differs between releases: the state of a query and its seeds, the driver, and Spark's way to Delta.
+    # What differs between releases: names and signatures, the state of a query and its seeds, the driver, and Spark's
+    # way to Delta.
+    "tests/unit/spark/test_releases.py",
     "tests/spark/test_seeding.py",
     "tests/spark/test_seeding_rate.py",
     "tests/spark/test_seeding_rows.py",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from pyspark import SparkContext
@@ -18,6 +19,12 @@ from pyspark.sql import SparkSession
 from tests import leftovers
 
 Start = Callable[[], SparkSession]
+
+
+def settings_of(session: SparkSession) -> dict[str, str]:
+    """The settings of a session, also before Spark 4.0, whose Python has no call for all of them."""
+    known: Any = getattr(session.conf, "getAll", None)
+    return dict(known) if known is not None else {row.key: row.value for row in session.sql("SET").collect()}
 
 
 class SharedJvm:
@@ -39,13 +46,13 @@ class SharedJvm:
             self._environment = {name: os.environ.get(name) for name in names}
             os.environ.clear()
             os.environ.update(before)
-        settings = dict(self._session.conf.getAll)
+        settings = settings_of(self._session)
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self._environment.items():
                 patch.setenv(name, value) if value is not None else patch.delenv(name)
             yield self._session
         assert self._session.streams.active == [], "a module leaves no query"
-        for name, value in dict(self._session.conf.getAll).items():
+        for name, value in settings_of(self._session).items():
             if name not in settings:
                 self._session.conf.unset(name)
             elif value != settings[name]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,7 +35,7 @@ TARGETS: Final[Mapping[str, Sequence[str]]] = {
     "check": (PURE,),
     "test": (PURE, GATE_GROUP),
     "rest": (REST,),
-    "other-spark": (GATE_GROUP, REST),
+    "other-spark": (PURE, GATE_GROUP, REST),
     "undrawn": (UNDRAWN,),
     "whole-other-spark": (GATE_GROUP, REST, UNDRAWN),
     "long": (LONG,),
@@ -43,7 +44,8 @@ ONLY: Final[Mapping[str, Sequence[str]]] = {
     "other-spark": OTHER_SPARK,
     "whole-other-spark": ("tests/crash", "tests/spark"),
 }
-"""Targets that run some folders or files only."""
+"""Targets that run some folders or files only. A release may stand behind their names: `other-spark-4.1`."""
+_RELEASE: Final = re.compile(r"(?<=other-spark)-\d+\.\d+\Z")
 BESIDE: Final = ("rest",)
 """Targets whose first session, which mostly waits, runs beside the sessions with JVMs, and gives way to them."""
 GIVES_WAY: Final = ("nice", "-n", "5")
@@ -86,9 +88,14 @@ class Outcome:
         return f"{self.passed} passed, {len(self.failed)} failed{skipped}"
 
 
+def kind_of(target: str) -> str:
+    """The target of the table, without a release."""
+    return _RELEASE.sub("", target)
+
+
 def runs_of(target: str) -> Iterator[Run]:
     """The runs of pytest of a target, in order."""
-    groups = TARGETS[target]
+    groups = TARGETS[kind_of(target)]
     extra = environment(target)
     for session in sessions()[: 1 if target == "check" else None]:
         if not (chosen := folders(session, target)):
@@ -118,7 +125,7 @@ def environment(target: str) -> Mapping[str, str]:
 
 def folders(session: Session, target: str) -> list[str]:
     whole = [f"tests/{name}" for name in session.folders]
-    return [path for path in ONLY.get(target, whole) if path.split("/")[1] in session.folders]
+    return [path for path in ONLY.get(kind_of(target), whole) if path.split("/")[1] in session.folders]
 
 
 def at_a_time(workers: int, *, by_folder: bool) -> list[str]:
@@ -298,11 +305,13 @@ def minutes(outcomes: Mapping[str, Outcome]) -> list[str]:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.run", description=__doc__)
-    parser.add_argument("what", choices=(*TARGETS, "lint", "summary"))
+    parser.add_argument("what", help=f"lint, summary, or one of: {', '.join(TARGETS)}")
     parser.add_argument("targets", nargs="*", help="of a summary")
     parser.add_argument("--then", nargs="*", default=[], help="targets of the Makefile, in the order of their running")
     parser.add_argument("--counts-later", action="store_true", help="a summary will print the line of counts")
     given = parser.parse_args(arguments)
+    if kind_of(given.what) not in (*TARGETS, "lint", "summary"):
+        parser.error(f"there is no target {given.what}")
     if given.what == "lint":
         return lint_steps()
     if given.what == "summary":

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tenure.spark.releases import before
 from tests.crash.cluster import Cluster
 from tests.two_sparks import path_to_installed
 
-STREAMS = ("passed", "windows", "joined", "unique", "counts")
+STREAMS = ("passed", "windows", "joined", "unique", *(() if before("4.0") else ("counts",)))
+"""Before 4.0 Spark has no operator with the state of `counts`."""
 
 
 @pytest.mark.timeout(1800)

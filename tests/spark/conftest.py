@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Iterator
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from tenure.spark.releases import before
 from tests.jvm import SharedJvm, Start
 from tests.kit.servers import SeaweedFs, installed
 from tests.kit.servers.connectors import ivy_folder
@@ -33,7 +33,7 @@ def start() -> SparkSession:
         .config("spark.sql.streaming.stateStore.minDeltasForSnapshot", "3")
         .config("spark.sql.streaming.stateStore.maintenanceInterval", "500ms")
     )
-    if pyspark.__version__.startswith("4.2."):
+    if before("4.3"):
         # It may stop the maintenance while it holds a lock for which the maintenance waits, and waits this long.
         for timeout in ("maintenanceShutdownTimeout", "maintenanceForceShutdownTimeout"):
             builder = builder.config(f"spark.sql.streaming.stateStore.{timeout}", "1s")

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from tenure.spark import hadoop
 from tenure.spark.hadoop import use_own_local_files
 from tenure.spark.own_classes import CHECKPOINT_FILES
+from tenure.spark.releases import in_its_words, known_settings
 from tenure.spark.session import DEFAULTS, end_session, start_session
 from tests.jvm import SharedJvm
 from tests.kit.waiting import NEVER_S
@@ -103,9 +104,8 @@ class Hadoop:
         files.create(self.path(folder / "kept"), self.permission("600"), True, 100, 1, 1000, None).close()
         files.setPermission(self.path(folder / "kept"), self.permission("751"))
         files.setPermission(self.path(folder / "copy"), self.permission("000"))
-        manager = self.jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.create(
-            self.path(folder), self.query_conf
-        )
+        name = in_its_words("org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager")
+        manager = getattr(self.jvm, name).create(self.path(folder), self.query_conf)
         for text in (b"first", b"second"):
             stream = manager.createAtomic(self.path(folder / "offsets"), True)
             stream.write(text)
@@ -138,8 +138,8 @@ def test_a_hosts_own_defaults_go_before_ours_and_a_members_settings_before_both(
     conf = session.sparkContext.getConf()
     assert (conf.get(UPLOADS), conf.get("spark.sql.session.timeZone")) == ("31s", "Asia/Tokyo")
     assert conf.get("spark.sql.shuffle.partitions") == "1"
-    ours = {name: conf.get(name) for name in DEFAULTS if name != UPLOADS}
-    assert ours == {name: value for name, value in DEFAULTS.items() if name != UPLOADS}
+    ours = {name: conf.get(name) for name in known_settings(DEFAULTS) if name != UPLOADS}
+    assert ours == {name: value for name, value in known_settings(DEFAULTS).items() if name != UPLOADS}
     assert conf.get("spark.ui.showConsoleProgress") == "false"
 
 
@@ -201,7 +201,9 @@ def test_what_cannot_be_compiled_is_told_and_changes_nothing(
 
 
 def test_what_the_user_chose_stays(spark: SparkSession) -> None:
-    chosen = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+    chosen = in_its_words(
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+    )
     spark.conf.set(CHECKPOINT_FILES, chosen)
     assert use_own_local_files(spark) is None
     assert spark.conf.get(CHECKPOINT_FILES) == chosen

@@ -15,6 +15,7 @@ from tenure.errors import UsageError
 from tenure.spark.hadoop import use_fitting_files
 from tenure.spark.own_classes import CHECKPOINT_FILES, OBJECT_FILES, use_own_classes
 from tenure.spark.own_folders import hold, release
+from tenure.spark.releases import CHECKPOINTS_BY_FILE_SYSTEM, in_its_words
 from tenure.storage.reach import reach
 from tests.jvm import SharedJvm, Start
 from tests.kit.servers import BUCKET
@@ -52,8 +53,10 @@ class Files:
         self.manager = self._manager(spark._jsparkSession.sessionState().newHadoopConf())
 
     def _manager(self, conf: Any) -> Any:
-        streaming = self._jvm.org.apache.spark.sql.execution.streaming
-        return streaming.checkpointing.CheckpointFileManager.create(self.path(""), conf)
+        manager = getattr(
+            self._jvm, in_its_words("org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager")
+        )
+        return manager.create(self.path(""), conf)
 
     def path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{name}")
@@ -159,7 +162,7 @@ def test_another_writers_file_is_not_taken_for_ours(files: Files, gate: FarGate)
     "chosen",
     [
         "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager",
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+        CHECKPOINTS_BY_FILE_SYSTEM,
     ],
 )
 def test_another_way_is_refused_in_s3_and_stays_elsewhere(spark: SparkSession, tmp_path: Path, chosen: str) -> None:

@@ -11,8 +11,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-import pyspark
-
 from tenure.coordination.term import Term
 from tenure.declarations.declaration import ZONE, Declaration, DeclaredStream, kept_zone
 from tenure.declarations.rules import Allowed, Judgement, changed_queries, judge
@@ -23,6 +21,7 @@ from tenure.events import DeclarationChanged, FlagsNotNeeded, TableShared
 from tenure.pipelines.pipeline import Stream
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Shared
+from tenure.spark.releases import installed
 from tenure.spark.state_shape import shape_of
 from tenure.spark.time_zone import NO_ZONE, GivenZone, zones_of
 
@@ -86,7 +85,7 @@ class Declarations:
             self._events.emit(DeclarationChanged(self._scope, epoch=term.epoch, what="; ".join(judged.news)))
 
     def _judge(self, recorded: Found, streams: Sequence[Stream], term: Term | None) -> Judgement:
-        spark, epoch = pyspark.__version__, 0 if term is None else term.epoch  # without a term nothing is written
+        spark, epoch = installed(), 0 if term is None else term.epoch  # without a term nothing is written
 
         def epochs() -> Collection[int]:
             return epochs_of(recorded.handles.values())

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tenure.errors import BatchMayBeShort, InputsGone, StorageError
 from tenure.spark.errors import one_line
-from tenure.spark.releases import look_for
+from tenure.spark.releases import condition_of, look_for, sequence_of
 
 Missing = Callable[[Sequence[str]], Sequence[str]]
 """Files -> those of them that do not exist, or at least `MOST_NAMED` of those."""
@@ -52,9 +52,9 @@ def _all_there(spark: SparkSession, paths: Sequence[str]) -> bool:
     try:
         # The first step of `spark.read.load(paths)`, without the listing that follows there.
         array = jvm.org.apache.commons.lang3.StringUtils.split("\0".join(paths), "\0")
-        look_for(spark, jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(array), at_once=_AT_ONCE)
+        look_for(spark, sequence_of(jvm, array), at_once=_AT_ONCE)
     except AnalysisException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
+        if condition_of(error) == "PATH_NOT_FOUND":
             return False
         raise _unknown(error) from error
     except (PySparkException, Py4JJavaError) as error:

@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 from tenure.errors import UsageError
 from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.spark.own_classes import CHECKPOINT_FILES, OBJECT_FILES, java_source
+from tenure.spark.releases import CHECKPOINTS_BY_FILE_SYSTEM, check_puts
 from tenure.storage.engines import FILE_SYSTEMS, Needs, hadoop_settings, needs_of
 from tenure.storage.storage import Storage
 
@@ -80,6 +81,7 @@ def use_fitting_files(spark: SparkSession, storage: Storage) -> None:
     """Set the class for the storage of a pipeline. Raises UsageError."""
     if not storage.puts_whole:
         return
+    check_puts(spark, storage.url)
     chosen = spark.conf.get(CHECKPOINT_FILES, None)
     if chosen not in (None, OBJECT_FILES):
         raise UsageError(
@@ -93,10 +95,6 @@ _CLASS = "tenure.spark.LocalFiles"
 _HADOOPS = "org.apache.hadoop.fs.LocalFileSystem"
 _HIVES = "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem"
 """The class where Hive's jars are, as in the Spark that pip installs: as Hadoop's, but a rename onto a file fails."""
-
-_THROUGH_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""Spark's default on a local disk takes another way through Hadoop, which accepts no class. The default makes the
-second writer of a checkpoint file fail; a run directory has one writer."""
 
 
 def use_own_local_files(spark: SparkSession) -> str | None:
@@ -115,7 +113,7 @@ def use_own_local_files(spark: SparkSession) -> str | None:
         if cached.getClass().getName() in (_HADOOPS, _HIVES):
             _put_in_cache(jvm, conf, root, cached)
         if spark.conf.get(CHECKPOINT_FILES, None) is None:
-            spark.conf.set(CHECKPOINT_FILES, _THROUGH_FILE_SYSTEM)
+            spark.conf.set(CHECKPOINT_FILES, CHECKPOINTS_BY_FILE_SYSTEM)
     except SPARK_ERRORS as error:
         return one_line(error)
     return None

@@ -26,6 +26,8 @@ _NO_JAVA: Final = re.compile(
     r"(JAVA_HOME is not set)|\s(/?\S*/bin/java): (?:No such file|Permission denied|cannot execute|not found|Is a dir)"
 )
 _OLD_JAVA: Final = re.compile(r"UnsupportedClassVersionError|Unrecognized option: --add-|class file version 6\d")
+_NEW_JAVA: Final = "getSubject is not supported"
+"""In the errors of Hadoop before 3.5 on Java 24 or newer."""
 _NO_MEMORY: Final = re.compile(r"insufficient memory for the Java Runtime|Cannot allocate memory")
 _GAVE_UP: Final = re.compile(r'^(?:Error: |Exception in thread "main" (?:[\w.$]+: )?)(.+)$', flags=re.MULTILINE)
 
@@ -45,6 +47,8 @@ class Failure:
 def not_started(failure: Failure) -> TenureError:
     """The error of a session that was not made."""
     see = f"see {failure.log}"
+    if _NEW_JAVA in failure.why:
+        return UsageError("the installed Java is too new for Spark's Hadoop", fix="set JAVA_HOME to Java 17 or 21")
     if _GATEWAY in failure.why:
         found = _before_the_gateway(failure)
         if found is not None:

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from tenure.errors import QueryFailed
 from tenure.link.driver_folder import full_disk_fix
 from tenure.spark.errors import SPARK_ERRORS, one_line, words_of
+from tenure.spark.releases import IN_WORDS, in_its_words, own_sources
 
 OBJECT_FILES: Final = "tenure.spark.ObjectFiles"
 """Spark's files of a checkpoint in an object store."""
@@ -45,7 +46,7 @@ def use_own_classes(spark: SparkSession) -> None:
         try:
             _give(context)
         except SPARK_ERRORS as error:
-            fix = full_disk_fix(words_of(error)) or "see that Spark is 4.2 or 4.3"
+            fix = full_disk_fix(words_of(error)) or f"see that Spark is {IN_WORDS}"
             raise QueryFailed(f"Spark does not take Tenure's classes: {one_line(error)}", fix=fix) from error
         _given.add(context)
 
@@ -55,7 +56,7 @@ def _give(context: SparkContext) -> None:
     jar = Path(str(context._temp_dir)) / "tenure-classes.jar"  # in a folder that goes with the JVM
     with zipfile.ZipFile(jar, "w", compression=zipfile.ZIP_DEFLATED) as archive:
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        for source in _SOURCES:
+        for source in own_sources(_SOURCES):
             compiler = compile_source(jvm, source, loader)
             loader = compiler.getClassLoader()
             for name, code in codes_of(compiler).items():
@@ -65,8 +66,8 @@ def _give(context: SparkContext) -> None:
 
 
 def java_source(name: str) -> str:
-    """The text of a source of `java/`."""
-    return files("tenure.spark").joinpath("java", name).read_text(encoding="utf-8")
+    """The text of a source of `java/`, as the installed Spark compiles it."""
+    return in_its_words(files("tenure.spark").joinpath("java", name).read_text(encoding="utf-8"))
 
 
 def compile_source(jvm: Any, source: str, loader: Any, *, replaced: tuple[str, str] = ("", "")) -> Any:

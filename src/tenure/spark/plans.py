@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.spark.expressions import Json, kind_of
-from tenure.spark.releases import is_stateful
+from tenure.spark.releases import active_sessions, is_stateful
 
 Nodes = Sequence[tuple[Any, Mapping[str, Json]]]
 """The nodes of a plan, each before its children: the JVM's object, and its JSON."""
@@ -51,7 +51,7 @@ def read(plan: Any) -> Nodes:
 def optimized(rows: DataFrame) -> Any:
     """The optimized plan of a streaming query."""
     session: Any = rows._jdf.sparkSession()
-    sessions: Any = rows.sparkSession._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr] # it has one
+    sessions = active_sessions(rows)
     before = sessions.getActiveSession()
     sessions.setActiveSession(session)  # the optimizer reads the settings of the active session
     try:

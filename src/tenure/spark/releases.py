@@ -1,12 +1,18 @@
-"""The differences between the releases of Spark that Tenure runs on.
+"""The releases of Spark that Tenure runs on, and all differences between them.
 
-Spark 4.3 says of each operator whether it keeps state (`LogicalPlan.isStateful`); Spark 4.2 does not. So the kinds of
-such operators stand here for both, and a test compares them with the classes of Spark 4.3. Where Spark looks for paths,
-4.3 takes one argument more.
+Promise: no other module of the product compares versions of Spark, or names a class, a package or a method of Spark
+that is not in every release. Our Java sources are written for the newest release; a few of their words are replaced for
+older releases. The tables here are compared with the jars of each release by a test. The coordinates of connectors are
+in `link/connectors.py`, which imports no PySpark.
 """
 
 from __future__ import annotations
 
+import logging
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyspark
@@ -14,25 +20,199 @@ import pyspark
 from tenure.errors import UsageError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-RELEASES: Final = ("4.2", "4.3")
-"""The minor releases of Spark that Tenure is tested with."""
+# --- Which releases, and what they run on -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunsOn:
+    """The first and the last version of Python, and of Java, with which a release of Spark runs."""
+
+    python: tuple[tuple[int, int], tuple[int, int]]
+    java: tuple[int, int | None]
+    """None: no newest version is known with which it fails."""
+
+    @property
+    def javas(self) -> str:
+        """The versions of Java, for people."""
+        first, last = self.java
+        return f"Java {first} or newer" if last is None else f"Java {first} to {last}"
+
+
+RUNS_ON: Final[Mapping[str, RunsOn]] = {
+    "4.1": RunsOn(python=((3, 10), (3, 14)), java=(17, 21)),
+    "4.2": RunsOn(python=((3, 10), (3, 14)), java=(17, None)),
+    "4.3": RunsOn(python=((3, 11), (3, 14)), java=(17, None)),
+}
+"""The minor releases of Spark that Tenure is tested with, and what each runs on. The Python is that of PySpark's own
+package; on Java 24 and newer, Hadoop before 3.5 fails."""
+
+RELEASES: Final = tuple(RUNS_ON)
+IN_WORDS: Final = f"{', '.join(RELEASES[:-1])} or {RELEASES[-1]}"
+"""The releases, for people."""
+
+
+_CONDITIONAL_PUTS: Final = "3.4.2"
+"""The release of Hadoop."""
+
+
+def installed() -> str:
+    """The version of the PySpark that this process has imported."""
+    return pyspark.__version__
+
+
+def check_release(version: str | None = None, *, python: tuple[int, int] = sys.version_info[:2]) -> None:
+    """Check a version of PySpark, and whether it runs on a Python; None: the installed version. Raises UsageError."""
+    version = version or installed()
+    minor = ".".join(version.split(".")[:2])
+    if minor not in RUNS_ON:
+        raise UsageError(f"PySpark {version} is not supported", fix=f"install PySpark {IN_WORDS}")
+    first, last = RUNS_ON[minor].python
+    if not first <= python <= last:
+        fitting = [release for release, on in RUNS_ON.items() if on.python[0] <= python <= on.python[1]]
+        raise UsageError(
+            f"PySpark {version} runs on Python {_dotted(first)} to {_dotted(last)}, and this is {_dotted(python)}",
+            fix=f"install PySpark {' or '.join(fitting)}, or use another Python" if fitting else "use another Python",
+        )
+
+
+def check_java(spark: SparkSession) -> None:
+    """Check that the installed release of Spark runs on the Java of a session. Raises UsageError."""
+    jvm: Any = spark._jvm
+    major = int(str(jvm.java.lang.System.getProperty("java.specification.version")).removeprefix("1."))
+    on = RUNS_ON[".".join(installed().split(".")[:2])]
+    first, last = on.java
+    if major < first or (last is not None and major > last):
+        raise UsageError(
+            f"PySpark {installed()} runs on {on.javas}, and this is Java {major}", fix=f"set JAVA_HOME to {on.javas}"
+        )
+
+
+def check_puts(spark: SparkSession, url: str) -> None:
+    """Check that Hadoop can put an object on the condition that none is there. Raises UsageError."""
+    jvm: Any = spark._jvm
+    hadoop = str(jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+    if before(_CONDITIONAL_PUTS, hadoop):
+        raise UsageError(
+            f"{url} cannot be the storage with PySpark {installed()}: its Hadoop is {hadoop}, and puts on a condition "
+            f"came with {_CONDITIONAL_PUTS}",
+            fix="use a newer PySpark, or a storage on HDFS or on a disk that all members share",
+        )
+
+
+def before(release: str, version: str | None = None) -> bool:
+    """Whether a version is older than a release. `version` None: that of the installed Spark."""
+    wanted = tuple(map(int, release.split(".")))
+    return tuple(map(int, re.findall(r"\d+", version or installed())[: len(wanted)])) < wanted
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+# --- Java: our sources, and names of classes ----------------------------------------------------------------------
+
+_WORDS: Final = (
+    ("4.2", "load(version, named, true, false)", "load(version, named, true)"),  # of RocksDB
+    ("4.1", ".execution.streaming.checkpointing.", ".execution.streaming."),
+    ("4.1", '"tenure-replay", false, true, 0, none, none)', '"tenure-replay", false, true, 0)'),  # of RocksDB
+    # The thread that loads a store holds it until it rolls back, and a snapshot is closed by another thread.
+    (
+        "4.1",
+        "made.snapshot = ((Option) found._1()).get();",
+        "made.snapshot = ((Option) found._1()).get(); store.rollback();",
+    ),
+    ("4.0", "scala.collection.immutable.Seq ", "scala.collection.Seq "),  # in Scala 2.12, a Seq is any sequence
+)
+"""The release in which words of our Java sources came, the words, and the words before."""
+
+
+def in_its_words(text: str) -> str:
+    """A source of ours, or the name of a class of Spark, as the installed Spark has it."""
+    for release, newer, older in _WORDS:
+        if before(release):
+            text = text.replace(newer, older)
+    return text
+
+
+def own_sources(sources: Sequence[str]) -> Sequence[str]:
+    """The sources of ours that the installed Spark can use: before 4.0, no state file has an id."""
+    return [source for source in sources if not (before("4.0") and source == "ReplayedState.java")]
+
+
+CHECKPOINTS_BY_FILE_SYSTEM: Final = in_its_words(
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+"""Spark's default on a local disk takes another way through Hadoop, which accepts no class of ours. The default makes
+the second writer of a checkpoint file fail; a run directory has one writer."""
+
+# --- Settings -----------------------------------------------------------------------------------------------------
+
+_SINCE: Final[Mapping[str, str]] = {
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "4.0",
+}
+"""Settings that older releases do not know: the release in which each came."""
+
+
+def known_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Of these settings those that the installed release knows."""
+    return {name: value for name, value in settings.items() if not before(_SINCE.get(name, "0.0"))}
+
+
+# --- Python and the gateway ---------------------------------------------------------------------------------------
+
+
+def logger_of(name: str) -> logging.Logger:
+    """PySpark's own logger of a name; before 4.0 it had none."""
+    if before("4.0"):
+        return logging.getLogger(name)
+    from pyspark.logger import PySparkLogger
+
+    return PySparkLogger.getLogger(name)
+
+
+def sequence_of(jvm: Any, array: Any) -> Any:
+    """A Scala sequence of a Java array, without a copy. Scala 2.12 has no immutable one."""
+    if before("4.0"):
+        return jvm.scala.Predef.genericWrapArray(array)
+    return jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(array)
+
+
+def condition_of(error: Any) -> str | None:
+    """The error class of an error of Spark's: its name since 4.0 is `condition`."""
+    found: str | None = error.getErrorClass() if before("4.0") else error.getCondition()
+    return found
+
+
+# --- Plans and operators ------------------------------------------------------------------------------------------
 
 STATEFUL: Final = frozenset(
     {
         *("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Distinct", "GlobalLimit", "Join"),
         *("FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState"),
-        *("TransformWithState", "TransformWithStateInPySpark"),
+        *("TransformWithState", "TransformWithStateInPySpark", "TransformWithStateInPandas"),
     }
 )
-"""The operators that keep state over a stream. A join does so only if both of its sides are streams."""
+"""The operators that keep state over a stream, of all releases: only 4.3 says it of each (`LogicalPlan.isStateful`). A
+join does so only if both of its sides are streams."""
 
 
-def check_release(version: str) -> None:
-    """Check a version of PySpark. Raises UsageError: its release is none of `RELEASES`."""
-    if ".".join(version.split(".")[:2]) not in RELEASES:
-        raise UsageError(f"PySpark {version} is not supported", fix=f"install PySpark {' or '.join(RELEASES)}")
+_NAMES_NOW: Final[Mapping[str, str]] = {"TransformWithStateInPandas": "TransformWithStateInPySpark"}
+"""Operators that were renamed in 4.1."""
+
+TRANSFORM_IN_PYTHON: Final = "TransformWithStateInPySpark"
+
+
+def name_now(kind: str) -> str:
+    """The name that an operator has in the newest release."""
+    return _NAMES_NOW.get(kind, kind)
+
+
+def active_sessions(rows: DataFrame) -> Any:
+    """The class of Spark that knows the active session of a thread."""
+    sql: Any = rows.sparkSession._jvm.org.apache.spark.sql  # type: ignore[union-attr] # it has one
+    return sql.SparkSession if before("4.0") else sql.classic.SparkSession
 
 
 def look_for(spark: SparkSession, paths: Any, *, at_once: int) -> None:
@@ -49,7 +229,7 @@ def look_for(spark: SparkSession, paths: Any, *, at_once: int) -> None:
         at_once,
         False,  # names are no patterns
     ]
-    if not pyspark.__version__.startswith("4.2."):
+    if not before("4.3"):
         arguments.append(getattr(source, "checkAndGlobPathIfNecessary$default$7")())
     source.checkAndGlobPathIfNecessary(*arguments)
 
@@ -60,3 +240,11 @@ def is_stateful(node: Any) -> bool:
     if kind == "Join":
         return bool(node.left().isStreaming() and node.right().isStreaming())
     return kind in STATEFUL and bool(node.isStreaming())
+
+
+def source_name(leaf: Any) -> str | None:
+    """The name by which Spark knows a source of a streaming plan; None: by its position, as all sources before 4.2."""
+    if before("4.2"):
+        return None
+    name = leaf.sourceIdentifyingName().nameOpt()
+    return str(name.get()) if name.isDefined() else None

@@ -19,10 +19,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext, java_gateway
-from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tenure.clock import Clock, SystemClock
@@ -31,7 +29,7 @@ from tenure.spark.connectors import settings_beside
 from tenure.spark.coordinates import Connector
 from tenure.spark.fetching import fetched, fetching_alone
 from tenure.spark.not_started import Failure, not_started
-from tenure.spark.releases import check_release
+from tenure.spark.releases import check_java, check_release, known_settings, logger_of
 from tenure.spark.submit import RETAINED, Submit, by_file, check_setting, is_secret
 
 DEFAULTS: Mapping[str, str] = {
@@ -84,7 +82,7 @@ def start_session(
     does not start; DriverDied: its JVM was killed, or a repository with its packages does not answer.
     """
     clock = clock or SystemClock()
-    check_release(pyspark.__version__)
+    check_release()
     submitted = dict(submit.settings)
     for setting in (*conf, *submitted):
         _check_name(setting)
@@ -125,6 +123,7 @@ def start_session(
             _own_interrupts(),
         ):
             session = fetched(start, words, settings, log=log, clock=clock)
+        check_java(session)
         _judge_defaults(session)
         return session
     except Exception as error:  # py4j and pyspark share no root; the log has the JVM's own words
@@ -158,7 +157,7 @@ def _start_jvm(own: Mapping[str, str]) -> SparkConf:
 
 def _with_defaults(builder: SparkSession.Builder, yours: SparkConf) -> SparkSession.Builder:
     """The builder with each of `DEFAULTS` that you do not set."""
-    for setting, value in DEFAULTS.items():
+    for setting, value in known_settings(DEFAULTS).items():
         if not yours.contains(setting):
             builder = builder.config(setting, value)
     return builder
@@ -176,7 +175,7 @@ def _with_connectors(
 def _log_no_copies() -> None:
     """Spark logs its errors, and raises them, too: the long copies stay off the terminal."""
     for noisy in ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger"):
-        PySparkLogger.getLogger(noisy).setLevel(logging.CRITICAL)
+        logger_of(noisy).setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_not_from_py4j)
 
 

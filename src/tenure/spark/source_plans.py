@@ -14,6 +14,7 @@ from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame
 
 from tenure.checkpoints.source import ANOTHER, FILES, KAFKA, RATE, Source, in_words
+from tenure.spark.releases import source_name
 
 _V1: Final = "StreamingRelation"
 _V2: Final = "StreamingRelationV2"
@@ -38,7 +39,8 @@ def streaming_leaves(rows: DataFrame) -> list[tuple[str, Any]]:
         number = next((number for number, earlier in enumerate(distinct) if earlier.equals(leaf)), len(distinct))
         if number == len(distinct):
             distinct.append(leaf)
-        found.append((_name(leaf) or str(number), leaf))
+        named = source_name(leaf) if leaf.nodeName() in (_V1, _V2) else None
+        found.append((named or str(number), leaf))
     return found
 
 
@@ -50,14 +52,6 @@ def sources_of(rows: DataFrame) -> tuple[Source, ...]:
 def is_kafka(leaf: Any) -> bool:
     """Whether a leaf is a source of Kafka."""
     return bool(leaf.nodeName() == _V2 and leaf.table().getClass().getName().startswith(_KAFKA))
-
-
-def _name(leaf: Any) -> str | None:
-    """The name by which Spark knows a source; None: it knows the source by its position."""
-    if leaf.nodeName() not in (_V1, _V2):
-        return None
-    name = leaf.sourceIdentifyingName().nameOpt()
-    return str(name.get()) if name.isDefined() else None
 
 
 def _source(rows: DataFrame, folder: str, leaf: Any) -> Source:
@@ -117,7 +111,7 @@ def _short_name(rows: DataFrame, provider: Any) -> str | None:
 def _options(rows: DataFrame, options: Any) -> dict[str, str]:
     """A map of Scala's."""
     jvm: Any = rows.sparkSession._jvm
-    found: Mapping[Any, Any] = jvm.scala.jdk.javaapi.CollectionConverters.asJava(options)
+    found: Mapping[Any, Any] = jvm.scala.collection.JavaConverters.mapAsJavaMap(options)
     return {str(name): str(found[name]) for name in found}
 
 

@@ -36,7 +36,7 @@ from tenure.spark.expressions import (
     plain_value,
 )
 from tenure.spark.plans import DeclaredQuery, Nodes, analyzed, has_state, items, optimized, read
-from tenure.spark.releases import is_stateful
+from tenure.spark.releases import TRANSFORM_IN_PYTHON, is_stateful, name_now
 
 _DECIDES_NOTHING: Final = frozenset(
     {
@@ -101,7 +101,7 @@ def _operator(node: Any, data: Mapping[str, Json], windows: _Windows, kept: _Kep
             keys = [condition] if is_expression(condition) else []
             entry = {"condition": [plain(key, side=_side(node)) for key in keys]}
             words = f"{plain_value(fields['joinType'])} join on {_list(keys)}"
-        case "TransformWithStateInPySpark":
+        case kind if name_now(kind) == TRANSFORM_IN_PYTHON:
             keys = []
             entry = {"keys": _columns(node.left())[: fields.pop("groupingAttributesLen")]}
             words = f"transformWithState by {', '.join(name for name, _ in entry['keys'])}"
@@ -114,7 +114,7 @@ def _operator(node: Any, data: Mapping[str, Json], windows: _Windows, kept: _Kep
             entry, words = {}, f"{kind} of {_list(keys)}"
     # An older release of Spark does not have the fields that are empty here.
     rest = {name: plain_value(value) for name, value in fields.items() if value is not None}
-    return {"is": kind_of(data), **entry, **rest, "windows": windows.behind(keys)}, words
+    return {"is": name_now(kind_of(data)), **entry, **rest, "windows": windows.behind(keys)}, words
 
 
 class _Kept:

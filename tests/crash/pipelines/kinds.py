@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StructField, StructType
 
 import tenure
@@ -16,6 +15,12 @@ from tenure.sinks import Batch, Delta, ForeachBatch
 TRIGGER = "300 milliseconds"
 EVENTS = "id long, at timestamp, key long"
 SOURCE_OPTIONS = ("kafka.default.api.timeout.ms", "kafka.request.timeout.ms", "fetchOffset.numRetries")
+
+
+try:
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+except ImportError:  # before Spark 4.0
+    StatefulProcessor = StatefulProcessorHandle = object  # type: ignore[misc,assignment] # never called there
 
 
 class RunningCount(StatefulProcessor):
@@ -37,6 +42,23 @@ class RunningCount(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _count(key: Any, rows: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    """The same for Spark before 4.0."""
+    count, largest = state.get if state.exists else (0, -1)
+    for frame in rows:
+        count += len(frame)
+        largest = max(largest, int(frame["id"].max()))
+    state.update((count, largest))
+    yield pd.DataFrame({"key": [key[0]], "rows": [count], "largest": [largest]})
+
+
+def _counts(events: DataFrame) -> DataFrame:
+    grouped, columns = events.groupBy("key"), "key long, rows long, largest long"
+    if hasattr(grouped, "transformWithStateInPandas"):
+        return grouped.transformWithStateInPandas(RunningCount(), columns, "Update", "None")
+    return grouped.applyInPandasWithState(_count, columns, "rows long, largest long", "update", "NoTimeout")
 
 
 def _topic(job: tenure.Job) -> DataFrame:
@@ -74,9 +96,7 @@ def kinds(job: tenure.Job) -> None:
         "id", "other"
     )
     unique = timed.withColumn("half", fn.expr("id div 2")).dropDuplicatesWithinWatermark(["half"]).select("half")
-    counts = events.groupBy("key").transformWithStateInPandas(
-        RunningCount(), "key long, rows long, largest long", "Update", "None"
-    )
+    counts = _counts(events)
     streams: dict[str, Any] = {
         "passed": events.select("id"),
         "windows": windows,

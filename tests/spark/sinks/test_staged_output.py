@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
 from tenure.sinks.delta.staging import stage
-from tests.jvm import SharedJvm
+from tests.jvm import SharedJvm, settings_of
 from tests.spark.sinks.support import a_batch, a_sink, named, numbers, staged, visible, write
 
 pytestmark = pytest.mark.spark
@@ -66,7 +66,7 @@ def test_a_job_that_failed_leaves_nothing(spark: SparkSession, table: Path) -> N
 
 
 def test_files_have_their_last_names_and_none_without_rows_is_written(spark: SparkSession, tmp_path: Path) -> None:
-    before = dict(spark.conf.getAll)
+    before = settings_of(spark)
     rows = spark.range(4).repartition(4).selectExpr("id", "id % 2 as half").where("id > 0")
     found = stage(rows, f"file://{tmp_path}/a b%41", partition_by=["half"])
     files = {str(path.relative_to(tmp_path / "a b%41")): path for path in (tmp_path / "a b%41").rglob("*.parquet")}
@@ -76,7 +76,7 @@ def test_files_have_their_last_names_and_none_without_rows_is_written(spark: Spa
         content = files[put.path].read_bytes()
         assert (put.size, put.end) == (len(content), content[-len(put.end) :])
         assert put.path.split("/")[0] in ("half=0", "half=1")
-    assert dict(spark.conf.getAll) == before
+    assert settings_of(spark) == before
     assert stage(spark.range(0), f"file://{tmp_path}/none", partition_by=()).puts == []
     assert list((tmp_path / "none").rglob("*.parquet")) == []
 

@@ -1,42 +1,193 @@
-"""The releases of Spark that Tenure runs on, and what differs between them."""
+"""The releases of Spark that Tenure runs on, and what differs between them.
+
+What a table says of a release is compared with the jars of the installed one; `make test-other-spark` installs each.
+"""
 
 from __future__ import annotations
 
+import re
+import tomllib
 import zipfile
+from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pyspark
 import pytest
 
 from tenure.errors import UsageError
-from tenure.spark.connectors import NAMES
+from tenure.spark import releases
 from tenure.spark.coordinates import OF_RELEASE
-from tenure.spark.releases import RELEASES, STATEFUL, check_release
+from tenure.spark.releases import (
+    CHECKPOINTS_BY_FILE_SYSTEM,
+    RELEASES,
+    STATEFUL,
+    before,
+    check_java,
+    check_puts,
+    check_release,
+    in_its_words,
+    known_settings,
+    own_sources,
+)
+from tests.house import tree
 
+SPARK = Path(pyspark.__file__).parent
 OPERATORS = "org/apache/spark/sql/catalyst/plans/logical/"
+LOGICAL = {
+    "FlatMapGroupsInPandasWithStateExec": "FlatMapGroupsInPandasWithState",
+    "FlatMapGroupsWithStateExec": "FlatMapGroupsWithState",
+    "SessionWindowStateStoreRestoreExec": "Aggregate",
+    "SessionWindowStateStoreSaveExec": "Aggregate",
+    "StatefulStreamlineAggregateExec": "Aggregate",
+    "StateStoreRestoreExec": "Aggregate",
+    "StateStoreSaveExec": "Aggregate",
+    "StreamingDeduplicateExec": "Deduplicate",
+    "StreamingDeduplicateWithinWatermarkExec": "DeduplicateWithinWatermark",
+    "StreamingGlobalLimitExec": "GlobalLimit",
+    "StreamingSymmetricHashJoinExec": "Join",
+    "TransformWithStateExec": "TransformWithState",
+    "TransformWithStateInPandasExec": "TransformWithStateInPandas",
+    "TransformWithStateInPySparkExec": "TransformWithStateInPySpark",
+}
+"""Spark's physical operators that read or write a state store, and the logical ones that they execute."""
+
+
+@cache
+def classes(jar: str) -> dict[str, bytes]:
+    """The classes of a jar of the installed Spark, but those within others."""
+    (path,) = SPARK.glob(f"jars/{jar}_*.jar")
+    with zipfile.ZipFile(path) as found:
+        names = [name for name in found.namelist() if name.endswith(".class") and "$" not in name]
+        return {name.removesuffix(".class"): found.read(name) for name in names}
+
+
+def test_the_table_has_each_operator_that_writes_state_in_the_installed_release() -> None:
+    found = {
+        Path(name).name
+        for name, code in classes("spark-sql").items()
+        if re.search(r"/(?!Base)\w+Exec\Z", name) and b"stateInfo" in code
+        if b"StatefulOperator" in code or b"StateStoreWriter" in code
+    }
+    assert found <= set(LOGICAL), "a physical operator of this release is not known here"
+    logical = {Path(name).name for name in classes("spark-catalyst") if name.startswith(OPERATORS)}
+    executed = {LOGICAL[name] for name in found}
+    assert executed <= logical
+    assert executed <= STATEFUL
+    assert STATEFUL & logical == executed | {"Distinct"}, "Spark rewrites Distinct as Aggregate"
 
 
 def test_the_table_has_each_operator_of_which_spark_says_that_it_keeps_state() -> None:
-    """Spark 4.3 overrides `isStateful` in them."""
-    (jar,) = Path(pyspark.__file__).parent.glob("jars/spark-catalyst_*.jar")
-    with zipfile.ZipFile(jar) as classes:
-        names = [name for name in classes.namelist() if name.startswith(OPERATORS) and name.endswith(".class")]
-        found = {Path(name).stem for name in names if b"isStateful" in classes.read(name)}
-    assert found == {*STATEFUL, "LogicalPlan"}
+    """Spark overrides `isStateful` in them, since 4.3."""
+    found = {Path(name).name for name, code in classes("spark-catalyst").items() if b"isStateful" in code}
+    found = {name for name in found if name in STATEFUL} if found else set()
+    assert bool(found) is not before("4.3")
+    logical = {Path(name).name for name in classes("spark-catalyst") if name.startswith(OPERATORS)}
+    assert found == (set() if before("4.3") else STATEFUL & logical)
 
 
-@pytest.mark.parametrize("version", ["4.2.0", "4.2.1", "4.3.0", "4.3.0.dev0", "4.3.0-amzn-1"])
+@pytest.mark.parametrize(
+    "source", [path for path in tree.files() if path.suffix == ".java"], ids=lambda path: path.name
+)
+def test_each_class_of_spark_that_a_source_of_ours_names_is_in_the_installed_release(source: Path) -> None:
+    if not own_sources([source.name]):
+        pytest.skip("the installed release has no use for it")
+    text = in_its_words(source.read_text(encoding="utf-8"))
+    named = {name.replace(".", "/") for name in re.findall(r"\borg\.apache\.spark\.[\w.]+\.[A-Z]\w*", text)}
+    jars = ("spark-core", "spark-sql", "spark-catalyst", "spark-unsafe")
+    known = {name for jar in jars for name in classes(jar)}
+    assert named <= known
+
+
+def test_the_class_for_files_of_a_checkpoint_is_in_the_installed_release() -> None:
+    assert CHECKPOINTS_BY_FILE_SYSTEM.replace(".", "/") in classes("spark-sql")
+
+
+def test_a_driver_sets_only_what_the_installed_release_knows() -> None:
+    (jar,) = SPARK.glob("jars/spark-catalyst_*.jar")
+    with zipfile.ZipFile(jar) as found:
+        code = found.read("org/apache/spark/sql/internal/SQLConf$.class")
+    for name in releases._SINCE:
+        assert (name.encode() in code) is (name in known_settings({name: ""}))
+
+
+@pytest.mark.parametrize(
+    "version",
+    [*(f"{release}.1" for release in RELEASES), "4.3.0.dev0", "4.3.0-amzn-1"],
+)
 def test_a_tested_release_is_accepted(version: str) -> None:
     check_release(version)
 
 
-@pytest.mark.parametrize("version", ["3.5.8", "4.1.1", "4.4.0", "4.20.0", "5.0.0"])
+@pytest.mark.parametrize("version", ["3.4.4", "4.4.0", "4.20.0", "5.0.0"])
 def test_another_release_is_refused_in_one_line(version: str) -> None:
     with pytest.raises(UsageError) as refused:
         check_release(version)
-    assert str(refused.value) == f"PySpark {version} is not supported; install PySpark 4.2 or 4.3"
+    assert str(refused.value) == f"PySpark {version} is not supported; install PySpark {releases.IN_WORDS}"
 
 
-def test_each_release_has_a_line_for_each_connector() -> None:
-    assert set(RELEASES) <= {release for release, _ in OF_RELEASE}
-    assert all(tuple(known) == NAMES for known in OF_RELEASE.values())
+def test_a_python_with_which_the_release_does_not_run_is_refused_in_one_line() -> None:
+    with pytest.raises(UsageError) as refused:
+        check_release("4.1.4", python=(3, 15))
+    assert str(refused.value) == "PySpark 4.1.4 runs on Python 3.10 to 3.14, and this is 3.15; use another Python"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_table_of_pythons_allows_what_the_package_of_the_installed_release_allows(release: str) -> None:
+    if not pyspark.__version__.startswith(f"{release}."):
+        pytest.skip("another release is installed")
+    (metadata,) = SPARK.parent.glob("pyspark-*.dist-info/METADATA")
+    named = re.findall(r"^Classifier: Programming Language :: Python :: 3\.(\d+)$", metadata.read_text(), re.MULTILINE)
+    assert releases.RUNS_ON[release].python == ((3, min(map(int, named))), (3, max(map(int, named))))
+
+
+def test_pip_takes_the_same_releases() -> None:
+    project = tomllib.loads((tree.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (bounds,) = [one for one in project["optional-dependencies"]["spark"] if one.startswith("pyspark")]
+    major, minor = RELEASES[-1].split(".")
+    assert bounds == f"pyspark>={RELEASES[0]},<{major}.{int(minor) + 1}"
+
+
+@pytest.mark.parametrize(("hadoop", "refused"), [("3.3.4", True), ("3.4.1", True), ("3.4.2", False), ("3.5.0", False)])
+def test_a_hadoop_without_puts_on_a_condition_is_refused_in_one_line(hadoop: str, refused: bool) -> None:
+    spark = MagicMock()
+    spark._jvm.org.apache.hadoop.util.VersionInfo.getVersion.return_value = hadoop
+    with pytest.raises(UsageError, match=f"^s3://b/t cannot .* its Hadoop is {hadoop}") if refused else nullcontext():
+        check_puts(spark, "s3://b/t")
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "older"),
+    [
+        ("4.1", "4.0.5", True),
+        ("4.1", "4.1.0.dev0", False),
+        ("4.1", "4.10.0", False),
+        ("4.1", "3.5.9-amzn-2", True),
+    ],
+)
+def test_releases_are_compared_as_numbers(release: str, version: str, older: bool) -> None:
+    assert before(release, version) is older
+
+
+def test_each_release_has_its_connectors() -> None:
+    assert {release for release, _ in OF_RELEASE} >= set(RELEASES)
+
+
+@pytest.mark.parametrize(
+    ("java", "line"),
+    [
+        ("1.8", "PySpark 4.1.4 runs on Java 17 to 21, and this is Java 8; set JAVA_HOME to Java 17 to 21"),
+        ("25", "PySpark 4.1.4 runs on Java 17 to 21, and this is Java 25; set JAVA_HOME to Java 17 to 21"),
+        ("21", None),
+    ],
+)
+def test_a_java_on_which_the_release_does_not_run_is_refused_in_one_line(
+    java: str, line: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "4.1.4")
+    spark = MagicMock()
+    spark._jvm.java.lang.System.getProperty.return_value = java
+    with nullcontext() if line is None else pytest.raises(UsageError) as refused:
+        check_java(spark)
+    assert (None if refused is None else str(refused.value)) == line

@@ -91,6 +91,14 @@ public class StagedOutput extends FileCommitProtocol implements Serializable {
         return folder + "/" + path;
     }
 
+    public String newTaskTempFile(TaskAttemptContext context, scala.Option directory, String suffix) {
+        return newTaskTempFile(context, directory, new FileNameSpec("", suffix)); // abstract before Spark 4.1
+    }
+
+    public String newTaskTempFileAbsPath(TaskAttemptContext context, String directory, String suffix) {
+        return newTaskTempFileAbsPath(context, directory, new FileNameSpec("", suffix)); // abstract before Spark 4.1
+    }
+
     public String newTaskTempFileAbsPath(TaskAttemptContext context, String directory, FileNameSpec name) {
         throw new UnsupportedOperationException("staged output has one folder");
     }
