@@ -1,7 +1,7 @@
 """Makes a plan: lists a target, then reads the records, and writes down the files that nobody needs.
 
 Promise: the records (and a table's log) are read after the last file was listed. A tree of up to `SMALL` files is
-listed here, a larger tree by Spark (`spark/listing.py`).
+listed here, a larger tree by Spark (`spark.py`).
 """
 
 from __future__ import annotations
