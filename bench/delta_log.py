@@ -35,7 +35,7 @@ from bench.harness import RESULTS, compare, describe_machine, summarise
 from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.log import DeltaLog
 from tenure.sinks.delta.staged_files import StagedFile, staged_files
-from tenure.sinks.delta.staging import Put, StagingPath
+from tenure.sinks.delta.staging import PutFile, StagingPath
 from tenure.sinks.delta.upsert import Upsert, arrow_schema
 
 KINDS = {"k": "string", "w": "long", "n": "long", "s": "double", "t": "string"}
@@ -144,7 +144,7 @@ def by_the_sink(table: Path) -> None:
     """What the sink does with staged files."""
     log = DeltaLog(Location.of(table), app_id="tenure/s/q/id", storage_options={})
     filesystem = Location.of(table).filesystem({})
-    puts = [Put(path.name, path.stat().st_size, 0, b"") for path in sorted((table / "staged" / "rows").iterdir())]
+    puts = [PutFile(path.name, path.stat().st_size, 0, b"") for path in sorted((table / "staged" / "rows").iterdir())]
     staged = staged_files(filesystem, "staged/rows", puts, columns=KINDS, partition_by=())
     by_key = Upsert(filesystem, staged, arrow_schema(schema(KINDS)), key=["k"])
     by_key.refuse_duplicates(batch=0, where=str(table))

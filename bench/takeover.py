@@ -195,7 +195,7 @@ class Bench:
         seeded = at(next(e for e in new if e["event"] == "RunDirectorySeeded"))
         batch = self.first_new(standby, before, last["batch"]) if name == "switchover" else None
         done = at(batch or next(e for e in new if e["event"] == "BatchCommitted"))
-        resigned = [at(e) for e in leader.events("TermLost") if at(e) > began and at(e) < first["TermWon"]]
+        resigned = [at(e) for e in leader.events("TermEnded") if at(e) > began and at(e) < first["TermWon"]]
         steps = [began, resigned[-1] if resigned else began, first["TermWon"], seeded, first["QueryStarted"], done]
         phases = {phase: round((steps[i + 1] - steps[i]).total_seconds(), 3) for i, phase in enumerate(PHASES)}
         return Takeover((done - began).total_seconds(), (done - first["TermWon"]).total_seconds(), phases)

@@ -207,7 +207,7 @@ class TermWon(Event, line="member {member} leads, epoch {epoch}"):
     )
 
 
-class TermLost(Event, line="term {epoch} is over: {why}"):
+class TermEnded(Event, line="term {epoch} is over: {why}"):
     """The term is over for the member. `why`: the reason of its resignation, or how the member learned of the end."""
 
     member: str
@@ -294,7 +294,7 @@ class RecordsSkipped(
     what: str
 
 
-class QueryFailed(Event):
+class AttemptFailed(Event):
     """Batch `batch` of a query failed by itself, for the `attempt`-th time by this error (batch -1: before any batch;
     query empty: the pipeline's own function failed). A member tries again `again_s` seconds later."""
 

@@ -23,7 +23,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
 from tenure.driver.__main__ import end_group
-from tenure.driver.serving import Pipeline, Served
+from tenure.driver.serving import Served, ServedPipeline
 from tenure.errors import PipelineFileError, QueryFailed, StoreUnavailable
 from tenure.events import BatchCommitted, CleanupEnded, Events, MirrorFailed
 from tenure.link.driver import Ended
@@ -120,7 +120,7 @@ class Work:
     def close(self) -> None: ...
 
 
-def load(begin: Begin) -> Pipeline:
+def load(begin: Begin) -> ServedPipeline:
     match begin.settings.get("load"):
         case "refuse":
             raise PipelineFileError("pipeline file 'x.py' is not there", fix="give the path of a Python file")
@@ -128,7 +128,7 @@ def load(begin: Begin) -> Pipeline:
             raise ZeroDivisionError
         case "never":
             time.sleep(1000)
-    return Pipeline(
+    return ServedPipeline(
         "rows",
         lambda scope, events, heard: Work({"scope": Scope(scope), **begin.settings}, events, heard),
         file="0123456789ab",

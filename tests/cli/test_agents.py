@@ -55,7 +55,7 @@ def test_user_code_that_holds_the_interpreter_past_the_ttl_costs_nothing(place: 
         committed = running.wait_for("BatchCommitted")
         assert committed["seconds"] >= seconds
         assert committed["epoch"] == 1
-        assert running.events("TermLost") == []
+        assert running.events("TermEnded") == []
         running.terminate()
         assert running.wait() == 0
     assert [term["why"] for term in place.look("history")] == ["stopped"], running.output()

@@ -37,5 +37,5 @@ def each_kind_of_death(cluster: Cluster, start: Callable[[str], Any]) -> None:
     pause_between_writes(leader, store=cluster.store_url)
     cluster.wait_for_batches(after_epoch=epoch, count=2)
     leader.wake()
-    cluster.wait(lambda: leader.events("TermLost", epoch=epoch), what="the end of the paused leader's term")
+    cluster.wait(lambda: leader.events("TermEnded", epoch=epoch), what="the end of the paused leader's term")
     cluster.wait_for_batches(after_epoch=epoch, count=4)

@@ -72,7 +72,7 @@ def test_a_function_that_raises(tmp_path: Path, lasts: timedelta) -> None:
         assert set(why) == {"failed"}
         cluster.settle()
         assert cluster.verdict("files").right, str(cluster.verdict("files"))
-        failed = [event for member in cluster.members for event in member.events("QueryFailed")]
+        failed = [event for member in cluster.members for event in member.events("AttemptFailed")]
         assert all("the lookup has no such key" in event["error"] for event in failed)
 
 

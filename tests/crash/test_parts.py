@@ -192,7 +192,7 @@ def test_a_standby_that_is_paused_while_it_is_elected_holds_up_nobody_for_longer
         leader, standby = cluster.pair()
         pause_between_writes(standby, store=cluster.store_url)
         cluster.switchover(to=standby.name)
-        cluster.wait(lambda: leader.events("TermLost"), what="the leader to hand over")
+        cluster.wait(lambda: leader.events("TermEnded"), what="the leader to hand over")
         cluster.wait_for_batches(after_epoch=1, count=2)
         assert cluster.leader() is leader, "once the session of the elected one had ended"
         assert cluster.epoch() == 2

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from collections import defaultdict
+
 from scripts import counts
 from tests.house import tree
+
+SIBLINGS = frozenset({"Sightings", "Staged"})
+"""Classes that are the same thing in two backends, or in two sinks."""
 
 SAYS_NOTHING = frozenset(
     {
@@ -50,3 +56,12 @@ def test_kinds_of_storage_are_told_apart_in_their_room_only() -> None:
 
 def test_a_module_is_named_by_what_is_in_it() -> None:
     assert not [str(module) for module in tree.product() if module.path.stem in SAYS_NOTHING]
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    homes = defaultdict(set)
+    for module in tree.product():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef) and node.name not in SIBLINGS:
+                homes[node.name].add(str(module))
+    assert not {name: sorted(modules) for name, modules in homes.items() if len(modules) > 1}

@@ -20,7 +20,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
 from tenure.driver.__main__ import end_group
-from tenure.driver.serving import Pipeline, Served
+from tenure.driver.serving import Served, ServedPipeline
 from tenure.events import BatchCommitted, Events
 from tenure.link.driver import Ended
 from tenure.link.records import HeardRecords
@@ -63,8 +63,8 @@ class Work:
     def close(self) -> None: ...
 
 
-def load(begin: Begin) -> Pipeline:
-    return Pipeline("rows", Work)
+def load(begin: Begin) -> ServedPipeline:
+    return ServedPipeline("rows", Work)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from tenure.coordination.candidates import Identity
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.term import Term
 from tenure.errors import AccessDenied
-from tenure.events import Event, Events, LeadershipAwaited, StoreAway, TermLost
+from tenure.events import Event, Events, LeadershipAwaited, StoreAway, TermEnded
 from tenure.link.driver import Ended
 from tenure.scope_context import ScopeContext
 from tests.kit.servers import KubernetesServer
@@ -112,7 +112,7 @@ def test_a_config_map_that_was_made_immutable(rig: KubernetesRig) -> None:
         return Ended.IDLE
 
     member("anna", Scripted(lead)).run(stop=threading.Event())
-    (over,) = [event for event in told if isinstance(event, TermLost)]
+    (over,) = [event for event in told if isinstance(event, TermEnded)]
     assert "not resigned, it ends with the session: the API server does not" in over.why
     wait_until(lambda: any(isinstance(event, StoreAway) for event in told), what="a word of the standby")
     stop.set()

@@ -209,7 +209,7 @@ def _let_it_write(stage: Stage, name: str) -> None:
 
     def over() -> bool:
         told = [event for event in stage.journal.events[mark:] if event.member == name]
-        ended = ("WriteRefused", "TermLost", "DriverEnded")
+        ended = ("WriteRefused", "TermEnded", "DriverEnded")
         return not slot.running or any(event.kind in ended for event in told) or stage.noted_by(told)
 
     stage.wait_softly(over, seconds=60)
@@ -243,7 +243,7 @@ def _late(stage: Stage, *, zombie: str, successor: str) -> None:
     stage.told("BatchCommitted", by=successor, batch=1)
     mark = len(stage.journal.events)
     stage.wake(stage.slots[zombie])
-    stage.told("TermLost", by=zombie, since=mark)
+    stage.told("TermEnded", by=zombie, since=mark)
     stage.ends_well()
     late = late_calls(stage)
     if late:

@@ -15,7 +15,7 @@ from tests.soak.journal import Journal
 _NEVER_READY = 9
 """The exit code of a member whose driver died before it was ready for the first time."""
 
-_RESIGNED = ("TermLost", "DriverEnded")
+_RESIGNED = ("TermEnded", "DriverEnded")
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenure.assembly import JsonLines
-from tenure.events import BatchCommitted, BlobLeft, Event, Events, MirrorFailed, Once, TermLost, TermWon
+from tenure.events import BatchCommitted, BlobLeft, Event, Events, MirrorFailed, Once, TermEnded, TermWon
 from tests.kit.clock import ManualClock
 from tests.kit.waiting import NEVER_S
 
@@ -18,7 +18,7 @@ def test_every_subscriber_gets_each_event_in_order() -> None:
     first: list[Event] = []
     second: list[Event] = []
     events = Events(first.append, second.append)
-    made = [TermWon("p", "a", 1), TermLost("p", "a", 1, "deadline"), TermWon("p", "b", 2)]
+    made = [TermWon("p", "a", 1), TermEnded("p", "a", 1, "deadline"), TermWon("p", "b", 2)]
     for event in made:
         events.emit(event)
     assert first == second == made

@@ -47,7 +47,7 @@ from tenure.errors import (
     TenureError,
     TermLost,
 )
-from tenure.events import Event, QueryFailed, ScopePaused, SinkAway, SourceAway, StorageAway
+from tenure.events import AttemptFailed, Event, ScopePaused, SinkAway, SourceAway, StorageAway
 from tenure.scope_context import ScopeContext
 
 _WELL_S: Final = 600.0
@@ -154,7 +154,7 @@ class Failures:
         if failure.kind == STORAGE_AWAY:
             return StorageAway(scope, member=member, why=why, again_s=again_s)
         attempt = 1 if noted is None else self._limits.batch_attempts if noted.spent else noted.failing.count
-        return QueryFailed(
+        return AttemptFailed(
             scope, member=member, query=query, batch=failure.batch, error=why, attempt=attempt, again_s=again_s
         )
 

@@ -45,8 +45,7 @@ from tenure.errors import (
     TenureError,
     TermLost,
 )
-from tenure.events import DriverEnded, MemberReady, Once, PipelineEnded, StoreAway, TermWon
-from tenure.events import TermLost as TermLostEvent
+from tenure.events import DriverEnded, MemberReady, Once, PipelineEnded, StoreAway, TermEnded, TermWon
 from tenure.link.driver import AFTER, BY_ITSELF, Ended, MemberDriver
 from tenure.results.result import Ending, Result, Stage
 from tenure.retry import Delays, exponential_delay
@@ -388,7 +387,7 @@ class Member:
                 why = "refused"
             except StoreError as failed:
                 why = f"not resigned, it ends with the session: {failed}"
-        self._events.emit(TermLostEvent(scope=self._scope, member=self._identity.member, epoch=term.epoch, why=why))
+        self._events.emit(TermEnded(scope=self._scope, member=self._identity.member, epoch=term.epoch, why=why))
 
     def _resign_over(self, term: Term, failure: Failure) -> Noted | None:
         """Give the term up over a failure; None: the failure is not noted, and the term ends with the session."""
@@ -399,7 +398,7 @@ class Member:
             why = "refused"
         except StoreError as failed:
             why = f"not resigned, it ends with the session: {failed}"
-        self._events.emit(TermLostEvent(scope=self._scope, member=self._identity.member, epoch=term.epoch, why=why))
+        self._events.emit(TermEnded(scope=self._scope, member=self._identity.member, epoch=term.epoch, why=why))
         return noted
 
     def _announce(

@@ -77,7 +77,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempts:
+class FailedAttempts:
     """How often a batch failed. `errors`: error -> how often."""
 
     batch: int
@@ -99,7 +99,7 @@ class Failing:
     """How many failures there were."""
     again_s: float
     """How long after it sees this record a member waits before it tries again."""
-    attempts: Mapping[str, Attempts] = field(default_factory=dict)
+    attempts: Mapping[str, FailedAttempts] = field(default_factory=dict)
     """Query -> how often its newest batch failed by itself."""
 
     @property
@@ -135,7 +135,7 @@ def after(before: Failing | None, failure: Failure, *, member: str, at: str, att
         known.pop(failure.query, None)
         return Failing(failure, member, since, at, tries, 0.0, known), True
     most = sorted(errors.items(), key=lambda item: (item[0] != failure.error, -item[1]))[:_ERRORS_MOST]
-    known[failure.query] = Attempts(failure.batch, dict(most))
+    known[failure.query] = FailedAttempts(failure.batch, dict(most))
     return Failing(failure, member, since, at, tries, _delay_s(BATCH_RETRY, count), known), False
 
 

@@ -23,14 +23,14 @@ from tenure.coordination.store import CoordinationStore
 from tenure.declarations.declaration import ZONE
 from tenure.declarations.rules import Allowed
 from tenure.driver.owned_work import OwnedWork
-from tenure.driver.serving import Pipeline, Served
+from tenure.driver.serving import Served, ServedPipeline
 from tenure.driver.stores import HeardStore, LeadersStore
 from tenure.errors import UsageError
 from tenure.events import Events, Subscriber
 from tenure.link.driver import Work
 from tenure.link.records import HeardRecords
 from tenure.link.words import Begin, Link
-from tenure.pipelines.loading import Loaded, load_pipeline
+from tenure.pipelines.loading import LoadedPipeline, load_pipeline
 from tenure.settings import Settings
 from tenure.spark.installed import find_spark
 from tenure.spark.submit import Submit, importable
@@ -46,7 +46,7 @@ def load(
     subscribers: tuple[Subscriber, ...] = (),
     wrap_store: Callable[[CoordinationStore], CoordinationStore] = lambda store: store,
     clock: Clock,
-) -> Pipeline:
+) -> ServedPipeline:
     """Load the pipeline that `begin` names. Spark starts now where the file uses it at its top level, else with the
     work. Raises PipelineFileError, UsageError; the errors of a Spark that does not start."""
     settings = Settings.from_data(begin.settings)
@@ -101,10 +101,10 @@ def load(
 
         return OwnedWork(context.owner(), around=driver, every=settings.ttl, clock=clock)
 
-    return Pipeline(name=pipeline.name, file=file, spark=find_spark().version, work=work)
+    return ServedPipeline(name=pipeline.name, file=file, spark=find_spark().version, work=work)
 
 
-def _loaded(file: str, settings: Settings, submit: Submit) -> tuple[Loaded, SparkSession | None]:
+def _loaded(file: str, settings: Settings, submit: Submit) -> tuple[LoadedPipeline, SparkSession | None]:
     """The pipeline of the file, and the session that it needed for that; None: none."""
     if find_spec("pyspark") is None:
         return load_pipeline(file), None  # its own error comes first
@@ -141,7 +141,7 @@ def _needing_spark() -> Iterator[None]:
         raise UsageError(f"the Python package {error.name!r} is not installed", fix=how_to_install("spark")) from error
 
 
-def serve(link: Link, *, load: Callable[[Begin], Pipeline], clock: Clock) -> int:
+def serve(link: Link, *, load: Callable[[Begin], ServedPipeline], clock: Clock) -> int:
     """Serve the agent at the other end of the link. Return the exit code of the process."""
     return Served(link, load=load, clock=clock, orphaned=end_group).run()
 

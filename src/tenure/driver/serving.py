@@ -49,7 +49,7 @@ _LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class ServedPipeline:
     """A loaded pipeline. `work`: makes its work for a scope, whose records the agent sends. `file`: the fingerprint of
     the pipeline's file. `spark`: the version of Spark."""
 
@@ -73,7 +73,7 @@ class Served:
     """Serves one agent, in the thread that calls `run`."""
 
     def __init__(
-        self, link: Link, *, load: Callable[[Begin], Pipeline], clock: Clock, orphaned: Callable[[], None]
+        self, link: Link, *, load: Callable[[Begin], ServedPipeline], clock: Clock, orphaned: Callable[[], None]
     ) -> None:
         self._link = link
         self._load = load

@@ -21,14 +21,14 @@ from tenure.wording import sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedPipeline:
     """The pipeline of a file, and the fingerprint of the loaded text."""
 
     pipeline: Pipeline
     fingerprint: str
 
 
-def load_pipeline(path: str) -> Loaded:
+def load_pipeline(path: str) -> LoadedPipeline:
     """Load the file's pipeline. The file can import from its own folder. Raises PipelineFileError."""
     source = _read(path)
     module = _execute(path, source)
@@ -38,7 +38,7 @@ def load_pipeline(path: str) -> Loaded:
     if len(declared) > 1:
         names = ", ".join(sorted(pipeline.name for pipeline in declared.values()))
         raise PipelineFileError(f"{path} declares {len(declared)} pipelines ({names})", fix="keep one pipeline a file")
-    return Loaded(next(iter(declared.values())), hashlib.sha256(source).hexdigest()[:12])
+    return LoadedPipeline(next(iter(declared.values())), hashlib.sha256(source).hexdigest()[:12])
 
 
 def _read(path: str) -> bytes:

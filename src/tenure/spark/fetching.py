@@ -84,7 +84,7 @@ def fetched(
     raise AssertionError("the last try returns or raises")
 
 
-def fix_of_fetching(lacking: Lacking) -> str:
+def fix_of_fetching(lacking: MissingPackages) -> str:
     """What a person can do about packages that could not be fetched."""
     if lacking.in_passing:
         return "see that the repository answers, or name a mirror: --conf spark.jars.repositories=URL"
@@ -122,7 +122,7 @@ def _without_maven() -> Iterator[tuple[str, str]]:
             os.unlink(path)
 
 
-def _lacking(log: str, *, after: int) -> Lacking | None:
+def _lacking(log: str, *, after: int) -> MissingPackages | None:
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
             file.seek(after)
@@ -156,17 +156,17 @@ _IN_PASSING: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class MissingPackages:
     """The packages that Ivy could not fetch (`group:name:version`). `in_passing`: a server refused, or was silent."""
 
     packages: tuple[str, ...]
     in_passing: bool
 
 
-def lacking_in(log: str) -> Lacking | None:
+def lacking_in(log: str) -> MissingPackages | None:
     """The missing packages in the output of a spark-submit; None: it did not fail for want of packages."""
     found = dict.fromkeys(":".join(match) for match in _LACKING.findall(log))
-    return Lacking(tuple(found), _IN_PASSING.search(log) is not None) if found else None
+    return MissingPackages(tuple(found), _IN_PASSING.search(log) is not None) if found else None
 
 
 def settings_without_maven(environment: Mapping[str, str]) -> str:

@@ -33,7 +33,7 @@ _GAVE_UP: Final = re.compile(r'^(?:Error: |Exception in thread "main" (?:[\w.$]+
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class NotStarted:
     """A start of Spark that failed. `why`: the words of the error. `code`: the exit code of spark-submit or its JVM
     (negative: the signal); None: it runs. `said`: its output. `where`: the master, for people. `log`: the file."""
 
@@ -44,7 +44,7 @@ class Failure:
     log: str
 
 
-def not_started(failure: Failure) -> TenureError:
+def not_started(failure: NotStarted) -> TenureError:
     """The error of a session that was not made."""
     see = f"see {failure.log}"
     if _NEW_JAVA in failure.why:
@@ -62,7 +62,7 @@ def not_started(failure: Failure) -> TenureError:
     return QueryFailed(f"Spark does not start{failure.where}: {why}", fix=see)
 
 
-def _before_the_gateway(failure: Failure) -> TenureError | None:
+def _before_the_gateway(failure: NotStarted) -> TenureError | None:
     """The error where the output says why; None: it has only spark-submit's own words, if any."""
     if (missing := _NO_JAVA.search(failure.said)) is not None:
         named = "JAVA_HOME is not set, and no java is in PATH" if missing[1] else f"{missing[2]} is not there"
@@ -79,5 +79,5 @@ def _before_the_gateway(failure: Failure) -> TenureError | None:
     return None
 
 
-def _died(failure: Failure) -> DriverDied:
+def _died(failure: NotStarted) -> DriverDied:
     return DriverDied(f"Spark's JVM ended with exit code {failure.code} while Spark started", fix=f"see {failure.log}")

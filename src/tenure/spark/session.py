@@ -28,7 +28,7 @@ from tenure.errors import UsageError
 from tenure.spark.connectors import settings_beside
 from tenure.spark.coordinates import Connector
 from tenure.spark.fetching import fetched, fetching_alone
-from tenure.spark.not_started import Failure, not_started
+from tenure.spark.not_started import NotStarted, not_started
 from tenure.spark.releases import check_java, check_release, known_settings, logger_of
 from tenure.spark.submit import RETAINED, Submit, by_file, check_setting, is_secret
 
@@ -134,7 +134,7 @@ def start_session(
             raise
         where = "" if chosen is None else f" on master {chosen!r}"
         said = _said(log, after=written)
-        raise not_started(Failure(_why(error), code, said=said, where=where, log=log)) from error
+        raise not_started(NotStarted(_why(error), code, said=said, where=where, log=log)) from error
 
 
 def _check_name(setting: str) -> None:
@@ -261,12 +261,12 @@ def _jvm(spark: SparkSession) -> subprocess.Popen[bytes] | None:
 def _noted_starts(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
     """Note each process that PySpark starts in the block: it keeps none of a spark-submit that ends too early."""
 
-    class Noted(subprocess.Popen[bytes]):
+    class NotedProcess(subprocess.Popen[bytes]):
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
             started.append(self)
 
-    with replaced(java_gateway, "Popen", Noted):
+    with replaced(java_gateway, "Popen", NotedProcess):
         yield
 
 

@@ -34,7 +34,7 @@ _AGAIN = exponential_delay(initial=timedelta(seconds=10), maximum=timedelta(minu
 _FAILURES: Final = (*SPARK_ERRORS, TenureError)
 
 
-class State(Protocol):
+class StateVersion(Protocol):
     """A version of a store, replayed. Its calls raise Spark's errors."""
 
     def put(self) -> None:
@@ -49,7 +49,7 @@ class State(Protocol):
 class States(Protocol):
     """Replays versions of stores."""
 
-    def replay(self, folder: str, *, version: int, unique: str) -> State:
+    def replay(self, folder: str, *, version: int, unique: str) -> StateVersion:
         """Load a version of the store in a folder, which has a URL. Raises Spark's errors."""
         ...
 
@@ -61,7 +61,7 @@ class _Task:
     mirrored: Mirrored
     folder: str
     replay: Replay
-    state: State | None = None
+    state: StateVersion | None = None
     failed: Exception | None = None
     over: bool = False
     abandoned: bool = False
@@ -111,7 +111,7 @@ class Snapshots:
     def _run(self, task: _Task) -> None:
         replay = task.replay
         url = f"{task.mirrored.target.url}/{task.folder}"
-        state: State | None = None
+        state: StateVersion | None = None
         failed: Exception | None = None
         try:
             state = self._states.replay(url, version=replay.version, unique=replay.unique)
@@ -148,7 +148,7 @@ def due(mirrored: Mirrored) -> str | None:
     return max(found)[1] if found else None
 
 
-def _close(state: State) -> None:
+def _close(state: StateVersion) -> None:
     try:
         state.close()
     except SPARK_ERRORS:

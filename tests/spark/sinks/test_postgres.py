@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tenure.errors import Fenced, QueryFailed, StorageError, UsageError
-from tenure.sinks.postgres.database import Claim, Database, Staged
+from tenure.sinks.postgres.database import Claim, PostgresTable, Staged
 from tenure.sinks.postgres.sink import Postgres, staging_name
 from tenure.sinks.sink import Attempts, Written
 from tests.kit.servers import PostgresServer
@@ -139,7 +139,7 @@ def test_a_leader_that_is_paused_inside_its_transaction_is_thrown_out(
     place: PostgresServer, spark: SparkSession
 ) -> None:
     write(a_sink(place), numbers(spark, [0]), a_batch(0))
-    zombie, successor = Database(place.url, "t"), Postgres(place.url, "t")
+    zombie, successor = PostgresTable(place.url, "t"), Postgres(place.url, "t")
     successor.check(output_mode="append")
 
     def be_silent() -> None:
@@ -160,7 +160,7 @@ def test_a_leader_that_died_in_a_long_statement_keeps_nobody_waiting(
     place: PostgresServer, spark: SparkSession
 ) -> None:
     write(a_sink(place), numbers(spark, [0]), a_batch(0))
-    dead = Database(place.url, "t")
+    dead = PostgresTable(place.url, "t")
     with suppress(StorageError), dead.connected(limit=SOON) as connection, connection.transaction():
         dead._claim(connection, Claim("flights", "hourly", "q-1", 1, 1))
         connection.pgconn.send_query(b"select pg_sleep(600)")
@@ -173,13 +173,13 @@ def test_a_leader_that_died_in_a_long_statement_keeps_nobody_waiting(
 
 
 def test_a_commit_whose_reply_is_lost_counts_once(place: PostgresServer, spark: SparkSession) -> None:
-    sink, move, calls = a_sink(place), Database.move, []
+    sink, move, calls = a_sink(place), PostgresTable.move, []
 
     def lost(*arguments: Any, **named: Any) -> bool:
         calls.append(move(*arguments, **named))
         raise StorageError("the line broke")
 
-    with patch.object(Database, "move", lost):
+    with patch.object(PostgresTable, "move", lost):
         assert write(sink, numbers(spark, [1]), a_batch(0)) == Written(repeated=False)
     assert calls == [False]
     assert content(place) == [(1,)]
@@ -189,9 +189,9 @@ def test_a_commit_whose_reply_is_lost_counts_once(place: PostgresServer, spark: 
 
 
 @contextmanager
-def staged_rows(place: PostgresServer, *rows: tuple[int, int, int]) -> Iterator[Database]:
+def staged_rows(place: PostgresServer, *rows: tuple[int, int, int]) -> Iterator[PostgresTable]:
     """A staging table `s` with these rows: n, partition, attempt."""
-    database = Database(place.url, "t")
+    database = PostgresTable(place.url, "t")
     database.make({"n": "bigint"}, keys=())
     database.make_staging("s", {"n": "bigint"}, limit=SOON)
     with place.connect() as connection:
@@ -199,7 +199,7 @@ def staged_rows(place: PostgresServer, *rows: tuple[int, int, int]) -> Iterator[
     yield database
 
 
-def moved(database: Database, accepted: list[tuple[int, int]], *, rows: int) -> bool:
+def moved(database: PostgresTable, accepted: list[tuple[int, int]], *, rows: int) -> bool:
     staged = Staged("s", accepted, rows)
     return database.move(Claim("s", "q", "q-1", 0, 1), staged, {"n": "bigint"}, keys=(), limit=SOON)
 
@@ -293,13 +293,13 @@ def test_a_repeated_batch_whose_reply_is_lost_is_still_a_repeated_one(
 ) -> None:
     """A query with state, whose batch is short, must know that the table has the batch."""
     write(a_sink(place), numbers(spark, [1]), a_batch(0))
-    move, lost = Database.move, StorageError("the line broke")
+    move, lost = PostgresTable.move, StorageError("the line broke")
 
     def moved_and_lost(*arguments: Any, **named: Any) -> bool:
         move(*arguments, **named)
         raise lost
 
-    with patch.object(Database, "move", moved_and_lost):
+    with patch.object(PostgresTable, "move", moved_and_lost):
         assert write(a_sink(place), numbers(spark, [1]), a_batch(0, epoch=2)) == Written(repeated=True)
 
 

@@ -299,7 +299,7 @@ def test_a_member_waits_and_an_operator_ends_the_wait(
     monkeypatch.setattr(failing_module, "BATCH_RETRY", fixed_delay(delay=timedelta(hours=1)))
     driver = Scripted(fail(bad()), idle)
     anna = start(driver)
-    wait_until(lambda: "QueryFailed" in kinds(scene) and bool(take_snapshot(scene.store, SCOPE).members))
+    wait_until(lambda: "AttemptFailed" in kinds(scene) and bool(take_snapshot(scene.store, SCOPE).members))
     wait_until(lambda: anna.member.condition.failing != "", what="the wait to begin")
     assert scene.words() == ["failed"]
     wait_until(lambda: any(one.ready for one in take_snapshot(scene.store, SCOPE).members))

@@ -40,7 +40,7 @@ def test_a_leadership_that_ends_well_is_given_up_with_its_word(scene: Scene, end
     assert scene.words() == [word]
     found = take_snapshot(scene.store, SCOPE)
     assert (found.leader, found.members) == (None, ())
-    assert [type(event).__name__ for event in scene.told] == ["MemberReady", "TermWon", "TermLost"]
+    assert [type(event).__name__ for event in scene.told] == ["MemberReady", "TermWon", "TermEnded"]
 
 
 @pytest.mark.parametrize("error", [QueryFailed("no luck"), ZeroDivisionError()])
@@ -194,7 +194,7 @@ def test_a_driver_that_dies_costs_its_term_at_once_and_is_replaced(scene: Scene)
     assert [term.detail for term in terms(scene.store, SCOPE)] == ["signal SIGKILL", ""]
     assert driver.prepared == 2
     assert [type(event).__name__ for event in scene.told] == [
-        "MemberReady", "TermWon", "TermLost", "DriverEnded", "MemberReady", "TermWon", "TermLost",
+        "MemberReady", "TermWon", "TermEnded", "DriverEnded", "MemberReady", "TermWon", "TermEnded",
     ]  # fmt: skip
 
 

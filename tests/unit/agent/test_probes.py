@@ -15,7 +15,7 @@ from tenure.agent.member import Condition
 from tenure.agent.probes import Metrics, ProbeServer, parse_address
 from tenure.coordination.candidates import Lag, State
 from tenure.errors import UsageError
-from tenure.events import BatchCommitted, DriverEnded, RunDirectorySeeded, StoreAway, TermLost, TermWon, WriteRefused
+from tenure.events import BatchCommitted, DriverEnded, RunDirectorySeeded, StoreAway, TermEnded, TermWon, WriteRefused
 from tests.kit.waiting import NEVER_S
 
 STARTING = Condition("anna", State.STARTING, None, ready=False)
@@ -98,7 +98,7 @@ def test_metrics_follow_the_events(site: Site) -> None:
         BatchCommitted("rows", 3, "copy", 8, repeated=False, seconds=0.25),
         RunDirectorySeeded("rows", 3, "copy", 7, files=2, seconds=0.125),
         WriteRefused("rows", 3, by="store", what="plan of batch 9"),
-        TermLost("rows", "anna", 3, why="not resigned, it ends with the session: the store is away"),
+        TermEnded("rows", "anna", 3, why="not resigned, it ends with the session: the store is away"),
         DriverEnded("rows", "anna", why="signal SIGKILL", again_s=3),
         StoreAway("rows", "anna", why="locked", again_s=1),
     ):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.backends.kubernetes import leases
-from tenure.backends.kubernetes.followed import KubernetesFollowed, Seen
+from tenure.backends.kubernetes.followed import KubernetesFollowed, SeenConfigMap
 from tenure.backends.kubernetes.objects import ABOUT, ScopeState, entry_name, key_of, object_name
 from tenure.coordination.encoding import encode
 from tenure.coordination.records import Delete, Key, Put, Record, Scope, SessionId, Version
@@ -171,11 +171,11 @@ def test_an_annotation_that_was_edited_amends_nothing(text: str) -> None:
     assert all(isinstance(scope, Scope) for scope in leases.scopes_of(edited))
 
 
-def seen(revision: int) -> Seen:
-    return Seen({"metadata": {"resourceVersion": str(revision)}}, ScopeState("o", revision))
+def seen(revision: int) -> SeenConfigMap:
+    return SeenConfigMap({"metadata": {"resourceVersion": str(revision)}}, ScopeState("o", revision))
 
 
-NONE = Seen(None, ScopeState())
+NONE = SeenConfigMap(None, ScopeState())
 
 
 def test_knowledge_never_goes_back() -> None:
@@ -184,7 +184,7 @@ def test_knowledge_never_goes_back() -> None:
         SCOPE, follow=nothing, ask=nothing, decode=nothing, news=news.append, clock=ManualClock()
     )
 
-    def takes(state: Seen, *, at: int) -> bool:
+    def takes(state: SeenConfigMap, *, at: int) -> bool:
         before = len(news)
         followed.take(state, at=at)
         return len(news) > before

@@ -54,7 +54,7 @@ TOLD: dict[events.Event, str | None] = {
         "query copy begins in a table with other writers: stream 'a' of scope 'rows'"
     ),
     events.TermWon(scope="rows", member="anna", epoch=3): "member anna leads, epoch 3",
-    events.TermLost(scope="rows", member="anna", epoch=3, why="refused"): "term 3 is over: refused",
+    events.TermEnded(scope="rows", member="anna", epoch=3, why="refused"): "term 3 is over: refused",
     events.RunDirectorySeeded(scope="rows", epoch=3, query="copy", batch=7, files=3, seconds=0.01, mirrored=True): (
         "query copy goes on at batch 7 (3 files and a mirror, 0.01 s)"
     ),
@@ -83,10 +83,10 @@ TOLD: dict[events.Event, str | None] = {
     events.StorageAway(scope="rows", member="anna", why="s3://a: 503", again_s=6.0): (
         "member anna tries its storage again in 6 s: s3://a: 503"
     ),
-    events.QueryFailed(
+    events.AttemptFailed(
         scope="rows", member="anna", query="copy", batch=7, error="query 'copy' failed: 1/0", attempt=2, again_s=30.0
     ): "query copy batch 7 failed (attempt 2), tried again in 30 s: query 'copy' failed: 1/0",
-    events.QueryFailed(
+    events.AttemptFailed(
         scope="rows", member="anna", query="", batch=-1, error="line 7: 1/0", attempt=5, again_s=0.0
     ): "the pipeline's function failed (attempt 5): line 7: 1/0",
     events.ScopePaused(scope="rows", member="anna", why="batch 7 of copy fails: 1/0"): (

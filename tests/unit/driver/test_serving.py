@@ -11,7 +11,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
-from tenure.driver.serving import Pipeline, Served
+from tenure.driver.serving import Served, ServedPipeline
 from tenure.events import Events
 from tenure.link.driver import Ended
 from tenure.link.records import HeardRecords
@@ -62,7 +62,7 @@ def served(work: Work) -> Iterator[Link]:
         return work
 
     ours, theirs = map(Link, socket.socketpair())
-    driver = Served(theirs, load=lambda begin: Pipeline("rows", made), clock=CLOCK, orphaned=lambda: None)
+    driver = Served(theirs, load=lambda begin: ServedPipeline("rows", made), clock=CLOCK, orphaned=lambda: None)
     thread = threading.Thread(target=driver.run, daemon=True)
     thread.start()
     try:

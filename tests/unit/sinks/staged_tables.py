@@ -15,21 +15,21 @@ from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.log import DeltaLog, app_id_of
 from tenure.sinks.delta.staged_attempts import StagedAttempts
 from tenure.sinks.delta.staged_files import staged_files
-from tenure.sinks.delta.staging import Put, StagingPath
+from tenure.sinks.delta.staging import PutFile, StagingPath
 from tenure.sinks.sink import Attempts, Planned
 
 TERM: Any = None
 COLUMNS: Any = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]}
 
 
-def puts_below(folder: Path, *, sent: bool = True) -> list[Put]:
+def puts_below(folder: Path, *, sent: bool = True) -> list[PutFile]:
     """The Parquet files in a folder, as their tasks tell of them. `sent`: the footers were short enough."""
     found = []
     for path in sorted(folder.rglob("*.parquet")):
         content, mtime_ns = path.read_bytes(), path.stat().st_mtime_ns
         footer = 8 + int.from_bytes(content[-8:-4], "little")
         end = content[-footer:] if sent else b""
-        found.append(Put(str(path.relative_to(folder)), len(content), mtime_ns // 1_000_000, end))
+        found.append(PutFile(str(path.relative_to(folder)), len(content), mtime_ns // 1_000_000, end))
     return found
 
 

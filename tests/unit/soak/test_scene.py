@@ -104,8 +104,8 @@ def test_who_leads(scene: MadeUpScene) -> None:
     assert scene.leader() is scene.slots["anna"]
     tell(scene, "ben", "TermWon", epoch=2)
     assert scene.leader() is scene.slots["ben"], "the newer one, whatever the older one knows"
-    tell(scene, "ben", "TermLost", epoch=2)
-    tell(scene, "anna", "TermLost", epoch=1)
+    tell(scene, "ben", "TermEnded", epoch=2)
+    tell(scene, "anna", "TermEnded", epoch=1)
     assert scene.leader() is None
     tell(scene, "anna", "TermWon", epoch=3)
     scene.slots["anna"].struck = len(scene.journal.events)

@@ -21,7 +21,7 @@ from tenure.errors import CorruptRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenConfigMap:
     """A ConfigMap and what it holds. `found` None: there is none."""
 
     found: Object | None
@@ -36,8 +36,8 @@ class KubernetesFollowed(Followed):
         scope: Scope,
         *,
         follow: Callable[[Listener], Follower],
-        ask: Callable[[], Seen],
-        decode: Callable[[Object | None], Seen],
+        ask: Callable[[], SeenConfigMap],
+        decode: Callable[[Object | None], SeenConfigMap],
         news: Callable[[ScopeState], None],
         clock: Clock,
     ) -> None:
@@ -53,12 +53,12 @@ class KubernetesFollowed(Followed):
         self._begins = threading.Lock()  # guards _follower
         self._follower: Follower | None = None  # None: the scope is not followed yet
         self._picture = threading.Lock()  # guards the three below
-        self._seen: Seen | None = None  # None: nothing is known
+        self._seen: SeenConfigMap | None = None  # None: nothing is known
         self._newest = 0
         self._damage: CorruptRecord | None = None  # why the newest ConfigMap does not decode; None: it does
 
     @property
-    def known(self) -> Seen | None:
+    def known(self) -> SeenConfigMap | None:
         """The newest; None: nothing is known."""
         return self._seen
 
@@ -75,7 +75,7 @@ class KubernetesFollowed(Followed):
                 self._follower = self._open(self)
             return self._follower
 
-    def take(self, seen: Seen, *, at: int) -> None:
+    def take(self, seen: SeenConfigMap, *, at: int) -> None:
         """Take a state. `at`: the resourceVersion of the object; where there is none, one at which there was none."""
         with self._picture:
             known, state = self._seen, seen.state

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
-from tenure.backends.kubernetes.followed import KubernetesFollowed, Seen
+from tenure.backends.kubernetes.followed import KubernetesFollowed, SeenConfigMap
 from tenure.backends.kubernetes.follower import Follower
 from tenure.backends.kubernetes.objects import ScopeState, object_name, scope_in, version_of
 from tenure.backends.kubernetes.observer import Observer
@@ -223,7 +223,7 @@ class KubernetesStore:
     def _where(self, scope: Scope) -> str:
         return f"ConfigMap {self._api.namespace}/{object_name(self._place.name, scope)}"
 
-    def _look(self, scope: Scope) -> Seen:
+    def _look(self, scope: Scope) -> SeenConfigMap:
         """The ConfigMap now. Raises StoreUnavailable, CorruptRecord."""
         followed = self._following.scope(scope)
         at = followed.newest
@@ -231,13 +231,13 @@ class KubernetesStore:
         followed.take(seen, at=at if seen.found is None else version_of(seen.found))
         return seen
 
-    def _asked(self, scope: Scope) -> Seen:
+    def _asked(self, scope: Scope) -> SeenConfigMap:
         return self._decoded(scope, self._api.find(self._path(scope), f"read scope {scope!r}"))
 
-    def _decoded(self, scope: Scope, found: Object | None) -> Seen:
+    def _decoded(self, scope: Scope, found: Object | None) -> SeenConfigMap:
         if found is None:
-            return Seen(None, ScopeState())
-        return Seen(found, ScopeState.of(found.get("data") or {}, scope=scope, where=self._where(scope)))
+            return SeenConfigMap(None, ScopeState())
+        return SeenConfigMap(found, ScopeState.of(found.get("data") or {}, scope=scope, where=self._where(scope)))
 
     def _news(self, scope: Scope, state: ScopeState) -> None:
         """Look after the sessions of a scope that has changed."""
@@ -245,7 +245,7 @@ class KubernetesStore:
             self._observer.follow(scope)
             self._observer.misses(scope, state.sessions)
 
-    def _replaced(self, scope: Scope, seen: Seen, state: ScopeState) -> bool:
+    def _replaced(self, scope: Scope, seen: SeenConfigMap, state: ScopeState) -> bool:
         """Whether the state has taken the place of the state that was seen; no: another writer was faster, look again.
         Raises StoreUnavailable, OutcomeUnknown, CommitRefused."""
         entries = state.entries(scope)
@@ -264,7 +264,7 @@ class KubernetesStore:
             found = self._api.write("PUT", self._path(scope), what, body=body)
         if found is None:
             return False
-        self._following.scope(scope).take(Seen(found, state), at=version_of(found))
+        self._following.scope(scope).take(SeenConfigMap(found, state), at=version_of(found))
         return True
 
     def _new(self, scope: Scope, entries: dict[str, str]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The attempts of which the log of a Delta table names a file, or named a file earlier.
 
 Promise: a file that the table has lost counts as named as long as the log knows it, with clocks up to a minute apart.
-So `young_among` returns only attempts that were never in the table. A `History` keeps 16 bytes of each named attempt;
-reading takes memory for the paths of all files. Raises the errors of delta-rs and pyarrow, and ValueError: an entry of
-the log does not decode.
+So `young_among` returns only attempts that were never in the table. A `TableHistory` keeps 16 bytes of each named
+attempt; reading takes memory for the paths of all files. Raises the errors of delta-rs and pyarrow, and ValueError: an
+entry of the log does not decode.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _lost_lately(filesystem: Any) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class TableHistory:
     """The attempts that a table's log names, and how far back the log goes, by the times of its files. Spark's tasks
     receive a copy."""
 
@@ -76,7 +76,7 @@ class History:
     """For how long the log names a file that the table has lost."""
 
     @classmethod
-    def of(cls, table: DeltaTable, location: Location, options: Mapping[str, str]) -> History:
+    def of(cls, table: DeltaTable, location: Location, options: Mapping[str, str]) -> TableHistory:
         """The history of a table up to now."""
         filesystem = location.filesystem(dict(options))
         attempts = attempts_named(table, filesystem).unique()

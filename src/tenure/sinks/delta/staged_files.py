@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pyarrow import parquet as pq
 
-from tenure.sinks.delta.staging import Put
+from tenure.sinks.delta.staging import PutFile
 
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 INDEXED: Final = 32
@@ -43,7 +43,7 @@ class StagedFile:
 def staged_files(
     filesystem: Any,
     directory: str,
-    puts: Sequence[Put],
+    puts: Sequence[PutFile],
     *,
     columns: Mapping[str, Any],
     partition_by: Sequence[str],
@@ -52,7 +52,7 @@ def staged_files(
     """The files that tasks put below `directory`. `columns`: the Delta type of each column of the rows, in order."""
     inside = {name: kind for name, kind in columns.items() if name not in partition_by}
 
-    def describe(put: Put) -> StagedFile:
+    def describe(put: PutFile) -> StagedFile:
         path = f"{directory}/{put.path}"
         footer = (
             pq.read_metadata(pa.BufferReader(put.end)) if put.end else pq.read_metadata(path, filesystem=filesystem)

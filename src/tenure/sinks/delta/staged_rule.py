@@ -21,7 +21,7 @@ from deltalake.exceptions import DeltaError
 
 from tenure.cleanup.sweep_plan import About
 from tenure.errors import StorageError, UsageError
-from tenure.sinks.delta.history import History
+from tenure.sinks.delta.history import TableHistory
 from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.log import app_id_of, open_table
 from tenure.sinks.delta.staging import PREFIX, StagingPath, folder_of
@@ -42,7 +42,7 @@ class StagedRule:
     """Attempts of this epoch and of later epochs are in the making. None: the pipeline has ended."""
     queries: Mapping[tuple[str, str], QueryProgress] | None = None
     """(query, query id) -> its progress; None: attempts of any query go."""
-    history: History | None = None
+    history: TableHistory | None = None
     """None: there is no table."""
     settled: Mapping[str, int] = field(default_factory=dict)
     """Folder of an epoch -> a batch: nothing goes in the folders of batches up to this batch."""
@@ -145,7 +145,7 @@ def read_rule(
     known = {}
     try:
         table = open_table(location, options)
-        history = None if table is None else History.of(table, location, options)
+        history = None if table is None else TableHistory.of(table, location, options)
         for query, newest in planned.items():
             taken = None
             if table is not None and newest is not None:

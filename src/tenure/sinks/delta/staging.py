@@ -89,7 +89,7 @@ def folder_of(scope: str, query: str, query_id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutFile:
     """A file that a task has put."""
 
     path: str
@@ -104,7 +104,7 @@ class Put:
 class Staged:
     """The output of a job."""
 
-    puts: Sequence[Put]
+    puts: Sequence[PutFile]
     again: bool
     """Whether a task may have run more than once, so that the directory may hold other files, too."""
 
@@ -140,7 +140,7 @@ def _staged(text: str) -> Staged:
     puts = []
     for line in lines[again:]:
         size, modified_ms, end, path = line.split(" ", 3)
-        puts.append(Put(path, int(size), int(modified_ms), base64.b64decode(end)))
+        puts.append(PutFile(path, int(size), int(modified_ms), base64.b64decode(end)))
     return Staged(puts, again)
 
 

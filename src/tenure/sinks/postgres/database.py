@@ -74,7 +74,7 @@ class Staged:
     rows: int
 
 
-class Database:
+class PostgresTable:
     """The table, with its neighbours in the same schema. Each call has a connection of its own."""
 
     def __init__(self, url: str, table: str) -> None:

@@ -30,7 +30,7 @@ from tenure.wording import how_to_install
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tenure.sinks.postgres.database import Database
+    from tenure.sinks.postgres.database import PostgresTable
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ class Postgres:
         self._keys = (keys,) if isinstance(keys, str) else tuple(keys)
         self._retry = retry_policy
         self._clock = clock or SystemClock()
-        self._made: Database | None = None  # None: not used yet
+        self._made: PostgresTable | None = None  # None: not used yet
         self._columns: Mapping[str, str] | None = None  # None: the table was not made or looked at
         self._parameters: Mapping[str, Any] | None = None  # None: not asked yet
 
@@ -150,11 +150,11 @@ class Postgres:
         return StagedTables(self._database, attempts)
 
     @property
-    def _database(self) -> Database:
+    def _database(self) -> PostgresTable:
         if self._made is None:
-            from tenure.sinks.postgres.database import Database
+            from tenure.sinks.postgres.database import PostgresTable
 
-            self._made = Database(self._url, self._table)
+            self._made = PostgresTable(self._url, self._table)
         return self._made
 
     def _copied(self, rows: DataFrame, before: Sequence[str], copy: str, *, keep: bool) -> list[Any]:
@@ -193,7 +193,7 @@ def _prefix(query_id: str) -> str:
 class StagedTables:
     """The staging tables of one query whose attempts have ended. The names are those of the tables."""
 
-    database: Database
+    database: PostgresTable
     attempts: Attempts
 
     def find(self) -> Sequence[str]:
