@@ -170,7 +170,7 @@ def beside(target: str, first: Run, then: Sequence[str], outcome: Outcome) -> It
         for name in then:
             if not stopped.is_set():
                 with open(KEPT / target / f"{name}.log", "w", encoding="utf-8") as log:
-                    command = [*GIVES_WAY, "make", name, "COUNTS=later"]
+                    command = [*GIVES_WAY, "make", "--no-print-directory", name, "COUNTS=later"]
                     subprocess.run(command, cwd=ROOT, stdout=log, stderr=log, check=False)  # it keeps its outcome
 
     with ThreadPoolExecutor(1) as pool:
