@@ -67,7 +67,7 @@ def the_error(printed: str) -> str:
         (
             ["run", "{file}", "--connector", "kafak", *BOTH],
             2,
-            "no connector 'kafak'; known: kafka, s3; or",
+            "no connector 'kafak'; known: kafka, s3, delta, iceberg; or",
         ),
         (["run", "{file}", "--param", "input"], 2, "--param 'input' has no value; write --param NAME=VALUE"),
         (["run", "{file}", "--param", "=x"], 2, "--param '=x' has no value"),
