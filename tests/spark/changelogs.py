@@ -28,13 +28,17 @@ REPLAYED = "rocksdbNumReplayChangelogFiles"
 
 @contextmanager
 def with_changelogs(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session, whose queries make no snapshot of their state."""
+    """The session, whose queries make no snapshot of their state; afterwards its settings are as before."""
     use_own_classes(spark)
+    before = {name: spark.conf.get(name, None) for name in SETTINGS}
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     yield spark
-    for name in SETTINGS:
-        spark.conf.unset(name)
+    for name, was in before.items():
+        if was is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, was)
 
 
 class Query:
