@@ -26,8 +26,7 @@ from tests.kit.waiting import NEVER, NEVER_S, wait_until
 from tests.stores import new_store, once_there
 
 SCOPE = Scope("load")
-TTL = timedelta(seconds=20)
-"""A stopped server, a connection without an answer and an election take 8.5 s on a busy machine."""
+TTL = timedelta(seconds=10)
 WRITERS = 4
 
 
