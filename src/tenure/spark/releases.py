@@ -3,7 +3,7 @@
 Promise: no other module of the product compares versions of Spark, or names a class, a package or a method of Spark
 that is not in every release. Our Java sources are written for the newest release; a few of their words are replaced for
 older releases. The tables here are compared with the jars of each release by a test. The coordinates of connectors are
-in `link/connectors.py`, which imports no PySpark.
+in `coordinates.py`, which imports no PySpark.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyspark
 
 from tenure.errors import UsageError
+from tenure.spark.installed import minor_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +66,7 @@ def installed() -> str:
 def check_release(version: str | None = None, *, python: tuple[int, int] = sys.version_info[:2]) -> None:
     """Check a version of PySpark, and whether it runs on a Python; None: the installed version. Raises UsageError."""
     version = version or installed()
-    minor = ".".join(version.split(".")[:2])
+    minor = minor_of(version)
     if minor not in RUNS_ON:
         raise UsageError(f"PySpark {version} is not supported", fix=f"install PySpark {IN_WORDS}")
     first, last = RUNS_ON[minor].python
@@ -81,7 +82,7 @@ def check_java(spark: SparkSession) -> None:
     """Check that the installed release of Spark runs on the Java of a session. Raises UsageError."""
     jvm: Any = spark._jvm
     major = int(str(jvm.java.lang.System.getProperty("java.specification.version")).removeprefix("1."))
-    on = RUNS_ON[".".join(installed().split(".")[:2])]
+    on = RUNS_ON[minor_of(installed())]
     first, last = on.java
     if major < first or (last is not None and major > last):
         raise UsageError(
