@@ -48,6 +48,7 @@ from tenure.rundirs.state_files import (
     state_chain,
     stores_found,
     version_of,
+    without_nullability,
 )
 
 T = TypeVar("T")
@@ -297,7 +298,11 @@ class StateCopy:
         folder = f"state/{operator}/{store.folder(partition)}/_metadata"
         if "schema" not in self._source.list(folder):
             return 0
-        self._target.copy(self._source, f"{folder}/schema")
+        path = f"{folder}/schema"
+        if is_of_spark_3(self._point.offsets):
+            self._target.write(path, without_nullability(self._source.read(path)))
+        else:
+            self._target.copy(self._source, path)
         return 1
 
     def _store(self, operator: str, store: Store, position: int, partition: int) -> int:

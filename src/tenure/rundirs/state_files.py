@@ -29,6 +29,7 @@ _CHANGES = ("changelog", "delta")
 _UNREADABLE_ZIP = (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError, EOFError, RuntimeError, OSError)
 _UNIQUE_TABLE = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.sst\Z")
 _WITH_ID = re.compile(r"(\d+)_([^.]+)\.(?:zip|changelog)\Z")
+_NOT_NULL = re.compile(rb'("(?:nullable|containsNull|valueContainsNull)"):false')
 _WITHOUT_FAMILIES = frozenset(
     {
         "stateStoreSave",
@@ -54,6 +55,16 @@ class Store:
     def folder(self, partition: int) -> str:
         """The folder of a partition's store, below the operator's folder."""
         return str(partition) if self.name == DEFAULT_STORE else f"{partition}/{self.name}"
+
+
+def without_nullability(schema: bytes) -> bytes:
+    """The schema of a store, in which every column may be null.
+
+    Spark 3.5 takes the nullability of the batch that wrote the schema, and a batch without data knows less of it. Spark
+    refuses the schema if such a batch is the first after a restart; the rows of the state are the same. The texts of
+    the schema stand behind their lengths, so the new words are as long as the old words.
+    """
+    return _NOT_NULL.sub(rb"\1: true", schema)
 
 
 def newest_metadata(names: Collection[str], *, version: int, where: str) -> str:

@@ -118,6 +118,19 @@ def test_a_schema_that_a_query_may_write_again_is_left_to_the_takeover(tmp_path:
     assert content_of(mirror.target)[schema] == b"after"
 
 
+@pytest.mark.parametrize("of_spark_3", [True, False], ids=["of Spark 3", "of Spark 4"])
+def test_a_batch_without_data_may_be_the_first_of_a_takeover(tmp_path: Path, of_spark_3: bool) -> None:
+    """Spark 3.5 knows then of no column that it is never null, and refuses a schema that says so of one."""
+    source, schema = str(tmp_path / "source"), "state/0/1/_metadata/schema"
+    a_run_directory(source)
+    put(f"{source}/{schema}", '{"name":"id","nullable":false}')
+    conf = "{}" if of_spark_3 else '{"spark.sql.streaming.stateStore.encodingFormat":"unsaferow"}'
+    offsets = offsets_of(10).replace('"conf":{}', f'"conf":{conf}')
+    seed(source, str(tmp_path / "seed"), SeedPoint(10, offsets))
+    found = content_of(str(tmp_path / "seed"))[schema]
+    assert found == (b'{"name":"id","nullable": true}' if of_spark_3 else b'{"name":"id","nullable":false}')
+
+
 def test_what_is_needed_no_more_goes(source: str, tmp_path: Path) -> None:
     mirror = Mirror(source, str(tmp_path / "mirror"))
     mirror.copy_ahead(7)

@@ -209,3 +209,15 @@ def test_stores_are_found_where_spark_3_wrote_no_metadata() -> None:
 def test_a_partition_that_is_missing_is_not_overlooked(partitions: set[str]) -> None:
     with pytest.raises(CorruptRunDirectory, match="state/0 lacks the state of a partition"):
         state_files.stores_found(partitions, inside={"1.delta"}, where="state/0")
+
+
+def test_a_schema_without_nullability_has_the_same_lengths() -> None:
+    text = b'\x00\x02v2\x00\x00\x00\x01\x00\x97{"name":"id","nullable":false},{"containsNull":false},{"nullable":true}'
+    found = state_files.without_nullability(text)
+    assert len(found) == len(text)
+    assert found[:10] == text[:10]
+    assert json.loads(f"[{found[10:].decode()}]") == [
+        {"name": "id", "nullable": True},
+        {"containsNull": True},
+        {"nullable": True},
+    ]
