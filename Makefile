@@ -8,7 +8,7 @@ ARGS ?=
 # The release of PySpark, beside the installed one, with which `test-other-spark` runs
 OTHER_SPARK ?= 4.1
 # The releases with which `test-nightly` runs whole folders
-OTHER_SPARKS := 4.1 4.2
+OTHER_SPARKS := 3.5 4.0 4.1 4.2
 # The release of PySpark, beside the installed one, with which `demo` runs; empty: the installed one
 SPARK ?=
 # `later`: a summary of several targets will print the line of counts, and not each of them

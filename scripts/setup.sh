@@ -255,7 +255,7 @@ set_up_spark() {
     say "fetching PySpark $1 (over 400 MB)"
     rm -rf "$folder.part"
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$folder.part" \
-        "pyspark==$1.*" >&2 || die "pip could not install PySpark $1; its message stands above"
+        "pyspark==$1.*" $([ "$1" != 3.5 ] || echo "pyarrow==17.*") >&2 || die "pip could not install PySpark $1; its message stands above"
     mv "$folder.part" "$folder"
 }
 

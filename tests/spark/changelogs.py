@@ -15,6 +15,7 @@ from tenure.rundirs.run_directory import RunDirectory, latest_planned, read_offs
 from tenure.rundirs.seeding import seed_mirrored
 from tenure.rundirs.state_copy import Mirrored, SeedPoint, copy_ahead
 from tenure.spark.own_classes import use_own_classes
+from tenure.spark.releases import before
 from tenure.takeover.snapshots import Snapshots, due
 from tests.kit.waiting import wait_until
 
@@ -24,21 +25,23 @@ SETTINGS = {
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
 }
 REPLAYED = "rocksdbNumReplayChangelogFiles"
+NONE = (0, None)
+"""What `replays` returns where no changelog was replayed, or where that is not known."""
 
 
 @contextmanager
 def with_changelogs(spark: SparkSession) -> Iterator[SparkSession]:
     """The session, whose queries make no snapshot of their state; afterwards its settings are as before."""
     use_own_classes(spark)
-    before = {name: spark.conf.get(name, None) for name in SETTINGS}
+    was = {name: spark.conf.get(name, None) for name in SETTINGS}
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     yield spark
-    for name, was in before.items():
-        if was is None:
+    for name, value_before in was.items():
+        if value_before is None:
             spark.conf.unset(name)
         else:
-            spark.conf.set(name, was)
+            spark.conf.set(name, value_before)
 
 
 class Query:
@@ -108,11 +111,11 @@ def takeovers_replay_nothing(query: Query, made: Snapshots, root: str) -> None:
     seed_mirrored(mirror_of(first, plain), point_of(first))
 
     query.feed(1, 6, 7)
-    before = list(query.keys)
+    known = list(query.keys)
     replayed = {directory: replays(query.run(directory)) for directory in (plain, ahead)}
-    assert replayed[plain] > 0
-    assert replayed[ahead] == 0
-    assert query.keys == [*before, 7, 7], "either knows all keys"
+    assert replayed[plain] != 0
+    assert replayed[ahead] in NONE
+    assert query.keys == [*known, 7, 7], "either knows all keys"
 
     # The next standby finds the snapshot in the leader's run directory, and needs nothing below it.
     query.feed(2, 8)
@@ -121,8 +124,11 @@ def takeovers_replay_nothing(query: Query, made: Snapshots, root: str) -> None:
     assert len(mirrored.tables) == 2
     seed_mirrored(mirrored, point_of(ahead))
     query.run(third)
-    assert query.keys == [*before, 7, 7, 8]
+    assert query.keys == [*known, 7, 7, 8]
 
 
-def replays(progress: Any) -> int:
-    return int(progress.stateOperators[0].customMetrics[REPLAYED])
+def replays(progress: Any) -> int | None:
+    """How many changelogs the first batch of a run has replayed; None: Spark counts them since 4.1."""
+    counted = progress.stateOperators[0].customMetrics.get(REPLAYED)
+    assert counted is not None or before("4.1")
+    return None if counted is None else int(counted)

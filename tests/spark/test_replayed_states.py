@@ -11,10 +11,12 @@ from pyspark.sql import SparkSession
 from tenure.clock import SystemClock
 from tenure.rundirs.seeding import seed_mirrored
 from tenure.rundirs.state_copy import copy_ahead
+from tenure.spark.releases import before
 from tenure.spark.replayed_states import ReplayedStates
 from tenure.takeover import snapshots as snapshots_module
 from tenure.takeover.snapshots import Snapshots
 from tests.spark.changelogs import (
+    NONE,
     Query,
     mirror_of,
     point_of,
@@ -24,7 +26,10 @@ from tests.spark.changelogs import (
     with_snapshots,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(before("4.0"), reason="before 4.0, no state file has an id: a standby makes no snapshot"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +71,9 @@ def test_the_leaders_own_snapshot_of_the_same_version_takes_the_place_of_ours(
     for folder, name in names.items():
         assert Path(ahead, folder, name).read_bytes() == Path(first, folder, name).read_bytes()
     query.feed(1, 3, 4)
-    before = list(query.keys)
-    assert replays(query.run(ahead)) == 0
-    assert query.keys == [*before, 4]
+    known = list(query.keys)
+    assert replays(query.run(ahead)) in NONE
+    assert query.keys == [*known, 4]
 
 
 def test_a_snapshot_grows_from_the_one_before_and_the_older_goes(
@@ -94,6 +99,6 @@ def test_a_snapshot_grows_from_the_one_before_and_the_older_goes(
         assert not Path(ahead, path).exists()
     seed_mirrored(mirrored, point_of(first))
     query.feed(1, 7, 8)
-    before = list(query.keys)
-    assert replays(query.run(ahead)) == 0
-    assert query.keys == [*before, 8]
+    known = list(query.keys)
+    assert replays(query.run(ahead)) in NONE
+    assert query.keys == [*known, 8]

@@ -18,6 +18,7 @@ from typing import Final
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
+from tenure.spark.releases import description_of
 from tenure.wording import sentence
 
 SPARK_ERRORS = (PySparkException, Py4JError, OSError)
@@ -35,8 +36,8 @@ def one_line(error: BaseException) -> str:
 def words_of(error: BaseException) -> str:
     """The message of an error, also when the JVM does not answer. `str` of PySpark's and py4j's errors asks the JVM,
     and then fails or adds a stack."""
-    description = getattr(error, "_desc", None) if isinstance(error, PySparkException) else None
-    if isinstance(description, str):
+    description = description_of(error) if isinstance(error, PySparkException) else None
+    if description is not None:
         return description
     try:
         return str(error)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from tenure.spark.releases import field_now, name_now, nodes_now
+
 Json = Any
 """The value of a JSON text."""
 
@@ -64,7 +66,7 @@ def plain(
     seeds = _seeds(expression)
     variables: dict[int, int] = {}  # a lambda variable's number in its process -> its number in this expression
     nodes: list[Json] = []
-    for position, node in enumerate(expression):
+    for position, node in enumerate(nodes_now(expression)):
         match kind_of(node):
             case "Alias":
                 continue
@@ -117,7 +119,8 @@ def _plain_node(node: Mapping[str, Json], side: Callable[[int], str | None]) -> 
     if kind == "AttributeReference" and column is not None:
         return [node["name"].casefold(), plain_value(node["dataType"]), side(column)]
     left_out = _OF_ONE_PROCESS | _NOT_COMPARED | _OF_A_QUERY
-    return {"is": kind, **{name: plain_value(value) for name, value in node.items() if name not in left_out}}
+    kept = {field_now(kind, name): plain_value(value) for name, value in node.items() if name not in left_out}
+    return {"is": name_now(kind), **kept}
 
 
 def _seeds(expression: Expression) -> set[int]:

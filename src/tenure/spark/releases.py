@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
 import pyspark
@@ -42,6 +44,8 @@ class RunsOn:
 
 
 RUNS_ON: Final[Mapping[str, RunsOn]] = {
+    "3.5": RunsOn(python=((3, 8), (3, 11)), java=(8, 17)),
+    "4.0": RunsOn(python=((3, 9), (3, 13)), java=(17, 21)),
     "4.1": RunsOn(python=((3, 10), (3, 14)), java=(17, 21)),
     "4.2": RunsOn(python=((3, 10), (3, 14)), java=(17, None)),
     "4.3": RunsOn(python=((3, 11), (3, 14)), java=(17, None)),
@@ -180,6 +184,12 @@ def sequence_of(jvm: Any, array: Any) -> Any:
     return jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(array)
 
 
+def description_of(error: Any) -> str | None:
+    """What an error of Spark's says, without asking the JVM; None: an error of PySpark alone."""
+    found = getattr(error, "desc" if before("4.0") else "_desc", None)
+    return found if isinstance(found, str) else None
+
+
 def condition_of(error: Any) -> str | None:
     """The error class of an error of Spark's: its name since 4.0 is `condition`."""
     found: str | None = error.getErrorClass() if before("4.0") else error.getCondition()
@@ -199,15 +209,66 @@ STATEFUL: Final = frozenset(
 join does so only if both of its sides are streams."""
 
 
-_NAMES_NOW: Final[Mapping[str, str]] = {"TransformWithStateInPandas": "TransformWithStateInPySpark"}
-"""Operators that were renamed in 4.1."""
+_NAMES_NOW: Final[Mapping[str, str]] = {
+    "TransformWithStateInPandas": "TransformWithStateInPySpark",
+    "TimeAdd": "TimestampAddInterval",
+}
+"""Operators and expressions that were renamed in 4.1."""
 
 TRANSFORM_IN_PYTHON: Final = "TransformWithStateInPySpark"
 
 
 def name_now(kind: str) -> str:
-    """The name that an operator has in the newest release."""
+    """The name that an operator or an expression has in the newest release."""
     return _NAMES_NOW.get(kind, kind)
+
+
+def nodes_now(nodes: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The nodes of an expression, with the gaps of session windows alike in all releases: 3.5 parses the text that is
+    cast to an interval, and shows the interval in words of its own."""
+    casts = [node["class"].endswith(".Cast") and node["dataType"] == "interval" for node in nodes]
+    return [
+        {**node, "dataType": "interval", "value": interval(node["value"])}
+        if is_cast and node["class"].endswith(".Literal") and isinstance(node["value"], str)
+        else node
+        for node, is_cast in zip(nodes, [False, *casts], strict=False)
+    ]
+
+
+_MONTHS: Final[Mapping[str, int]] = {"month": 1, "year": 12}
+_DAYS: Final[Mapping[str, int]] = {"day": 1, "week": 7}
+_MICROSECONDS: Final[Mapping[str, int]] = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+}
+_PART: Final = re.compile(r"\s*(?P<number>[+-]?\d*\.?\d+)\s+(?P<unit>[a-z]+?)s?(?=\s|\Z)")
+
+
+def interval(text: str) -> str:
+    """The text of an interval in three units, each of which Spark keeps apart; a text that is none stays."""
+    rest = text.strip().casefold().removeprefix("interval ")
+    sums = [Decimal(0), Decimal(0), Decimal(0)]
+    while (part := _PART.match(rest)) is not None:
+        for place, units in enumerate((_MONTHS, _DAYS, _MICROSECONDS)):
+            sums[place] += Decimal(part["number"]) * units.get(part["unit"], 0)
+        if not any(part["unit"] in units for units in (_MONTHS, _DAYS, _MICROSECONDS)):
+            return text
+        rest = rest[part.end() :]
+    months, days, microseconds = map(int, sums)
+    return text if rest.strip() or not text.strip() else f"{months} months {days} days {microseconds} microseconds"
+
+
+_ARITHMETIC: Final = frozenset(
+    {"Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod", "Sum", "Average"}
+)
+
+
+def field_now(kind: str, field: str) -> str:
+    """The name that a field of an expression has in the newest release. `kind`: of the expression."""
+    return "evalContext" if before("4.1") and field == "evalMode" and kind in _ARITHMETIC else field
 
 
 def active_sessions(rows: DataFrame) -> Any:
@@ -233,6 +294,23 @@ def look_for(spark: SparkSession, paths: Any, *, at_once: int) -> None:
     if not before("4.3"):
         arguments.append(getattr(source, "checkAndGlobPathIfNecessary$default$7")())
     source.checkAndGlobPathIfNecessary(*arguments)
+
+
+_WITHOUT_FLOATS: Final = 26
+"""The release of pyarrow whose batches are cut at whole numbers only."""
+
+
+def refuse_arrow(kind: str, *, version: Callable[[str], str] = metadata.version) -> None:
+    """Raise UsageError for an operator that would fail in each batch with the installed pyarrow: the workers of PySpark
+    3.5 cut batches at floats for `applyInPandasWithState`."""
+    if kind != "FlatMapGroupsInPandasWithState" or not before("4.0"):
+        return
+    arrow = version("pyarrow")
+    if int(arrow.partition(".")[0]) >= _WITHOUT_FLOATS:
+        raise UsageError(
+            f"applyInPandasWithState of PySpark {installed()} fails with pyarrow {arrow}",
+            fix=f"pip install 'pyarrow<{_WITHOUT_FLOATS}'",
+        )
 
 
 def is_stateful(node: Any) -> bool:

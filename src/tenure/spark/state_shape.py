@@ -36,7 +36,7 @@ from tenure.spark.expressions import (
     plain_value,
 )
 from tenure.spark.plans import DeclaredQuery, Nodes, analyzed, has_state, items, optimized, read
-from tenure.spark.releases import TRANSFORM_IN_PYTHON, is_stateful, name_now
+from tenure.spark.releases import TRANSFORM_IN_PYTHON, is_stateful, name_now, refuse_arrow
 
 _DECIDES_NOTHING: Final = frozenset(
     {
@@ -59,7 +59,8 @@ _OF_WINDOWS: Final = "PreciseTimestampConversion"
 
 
 def shape_of(stream: DeclaredQuery) -> Shape | None:
-    """The shape of a declared query; None: the query keeps no state. Raises PipelineFileError: Spark cannot plan it."""
+    """The shape of a declared query; None: the query keeps no state. Raises PipelineFileError: Spark cannot plan it;
+    UsageError: it fails with the installed packages."""
     try:
         plan, optimized_plan = analyzed(stream.rows), optimized(stream.rows)
         if not has_state(plan, optimized_plan):
@@ -89,6 +90,7 @@ def _watermark(node: Any, data: Mapping[str, Json]) -> tuple[Json, str]:
 def _operator(node: Any, data: Mapping[str, Json], windows: _Windows, kept: _Kept) -> tuple[Json, str]:
     """The part of a stateful operator in the shape, and its text for people."""
     fields = {name: value for name, value in data.items() if name not in _DECIDES_NOTHING}
+    refuse_arrow(kind_of(data))
     match kind_of(data):
         case "Aggregate":
             keys = expressions(fields.pop("groupingExpressions"))
@@ -128,7 +130,7 @@ class _Kept:
         self._order: dict[str, int] = {}  # the text of a function -> its position in the state
         self.of_joins: list[str] = []
         """The kept columns of each join, for people."""
-        self.operators = [[kind_of(data), self._of(node, data)] for node, data in kept if is_stateful(node)]
+        self.operators = [[name_now(kind_of(data)), self._of(node, data)] for node, data in kept if is_stateful(node)]
         """Each stateful operator and its kept state."""
 
     def divide(self, functions: Sequence[Expression]) -> tuple[list[Expression], list[Expression]]:

@@ -38,7 +38,7 @@ SPARK = cast(SparkSession, object())
 
 def raised(*, cause: BaseException | None = None, context: BaseException | None = None) -> BaseException:
     """What pyspark raises in place of another error, or while it handles one."""
-    error = PySparkValueError(errorClass="CANNOT_PARSE_DATATYPE", messageParameters={"msg": "calling o7.schema"})
+    error = PySparkValueError("Unable to parse datatype: calling o7.schema")
     error.__context__ = context
     if cause is not None:
         error.__cause__ = cause  # hides the context

@@ -103,16 +103,17 @@ def test_without_any_spark_one_line_says_where_it_was_looked_for(nothing: Mappin
 
 
 def test_two_releases_are_refused_in_one_line_that_names_both(tmp_path: Path) -> None:
-    home = make_spark(tmp_path / "spark", "3.5.9")
+    minor = ".".join(pyspark.__version__.split(".")[:2])
+    other = "4.0" if minor == "3.5" else "3.5"
+    home = make_spark(tmp_path / "spark", f"{other}.9")
     with pytest.raises(UsageError) as refused:
         find_spark({"SPARK_HOME": str(home)})
     assert str(refused.value) == (
-        f"this Python has PySpark {pyspark.__version__}, and SPARK_HOME '{home}' is Spark 3.5.9; "
-        "install PySpark 3.5, or unset SPARK_HOME"
+        f"this Python has PySpark {pyspark.__version__}, and SPARK_HOME '{home}' is Spark {other}.9; "
+        f"install PySpark {other}, or unset SPARK_HOME"
     )
-    minor = ".".join(pyspark.__version__.split(".")[:2])
-    other = make_spark(tmp_path / "other", f"{minor}.99", scala="2.13")
-    assert find_spark({"SPARK_HOME": str(other)}).version == f"{minor}.99"
+    same = make_spark(tmp_path / "other", f"{minor}.99", scala="2.13")
+    assert find_spark({"SPARK_HOME": str(same)}).version == f"{minor}.99"
 
 
 def test_a_pyspark_in_the_path_knows_the_folder_above_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,3 +191,36 @@ def test_a_java_on_which_the_release_does_not_run_is_refused_in_one_line(
     with nullcontext() if line is None else pytest.raises(UsageError) as refused:
         check_java(spark)
     assert (None if refused is None else str(refused.value)) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "of_3_5"),
+    [
+        ("1 hour", "1 hours"),
+        ("90 minutes", "1 hours 30 minutes"),
+        ("  INTERVAL 2 Weeks 1 day", "15 days"),
+        ("1 year 1 month", "1 years 1 months"),
+        ("1.5 seconds", "1.5 seconds"),
+        ("1500 milliseconds", "1.5 seconds"),
+    ],
+)
+def test_an_interval_is_one_whatever_the_words(text: str, of_3_5: str) -> None:
+    assert releases.interval(text) == releases.interval(of_3_5)
+
+
+@pytest.mark.parametrize("text", ["", "an hour", "1 fortnight", "5 minutes ago", "1 hour, 2 minutes"])
+def test_a_text_that_is_no_interval_stays(text: str) -> None:
+    assert releases.interval(text) == text
+
+
+@pytest.mark.parametrize(
+    ("spark", "arrow", "refused"), [("3.5.9", "26.0.1", True), ("3.5.9", "25.0.0", False), ("4.0.5", "26.0.1", False)]
+)
+def test_a_pyarrow_with_which_each_batch_would_fail_is_refused(
+    monkeypatch: pytest.MonkeyPatch, spark: str, arrow: str, refused: bool
+) -> None:
+    monkeypatch.setattr(pyspark, "__version__", spark)
+    words = f"applyInPandasWithState of PySpark {spark} fails with pyarrow {arrow}; pip install 'pyarrow<26'"
+    with pytest.raises(UsageError, match=re.escape(words)) if refused else nullcontext():
+        releases.refuse_arrow("FlatMapGroupsInPandasWithState", version=lambda package: arrow)
+    releases.refuse_arrow("Aggregate", version=lambda package: "30")
