@@ -217,6 +217,30 @@ OF_DECLARATIONS: Final = (
         ),
     ),
     Mutant(
+        "a-batch-without-data-is-refused",
+        "a seed of Spark 3.5 keeps which columns are never null, and a takeover whose first batch has no data fails",
+        (
+            Change(
+                "rundirs/state_copy.py",
+                "        if is_of_spark_3(self._point.offsets):\n            self._target.write",
+                "        if False:\n            self._target.write",
+            ),
+        ),
+        ("tests/unit/rundirs/test_state_copy.py::test_a_batch_without_data_may_be_the_first_of_a_takeover",),
+    ),
+    Mutant(
+        "the-words-of-an-interval-count",
+        "the gap of a session is compared as text, which Spark 3.5 writes anew: a newer Spark is another query",
+        (
+            Change(
+                "spark/releases.py",
+                '"value": interval(node["value"])}',
+                '"value": node["value"]}',
+            ),
+        ),
+        ("tests/unit/spark/test_releases.py::test_the_gap_of_a_session_is_alike_in_all_releases",),
+    ),
+    Mutant(
         "moved-files-are-new",
         "the log of a source whose files moved keeps the old paths",
         (

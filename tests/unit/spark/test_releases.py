@@ -208,6 +208,16 @@ def test_an_interval_is_one_whatever_the_words(text: str, of_3_5: str) -> None:
     assert releases.interval(text) == releases.interval(of_3_5)
 
 
+def test_the_gap_of_a_session_is_alike_in_all_releases() -> None:
+    cast = {"class": "org.apache.spark.sql.catalyst.expressions.Cast", "dataType": "interval"}
+    literal = {"class": "org.apache.spark.sql.catalyst.expressions.Literal"}
+    newest = [cast, {**literal, "value": "90 minutes", "dataType": "string"}]
+    of_3_5 = [cast, {**literal, "value": "1 hours 30 minutes", "dataType": "interval"}]
+    assert releases.nodes_now(newest) == releases.nodes_now(of_3_5)
+    alone = [{**literal, "value": "90 minutes", "dataType": "string"}]
+    assert releases.nodes_now(alone) == alone, "a text that is cast to nothing"
+
+
 @pytest.mark.parametrize("text", ["", "an hour", "1 fortnight", "5 minutes ago", "1 hour, 2 minutes"])
 def test_a_text_that_is_no_interval_stays(text: str) -> None:
     assert releases.interval(text) == text
