@@ -37,9 +37,10 @@ from rich.table import Table
 
 from bench.harness import RESULTS, describe_machine
 from tenure.clock import SystemClock
+from tenure.rundirs.mirrored import Mirrored
 from tenure.rundirs.run_directory import RunDirectory, latest_planned, read_offsets, remove_tree
 from tenure.rundirs.seeding import seed_mirrored
-from tenure.rundirs.state_copy import Mirrored, SeedPoint, copy_ahead
+from tenure.rundirs.state_copy import SeedPoint, copy_ahead
 from tenure.spark.hadoop import use_fitting_files, use_own_local_files
 from tenure.spark.kept_tables import KeptTables, use_kept_tables
 from tenure.spark.own_classes import use_own_classes

@@ -241,6 +241,24 @@ OF_DECLARATIONS: Final = (
         ("tests/unit/spark/test_releases.py::test_the_gap_of_a_session_is_alike_in_all_releases",),
     ),
     Mutant(
+        "a-mirror-trips-over-its-own-copy",
+        "what a copy left that failed stays in the place of the next copy, and the mirror never goes on",
+        (Change("rundirs/mirrored.py", "        if path in self.begun:\n", "        if False:\n"),),
+        ("tests/unit/rundirs/test_state_copy.py::test_one_that_met_an_error_of_the_storage_goes_on",),
+    ),
+    Mutant(
+        "a-mirror-begins-anew",
+        "each error of the storage costs a standby all that it has copied: a large state is never mirrored",
+        (
+            Change(
+                "takeover/mirror.py",
+                "            self._report(mirror, error)\n            return\n",
+                "            self._discard(mirror)\n            self._report(mirror, error)\n            return\n",
+            ),
+        ),
+        ("tests/unit/takeover/test_mirror.py::test_an_error_of_the_storage_costs_nothing_that_was_copied",),
+    ),
+    Mutant(
         "moved-files-are-new",
         "the log of a source whose files moved keeps the old paths",
         (

@@ -206,7 +206,7 @@ OF_STORAGE: Final = (
         "the leader's snapshot is refused by the checksums of ours, which had its name",
         (
             Change(
-                "rundirs/state_copy.py",
+                "rundirs/mirrored.py",
                 "for file in (path, *checksums_of(path)):",
                 "for file in (path,):",
             ),

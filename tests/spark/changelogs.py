@@ -11,9 +11,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tenure.rundirs.mirrored import Mirrored
 from tenure.rundirs.run_directory import RunDirectory, latest_planned, read_offsets
 from tenure.rundirs.seeding import seed_mirrored
-from tenure.rundirs.state_copy import Mirrored, SeedPoint, copy_ahead
+from tenure.rundirs.state_copy import SeedPoint, copy_ahead
 from tenure.spark.own_classes import use_own_classes
 from tenure.spark.releases import before
 from tenure.takeover.snapshots import Snapshots, due

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tenure.rundirs.mirrored import Mirrored
 from tenure.rundirs.run_directory import RunDirectory, latest_commit, latest_planned, read_offsets, read_query_id
 from tenure.rundirs.seeding import seed, seed_mirrored
-from tenure.rundirs.state_copy import Mirrored, SeedPoint, copy_ahead
+from tenure.rundirs.state_copy import SeedPoint, copy_ahead
 from tenure.spark.releases import before
 from tests.spark.recorded_runs import (
     BATCHES,

@@ -25,8 +25,8 @@ from tenure.events import (
     RunDirectorySeeded,
     WriteRefused,
 )
+from tenure.rundirs.mirrored import Mirrored
 from tenure.rundirs.run_directory import RunDirectory
-from tenure.rundirs.state_copy import Mirrored
 from tenure.sinks import ForeachBatch
 from tenure.sinks.sink import Batch, Written
 from tests.kit.clock import ManualClock

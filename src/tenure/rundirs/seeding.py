@@ -15,9 +15,10 @@ import json
 from collections.abc import Mapping
 
 from tenure.errors import StorageError
+from tenure.rundirs.mirrored import Mirrored
 from tenure.rundirs.run_directory import RunDirectory
 from tenure.rundirs.seed_logs import decode_offsets, decode_query_id, owed_batch
-from tenure.rundirs.state_copy import Mirrored, Operator, SeedPoint, StateCopy
+from tenure.rundirs.state_copy import Operator, SeedPoint, StateCopy
 from tenure.rundirs.state_files import operator_name, with_schema_paths
 
 

@@ -14,12 +14,13 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from tenure.checkpoints.source import ANOTHER, FILES
 from tenure.errors import CorruptCheckpoint, CorruptRunDirectory, UsageError
+from tenure.rundirs.mirrored import Mirrored, Replay
 from tenure.rundirs.moved_files import Move, moved_entry
-from tenure.rundirs.run_directory import RunDirectory
 from tenure.rundirs.seed_logs import (
     StateIds,
     check_source_entry,
@@ -37,7 +38,6 @@ from tenure.rundirs.seed_logs import (
 from tenure.rundirs.state_files import (
     Store,
     change_file,
-    checksums_of,
     decode_operator,
     files_of_zip,
     has_id,
@@ -54,66 +54,6 @@ from tenure.rundirs.state_files import (
 T = TypeVar("T")
 
 _THREADS = 16  # requests in flight: a seed is many small files, and object stores answer in tens of milliseconds
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """What a load of the newest version of a state store replays."""
-
-    version: int
-    unique: str
-    """The version's id."""
-    changes: int
-    """Bytes of the changelogs above the newest snapshot."""
-    tables: int
-    """Bytes of the tables of the newest snapshot."""
-
-
-@dataclass(slots=True)
-class Mirrored:
-    """A run directory that nobody runs on yet, and its files from `source`. Used by one thread at a time."""
-
-    source: RunDirectory
-    target: RunDirectory
-    files: set[str] = field(default_factory=set)
-    """The paths of the copied files."""
-    tables: dict[str, Mapping[str, int]] = field(default_factory=dict)
-    """Copied RocksDB zip -> the files that it refers to, with their bytes."""
-    commits: dict[int, StateIds | None] = field(default_factory=dict)
-    """The entries of the source's commit log that were read."""
-    replays: dict[str, Replay] = field(default_factory=dict)
-    """Folder of a state store without column families -> what its load replays. The other stores have none."""
-    snapshots: dict[str, str] = field(default_factory=dict)
-    """Folder of a state store -> the zip of a snapshot that was made in `target`."""
-    with_tables: bool = True
-    """Whether RocksDB's tables with unique names are copied, too."""
-
-    @property
-    def table_sizes(self) -> Mapping[str, int]:
-        """RocksDB's tables with unique names to which the copied files refer: path -> bytes."""
-        return {
-            f"{zipped.rpartition('/')[0]}/{path}": size
-            for zipped, files in self.tables.items()
-            for path, size in files.items()
-            if is_unique_table(path)
-        }
-
-    def add_snapshot(self, folder: str, path: str) -> None:
-        """Note the zip of a snapshot that was made in `target`, and remove the older snapshot. Raises StorageError,
-        CorruptRunDirectory."""
-        self.drop_snapshot(folder)
-        self.tables[path] = files_of_zip(self.target.read(path), where=self.target.where(path))
-        self.snapshots[folder] = path
-        self.replays.pop(folder, None)
-
-    def drop_snapshot(self, folder: str) -> None:
-        """Remove the zip of a snapshot that was made, if there is one, and its checksums. A newer snapshot has come, or
-        the leader's of the same name. Its tables stay for Spark to remove."""
-        path = self.snapshots.pop(folder, None)
-        if path is not None:
-            self.tables.pop(path, None)
-            for file in (path, *checksums_of(path)):
-                self.target.drop(file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +105,8 @@ def copy_ahead(
     """Copy the new files for a seed of `point`, and remove the files that such a seed does not need.
 
     `on_missing` is called with the bytes of files that are missing, and with the negative bytes of each copied file.
-    Raises Stopped: `stop` returned true; the mirror can still be used. CorruptRunDirectory, CorruptCheckpoint,
-    StorageError: the mirror must not be used any more.
+    Raises Stopped: `stop` returned true; StorageError: after either, the mirror can still be used. CorruptRunDirectory,
+    CorruptCheckpoint: the mirror must not be used any more.
     """
     copy = StateCopy(mirrored, point, ahead=True, stop=stop, on_missing=on_missing)
     copy.sources()
@@ -239,8 +179,9 @@ class StateCopy:
         data = self._source.read(path)
         text = data.decode("utf-8", errors="replace")
         check_source_entry(text, where=self._source.where(path))
-        self._target.write(path, data if move is None else moved_entry(text, move).encode())
-        self._mirrored.files.add(path)
+        self._mirrored.bring(
+            path, lambda: self._target.write(path, data if move is None else moved_entry(text, move).encode())
+        )
         return 1
 
     def _files_below(self, folder: str) -> list[str]:
@@ -357,8 +298,7 @@ class StateCopy:
         self._report_missing(sum(new.values()))
         for path, size in new.items():
             self._check_stop()
-            self._target.take(self._source, path, size=size if exact else None)
-            self._mirrored.files.add(path)
+            self._mirrored.bring(path, partial(self._target.take, self._source, path, size=size if exact else None))
             self._report_missing(-size)
         return len(new)
 
@@ -400,10 +340,11 @@ class StateCopy:
 
     def trim(self) -> None:
         """Remove the files that this run did not need."""
-        for path in sorted(self._mirrored.files - self._needed):
+        for path in sorted((self._mirrored.files | self._mirrored.begun) - self._needed):
             self._check_stop()
             self._target.drop(path)
-            self._mirrored.files.remove(path)
+            self._mirrored.files.discard(path)
+            self._mirrored.begun.discard(path)
             self._mirrored.tables.pop(path, None)
         for batch in self._mirrored.commits.keys() - self._needed_commits:
             del self._mirrored.commits[batch]

@@ -20,8 +20,9 @@ from tenure.coordination.candidates import Lag
 from tenure.errors import StorageError, TenureError
 from tenure.events import BlobLeft, MirrorFailed, Once, SnapshotNotMade
 from tenure.retry import exponential_delay
+from tenure.rundirs.mirrored import Mirrored
 from tenure.rundirs.run_directory import RunDirectory, has_commit, remove_tree
-from tenure.rundirs.state_copy import Mirrored, SeedPoint, Stopped, copy_ahead
+from tenure.rundirs.state_copy import SeedPoint, Stopped, copy_ahead
 from tenure.scope_context import ScopeContext
 from tenure.spark.errors import SPARK_ERRORS
 from tenure.spark.kept_tables import KeptTables
@@ -39,7 +40,7 @@ OWN_S = 2.0
 the store."""
 
 _AGAIN = exponential_delay(initial=timedelta(seconds=2), maximum=timedelta(minutes=5))
-"""How long a query waits after its mirror failed. The next mirror starts from nothing."""
+"""How long a query waits after its mirror failed."""
 
 
 @dataclass(slots=True)
@@ -235,7 +236,12 @@ class Mirrors:
         def count(change: int) -> None:
             mirror.missing += change
 
-        copy_ahead(mirror.mirrored, point, stop=self._stopped.is_set, on_missing=count)
+        try:
+            copy_ahead(mirror.mirrored, point, stop=self._stopped.is_set, on_missing=count)
+        except StorageError as error:  # the copied files stay: the storage may be away for a moment only
+            mirror.again_s = self._clock.monotonic_s() + next(mirror.delays)
+            self._report(mirror, error)
+            return
         self._make_snapshots(mirror)
         self._hold_tables(mirror)
         mirror.point, mirror.delays = point, _AGAIN.delays_s()

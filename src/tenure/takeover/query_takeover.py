@@ -20,11 +20,12 @@ from tenure.coordination.term import Term
 from tenure.errors import CorruptRunDirectory, TenureError
 from tenure.events import BatchRetaken, MirrorFailed, RunDirectorySeeded
 from tenure.inputs.query_inputs import NO_INPUTS, PlannedInputs, QueryInputs
+from tenure.rundirs.mirrored import Mirrored
 from tenure.rundirs.moved_files import Move, moves_between
 from tenure.rundirs.run_directory import RunDirectory, has_commit
 from tenure.rundirs.seed_logs import decode_query_id
 from tenure.rundirs.seeding import seed_mirrored
-from tenure.rundirs.state_copy import Mirrored, SeedPoint
+from tenure.rundirs.state_copy import SeedPoint
 from tenure.scope_context import ScopeContext
 from tenure.takeover.mirror import Mirrors
 

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from tenure.clock import Clock
 from tenure.errors import TenureError
 from tenure.retry import exponential_delay
-from tenure.rundirs.state_copy import Mirrored, Replay
+from tenure.rundirs.mirrored import Mirrored, Replay
 from tenure.spark.errors import SPARK_ERRORS
 
 LEAST_BYTES: Final = 4 * 1024 * 1024

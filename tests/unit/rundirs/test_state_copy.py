@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenure.errors import CorruptRunDirectory, StorageError
+from tenure.rundirs.mirrored import Mirrored
 from tenure.rundirs.run_directory import RunDirectory
 from tenure.rundirs.seeding import seed, seed_mirrored
-from tenure.rundirs.state_copy import Mirrored, SeedPoint, Stopped, copy_ahead
+from tenure.rundirs.state_copy import SeedPoint, Stopped, copy_ahead
 from tests.properties import examples
 from tests.unit.rundirs.made_by_hand import (
     a_run_directory,
@@ -163,6 +166,39 @@ def test_one_that_was_stopped_goes_on(source: str, tmp_path: Path, files: int) -
     mirror.seed(11)
     seed(source, str(tmp_path / "seed"), SeedPoint(11, offsets_of(11)))
     assert set(content_of(mirror.target)) >= set(content_of(str(tmp_path / "seed")))
+
+
+@pytest.mark.parametrize("arrived", [True, False], ids=["it arrived", "it did not"])
+@settings(max_examples=examples(10))
+@given(fails=st.integers(1, 40))
+def test_one_that_met_an_error_of_the_storage_goes_on(
+    source: str, tmp_path_factory: pytest.TempPathFactory, arrived: bool, fails: int
+) -> None:
+    """Whether or not the file arrived of which the storage said that it did not: nothing else is copied again."""
+    folder = tmp_path_factory.mktemp("failing")
+    mirror, calls, copied = Mirror(source, str(folder / "mirror")), count(1), count()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("take", "write"):
+            whole = getattr(RunDirectory, name)
+
+            def failing(self: RunDirectory, *given: object, whole: Any = whole, **named: object) -> None:
+                is_bad = next(calls) == fails  # one step, also for several threads
+                if not is_bad or arrived:
+                    whole(self, *given, **named)
+                    next(copied)
+                if is_bad:
+                    raise StorageError("the storage is away")
+
+            patch.setattr(RunDirectory, name, failing)
+        if fails <= len(state_names(10)) + 2:
+            with pytest.raises(StorageError):
+                mirror.copy_ahead(10)
+        mirror.copy_ahead(10)
+        assert next(copied) <= len(state_names(10)) + 2 + arrived
+    mirror.seed(11)
+    seed(source, str(folder / "whole"), SeedPoint(11, offsets_of(11)))
+    found, wanted = content_of(mirror.target), content_of(str(folder / "whole"))
+    assert without_paths(found, mirror.target) == without_paths(wanted, str(folder / "whole"))
 
 
 def test_one_can_be_stopped_while_it_removes(source: str, tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ import pytest
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Lag
-from tenure.errors import StoreUnavailable
+from tenure.errors import StorageError, StoreUnavailable
 from tenure.events import Event, Events, MirrorFailed
 from tenure.retry import fixed_delay
+from tenure.rundirs.run_directory import RunDirectory
 from tenure.rundirs.state_copy import copy_ahead
 from tenure.takeover import mirror as mirror_module
 from tenure.takeover import snapshots
@@ -256,6 +257,26 @@ def test_what_goes_wrong_is_said_once_and_tried_again(scene: Scene) -> None:
     away.rename(lost)
     scene.wait(Lag(0, 0))
     assert len(scene.folders()) == 1
+
+
+def test_an_error_of_the_storage_costs_nothing_that_was_copied(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.mirrors.start()
+    scene.wait(Lag(0, 0))
+    folders = scene.folders()
+    whole, away = RunDirectory.take, [True]
+
+    def take(self: RunDirectory, *given: Any, **named: Any) -> None:
+        if away:
+            away.clear()
+            raise StorageError("the storage is away")
+        whole(self, *given, **named)
+
+    monkeypatch.setattr(RunDirectory, "take", take)
+    scene.plan(11)
+    wait_until(lambda: scene.told, what="the failure")
+    scene.wait(Lag(0, 0))
+    assert scene.folders() == folders
+    assert len(scene.told) == 1
 
 
 def test_a_store_that_is_away_is_waited_for(scene: Scene) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from tenure.clock import SystemClock
 from tenure.errors import StorageError
+from tenure.rundirs.mirrored import Mirrored, Replay
 from tenure.rundirs.run_directory import RunDirectory
 from tenure.rundirs.seeding import seed_mirrored
-from tenure.rundirs.state_copy import Mirrored, Replay, SeedPoint, copy_ahead
+from tenure.rundirs.state_copy import SeedPoint, copy_ahead
 from tenure.takeover import snapshots as module
 from tenure.takeover.snapshots import Snapshots, due
 from tests.kit.clock import ManualClock
