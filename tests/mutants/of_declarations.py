@@ -222,8 +222,8 @@ OF_DECLARATIONS: Final = (
         (
             Change(
                 "rundirs/state_copy.py",
-                "        if is_of_spark_3(self._point.offsets):\n            self._target.write",
-                "        if False:\n            self._target.write",
+                "        if is_of_spark_3(self._point.offsets):\n            self._target.copy",
+                "        if False:\n            self._target.copy",
             ),
         ),
         ("tests/unit/rundirs/test_state_copy.py::test_a_batch_without_data_may_be_the_first_of_a_takeover",),

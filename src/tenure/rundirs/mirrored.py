@@ -28,7 +28,7 @@ class Replay:
 
 @dataclass(slots=True)
 class Mirrored:
-    """A run directory that nobody runs on yet, and its files from `source`. Used by one thread at a time."""
+    """A run directory that nobody runs on yet, and its files from `source`. Used by one copy at a time."""
 
     source: RunDirectory
     target: RunDirectory
@@ -78,8 +78,9 @@ class Mirrored:
     def drop_snapshot(self, folder: str) -> None:
         """Remove the zip of a snapshot that was made, if there is one, and its checksums. A newer snapshot has come, or
         the leader's of the same name. Its tables stay for Spark to remove."""
-        path = self.snapshots.pop(folder, None)
+        path = self.snapshots.get(folder)
         if path is not None:
-            self.tables.pop(path, None)
             for file in (path, *checksums_of(path)):
                 self.target.drop(file)
+            self.tables.pop(path, None)
+            del self.snapshots[folder]  # at last: after an error of the storage, all are dropped again

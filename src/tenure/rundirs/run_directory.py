@@ -11,6 +11,8 @@ Not promised: that the content of a linked file is on the disk; Spark decides on
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tenure.checkpoints.run_name import newest_logged
 from tenure.errors import BlobNotFound, CorruptRunDirectory
 from tenure.rundirs.seed_logs import corrupt, decode_commit, decode_query_id, missing
@@ -61,12 +63,12 @@ class RunDirectory:
         """Write a new file; its content is durable when this returns, its name after `sync`."""
         self._storage.add(path, data)
 
-    def copy(self, source: RunDirectory, path: str) -> None:
-        """Copy a file, which must not be empty, under the same path."""
+    def copy(self, source: RunDirectory, path: str, *, change: Callable[[bytes], bytes] = lambda data: data) -> None:
+        """Copy a file, which must not be empty, under the same path. `change`: what becomes of its content."""
         data = source.read(path)
         if not data:
             raise corrupt(source.where(path), "is empty")
-        self.write(path, data)
+        self.write(path, change(data))
 
     def take(self, source: RunDirectory, path: str, *, size: int | None = None) -> None:
         """Take a state file over, under the same path. `size`: its bytes; None: any size but 0, as no state file is

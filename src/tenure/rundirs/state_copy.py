@@ -241,7 +241,7 @@ class StateCopy:
             return 0
         path = f"{folder}/schema"
         if is_of_spark_3(self._point.offsets):
-            self._target.write(path, without_nullability(self._source.read(path)))
+            self._target.copy(self._source, path, change=without_nullability)
         else:
             self._target.copy(self._source, path)
         return 1

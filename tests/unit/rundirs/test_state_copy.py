@@ -19,6 +19,7 @@ from tenure.rundirs.state_copy import SeedPoint, Stopped, copy_ahead
 from tests.properties import examples
 from tests.unit.rundirs.made_by_hand import (
     a_run_directory,
+    a_zip,
     content_of,
     hard_links,
     offsets_of,
@@ -199,6 +200,32 @@ def test_one_that_met_an_error_of_the_storage_goes_on(
     seed(source, str(folder / "whole"), SeedPoint(11, offsets_of(11)))
     found, wanted = content_of(mirror.target), content_of(str(folder / "whole"))
     assert without_paths(found, mirror.target) == without_paths(wanted, str(folder / "whole"))
+
+
+def test_a_snapshot_that_was_dropped_in_part_is_dropped_again(source: str, tmp_path: Path) -> None:
+    """Checksums of ours beside the leader's file of the same name: Hadoop would refuse its file."""
+    mirror = Mirror(source, str(tmp_path / "mirror"))
+    mirror.copy_ahead(10)
+    path = "state/0/1/10_made.zip"
+    beside = [f"{path}.crc", "state/0/1/.10_made.zip.crc"]
+    put(f"{mirror.target}/{path}", a_zip("t.sst", 1))
+    for file in beside:
+        put(f"{mirror.target}/{file}", "checksum")
+    mirror.mirrored.add_snapshot("state/0/1", path)
+    whole = RunDirectory.drop
+    with pytest.MonkeyPatch.context() as patch:
+
+        def drop(self: RunDirectory, file: str) -> None:
+            if file in beside:
+                raise StorageError("the storage is away")
+            whole(self, file)
+
+        patch.setattr(RunDirectory, "drop", drop)
+        with pytest.raises(StorageError):
+            mirror.mirrored.drop_snapshot("state/0/1")
+    mirror.mirrored.drop_snapshot("state/0/1")
+    assert not {path, *beside} & set(content_of(mirror.target))
+    assert mirror.mirrored.snapshots == {}
 
 
 def test_one_can_be_stopped_while_it_removes(source: str, tmp_path: Path) -> None:
