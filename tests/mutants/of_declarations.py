@@ -252,8 +252,8 @@ OF_DECLARATIONS: Final = (
         (
             Change(
                 "takeover/mirror.py",
-                "            self._report(mirror, error)\n            return\n",
-                "            self._discard(mirror)\n            self._report(mirror, error)\n            return\n",
+                "            self._report(mirror, error)\n        except Exception",
+                "            self._discard(mirror)\n            self._report(mirror, error)\n        except Exception",
             ),
         ),
         ("tests/unit/takeover/test_mirror.py::test_an_error_of_the_storage_costs_nothing_that_was_copied",),

@@ -200,6 +200,9 @@ class Mirrors:
             self._fill(mirror, newest, epoch=epoch, done=done)
         except Stopped:
             return
+        except StorageError as error:  # the copied files stay: the storage may be away for a moment only
+            mirror.again_s = self._clock.monotonic_s() + next(mirror.delays)
+            self._report(mirror, error)
         except Exception as error:  # noqa: BLE001 - a storage's client raises any error, and nothing depends on a mirror
             mirror.again_s = self._clock.monotonic_s() + next(mirror.delays)
             self._discard(mirror)
@@ -236,12 +239,7 @@ class Mirrors:
         def count(change: int) -> None:
             mirror.missing += change
 
-        try:
-            copy_ahead(mirror.mirrored, point, stop=self._stopped.is_set, on_missing=count)
-        except StorageError as error:  # the copied files stay: the storage may be away for a moment only
-            mirror.again_s = self._clock.monotonic_s() + next(mirror.delays)
-            self._report(mirror, error)
-            return
+        copy_ahead(mirror.mirrored, point, stop=self._stopped.is_set, on_missing=count)
         self._make_snapshots(mirror)
         self._hold_tables(mirror)
         mirror.point, mirror.delays = point, _AGAIN.delays_s()

@@ -259,19 +259,22 @@ def test_what_goes_wrong_is_said_once_and_tried_again(scene: Scene) -> None:
     assert len(scene.folders()) == 1
 
 
-def test_an_error_of_the_storage_costs_nothing_that_was_copied(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("where", "name"), [(RunDirectory, "take"), (mirror_module, "has_commit")])
+def test_an_error_of_the_storage_costs_nothing_that_was_copied(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, where: Any, name: str
+) -> None:
     scene.mirrors.start()
     scene.wait(Lag(0, 0))
     folders = scene.folders()
-    whole, away = RunDirectory.take, [True]
+    whole, away = getattr(where, name), [True]
 
-    def take(self: RunDirectory, *given: Any, **named: Any) -> None:
+    def once_away(*given: Any, **named: Any) -> Any:
         if away:
             away.clear()
             raise StorageError("the storage is away")
-        whole(self, *given, **named)
+        return whole(*given, **named)
 
-    monkeypatch.setattr(RunDirectory, "take", take)
+    monkeypatch.setattr(where, name, once_away)
     scene.plan(11)
     wait_until(lambda: scene.told, what="the failure")
     scene.wait(Lag(0, 0))
