@@ -1,8 +1,9 @@
-"""What a run draws by the commit's hash: one server for the layers above the store's contract, and two of the scenes
-that let a leader die each death.
+"""What a run draws by the commit's hash: one server for the layers above the store's contract, two of the scenes that
+let a leader die each death, one of the scenes of minutes, and half of the kinds of queries.
 
-Promise: all runs of a commit draw the same, each name is drawn by some commit, and `make test-nightly` runs what is not
-drawn. `TENURE_TEST_STORE=etcd` decides the server. Without git, the draw is always the same. A test that is named by
+Promise: all runs of a commit draw the same, but that a run with another release of Spark has the other half of the
+queries. Each name is drawn by some commit, and `make test-nightly` runs what is not drawn. `TENURE_TEST_STORE=etcd`
+decides the server. Without git, the draw is always the same. A test that is named by
 its node id runs, drawn or not: only `--group` leaves tests out.
 """
 
@@ -21,14 +22,25 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 STORE: Final = "TENURE_TEST_STORE"
 NUMBER: Final = "TENURE_TEST_DRAW"
 """The variable with the number that decides: of a run and all of its workers."""
+OTHER_RELEASE: Final = "TENURE_TEST_OTHER_RELEASE"
+"""The variable of a run with another release of Spark than the installed one."""
 NO_COMMIT: Final = 1
 
 SERVERS: Final = ("zookeeper", "etcd", "kubernetes")
 """The contract's own tests run on each of them. The layers above run on memory, SQLite and one of these."""
 ON_S3, ON_HDFS, EXECUTORS_ON_S3 = "scene on S3", "scene on HDFS", "scene of executors on S3"
 FROM_KAFKA, TO_POSTGRES = "scene from Kafka", "scene to PostgreSQL"
-DRAWS: Final = (SERVERS, (ON_S3, ON_HDFS, EXECUTORS_ON_S3), (FROM_KAFKA, TO_POSTGRES))
-"""One name of each is drawn: a server, a storage, and a source or sink that is not on a disk."""
+LOST_STORE, EACH_STEP, TO_THE_END = "scene of a lost store", "scene of each step", "scene to the end"
+HALVES: Final = ("one half of the queries", "other half of the queries")
+DRAWS: Final = (
+    SERVERS,
+    (ON_S3, ON_HDFS, EXECUTORS_ON_S3),
+    (FROM_KAFKA, TO_POSTGRES),
+    (LOST_STORE, EACH_STEP, TO_THE_END),
+    HALVES,
+)
+"""One name of each is drawn: a server; a storage; a source or sink that is not on a disk; a scene of minutes on a disk;
+and the kinds of queries that are tried with the state of one release."""
 
 
 def only_if_drawn(name: str) -> pytest.MarkDecorator:
@@ -37,12 +49,20 @@ def only_if_drawn(name: str) -> pytest.MarkDecorator:
     return pytest.mark.drawn(name)
 
 
+def half_of(kind: str) -> pytest.MarkDecorator:
+    """The mark of a case with a query of this kind: joins and functions of Python in one half, the others in the other.
+    One release tries these, the other those."""
+    return only_if_drawn(HALVES[kind.startswith(("join", "apply", "transform"))])
+
+
 def drawn() -> frozenset[str]:
     """The names that this commit draws. Raises pytest.UsageError: the server of the environment is none."""
     names, number = [], int(os.environ.get(NUMBER) or number_of_commit())
     for choice in DRAWS:
         number, place = divmod(number, len(choice))
         names.append(choice[place])
+    if os.environ.get(OTHER_RELEASE):
+        names[-1] = HALVES[1 - HALVES.index(names[-1])]
     store = os.environ.get(STORE) or names[0]
     if store not in SERVERS:
         raise pytest.UsageError(f"{STORE} is {store!r}, and not one of {', '.join(SERVERS)}")

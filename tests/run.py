@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-from tests import jvm_start, tally, unchanged
+from tests import draw, jvm_start, tally, unchanged
 from tests.groups import GATE_GROUP, LONG, OTHER_SPARK, PURE, REST, UNDRAWN, Session, sessions
 from tests.properties import HUNT
 
@@ -120,7 +120,8 @@ def environment(target: str) -> Mapping[str, str]:
     archive = jvm_start.class_archive()
     if archive is None:
         say("no archive of Spark's classes can be made: each JVM reads and verifies them, and starts slowly")
-    return {jvm_start.OPTIONS: jvm_start.with_archive(jvm_start.LIGHTLY, archive)}
+    release = {draw.OTHER_RELEASE: "yes"} if kind_of(target) in ONLY else {}
+    return {jvm_start.OPTIONS: jvm_start.with_archive(jvm_start.LIGHTLY, archive), **release}
 
 
 def folders(session: Session, target: str) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.crash.cluster import Cluster
 from tests.crash.truth import Verdict
+from tests.draw import EACH_STEP, only_if_drawn
 from tests.kit.members import MemberProcess
 from tests.stores import STORES, new_store
 from tests.support.launch import BATCH_STEPS, SEED_PARTS, TAKEOVER_STEPS
@@ -79,12 +80,14 @@ def _wait_for_a_death(cluster: Cluster, alive: list[MemberProcess]) -> None:
     cluster.wait(lambda: not all(member.running for member in alive), what=f"the death of one of {names}")
 
 
+@only_if_drawn(EACH_STEP)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("step", SHORT)
 def test_the_member_died_at_the_step(chain: Chain, step: str) -> None:
     assert chain.exits[step] == -signal.SIGKILL
 
 
+@only_if_drawn(EACH_STEP)
 def test_the_output_is_right(chain: Chain) -> None:
     assert chain.events > 1000
     assert chain.verdict.right, chain.verdict

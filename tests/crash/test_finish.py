@@ -18,6 +18,7 @@ from tenure.results.result import Result, Stage
 from tenure.results.store import result_in
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
+from tests.draw import TO_THE_END, only_if_drawn
 from tests.stores import STORES, new_store
 
 STREAM = "joined"
@@ -93,6 +94,7 @@ def check(finish: Finish, steps: tuple[str, ...]) -> None:
     assert finish.result.stage is Stage.CLEAN
 
 
+@only_if_drawn(TO_THE_END)
 def test_it_is_finished_by_whoever_is_left(finish: Finish) -> None:
     check(finish, SHORT)
 

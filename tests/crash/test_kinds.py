@@ -15,6 +15,7 @@ import pytest
 
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
+from tests.draw import HALVES, only_if_drawn
 from tests.stores import long_on_servers, new_store
 
 KINDS = (("passed", "windows", "joined"), ("unique", "counts"))
@@ -38,7 +39,11 @@ def store(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module", params=KINDS, ids="-".join)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(kinds, marks=only_if_drawn(half)) for kinds, half in zip(KINDS, HALVES, strict=True)],
+    ids="-".join,
+)
 def story(request: pytest.FixtureRequest, store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     kinds: tuple[str, ...] = request.param
     folder = tmp_path_factory.mktemp("kinds")

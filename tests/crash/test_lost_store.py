@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.cluster import SCOPE, Cluster
+from tests.draw import LOST_STORE, only_if_drawn
 from tests.kit.members import MAIN
 from tests.stores import ONE_SERVER, new_store
 
@@ -16,6 +17,7 @@ STREAMS = ("passed", "windows", "counts")
 MISMATCH = 11
 
 
+@only_if_drawn(LOST_STORE)
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ONE_SERVER)
 def test_a_scope_whose_store_was_lost_goes_on(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:

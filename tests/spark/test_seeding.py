@@ -18,6 +18,7 @@ from tenure.rundirs.run_directory import RunDirectory, latest_commit, latest_pla
 from tenure.rundirs.seeding import seed, seed_mirrored
 from tenure.rundirs.state_copy import SeedPoint, copy_ahead
 from tenure.spark.releases import before
+from tests.draw import half_of
 from tests.spark.recorded_runs import (
     BATCHES,
     Recorded,
@@ -63,7 +64,11 @@ _BOTH_WAYS = [("aggregation", "1"), ("join", "2")]
 _SHORT = [(case, False) for case in CASES] + [(case, True) for case in _BOTH_WAYS]
 _LONG = [(case, False) for case in LONG_CASES]
 _LONG += [(case, True) for case in [*CASES, *LONG_CASES] if case not in _BOTH_WAYS]
-ALL_CASES = [*_SHORT, *(pytest.param(*case, marks=pytest.mark.long) for case in _LONG)]
+IN_THE_GATE = ("aggregation", "2")
+ALL_CASES = [
+    *(pytest.param(*case, marks=() if case[0] == IN_THE_GATE else half_of(case[0][0])) for case in _SHORT),
+    *(pytest.param(*case, marks=pytest.mark.long) for case in _LONG),
+]
 
 
 def _named(value: tuple[str, str] | bool) -> str:
@@ -102,7 +107,7 @@ def test_goes_on_in_a_seed(
     assert go_on(spark, recorded, target) == rows_from(recorded.output, after)
 
 
-@pytest.mark.parametrize("case", [("join", "2"), ("aggregation", "2")], ids=" ".join)
+@pytest.mark.parametrize("case", [pytest.param(("join", "2"), marks=half_of("join")), IN_THE_GATE], ids=" ".join)
 def test_goes_on_in_a_mirror_that_followed_the_leader(
     spark: SparkSession, recorder: Recorder, tmp_path: Path, case: tuple[str, str]
 ) -> None:
@@ -182,7 +187,9 @@ def test_the_log_of_a_source_is_compacted_as_before_after_each_takeover(
         assert go_on(spark, second, tmp_path / "b") == rows_from(first.output, BATCHES - 1 + committed)
 
 
-@pytest.mark.parametrize("name", ["aggregation", "transformWithStateInPandas"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=half_of(name)) for name in ("aggregation", "transformWithStateInPandas")]
+)
 def test_a_seed_of_a_seed(spark: SparkSession, recorder: Recorder, tmp_path: Path, name: str) -> None:
     """Two takeovers in one batch, then one after the second leader went on: the schema's path moves each time."""
     recorded = recorder.record(name, "2")
