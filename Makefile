@@ -47,6 +47,7 @@ kubernetes: servers ## build Kubernetes' API server and kubectl for the tests, w
 demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE)),servers) $(filter kubernetes,$(STORE)) $(if $(filter kafka s3,$(SOURCE) $(STORAGE)),connectors) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd or kubernetes; SOURCE=files or kafka; STORAGE=file, s3 or hdfs; SPARK=4.1: another PySpark)
 	@$(if $(filter hdfs,$(STORAGE)),sh scripts/setup.sh hdfs)
 	@$(if $(SPARK),sh scripts/setup.sh spark $(SPARK))
+	@$(if $(and $(SPARK),$(filter kafka s3,$(SOURCE) $(STORAGE))),sh scripts/setup.sh connectors $(SPARK))
 	@$(if $(SPARK),$(call WITH_SPARK,$(SPARK))) $(RUN) $(BIN)/python -m demo.run --store $(STORE) --source $(SOURCE) --storage $(STORAGE)
 
 check: setup ## lint, and the tests that need no JVM and no server; seconds after the first time
@@ -64,6 +65,7 @@ test-other-spark: kubernetes connectors ## what differs between releases, with a
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
 	@sh scripts/setup.sh spark $(OTHER_SPARK)
+	@sh scripts/setup.sh connectors $(OTHER_SPARK)
 	@$(call WITH_SPARK,$(OTHER_SPARK)) $(RUN_TESTS) $(if $(WHOLE),whole-other-spark,other-spark)-$(OTHER_SPARK)
 
 test-whole-other-spark: ## tests/spark and tests/crash with another PySpark

@@ -187,7 +187,7 @@ def main() -> int:
             conf["spark.sql.streaming.stateStore.minDeltasForSnapshot"] = "1000000"
             roots = dict.fromkeys(PLACES[kind], str(folder))
         if arguments.storage == "s3":
-            server = stack.enter_context(SeaweedFs(folder / "s3"))
+            server = stack.enter_context(SeaweedFs(folder / "s3", volume_mb=1024))
             os.environ.update({**environment(server.url), "AWS_ALLOW_HTTP": "true"})
             conf |= {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a_settings(server.url).items()}
             conf["spark.jars"] = ",".join(map(str, sorted((ivy_folder() / "jars").glob("*.jar"))))

@@ -80,7 +80,7 @@ def place_of(storage: str, folder: Path, *, delay_s: float) -> Iterator[Place]:
     with ExitStack() as stack:
         server: SeaweedFs | Hdfs | None = None
         if storage == "s3":
-            server = stack.enter_context(SeaweedFs(folder / "s3"))
+            server = stack.enter_context(SeaweedFs(folder / "s3", volume_mb=1024))
         elif storage == "hdfs":
             server = stack.enter_context(Hdfs(folder / "hdfs"))
         yield stack.enter_context(closing(Place(folder, server, delay_s=delay_s)))

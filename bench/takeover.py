@@ -85,7 +85,7 @@ class Bench:
         self.keys = keys
         self.orphans = arguments.orphans
         self.console = console
-        self.patience_s = NEVER_S + keys / 10_000
+        self.patience_s = 3 * NEVER_S + keys / 10_000  # in S3 a standby rests between its rehearsals
         self.members: list[MemberProcess] = []
         self.standby: dict[str, float] = {}
         for name in ("input", "output", "storage", "plain", "plain/input"):

