@@ -224,7 +224,8 @@ set_up_connectors() {
     [ -n "$flags" ] || return 0
     say "fetching the jars of the connectors (23 MB)"
     # shellcheck disable=SC2086 # $flags are several words, of which none has a space
-    fetch_jars connectors $flags || say "no connectors: $why ($VENV/connectors/fetch.log has more); their tests are skipped"
+    fetch_jars "connectors${1:+-$1}" $flags ||
+        say "no connectors: $why ($VENV/connectors${1:+-$1}/fetch.log has more); their tests are skipped"
 }
 
 # Hadoop's NameNode and DataNode in one jar; the rest comes with PySpark.

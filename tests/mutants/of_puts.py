@@ -36,19 +36,19 @@ OF_PUTS: Final = (
     Mutant(
         "a-checkpoint-s-file-is-replaced",
         "a file of a checkpoint that another writer has put is written over",
-        (Change("spark/java/ObjectFiles.java", "if (!overwrite) {", "if (false) {"),),
+        (Change("spark/java/ObjectFiles.java", "if (conditional && !overwrite) {", "if (false) {"),),
         (FILES + "test_a_file_that_is_there_is_refused_and_stays",),
     ),
     Mutant(
         "a-lost-answer-is-another-writer",
         "a put that was sent twice is taken for another writer's",
-        (Change("spark/java/ObjectFiles.java", "if (write.equals(there)) {", "if (false) {"),),
+        (Change("spark/java/ObjectFiles.java", "if (there != null && there.equals(write)) {", "if (false) {"),),
         (FILES + "test_a_put_whose_answer_is_lost_is_settled[False]",),
     ),
     Mutant(
         "any-checkpoint-s-file-is-ours",
         "a file of a checkpoint that another writer has put is taken for one's own",
-        (Change("spark/java/ObjectFiles.java", "if (write.equals(there)) {", "if (there != null) {"),),
+        (Change("spark/java/ObjectFiles.java", "if (there != null && there.equals(write)) {", "if (there != null) {"),),
         (FILES + "test_another_writers_file_is_not_taken_for_ours",),
     ),
     Mutant(

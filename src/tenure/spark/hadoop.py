@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from tenure.errors import UsageError
 from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.spark.own_classes import CHECKPOINT_FILES, OBJECT_FILES, java_source
-from tenure.spark.releases import CHECKPOINTS_BY_FILE_SYSTEM, check_puts
+from tenure.spark.releases import CHECKPOINTS_BY_FILE_SYSTEM
 from tenure.storage.engines import FILE_SYSTEMS, Needs, hadoop_settings, needs_of
 from tenure.storage.storage import Storage
 
@@ -81,7 +81,6 @@ def use_fitting_files(spark: SparkSession, storage: Storage) -> None:
     """Set the class for the storage of a pipeline. Raises UsageError."""
     if not storage.puts_whole:
         return
-    check_puts(spark, storage.url)
     chosen = spark.conf.get(CHECKPOINT_FILES, None)
     if chosen not in (None, OBJECT_FILES):
         raise UsageError(

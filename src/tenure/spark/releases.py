@@ -58,10 +58,6 @@ IN_WORDS: Final = f"{', '.join(RELEASES[:-1])} or {RELEASES[-1]}"
 """The releases, for people."""
 
 
-_CONDITIONAL_PUTS: Final = "3.4.2"
-"""The release of Hadoop."""
-
-
 def installed() -> str:
     """The version of the PySpark that this process has imported."""
     return pyspark.__version__
@@ -91,18 +87,6 @@ def check_java(spark: SparkSession) -> None:
     if major < first or (last is not None and major > last):
         raise UsageError(
             f"PySpark {installed()} runs on {on.javas}, and this is Java {major}", fix=f"set JAVA_HOME to {on.javas}"
-        )
-
-
-def check_puts(spark: SparkSession, url: str) -> None:
-    """Check that Hadoop can put an object on the condition that none is there. Raises UsageError."""
-    jvm: Any = spark._jvm
-    hadoop = str(jvm.org.apache.hadoop.util.VersionInfo.getVersion())
-    if before(_CONDITIONAL_PUTS, hadoop):
-        raise UsageError(
-            f"{url} cannot be the storage with PySpark {installed()}: its Hadoop is {hadoop}, and puts on a condition "
-            f"came with {_CONDITIONAL_PUTS}",
-            fix="use a newer PySpark, or a storage on HDFS or on a disk that all members share",
         )
 
 

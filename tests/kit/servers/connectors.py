@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import pyspark
+
 from tenure.spark.connectors import connectors_of, module_of, with_connectors
 from tests.kit.servers.programs import need
 
@@ -36,7 +38,9 @@ def missing_jars() -> list[str]:
 
 
 def _folder() -> Path:
-    return Path(os.environ.get("TENURE_TEST_CONNECTORS") or Path(sys.prefix, "connectors"))
+    """A release that is beside the installed one, in the folder `spark-3.5`, has a folder of its own, too."""
+    _, beside, release = Path(pyspark.__file__).resolve().parents[1].name.partition("spark-")
+    return Path(os.environ.get("TENURE_TEST_CONNECTORS") or Path(sys.prefix, f"connectors{beside and '-'}{release}"))
 
 
 if __name__ == "__main__":  # for setup.sh: the flags of a spark-submit that fetches the missing jars; empty: none

@@ -25,7 +25,6 @@ from tenure.spark.releases import (
     STATEFUL,
     before,
     check_java,
-    check_puts,
     check_release,
     in_its_words,
     known_settings,
@@ -147,14 +146,6 @@ def test_pip_takes_the_same_releases() -> None:
     (bounds,) = [one for one in project["optional-dependencies"]["spark"] if one.startswith("pyspark")]
     major, minor = RELEASES[-1].split(".")
     assert bounds == f"pyspark>={RELEASES[0]},<{major}.{int(minor) + 1}"
-
-
-@pytest.mark.parametrize(("hadoop", "refused"), [("3.3.4", True), ("3.4.1", True), ("3.4.2", False), ("3.5.0", False)])
-def test_a_hadoop_without_puts_on_a_condition_is_refused_in_one_line(hadoop: str, refused: bool) -> None:
-    spark = MagicMock()
-    spark._jvm.org.apache.hadoop.util.VersionInfo.getVersion.return_value = hadoop
-    with pytest.raises(UsageError, match=f"^s3://b/t cannot .* its Hadoop is {hadoop}") if refused else nullcontext():
-        check_puts(spark, "s3://b/t")
 
 
 @pytest.mark.parametrize(

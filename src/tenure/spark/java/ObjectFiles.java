@@ -21,8 +21,10 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  *
  * Promise: a file appears whole, at the close of its stream, or not at all. A close returns only if the store has the
  * file; each other outcome is an exception. A file that must be new is put on the condition that none is there. So a put
- * that a client sent twice, as its answer was lost, is known by the name of the write in the object. Of a folder that
- * the driver holds (`OwnFolder`), the store is asked for nothing that the driver knows.
+ * that a client sent twice, as its answer was lost, is known by the name of the write in the object. Hadoop before 3.4.2
+ * has no such condition. There the store is asked for the file before the put. That is enough where one writer puts the
+ * same bytes under a name, as in a run directory: a put that is sent twice, or late, changes nothing. Of a folder that
+ * the driver holds (`OwnFolder`), the store is asked for nothing else that the driver knows.
  * Not promised: folders. None is made, and a folder without files does not exist; its listing is empty.
  */
 public class ObjectFiles implements CheckpointFileManager {
@@ -32,26 +34,43 @@ public class ObjectFiles implements CheckpointFileManager {
 
     private final Path root;
     private final FileSystem files;
+    private final boolean conditional;
 
     public ObjectFiles(Path path, Configuration conf) throws IOException {
         root = path;
         files = path.getFileSystem(conf);
-        if (!files.hasPathCapability(path, ABORTABLE) || !files.hasPathCapability(path, CONDITIONAL)) {
-            throw new UnsupportedFileSystemException(files.getUri() + " has no conditional puts (hadoop-aws 3.4.2 or newer)");
+        conditional = files.hasPathCapability(path, CONDITIONAL);
+        if (!files.hasPathCapability(path, ABORTABLE)) {
+            throw new UnsupportedFileSystemException(files.getUri() + " cannot give up a put (hadoop-aws 3.3.2 or newer)");
         }
     }
 
     public CheckpointFileManager.CancellableFSDataOutputStream createAtomic(Path path, boolean overwrite)
             throws IOException {
-        String write = UUID.randomUUID().toString();
+        OwnFolder own = OwnFolder.of(path);
+        if (!conditional && !overwrite && files.exists(path)) {
+            throw taken(path, own);
+        }
+        String write = conditional ? UUID.randomUUID().toString() : null;
         FSDataOutputStreamBuilder builder = files.createFile(path);
-        builder.overwrite(overwrite);
-        builder.must("fs.s3a.create.performance", true); // no look for a folder of this name
-        builder.must("fs.s3a.create.header." + WRITE, write);
-        if (!overwrite) {
+        builder.overwrite(overwrite || !conditional);
+        builder.opt("fs.s3a.create.performance", true); // no look for what has this name
+        if (conditional) {
+            builder.must("fs.s3a.create.header." + WRITE, write);
+        } else {
+            builder.recursive(); // before 3.3.5 it would look for the folder
+        }
+        if (conditional && !overwrite) {
             builder.must(CONDITIONAL, true);
         }
-        return new Put(files, path, (FSDataOutputStream) builder.build(), write, OwnFolder.of(path));
+        return new Put(files, path, (FSDataOutputStream) builder.build(), write, own);
+    }
+
+    private static IOException taken(Path path, OwnFolder own) {
+        if (own != null) {
+            own.lose(); // another writer has put it
+        }
+        return new FileAlreadyExistsException(path + " is there");
     }
 
     public FSDataInputStream open(Path path) throws IOException {
@@ -111,7 +130,7 @@ public class ObjectFiles implements CheckpointFileManager {
         private final FileSystem files;
         private final Path path;
         private final FSDataOutputStream data;
-        private final String write;
+        private final String write; // null: Hadoop puts no name into the object
         private final OwnFolder own; // null: nobody holds the folder
         private final OwnFolder.Copy copy;
         private boolean ended = false;
@@ -152,8 +171,8 @@ public class ObjectFiles implements CheckpointFileManager {
             try {
                 data.close();
             } catch (IOException error) {
-                String there = writeThere(error);
-                if (write.equals(there)) {
+                String there = write == null ? null : writeThere(error);
+                if (there != null && there.equals(write)) {
                     return; // an earlier try of this put, whose answer was lost
                 }
                 if (there != null) {
