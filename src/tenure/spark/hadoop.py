@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from tenure.errors import UsageError
 from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.spark.own_classes import CHECKPOINT_FILES, OBJECT_FILES, java_source
-from tenure.spark.releases import CHECKPOINTS_BY_FILE_SYSTEM
+from tenure.spark.releases import CHECKPOINTS_BY_FILE_SYSTEM, aws_sdk
 from tenure.storage.engines import FILE_SYSTEMS, Needs, hadoop_settings, needs_of
 from tenure.storage.storage import Storage
 
@@ -41,14 +41,14 @@ def prepare_file_systems(spark: SparkSession) -> None:
     """Give Hadoop the settings of the environment, for the file systems whose classes are there. Raises UsageError."""
     settings: Any = spark.sparkContext._jsc.hadoopConfiguration()
     for file_system in filter(lambda name: _has(settings, name), FILE_SYSTEMS):
-        for name, value in hadoop_settings(file_system).items():
+        for name, value in hadoop_settings(file_system, aws_sdk=aws_sdk(spark)).items():
             if not _is_users(spark, settings, name):
                 settings.set(name, value, "tenure")
 
 
 def check_classes(spark: SparkSession, path_or_url: str, *, what: str) -> None:
     """Raise UsageError when Spark lacks a class for this URL. `what`: the name of the URL in the error."""
-    needs = needs_of(path_or_url)
+    needs = needs_of(path_or_url, aws_sdk=aws_sdk(spark))
     missing = None if needs is None else _missing(spark, needs)
     if needs is not None and missing is not None:
         raise UsageError(

@@ -90,6 +90,13 @@ def check_java(spark: SparkSession) -> None:
         )
 
 
+def aws_sdk(spark: SparkSession) -> int:
+    """The major version of AWS' SDK that Hadoop's client of S3 has been built with. A vendor's Spark may have another
+    Hadoop than Spark's own."""
+    jvm: Any = spark._jvm
+    return 1 if before("3.4", str(jvm.org.apache.hadoop.util.VersionInfo.getVersion())) else 2
+
+
 def before(release: str, version: str | None = None) -> bool:
     """Whether a version is older than a release. `version` None: that of the installed Spark."""
     wanted = tuple(map(int, release.split(".")))

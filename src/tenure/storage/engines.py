@@ -6,7 +6,7 @@ Promise: no I/O but the files of AWS. No other module asks for the kind of a sto
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tenure.storage.s3_settings import S3Settings
@@ -33,22 +33,28 @@ _S3: Final = Needs(
     ),
     connector="s3",
 )
+_S3_BY_SDK_1: Final = replace(
+    _S3, classes=("com.amazonaws.services.s3.AmazonS3Client", "com.amazonaws.services.s3.transfer.TransferManager")
+)
 
 
-def needs_of(path_or_url: str) -> Needs | None:
-    """What Spark needs for a storage or a table; None: no more than it has itself, or the kind is not known here."""
+def needs_of(path_or_url: str, *, aws_sdk: int = 2) -> Needs | None:
+    """What Spark needs for a storage or a table; None: no more than it has itself, or the kind is not known here.
+    `aws_sdk`: the major version that Hadoop has been built with."""
     scheme, separator, _ = spark_url(path_or_url).partition("://")
-    return _S3 if separator and scheme == _S3.scheme else None
+    if not (separator and scheme == _S3.scheme):
+        return None
+    return _S3 if aws_sdk > 1 else _S3_BY_SDK_1
 
 
 FILE_SYSTEMS: Final = (_S3.file_system,)
 """Hadoop's classes that have settings in the environment."""
 
 
-def hadoop_settings(file_system: str) -> Mapping[str, str]:
+def hadoop_settings(file_system: str, *, aws_sdk: int = 2) -> Mapping[str, str]:
     """Hadoop's settings for one of `FILE_SYSTEMS`, from this process's environment. Raises UsageError."""
     assert file_system in FILE_SYSTEMS, file_system
-    return S3Settings.read().for_hadoop()
+    return S3Settings.read().for_hadoop(aws_sdk=aws_sdk)
 
 
 def delta_options(path_or_url: str, given: Mapping[str, str]) -> dict[str, str]:

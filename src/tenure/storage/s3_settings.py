@@ -29,9 +29,12 @@ _PROVIDERS: Final = (
     # The keys in Hadoop's settings; Spark's driver puts those of the variables there, also for executors elsewhere.
     f"{_S3A}.TemporaryAWSCredentialsProvider",
     f"{_S3A}.SimpleAWSCredentialsProvider",
-    # The variables, a profile, and the role of a pod or of a machine.
-    "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
 )
+_DEFAULT_PROVIDERS: Final = {
+    1: "com.amazonaws.auth.DefaultAWSCredentialsProviderChain",
+    2: "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+}
+"""Major version of the SDK -> the variables, a profile, and the role of a pod or of a machine."""
 
 _ALIASES: Final = {"endpoint": "endpoint_url", "default_region": "region"}
 """Option of delta-rs -> another name for the same, both without `aws_`."""
@@ -54,11 +57,11 @@ class S3Settings:
         known = ("HOME", *(name for name in os.environ if name.startswith("AWS_") and name not in _SECRETS))
         return _read(tuple((name, os.environ.get(name, "")) for name in known))
 
-    def for_hadoop(self) -> Mapping[str, str]:
-        """Hadoop's settings."""
+    def for_hadoop(self, *, aws_sdk: int = 2) -> Mapping[str, str]:
+        """Hadoop's settings. `aws_sdk`: the major version that Hadoop has been built with."""
         settings = {
             "fs.s3.impl": f"{_S3A}.S3AFileSystem",
-            "fs.s3a.aws.credentials.provider": ",".join(_PROVIDERS),
+            "fs.s3a.aws.credentials.provider": ",".join((*_PROVIDERS, _DEFAULT_PROVIDERS[aws_sdk])),
         }
         if self.endpoint is not None:
             settings["fs.s3a.endpoint"] = self.endpoint

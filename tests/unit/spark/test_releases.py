@@ -23,6 +23,7 @@ from tenure.spark.releases import (
     CHECKPOINTS_BY_FILE_SYSTEM,
     RELEASES,
     STATEFUL,
+    aws_sdk,
     before,
     check_java,
     check_release,
@@ -139,6 +140,15 @@ def test_the_table_of_pythons_allows_what_the_package_of_the_installed_release_a
     (metadata,) = SPARK.parent.glob("pyspark-*.dist-info/METADATA")
     named = re.findall(r"^Classifier: Programming Language :: Python :: 3\.(\d+)$", metadata.read_text(), re.MULTILINE)
     assert releases.RUNS_ON[release].python == ((3, min(map(int, named))), (3, max(map(int, named))))
+
+
+@pytest.mark.parametrize(
+    ("hadoop", "major"), [("3.3.4", 1), ("3.3.6-amzn-5", 1), ("3.4.0", 2), ("3.4.1", 2), ("3.5.0", 2)]
+)
+def test_the_sdk_is_that_of_hadoop(hadoop: str, major: int) -> None:
+    spark = MagicMock()
+    spark._jvm.org.apache.hadoop.util.VersionInfo.getVersion.return_value = hadoop
+    assert aws_sdk(spark) == major
 
 
 def test_pip_takes_the_same_releases() -> None:

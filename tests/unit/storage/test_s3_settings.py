@@ -148,3 +148,12 @@ def test_other_storages_have_no_such_options(monkeypatch: pytest.MonkeyPatch) ->
         needs = needs_of(url)
         assert needs is not None
         assert (needs.scheme, needs.connector) == ("s3a", "s3")
+
+
+def test_a_hadoop_with_the_first_sdk_needs_its_classes() -> None:
+    needs = needs_of("s3a://b/t", aws_sdk=1)
+    assert needs is not None
+    assert all(name.startswith("com.amazonaws.") for name in needs.classes)
+    providers = S3Settings().for_hadoop(aws_sdk=1)["fs.s3a.aws.credentials.provider"].split(",")
+    assert [name for name in providers if "awssdk" in name] == []
+    assert providers[-1] == "com.amazonaws.auth.DefaultAWSCredentialsProviderChain"
