@@ -71,6 +71,14 @@ def test_removed_while_nobody_led_is_counted_where_the_source_tolerates_it(scene
 # --- a batch that runs again ------------------------------------------------------------------------------------
 
 
+def test_a_batch_that_runs_again_first_ends_no_query(scene: Scene) -> None:
+    """Spark 4.1 counts after each batch how far the query is behind, and has not asked for the newest offsets here."""
+    scene.send(*TEN)
+    assert isinstance(scene.lead(scene.rows(), scene.table(dies=("before", 0))), Died)
+    assert scene.lead(scene.rows(), scene.table()) is None
+    assert scene.output("id") == list(TEN)
+
+
 def test_a_batch_that_runs_again_without_records_is_an_error_before_anything_is_retaken(
     scene: Scene, kafka: KafkaServer
 ) -> None:

@@ -25,12 +25,14 @@ from tenure.inputs.planned_inputs import offsets_behind
 from tenure.inputs.query_inputs import QueryInputs, Shortness
 from tenure.pipelines.pipeline import Stream
 from tenure.rundirs.moved_files import modification_times
-from tenure.rundirs.run_directory import has_commit, latest_commit
+from tenure.rundirs.run_directory import has_commit, latest_commit, read_offsets
+from tenure.rundirs.seed_logs import decode_offsets
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Calls, Stages
 from tenure.spark.caller_threads import CallerThread
 from tenure.spark.own_folders import hold
-from tenure.spark.plans import keeps_state
+from tenure.spark.plans import ask_kafka_for_newest, keeps_state
+from tenure.spark.releases import KAFKA_COUNTS_UNASKED
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.query_takeover import Begun, QueryTakeover
 
@@ -250,6 +252,10 @@ class FencedStream:
         assert self._writer is not None
         began_s = clock.monotonic_s()
         events.emit(BatchStarted(term.scope, epoch=term.epoch, query=self.name, batch=batch_id))
+        if self.last is None and KAFKA_COUNTS_UNASKED:  # the batch may have been planned before the query's start
+            entry = read_offsets(self._directory, batch_id)
+            where = f"{self._directory}/offsets/{batch_id}"
+            ask_kafka_for_newest(rows, self._running(), decode_offsets(entry, where=where))
         repeated = self._writer.write(rows, batch_id, has_done=self.has_done).repeated
         if self.last is None and self._mirrors is not None:
             self._mirrors.let_tables_go(self.name)

@@ -21,6 +21,9 @@ Nodes = Sequence[tuple[Any, Mapping[str, Json]]]
 """The nodes of a plan, each before its children: the JVM's object, and its JSON."""
 
 
+_KAFKA: Final = "org.apache.spark.sql.kafka010.KafkaMicroBatchStream"
+
+
 class DeclaredQuery(Protocol):
     """A query that a pipeline declares, as far as its plan is concerned."""
 
@@ -90,6 +93,16 @@ def source_folders_of(query: StreamingQuery) -> tuple[str, ...]:
             distinct.append(source)
         folders.append(str(known))
     return tuple(folders)
+
+
+def ask_kafka_for_newest(rows: DataFrame, query: StreamingQuery, offsets: Mapping[str, str | None]) -> None:
+    """Let each source of Kafka ask for its newest offsets, as before it plans a batch. `rows`: those of a batch.
+    `offsets`: the entry of that batch in the query's log, by source. Raises Spark's own errors."""
+    jvm: Any = rows.sparkSession._jvm
+    everything = jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.allAvailable()
+    for source, offset in zip(items(query._jsq.streamingQuery().sources()), offsets.values(), strict=True):
+        if offset is not None and source.getClass().getName() == _KAFKA:
+            source.latestOffset(source.deserializeOffset(offset), everything)
 
 
 def items(sequence: Any) -> list[Any]:

@@ -304,6 +304,12 @@ def refuse_arrow(kind: str, *, version: Callable[[str], str] = metadata.version)
         )
 
 
+KAFKA_COUNTS_UNASKED: Final = before("4.2") and not before("4.1")
+"""Whether Spark's source of Kafka counts after each batch how far the query is behind, though it has not asked for the
+newest offsets. It asks before it plans a batch. After a batch that was planned before the query's start, it counts with
+nothing, and the query ends (SPARK-57438; the newest connector that was there to try is 4.1.1)."""
+
+
 def is_stateful(node: Any) -> bool:
     """Whether a node of a logical plan keeps state between the batches of a streaming query."""
     kind = node.nodeName()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -44,10 +45,13 @@ def program(name: str, what: str, *, fix: str, built: str | None = None) -> str:
 
 
 def jvm(main: str, *arguments: str, jars: str = "", flags: tuple[str, ...] = ()) -> list[str]:
-    """The command of a small JVM that runs `main` with PySpark's jars, and `jars` before them. Raises NotInstalled."""
+    """The command of a small JVM that runs `main` with PySpark's jars, and `jars` before them. Raises NotInstalled.
+    The servers' Scala is that of the installed PySpark, also where an older one stands before it in the path."""
     java = need(shutil.which("java"), "Java", fix="install openjdk-17-jre-headless")
     small = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-    path = ":".join(filter(None, (jars, str(spark_home() / "jars" / "*"))))
+    installed = Path(sysconfig.get_path("purelib"), "pyspark")
+    home = installed if installed.is_dir() else spark_home()
+    path = ":".join(filter(None, (jars, str(home / "jars" / "*"))))
     return [java, *small, *flags, "-cp", path, main, *arguments]
 
 
