@@ -81,7 +81,7 @@ OF_CONNECTORS: Final = (
         (
             Change(
                 "storage/s3_settings.py",
-                '            "fs.s3a.aws.credentials.provider": ",".join((*_PROVIDERS, _DEFAULT_PROVIDERS[aws_sdk])),\n',
+                '"fs.s3a.aws.credentials.provider": ",".join((*_PROVIDERS, _DEFAULT_PROVIDERS[aws_sdk])),',
                 "",
             ),
         ),
