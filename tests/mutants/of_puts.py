@@ -36,7 +36,14 @@ OF_PUTS: Final = (
     Mutant(
         "a-checkpoint-s-file-is-replaced",
         "a file of a checkpoint that another writer has put is written over",
-        (Change("spark/java/ObjectFiles.java", "if (conditional && !overwrite) {", "if (false) {"),),
+        (  # either of them alone makes Hadoop 3.5 put on the condition
+            Change("spark/java/ObjectFiles.java", "if (conditional && !overwrite) {", "if (false) {"),
+            Change(
+                "spark/java/ObjectFiles.java",
+                "builder.overwrite(overwrite || !conditional);",
+                "builder.overwrite(true);",
+            ),
+        ),
         (FILES + "test_a_file_that_is_there_is_refused_and_stays",),
     ),
     Mutant(

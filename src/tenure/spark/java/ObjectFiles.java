@@ -54,10 +54,11 @@ public class ObjectFiles implements CheckpointFileManager {
         String write = conditional ? UUID.randomUUID().toString() : null;
         FSDataOutputStreamBuilder builder = files.createFile(path);
         builder.overwrite(overwrite || !conditional);
-        builder.opt("fs.s3a.create.performance", true); // no look for what has this name
         if (conditional) {
+            builder.must("fs.s3a.create.performance", true); // no look for what has this name
             builder.must("fs.s3a.create.header." + WRITE, write);
         } else {
+            builder.opt("fs.s3a.create.performance", true);
             builder.recursive(); // before 3.3.5 it would look for the folder
         }
         if (conditional && !overwrite) {
