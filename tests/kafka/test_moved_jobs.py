@@ -11,14 +11,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
-from deltalake import DeltaTable
 
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.run_name import RunName
@@ -27,50 +23,12 @@ from tenure.coordination.records import Scope
 from tenure.moves.plain_checkpoint import read_plain
 from tests.crash.cluster import SCOPE, Cluster, Topic
 from tests.kafka.exporters import export
-from tests.kit.members import MAIN
-from tests.kit.process import GroupProcess
+from tests.kafka.moves import lead_no_more, plain_job, tenure, versions
 from tests.kit.servers import KafkaServer, installed
 from tests.kit.servers.connectors import ivy_folder
 from tests.kit.waiting import NEVER_S
 
-JOB = ("-m", "tests.crash.pipelines.plain_job")
 STREAMS = ("passed", "windows", "unique")
-
-
-@contextmanager
-def plain_job(cluster: Cluster, topic: Topic, *, checkpoints: Path) -> Iterator[Callable[[int], None]]:
-    """The job, which is killed at the end of the block. Call the value to wait for so many commits to each table."""
-    jars = ",".join(quote(str(jar)) for jar in sorted((ivy_folder() / "jars").glob("*.jar")))
-    command = [sys.executable, *JOB, str(checkpoints), cluster.output, ",".join(STREAMS), f"spark.jars={jars}"]
-    command += [f"param.topic={topic.name}", f"param.brokers={topic.kafka.address}"]
-    log = cluster.folder / f"{checkpoints.name}.log"
-    job = GroupProcess(command, log=log)
-
-    def wait_for(commits: int) -> None:
-        def come() -> bool:
-            assert job.running, log.read_text()[-3000:]
-            return versions(cluster) >= commits
-
-        cluster.wait(come, what="batches of the plain job")
-
-    job.start()
-    try:
-        yield wait_for
-    finally:
-        job.kill()
-
-
-def versions(cluster: Cluster) -> int:
-    """The least number of commits that the table of a stream has."""
-    tables = [f"{cluster.output}/{stream}" for stream in STREAMS]
-    return min(DeltaTable(table).version() + 1 if DeltaTable.is_deltatable(table) else 0 for table in tables)
-
-
-def tenure(cluster: Cluster, *words: str) -> None:
-    done = subprocess.run(
-        [*MAIN, *words, "--scope", SCOPE, "--store", cluster.store_url], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def locks(cluster: Cluster) -> int:
@@ -100,15 +58,6 @@ def export_while_the_leader_is_killed(cluster: Cluster, directory: Path) -> tupl
         return exported.result(timeout=NEVER_S), epoch
 
 
-def lead_no_more(cluster: Cluster) -> None:
-    """Let the leader end its batches, and nobody lead after it."""
-    tenure(cluster, "pause")
-    leader = cluster.look().leader
-    assert leader is not None
-    tenure(cluster, "restart", leader)
-    cluster.wait(lambda: not cluster.look().leader, what="the end of the leadership")
-
-
 @pytest.mark.timeout(1800)
 def test_a_job_that_is_adopted_and_exported_counts_each_record_once(kafka: KafkaServer, tmp_path: Path) -> None:
     with installed():
@@ -124,7 +73,7 @@ def test_a_job_that_is_adopted_and_exported_counts_each_record_once(kafka: Kafka
     with Cluster(tmp_path, streams=STREAMS, ttl="5s", feed_every_s=0.7, topic=topic) as cluster:
         storage = ("--storage", cluster.storage)
         cluster.feeder.start()
-        with plain_job(cluster, topic, checkpoints=tmp_path / "before") as wait_for:
+        with plain_job(cluster, topic, ivy=ivy_folder(), checkpoints=tmp_path / "before") as wait_for:
             wait_for(4)
         for stream in STREAMS:
             tenure(cluster, "adopt", str(tmp_path / "before" / stream), "--query", stream, "--apply", *storage)
@@ -149,7 +98,7 @@ def test_a_job_that_is_adopted_and_exported_counts_each_record_once(kafka: Kafka
             member.kill()
 
         before = versions(cluster)
-        with plain_job(cluster, topic, checkpoints=tmp_path / "after") as wait_for:
+        with plain_job(cluster, topic, ivy=ivy_folder(), checkpoints=tmp_path / "after") as wait_for:
             wait_for(before + 3)
             cluster.settle()
         assert [str(cluster.verdict(name)) for name in STREAMS if not cluster.verdict(name).right] == []

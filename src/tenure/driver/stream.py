@@ -25,14 +25,15 @@ from tenure.inputs.planned_inputs import offsets_behind
 from tenure.inputs.query_inputs import QueryInputs, Shortness
 from tenure.pipelines.pipeline import Stream
 from tenure.rundirs.moved_files import modification_times
-from tenure.rundirs.run_directory import has_commit, latest_commit, read_offsets
+from tenure.rundirs.run_directory import format_of_state, has_commit, latest_commit, read_offsets
 from tenure.rundirs.seed_logs import decode_offsets
 from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Calls, Stages
+from tenure.spark.block_settings import block_settings
 from tenure.spark.caller_threads import CallerThread
 from tenure.spark.own_folders import hold
 from tenure.spark.plans import ask_kafka_for_newest, keeps_state
-from tenure.spark.releases import KAFKA_COUNTS_UNASKED
+from tenure.spark.releases import KAFKA_COUNTS_UNASKED, settings_to_go_on
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.query_takeover import Begun, QueryTakeover
 
@@ -127,8 +128,10 @@ class FencedStream:
             .option("checkpointLocation", hold(self._declared.rows.sparkSession, self._writer.directory))
             .foreachBatch(self._on_batch)
         )
+        settings = settings_to_go_on(functools.partial(format_of_state, self._writer.directory))
         try:
-            query = self._query = with_trigger(writer, self._declared.trigger).start()
+            with block_settings(self._declared.rows.sparkSession, settings):
+                query = self._query = with_trigger(writer, self._declared.trigger).start()
         finally:
             self._started.set()
         term, run_directory = self._term, self._begun.run_directory

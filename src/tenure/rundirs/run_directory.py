@@ -126,3 +126,11 @@ def latest_planned(run_directory: str) -> int | None:
 def latest_commit(run_directory: str) -> int | None:
     """The newest batch that Spark finished there; None: no batch was finished."""
     return newest_logged(run_directory, "commits")
+
+
+def format_of_state(run_directory: str) -> int | None:
+    """The format of the state: 1, or 2 with the ids of files; None: no batch is done there."""
+    batch = latest_commit(run_directory)
+    return (
+        None if batch is None else int(RunDirectory(run_directory).read_text(f"commits/{batch}").startswith("v2")) + 1
+    )

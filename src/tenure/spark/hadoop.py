@@ -48,6 +48,8 @@ def prepare_file_systems(spark: SparkSession) -> None:
 
 def check_classes(spark: SparkSession, path_or_url: str, *, what: str) -> None:
     """Raise UsageError when Spark lacks a class for this URL. `what`: the name of the URL in the error."""
+    if needs_of(path_or_url) is None:
+        return
     needs = needs_of(path_or_url, aws_sdk=aws_sdk(spark))
     missing = None if needs is None else _missing(spark, needs)
     if needs is not None and missing is not None:

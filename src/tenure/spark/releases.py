@@ -145,8 +145,9 @@ the second writer of a checkpoint file fail; a run directory has one writer."""
 
 # --- Settings -----------------------------------------------------------------------------------------------------
 
+_STATE_FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _SINCE: Final[Mapping[str, str]] = {
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "4.0",
+    _STATE_FORMAT: "4.0",
 }
 """Settings that older releases do not know: the release in which each came."""
 
@@ -302,6 +303,15 @@ def refuse_arrow(kind: str, *, version: Callable[[str], str] = metadata.version)
             f"applyInPandasWithState of PySpark {installed()} fails with pyarrow {arrow}",
             fix=f"pip install 'pyarrow<{_WITHOUT_FLOATS}'",
         )
+
+
+def settings_to_go_on(state_format: Callable[[], int | None]) -> Mapping[str, str]:
+    """The settings with which a query starts on its run directory. `state_format`: of the state there, 1 or 2; None: no
+    batch is done. Spark 4.0 and 4.1 read no entry of another format than their own in the log of done batches. Newer
+    releases keep to the format of a query by themselves."""
+    if before("4.0") or not before("4.2") or state_format() != 1:
+        return {}
+    return {_STATE_FORMAT: "1"}
 
 
 KAFKA_COUNTS_UNASKED: Final = before("4.2") and not before("4.1")

@@ -13,6 +13,7 @@ and come on top. Where Hadoop counts none, as on a local disk, there is no rest.
 
 from __future__ import annotations
 
+import functools
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ from tenure.events import BlobLeft, Once, RehearsalFailed, StandbyWarm
 from tenure.pipelines.pipeline import Stream
 from tenure.retry import exponential_delay
 from tenure.rundirs.moved_files import moves_between
-from tenure.rundirs.run_directory import remove_tree
+from tenure.rundirs.run_directory import format_of_state, remove_tree
 from tenure.rundirs.seeding import seed, seed_without_tables
 from tenure.rundirs.state_copy import SeedPoint
 from tenure.scope_context import ScopeContext
@@ -44,6 +45,7 @@ from tenure.spark.caller_threads import CallerThread
 from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.spark.kept_tables import KeptTables
 from tenure.spark.own_folders import hold, release
+from tenure.spark.releases import settings_to_go_on
 from tenure.storage.urls import hadoop_url
 
 ROUNDS = 3
@@ -244,7 +246,8 @@ class Rehearsals:
             with self._lock:
                 if self._abandoned.is_set():
                     return
-                with block_settings(spark, SETTINGS):
+                format_ = functools.partial(format_of_state, directory)
+                with block_settings(spark, {**SETTINGS, **settings_to_go_on(format_)}):
                     query = self._query = writer.start()  # a query keeps the settings of its start
             try:
                 query.awaitTermination()

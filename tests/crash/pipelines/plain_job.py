@@ -1,8 +1,8 @@
 """A job of plain Spark with the queries of `kinds.py`: its own checkpoints, and a sink that notes each batch in the
-Delta table under Spark's id of the query, as delta-spark does.
+Delta table under Spark's id of the query, as delta-spark does; or delta-spark itself.
 
-`python -m tests.crash.pipelines.plain_job CHECKPOINTS OUTPUT STREAMS NAME=VALUE...`: settings of Spark, and parameters
-with the prefix `param.`.
+`python -m tests.crash.pipelines.plain_job CHECKPOINTS OUTPUT STREAMS NAME=VALUE...`: settings of Spark, parameters with
+the prefix `param.`, and `sink=delta-spark`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class PlainJob:
         self.spark = spark
         self.params = {**params, "output": output}
         self._checkpoints, self._output = checkpoints, output
+        self._by_spark = params.get("sink") == "delta-spark"
 
     def stream(self, name: str, rows: DataFrame, *, sink: Any, output_mode: str = "append", trigger: str) -> None:
         """`sink` is not used."""
@@ -41,7 +42,11 @@ class PlainJob:
             write_deltalake(table, arrow, mode="append", commit_properties=once)
 
         writer = rows.writeStream.queryName(name).outputMode(output_mode).trigger(processingTime=trigger)
-        writer.option("checkpointLocation", checkpoint).foreachBatch(put).start()
+        writer = writer.option("checkpointLocation", checkpoint)
+        if self._by_spark:
+            writer.format("delta").start(table)
+        else:
+            writer.foreachBatch(put).start()
 
 
 def main(checkpoints: str, output: str, streams: str, *settings: str) -> None:
@@ -51,7 +56,7 @@ def main(checkpoints: str, output: str, streams: str, *settings: str) -> None:
     params = {"only": streams}
     for setting in settings:
         name, _, value = setting.partition("=")
-        if name.startswith("param."):
+        if name.startswith("param.") or name == "sink":
             params[name.removeprefix("param.")] = value
         else:
             builder = builder.config(name, value)

@@ -13,11 +13,12 @@ from typing import Final
 
 import pyspark
 
-from tenure.spark.connectors import connectors_of, module_of, with_connectors
+from tenure.spark.connectors import connectors_of, module_of, releases_of, with_connectors
+from tenure.spark.installed import minor_of
 from tests.kit.servers.programs import need
 
 FETCHED: Final = ("kafka", "s3")
-"""The connectors that tests and the demo use."""
+"""The connectors that tests and the demo use. Plain jobs of tests use `delta`, too, where the release has it."""
 
 
 def ivy_folder() -> Path:
@@ -32,9 +33,13 @@ def ivy_folder() -> Path:
 
 def missing_jars() -> list[str]:
     """The jars that are not in the folder."""
-    wanted = [package for connector in connectors_of(FETCHED) for package in connector.packages]
+    wanted = [package for connector in connectors_of(_names()) for package in connector.packages]
     names = [f"{module_of(package).replace(':', '_')}-{package.split(':')[2]}.jar" for package in wanted]
     return [name for name in names if not (_folder() / "jars" / name).exists()]
+
+
+def _names() -> tuple[str, ...]:
+    return (*FETCHED, "delta") if minor_of(pyspark.__version__) in releases_of("delta") else FETCHED
 
 
 def _folder() -> Path:
@@ -44,5 +49,5 @@ def _folder() -> Path:
 
 
 if __name__ == "__main__":  # for setup.sh: the flags of a spark-submit that fetches the missing jars; empty: none
-    words = [word for pair in with_connectors([], [], connectors_of(FETCHED)) for word in pair if word]
+    words = [word for pair in with_connectors([], [], connectors_of(_names())) for word in pair if word]
     sys.stdout.write(shlex.join(words) if missing_jars() else "")

@@ -9,7 +9,7 @@ import re
 import tomllib
 import zipfile
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -30,6 +30,7 @@ from tenure.spark.releases import (
     in_its_words,
     known_settings,
     own_sources,
+    settings_to_go_on,
 )
 from tests.house import tree
 
@@ -149,6 +150,14 @@ def test_the_sdk_is_that_of_hadoop(hadoop: str, major: int) -> None:
     spark = MagicMock()
     spark._jvm.org.apache.hadoop.util.VersionInfo.getVersion.return_value = hadoop
     assert aws_sdk(spark) == major
+
+
+@pytest.mark.parametrize("release", ["3.5.9", "4.0.5", "4.1.4", "4.2.1"])
+def test_which_releases_must_be_told_to_keep_to_the_format(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    monkeypatch.setattr(pyspark, "__version__", release)
+    told = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "1"} if release[:3] in ("4.0", "4.1") else {}
+    assert [settings_to_go_on(partial(int, found)) for found in ("1", "2")] == [told, {}]
+    assert settings_to_go_on(lambda: None) == {}
 
 
 def test_pip_takes_the_same_releases() -> None:
