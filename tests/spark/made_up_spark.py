@@ -90,6 +90,13 @@ class _OneSource:
     def apply(self, position: int) -> object:
         return self
 
+    def getClass(self) -> type[_OneSource]:  # noqa: N802 - Java's name
+        return _OneSource
+
+    @staticmethod
+    def getName() -> str:  # noqa: N802 - Java's name
+        return "a.Source"
+
 
 class Ledger:
     """What was committed by the sink, and whether its checkpoint was in the store at that moment."""

@@ -98,10 +98,10 @@ def source_folders_of(query: StreamingQuery) -> tuple[str, ...]:
 def ask_kafka_for_newest(rows: DataFrame, query: StreamingQuery, offsets: Mapping[str, str | None]) -> None:
     """Let each source of Kafka ask for its newest offsets, as before it plans a batch. `rows`: those of a batch.
     `offsets`: the entry of that batch in the query's log, by source. Raises Spark's own errors."""
-    jvm: Any = rows.sparkSession._jvm
-    everything = jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.allAvailable()
     for source, offset in zip(items(query._jsq.streamingQuery().sources()), offsets.values(), strict=True):
         if offset is not None and source.getClass().getName() == _KAFKA:
+            jvm: Any = rows.sparkSession._jvm
+            everything = jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.allAvailable()
             source.latestOffset(source.deserializeOffset(offset), everything)
 
 
