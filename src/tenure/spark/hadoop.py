@@ -48,9 +48,7 @@ def prepare_file_systems(spark: SparkSession) -> None:
 
 def check_classes(spark: SparkSession, path_or_url: str, *, what: str) -> None:
     """Raise UsageError when Spark lacks a class for this URL. `what`: the name of the URL in the error."""
-    if needs_of(path_or_url) is None:
-        return
-    needs = needs_of(path_or_url, aws_sdk=aws_sdk(spark))
+    needs = needs_of(path_or_url)
     missing = None if needs is None else _missing(spark, needs)
     if needs is not None and missing is not None:
         raise UsageError(
@@ -63,7 +61,7 @@ def _missing(spark: SparkSession, needs: Needs) -> str | None:
     """The first missing class; None: there is none. Another class for the scheme needs only itself."""
     settings: Any = spark.sparkContext._jsc.hadoopConfiguration()
     file_system = str(settings.get(f"fs.{needs.scheme}.impl", needs.file_system))
-    wanted = (file_system, *(needs.classes if file_system == needs.file_system else ()))
+    wanted = (file_system, *(needs.classes[aws_sdk(spark)] if file_system == needs.file_system else ()))
     return next((name for name in wanted if not _has(settings, name)), None)
 
 

@@ -6,7 +6,7 @@ Promise: no I/O but the files of AWS. No other module asks for the kind of a sto
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from tenure.storage.s3_settings import S3Settings
@@ -15,43 +15,40 @@ from tenure.storage.urls import one_spelling, spark_url
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The classes without which Spark cannot reach a storage. `scheme`: Hadoop's. `connector`: the name for
-    `--connector` that has the classes."""
+    """The classes without which Spark cannot reach a storage. `scheme`: Hadoop's. `classes`: by the major version of
+    AWS' SDK that Hadoop has been built with. `connector`: the name for `--connector` that has the classes."""
 
     scheme: str
     file_system: str
-    classes: tuple[str, ...]
+    classes: Mapping[int, tuple[str, ...]]
     connector: str
 
 
 _S3: Final = Needs(
     scheme="s3a",
     file_system="org.apache.hadoop.fs.s3a.S3AFileSystem",
-    classes=(
-        "software.amazon.awssdk.services.s3.S3AsyncClient",
-        "software.amazon.awssdk.transfer.s3.S3TransferManager",
-    ),
+    classes={
+        1: ("com.amazonaws.services.s3.AmazonS3Client", "com.amazonaws.services.s3.transfer.TransferManager"),
+        2: (
+            "software.amazon.awssdk.services.s3.S3AsyncClient",
+            "software.amazon.awssdk.transfer.s3.S3TransferManager",
+        ),
+    },
     connector="s3",
 )
-_S3_BY_SDK_1: Final = replace(
-    _S3, classes=("com.amazonaws.services.s3.AmazonS3Client", "com.amazonaws.services.s3.transfer.TransferManager")
-)
 
 
-def needs_of(path_or_url: str, *, aws_sdk: int = 2) -> Needs | None:
-    """What Spark needs for a storage or a table; None: no more than it has itself, or the kind is not known here.
-    `aws_sdk`: the major version that Hadoop has been built with."""
+def needs_of(path_or_url: str) -> Needs | None:
+    """What Spark needs for a storage or a table; None: no more than it has itself, or the kind is not known here."""
     scheme, separator, _ = spark_url(path_or_url).partition("://")
-    if not (separator and scheme == _S3.scheme):
-        return None
-    return _S3 if aws_sdk > 1 else _S3_BY_SDK_1
+    return _S3 if separator and scheme == _S3.scheme else None
 
 
 FILE_SYSTEMS: Final = (_S3.file_system,)
 """Hadoop's classes that have settings in the environment."""
 
 
-def hadoop_settings(file_system: str, *, aws_sdk: int = 2) -> Mapping[str, str]:
+def hadoop_settings(file_system: str, *, aws_sdk: int) -> Mapping[str, str]:
     """Hadoop's settings for one of `FILE_SYSTEMS`, from this process's environment. Raises UsageError."""
     assert file_system in FILE_SYSTEMS, file_system
     return S3Settings.read().for_hadoop(aws_sdk=aws_sdk)
