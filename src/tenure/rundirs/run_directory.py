@@ -131,6 +131,6 @@ def latest_commit(run_directory: str) -> int | None:
 def format_of_state(run_directory: str) -> int | None:
     """The format of the state: 1, or 2 with the ids of files; None: no batch is done there."""
     batch = latest_commit(run_directory)
-    return (
-        None if batch is None else int(RunDirectory(run_directory).read_text(f"commits/{batch}").startswith("v2")) + 1
-    )
+    if batch is None:
+        return None
+    return 1 if RunDirectory(run_directory).read_text(f"commits/{batch}").startswith("v1") else 2
