@@ -220,6 +220,7 @@ fetch_jars() {
 # set_up_connectors [RELEASE]: the jars behind `tenure run --connector`, for the installed PySpark or one beside it. A run
 # with nothing missing asks no network.
 set_up_connectors() {
+    [ -z "${1:-}" ] || [ -d "$VENV/spark-$1" ] || die "there is no PySpark $1 in $VENV; first: sh scripts/setup.sh spark $1"
     flags=$(PYTHONPATH=src${1:+:$VENV/spark-$1} "$VENV/bin/python" -m tests.kit.servers.connectors)
     [ -n "$flags" ] || return 0
     say "fetching the jars of the connectors (23 MB)"
