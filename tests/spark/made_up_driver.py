@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from unittest.mock import Mock, patch
 
 from pyspark.errors import StreamingQueryException
@@ -86,7 +86,7 @@ class FakeQuery:
 class FakeStream:
     """Stands where a FencedStream stands."""
 
-    made: dict[str, FakeStream]
+    made: ClassVar[dict[str, FakeStream]] = {}
     retaken_is_done = False
     last: int | None = None
     has_read = True
