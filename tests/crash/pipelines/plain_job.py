@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
@@ -33,7 +34,8 @@ class PlainJob:
 
         def put(batch: DataFrame, number: int) -> None:
             query_id = json.loads(Path(checkpoint, "metadata").read_text())["id"]
-            arrow = batch.toArrow()
+            arrow = batch.toArrow()  # before Spark 4.3, a count is not nullable there, and so NOT NULL in the table
+            arrow = arrow.cast(pa.schema([column.with_nullable(True) for column in arrow.schema]))
             if DeltaTable.is_deltatable(table):
                 noted = DeltaTable(table).transaction_version(query_id)
                 if noted is not None and noted >= number:
