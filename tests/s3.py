@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Final, Self
 
 import fsspec.config
@@ -18,6 +18,7 @@ import s3fs
 from tests.kit.servers import SeaweedFs
 from tests.kit.servers.seaweedfs import environment
 from tests.kit.waiting import NEVER_S
+from tests.support.http_server import GateServer
 
 PASS, SLOW_DOWN, DENY, MISSING, LOSE, CUT, HANG = "pass", "slow down", "deny", "missing", "lose", "cut", "hang"
 """What the gate does with a request: let it through; answer 503, 403 or 404 in the server's stead; let it through and
@@ -71,8 +72,7 @@ class Gate:
 
             def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002 # the base class names it so
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
+        self._http = GateServer(Handler)
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
     @property

@@ -14,12 +14,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final, Self
 
 from tests.kit.servers import KubernetesServer
 from tests.kit.waiting import NEVER_S
+from tests.support.http_server import GateServer
 
 _HOP: Final = ("connection", "transfer-encoding", "content-length", "host", "keep-alive")
 _CHUNK: Final = 65536
@@ -69,8 +70,7 @@ class ApiGate:
         self._silent: set[Any] = set()  # lines on which nothing is passed on
         self.token: str | None = None
         """The only token that is accepted; None: the server judges."""
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
+        self._http = GateServer(self._handler())
         self.url: Final = f"http://127.0.0.1:{self._http.server_port}"
         threading.Thread(target=self._http.serve_forever, name="api-gate", daemon=True).start()
 
