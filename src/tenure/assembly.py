@@ -21,6 +21,7 @@ from tenure.agent.child import Child, ChildProcess, Start
 from tenure.agent.driver_process import DriverProcess, Patience
 from tenure.agent.failures import Limits
 from tenure.agent.member import Conduct, Member
+from tenure.agent.telling import Openings
 from tenure.agent.warden import Warden
 from tenure.backends.registry import SHARED, open_store
 from tenure.clock import Clock, SystemClock
@@ -148,6 +149,7 @@ def assemble(
         subscribers = (*subscribers, metrics)
     events = member_events(settings, *subscribers, clock=clock)
     probes: ProbeServer | None = None
+    openings = Openings(clock)
     warden = Warden(WARDEN, store=settings.store_url()).start()
     driver = DriverProcess(
         start=warden.noting(start_driver),
@@ -156,7 +158,7 @@ def assemble(
         patience=Patience(stop=settings.stop_patience + _AGENT_PATIENCE, silence=settings.driver_silence),
         clock=clock,
         events=events,
-        driver_events=Events(*subscribers),
+        driver_events=Events(openings, *subscribers),
     )
     store: CoordinationStore | None = None
 
@@ -185,7 +187,7 @@ def assemble(
             ends=run.until_idle or run.final,
             limits=Limits(batch_attempts=settings.batch_attempts, away=settings.away_limit),
         )
-        member = Member(context, identity=identity, driver=driver, conduct=conduct, warden=warden)
+        member = Member(context, identity=identity, driver=driver, conduct=conduct, warden=warden, openings=openings)
         if settings.http is not None and metrics is not None:
             from tenure.agent.probes import ProbeServer
 

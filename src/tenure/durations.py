@@ -25,11 +25,21 @@ def parse_duration(value: object) -> timedelta:
 def ago(since: str, *, now: datetime) -> str:
     """How long before `now` a time in ISO 8601 was, in its largest unit: 12 s ago, 3 d ago. A text that is no time is
     returned as it is."""
+    seconds = seconds_since(since, now=now)
+    return since if seconds is None else f"{lasting(seconds)} ago"
+
+
+def seconds_since(since: str, *, now: datetime) -> float | None:
+    """How long before `now` a time in ISO 8601 was, at least 0; None: the text is no time, or has no zone."""
     try:
-        seconds = max(0, int((now - datetime.fromisoformat(since)).total_seconds()))
-    except (ValueError, TypeError):  # not a time, or a time without its zone
-        return since
+        return max(0.0, (now - datetime.fromisoformat(since)).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def lasting(seconds: float) -> str:
+    """A duration in its largest unit: 12 s, 3 min, 5 h, 2 d."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
+            return f"{int(seconds) // size} {unit}"
+    return f"{int(seconds)} s"

@@ -174,10 +174,26 @@ class DriverDied(TenureError):
     like any other late write; a new driver can be started."""
 
     exit_code = 9
+    word: ClassVar[str] = "driver died"
+    """Why its term ended."""
+
+
+class DriverSilent(DriverDied):
+    """The driver gave no sign of life, and was killed."""
+
+    word = "driver silent"
+
+
+class QueryStalled(DriverDied):
+    """A query made no progress for its declared limit, and the driver was killed."""
+
+    word = "query stalled"
 
 
 class DriverStuck(DriverDied):
-    """The queries did not stop in time, and the JVM was killed."""
+    """The queries did not stop in time, and the driver was killed."""
+
+    word = "driver stuck"
 
 
 # --- bytes ----------------------------------------------------------------------------------------------------

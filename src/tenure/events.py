@@ -207,16 +207,21 @@ class TermWon(Event, line="member {member} leads, epoch {epoch}"):
     )
 
 
-class TermEnded(Event, line="term {epoch} is over: {why}"):
-    """The term is over for the member. `why`: the reason of its resignation, or how the member learned of the end."""
+class TermEnded(Event):
+    """The term is over for the member. `why`: the reason of its resignation, with `detail`; or how the member learned
+    of the end."""
 
     member: str
     epoch: int
     why: str
+    detail: str = ""
     metrics = (
         Metric("terms_ended", "Terms that ended", labels={"why": "cause"}),
         Metric(*_ORPHANS, 0, sets=True),  # from now on the orphans are another leader's
     )
+
+    def line(self) -> str:
+        return f"term {self.epoch} is over: {self.why}{self.detail and ': '}{self.detail}"
 
     @property
     def cause(self) -> str:

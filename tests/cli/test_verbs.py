@@ -18,6 +18,7 @@ from tenure.coordination.election import Election
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
+from tenure.coordination.terms import End
 from tenure.operate.scopes import CHECK_THE_STORE, NEW_SCOPES
 from tests.cli.support import Place, Told, tenure
 from tests.kit.waiting import NEVER_S, wait_until
@@ -66,7 +67,7 @@ class Actor:
         def look(records: tuple[Record, ...]) -> None:
             if self._obeys and any(record.key == "switchover" for record in records):
                 asked.set()
-                self._election.resign(term, why="switchover")
+                self._election.resign(term, End("switchover"))
 
         self._election.attend(term, stop=self._stop, on_look=look)  # type: ignore[arg-type] # it is a tuple
 

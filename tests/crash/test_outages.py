@@ -13,7 +13,7 @@ import pytest
 
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
-from tenure.operate.snapshot import terms
+from tenure.operate.history import history as terms
 from tests.crash.cluster import SCOPE, Cluster
 from tests.kit.servers import BUCKET, PostgresServer, SeaweedFs, installed
 from tests.kit.servers.connectors import ivy_folder
@@ -59,7 +59,7 @@ def go_through(
 def history(cluster: Cluster) -> list[str]:
     """Why each term ended; empty: it is held."""
     with cluster.opened() as store:
-        return [term.why for term in terms(store, Scope(SCOPE))]
+        return [term.why for term in terms(store, Scope(SCOPE)).terms]
 
 
 @pytest.mark.timeout(900)

@@ -11,6 +11,7 @@ from tenure.checkpoints.store import CheckpointStore
 from tenure.coordination.election import newest_epoch
 from tenure.coordination.reading import LONG, SHORT
 from tenure.coordination.term import LEADER, Term
+from tenure.coordination.terms import End
 from tenure.errors import AccessDenied, StoreUnavailable, TermLost
 from tenure.handles.store import MOST_INLINE, HandleStore
 from tenure.results.result import Ending, Result, Stage
@@ -183,7 +184,7 @@ def test_a_campaign_that_is_stopped_while_the_store_is_away_is_over(scene: Scene
 
 def test_a_resignation_outlasts_a_read_that_fails(scene: Scene) -> None:
     scene.away(times=3)
-    scene.leader.election.resign(scene.term, why="stopped")
+    scene.leader.election.resign(scene.term, End("stopped"))
     assert scene.lab.truth.read(SCOPE, LEADER) is None
 
 

@@ -12,6 +12,7 @@ from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_failures import OF_FAILURES
 from tests.mutants.of_followers import OF_NEWS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
+from tests.mutants.of_history import OF_HISTORY
 from tests.mutants.of_kafka import OF_KAFKA
 from tests.mutants.of_kubernetes import OF_KUBERNETES
 from tests.mutants.of_links import OF_LINKS
@@ -31,6 +32,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_FENCE,
     *OF_DOUBT,
     *OF_HANDLES,
+    *OF_HISTORY,
     *OF_CHECKPOINTS,
     *OF_EDGES,
     *OF_ENDS,

@@ -41,13 +41,13 @@ OF_FAILURES: Final = (
     Mutant(
         "no-turns",
         "the member that failed leads again, though another member is ready",
-        (Change(RULES, 'parts_of(office.why or "")[0] in _OTHERS_FIRST', "office.why == RESTART"),),
-        (ELECTIONS + "test_after_a_failure_another_member_goes_first[failed: ValueError]",),
+        (Change(RULES, "office.why in _OTHERS_FIRST", "office.why == RESTART"),),
+        (ELECTIONS + "test_after_a_failure_another_member_goes_first[failed]",),
     ),
     Mutant(
         "failure-without-a-record",
         "a leader resigns over a failure, and the next leader knows nothing of it",
-        (Change("agent/failures.py", "term, why=why, writes=writes)", "term, why=why)"),),
+        (Change("agent/failures.py", "term, end, writes=writes)", "term, end)"),),
         (MEMBERS + "test_the_record_goes_once_a_later_batch_is_planned",),
     ),
     Mutant(

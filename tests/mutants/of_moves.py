@@ -52,7 +52,7 @@ OF_MOVES: Final = (
     Mutant(
         "lost-store-goes-back",
         "the new life of a scope whose store was lost begins with the first epoch",
-        (Change("moves/lost_store.py", "office = Office(seen, ", "office = Office(0, "),),
+        (Change("moves/lost_store.py", "office, uid = Office(seen, ", "office, uid = Office(0, "),),
         (LOST + "test_a_new_life_has_an_epoch_above_all_that_the_storage_has_seen",),
     ),
     Mutant(

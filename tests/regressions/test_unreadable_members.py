@@ -64,6 +64,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         ("members/ben", b'{"v":1,"host":"here","pid":7,"since":"now","priority":"high"}'),
         ("switchover", b"{"),
         ("restarts/ben", b"[]"),
+        ("terms/000000000001", b"[]"),
     ],
 )
 def test_a_record_that_does_not_decode_is_named_and_the_leader_is_succeeded(

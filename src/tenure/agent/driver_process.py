@@ -19,7 +19,15 @@ from tenure.coordination.candidates import Lag
 from tenure.coordination.election import Flag
 from tenure.coordination.records import Record
 from tenure.coordination.term import Term
-from tenure.errors import DriverDied, StoreError, UsageError, error_from_data
+from tenure.errors import (
+    DriverDied,
+    DriverSilent,
+    DriverStuck,
+    QueryStalled,
+    StoreError,
+    UsageError,
+    error_from_data,
+)
 from tenure.events import DriverStarted, Events, StandbyWarm, event_from_data
 from tenure.link.driver import BY_ITSELF, Ended, ReadRecords
 from tenure.link.records import RecordsSender
@@ -220,14 +228,18 @@ class DriverProcess:
                     pass
             must_stop = orders.send(stop=stop.is_set(), finish=finish.is_set())
             now_s = self._clock.monotonic_s()
-            why = running.silent(limit_s=self._silence_s) or running.stuck()
             if must_stop and patience_end_s is None:
                 patience_end_s = now_s + self._stop_patience_s
+            hung: DriverDied | None = None
+            if (silent := running.silent(limit_s=self._silence_s)) is not None:
+                hung = DriverSilent(f"{silent}; the driver was killed")
+            elif (stalled := running.stalled()) is not None:
+                hung = QueryStalled(f"{stalled}; the driver was killed")
             if patience_end_s is not None and now_s > patience_end_s:
-                why = f"queries did not stop in {self._stop_patience_s:g} s"
-            if why is not None:
+                hung = DriverStuck(f"queries did not stop in {self._stop_patience_s:g} s; the driver was killed")
+            if hung is not None:
                 self.kill()
-                raise DriverDied(f"{why}; the driver was killed")
+                raise hung
 
     def kill(self) -> None:
         """Kill the driver and its JVM at once. Call `close` after that."""
@@ -316,7 +328,7 @@ class _Running:
             return None
         return f"the driver has not answered for {limit_s:g} s"
 
-    def stuck(self) -> str | None:
+    def stalled(self) -> str | None:
         """A line that names a query without progress for its declared limit; None: there is no such query."""
         now_s = self._forgive_sleep()
         for query, limit_s in self.limits_s.items():

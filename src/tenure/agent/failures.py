@@ -19,7 +19,6 @@ from tenure.checkpoints.store import newest_batches
 from tenure.clock import timestamp
 from tenure.coordination.candidates import PAUSED, Pause
 from tenure.coordination.election import Election
-from tenure.coordination.election_rules import reason
 from tenure.coordination.encoding import encode, new_uid
 from tenure.coordination.failing import (
     FAILED,
@@ -35,6 +34,7 @@ from tenure.coordination.failing import (
 from tenure.coordination.reading import SHORT, read_again
 from tenure.coordination.records import Delete, Key, Put, Record, Version, Write
 from tenure.coordination.term import Term, commit_under
+from tenure.coordination.terms import End
 from tenure.errors import (
     BatchFailed,
     GuardFailed,
@@ -111,11 +111,11 @@ class Failures:
 
     def resign(self, election: Election, term: Term, failure: Failure) -> Noted:
         """Give the term up over a failure. Raises TermLost, StoreError: it is not noted."""
-        why = reason(failure.kind, failure.what)
+        end = End(failure.kind, failure.what)
         for _ in range(_ATTEMPTS):
             noted, writes = self._noted(term, failure)
             try:
-                election.resign(term, why=why, writes=writes)
+                election.resign(term, end, writes=writes)
             except GuardFailed:
                 continue  # an operator has just paused or resumed the scope
             return noted

@@ -19,17 +19,18 @@ from typing import Final
 
 from tenure.agent.failures import Failures, Limits, Noted, pause_line
 from tenure.agent.scope_watch import NewerSpark, Requests, Restarts, awaited_in, skipped_in
+from tenure.agent.telling import Openings, Telling, last_write
 from tenure.agent.warden import Warden
 from tenure.checkpoints.store import newest_batches
 from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, Identity, Lag, Pause, State, pause_in
 from tenure.coordination.election import Election, Flag, When
-from tenure.coordination.election_rules import reason
-from tenure.coordination.failing import Failing, Failure, failing_in
+from tenure.coordination.failing import FAILED, Failing, Failure, failing_in
 from tenure.coordination.joining import join_after_itself
 from tenure.coordination.reading import LONG, read_again
 from tenure.coordination.records import Record
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import LEADER, Term
+from tenure.coordination.terms import End
 from tenure.errors import (
     AccessDenied,
     BatchMayBeShort,
@@ -117,8 +118,10 @@ class Member:
         driver: MemberDriver,
         conduct: Conduct,
         warden: Warden | None = None,
+        openings: Openings | None = None,
     ) -> None:
-        """`warden` None: after the death of this process, its session ends by its ttl."""
+        """`warden` None: after the death of this process, its session ends by its ttl. `openings` None: the records of
+        terms do not say how their queries began."""
         self._warden = warden
         self._store, self._scope = context.store, context.scope
         self._clock, self._events = context.clock, context.events
@@ -130,6 +133,7 @@ class Member:
         self._nothing_to_rehearse = True
         self._term: Term | None = None  # None: no term is held
         self._election = Election(self._store, self._scope, member=identity.member, clock=self._clock)
+        self._telling = Telling(self._election.own_terms, openings)
         self._restarts = Restarts(self._store, self._scope, member=identity.member)
         self._failures = Failures(context, member=identity.member, limits=conduct.limits)
         self._pause: Pause | None = None  # as seen last; None: the scope is not paused
@@ -239,6 +243,7 @@ class Member:
             self._had_session = True
             if not self._join(keeper, stop=stop):
                 return Ended.STOPPED
+            self._telling.tell_late()
             if self._driver.prepare(scope=self._scope, stop=stop, records=lambda: self._read(keeper, stop)):
                 self._was_ready = True
                 self._events.emit(MemberReady(scope=self._scope, member=self._identity.member))
@@ -259,7 +264,7 @@ class Member:
                 self._contends = True
 
             try:
-                term = self._election.campaign(keeper, stop=requests, on_look=look)
+                term = self._election.campaign(keeper, stop=requests, on_look=look, last_write=last_write)
             finally:
                 self._contends = False
             if term is not None:
@@ -302,6 +307,7 @@ class Member:
             if began is None:
                 began = newest_batches(records)
             self._announce(keeper, State.LEADING, behind=self._driver.behind)
+            self._telling.look(term)
             requests.look(records, epoch=term.epoch)
             self._look(records)
             self._failures.clear(term, records, began=began, led_s=self._clock.monotonic_s() - began_s)
@@ -330,20 +336,20 @@ class Member:
             ended = Ended.LOST
         except DriverDied as died:
             asked = Ended.STOPPED if stop.is_set() else requests.finish_as
-            how = requests.successor if asked else died.what.removeprefix(BY_ITSELF)
-            self._give_up(term, Ended.LOST if term.lost else asked or Ended.DIED, detail=how)
+            how = End(died.word, died.what.removeprefix(BY_ITSELF)) if asked is None else requests.end_of(asked)
+            self._give_up(term, None if term.lost else how)
             raise
         except Exception as error:
             failure = None if term.lost else self._failures.of(error)
             if failure is not None and isinstance(error, TenureError):
                 raise _Again(failure, self._resign_over(term, failure), error) from error
             if not term.lost or isinstance(error, BatchMayBeShort):
-                self._give_up(term, Ended.LOST if term.lost else Ended.FAILED, detail=getattr(error, "what", ""))
+                self._give_up(term, None if term.lost else End(FAILED, getattr(error, "what", "")))
                 raise
             ended = Ended.LOST  # a successor may have removed files that the driver still needed
         if ended is Ended.STOPPED and not stop.is_set() and requests.finish_as is not None:
             ended = requests.finish_as
-        self._give_up(term, ended, detail=requests.successor if ended is Ended.SWITCHOVER else "")
+        self._give_up(term, requests.end_of(ended))
         if ended is Ended.STOPPED and not (self._conduct.hold or stop.is_set()):
             cause = term.liveness.cause
             raise StoreUnavailable(f"the store is away, and on_store_loss says stop: {cause}") from cause
@@ -376,30 +382,40 @@ class Member:
         clean = result.stage is Stage.CLEAN
         self._events.emit(PipelineEnded(self._scope, ending=result.ending.value, epoch=result.epoch, clean=clean))
 
-    def _give_up(self, term: Term, ended: Ended, *, detail: str = "") -> None:
-        word = AFTER[ended].resign
-        why = term.liveness.why or "refused"
-        if word is not None:
-            try:
-                self._election.resign(term, why=reason(word, detail))
-                why = word
-            except TermLost:
-                why = "refused"
-            except StoreError as failed:
-                why = f"not resigned, it ends with the session: {failed}"
-        self._events.emit(TermEnded(scope=self._scope, member=self._identity.member, epoch=term.epoch, why=why))
+    def _give_up(self, term: Term, end: End | None) -> None:
+        """Resign, and say that the term is over. `end` None: the term is lost."""
+        if end is None:
+            self._say_over(term, untold=term.liveness.why or "refused")
+            return
+        try:
+            self._election.resign(term, end)
+        except TermLost:
+            self._say_over(term, untold="refused")
+        except StoreError as failed:
+            self._say_over(term, untold=f"not resigned, it ends with the session: {failed}")
+        else:
+            self._say_over(term, end)
+
+    def _say_over(self, term: Term, end: End | None = None, *, untold: str = "") -> None:
+        """Say that the term is over. `untold`: how this member learned of an end that it did not tell; the record of
+        the term gets it in the next session."""
+        self._telling.over(term.epoch, untold=untold)
+        why, detail = (untold, "") if end is None else (end.why, end.detail)
+        event = TermEnded(self._scope, self._identity.member, epoch=term.epoch, why=why, detail=detail)
+        self._events.emit(event)
 
     def _resign_over(self, term: Term, failure: Failure) -> Noted | None:
         """Give the term up over a failure; None: the failure is not noted, and the term ends with the session."""
-        why, noted = failure.kind, None
         try:
             noted = self._failures.resign(self._election, term, failure)
         except TermLost:
-            why = "refused"
+            self._say_over(term, untold=f"refused; {failure.kind}: {failure.what}")
         except StoreError as failed:
-            why = f"not resigned, it ends with the session: {failed}"
-        self._events.emit(TermEnded(scope=self._scope, member=self._identity.member, epoch=term.epoch, why=why))
-        return noted
+            self._say_over(term, untold=f"not resigned, it ends with the session: {failed}")
+        else:
+            self._say_over(term, End(failure.kind, failure.what))
+            return noted
+        return None
 
     def _announce(
         self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None, behind: Mapping[str, int] = NOT_BEHIND

@@ -12,11 +12,13 @@ from contextlib import suppress
 
 from tenure.checkpoints.store import newest_in
 from tenure.coordination.candidates import (
+    NOBODY,
     RESTARTS,
     SWITCHOVER,
+    AskedBy,
     Pause,
-    is_restart,
     pause_in,
+    read_restart,
     read_switchover,
     unread_in,
 )
@@ -24,12 +26,13 @@ from tenure.coordination.encoding import decode
 from tenure.coordination.records import Delete, Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import LEADER
+from tenure.coordination.terms import End
 from tenure.declarations.declaration import Declaration, decode_declaration
 from tenure.declarations.sparks import check_spark, epochs_of
 from tenure.declarations.store import DECLARED
 from tenure.errors import CorruptHandle, CorruptRecord, GuardFailed, OutcomeUnknown, StoreUnavailable
 from tenure.events import LeadershipAwaited, RecordSkipped
-from tenure.link.driver import Ended
+from tenure.link.driver import AFTER, Ended
 from tenure.results.result import Result, Stage
 from tenure.results.store import result_in
 
@@ -45,7 +48,8 @@ class Restarts:
 
     def asked(self, records: Sequence[Record]) -> Record | None:
         """A request among the records of the scope that is not obeyed yet."""
-        request = next((record for record in records if record.key == self._key and is_restart(record)), None)
+        own = (record for record in records if record.key == self._key)
+        request = next((record for record in own if read_restart(record) is not None), None)
         if request is not None and request.value == self._obeyed:
             self.obeyed(request)
             return None
@@ -76,6 +80,8 @@ class Requests:
         self.finish_as: Ended | None = None  # None: `finish` is not set
         self.successor = ""
         """The member that a switchover names: `to ben`; empty: there is no switchover, or it names no member."""
+        self.asked: AskedBy = NOBODY
+        """Who asked for the switchover or the restart."""
         self.done: Result | None = None
         """The result of a pipeline that was cleaned up; None: the pipeline was not."""
         self.failed: Pause | None = None
@@ -95,11 +101,21 @@ class Requests:
         restart = self._restarts.asked(records)
         if restart is not None:
             self.restart = restart
-            self._finish(Ended.RESTART)
+            if self._finish(Ended.RESTART):
+                self.asked = read_restart(restart) or NOBODY
         switchovers = [read_switchover(record) for record in records if record.key == SWITCHOVER]
         for asked in switchovers:
             if asked is not None and asked.epoch == epoch and self._finish(Ended.SWITCHOVER):
-                self.successor = f"to {asked.to}" if asked.to else ""
+                self.successor, self.asked = f"to {asked.to}" if asked.to else "", asked.asked
+
+    def end_of(self, ended: Ended) -> End | None:
+        """What the record of a term says of such an end; None: the term is lost."""
+        word, asked = AFTER[ended].resign, self.asked
+        if word is None:
+            return None
+        if ended is not self.finish_as:
+            return End(word)
+        return End(word, self.successor if ended is Ended.SWITCHOVER else "", asked.by, asked.reason)
 
     def _finish(self, ended: Ended) -> bool:
         """Let the leader finish, for this reason; False: it finishes for an earlier reason already."""

@@ -25,7 +25,7 @@ from tenure.errors import (
     OutOfOrder,
 )
 from tenure.handles.areas import handles_in
-from tenure.handles.handle import Handle
+from tenure.handles.handle import Handle, decode_handle
 from tenure.handles.store import HandleStore
 
 KEPT = 3
@@ -209,6 +209,17 @@ def newest_in(records: Iterable[Record]) -> Mapping[str, Record]:
     """Query -> the handle of its newest checkpoint, among the records of a scope."""
     handles = [record for record in handles_in(records, CHECKPOINTS) if record.key.name.isdecimal()]
     return {handle.key.split("/")[1]: handle for handle in sorted(handles, key=lambda one: int(one.key.name))}
+
+
+def planned_last(records: Iterable[Record], epoch: int | None = None) -> str:
+    """When the newest batch of a scope was planned (ISO 8601, UTC), or the newest of an epoch; empty: none is planned,
+    or the checkpoint's payload, which has the time, is a blob. Raises CorruptHandle, CorruptCheckpoint."""
+    times = [""]
+    for query, record in newest_in(records).items():
+        handle = decode_handle(record)
+        if handle.inline is not None and epoch in (None, handle.epoch):
+            times.append(decode_checkpoint(handle.inline, query=query, name=record.key.name).planned_at)
+    return max(times)
 
 
 def newest_batches(records: Iterable[Record]) -> Mapping[str, int]:

@@ -5,16 +5,13 @@ Promise: without `--apply` nothing is written or moved.
 
 from __future__ import annotations
 
-import getpass
-import socket
 import sys
-from contextlib import suppress
 from typing import Annotated, Final
 
 import typer
 
 from tenure.assembly import scope_context
-from tenure.cli.options import OutputOption, open_scope, takes_settings
+from tenure.cli.options import OutputOption, open_scope, operator, takes_settings
 from tenure.cli.output import Output, note, show
 from tenure.clock import SystemClock
 from tenure.errors import UsageError
@@ -57,16 +54,8 @@ def quarantine_(
             return
         if to is None or not (wanted or before):
             raise UsageError("no file, or no folder for it, is named", fix="give FILE... and --to FOLDER")
-        records, goes_on = quarantine(context, batch, wanted, to=to, by=_operator())
+        records, goes_on = quarantine(context, batch, wanted, to=to, by=operator())
     for one in records:
         sys.stdout.write(f"batch {one.batch} of {one.query} runs without {', '.join(one.files)}\n")
     if not goes_on:
         note(f"{name} stays paused, as an operator has paused it: see tenure resume")
-
-
-def _operator() -> str:
-    """Who gives the command, for the history."""
-    user = ""
-    with suppress(OSError, KeyError):  # a container's user may have no name
-        user = getpass.getuser()
-    return f"{user or 'somebody'}@{socket.gethostname()}"

@@ -22,6 +22,7 @@ import typer
 from tenure.assembly import Run, assemble, scope_context
 from tenure.cli.batch import batch_app
 from tenure.cli.handles import handles_app
+from tenure.cli.history import json_of, rows_of
 from tenure.cli.moves import moves_app
 from tenure.cli.options import OutputOption, open_existing, open_scope, takes_settings
 from tenure.cli.output import (
@@ -40,11 +41,11 @@ from tenure.cli.results import cleanup_app, result_app
 from tenure.cli.sweep import sweep_app
 from tenure.cli.verbs import failover, list_members, pause, restart, resume, show_members, switchover, warn_of_skipped
 from tenure.clock import SystemClock
-from tenure.coordination.election_rules import reason
 from tenure.durations import ago
 from tenure.errors import HandleNotFound, StorageError, TenureError, UsageError
+from tenure.operate.history import history as terms
 from tenure.operate.scopes import CHECK_THE_STORE, ScopeStatus, scope_statuses
-from tenure.operate.snapshot import take_snapshot, terms
+from tenure.operate.snapshot import take_snapshot
 from tenure.settings import PasswordInUrl, Settings
 
 app = typer.Typer(
@@ -137,20 +138,13 @@ def status(settings: Settings, output: OutputOption = Output.TABLE) -> None:
 @app.command()
 @takes_settings("store", "scope")
 def history(settings: Settings, output: OutputOption = Output.TABLE) -> None:
-    """The terms of a pipeline: epoch, holder, begin, end, and why each ended."""
+    """The terms of a pipeline: who led when, when nobody led, and why each term ended."""
     with open_scope(settings) as (opened, name):
-        past = terms(opened, name)
-    rows = [
-        {
-            "epoch": term.epoch,
-            "holder": term.holder,
-            "from": term.since,
-            "to": term.until or None,
-            "why": (term.why if output is Output.JSON else reason(term.why, term.detail)) or None,
-            "detail": term.detail or None,
-        }
-        for term in past
-    ]
+        known = terms(opened, name)
+    if output is Output.JSON:
+        print_json([json_of(term) for term in known.terms])
+        return
+    rows = rows_of(known, now=SystemClock().now())
     show(rows, output=output, title=f"terms of {name}", columns=("epoch", "holder", "from", "to", "why"))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import inspect
+import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import wraps
 from inspect import Parameter
@@ -86,6 +88,14 @@ def open_scope(settings: Settings) -> Iterator[tuple[CoordinationStore, Scope]]:
     name = Scope(settings.required("scope"))
     with open_existing(settings) as opened:
         yield opened, name
+
+
+def operator() -> str:
+    """Who gives the command, for the history."""
+    user = ""
+    with suppress(OSError, KeyError):  # a container's user may have no name
+        user = getpass.getuser()
+    return f"{user or 'somebody'}@{socket.gethostname()}"
 
 
 def pairs(given: list[str] | None, *, flag: str) -> dict[str, str] | None:

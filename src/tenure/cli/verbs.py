@@ -15,10 +15,10 @@ from typing import Annotated
 import typer
 from rich import filesize
 
-from tenure.cli.options import OutputOption, duration_of, open_scope, takes_settings
+from tenure.cli.options import OutputOption, duration_of, open_scope, operator, takes_settings
 from tenure.cli.output import Output, note, show, warn
 from tenure.clock import SystemClock
-from tenure.coordination.candidates import MEMBERS, Candidate, State
+from tenure.coordination.candidates import MEMBERS, AskedBy, Candidate, State
 from tenure.coordination.election import View, observe
 from tenure.coordination.reading import read_again, wait_for_change
 from tenure.coordination.records import Revision, Scope
@@ -35,6 +35,9 @@ CandidateOption = Annotated[
     str | None, typer.Option("--candidate", metavar="MEMBER", help="The next leader; by default the best standby.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Do not ask. Needed without a terminal.")]
+ReasonOption = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why, for the history: for example 'maintenance of host 7'.")
+]
 TimeoutOption = Annotated[str, typer.Option("--timeout", help="How long to wait for the new leader: 60s, 5m.")]
 
 
@@ -54,13 +57,14 @@ def list_members(settings: Settings, output: OutputOption = Output.TABLE) -> Non
 def switchover(
     candidate: CandidateOption = None,
     timeout: TimeoutOption = "60s",
+    reason: ReasonOption = "",
     *,
     settings: Settings,
 ) -> None:
     """Hand the leadership over: the leader finishes its batch and resigns, and a standby takes over."""
     limit = duration_of(timeout)
     with open_scope(settings) as (opened, name):
-        orders = Orders(opened, name, clock=_CLOCK)
+        orders = _orders(opened, name, reason)
         requested = orders.switchover(to=candidate)
         try:
             successor = _wait_for_successor(opened, name, requested, limit=limit)
@@ -82,6 +86,7 @@ def failover(
     candidate: CandidateOption = None,
     force: ForceOption = False,
     timeout: TimeoutOption = "60s",
+    reason: ReasonOption = "",
     *,
     settings: Settings,
 ) -> None:
@@ -91,7 +96,7 @@ def failover(
         if not force:
             known_records(opened, name)  # nobody is asked about a scope that is not there
             _confirm_failover(observe(opened, name), name)
-        requested = Orders(opened, name, clock=_CLOCK).failover(to=candidate)
+        requested = _orders(opened, name, reason).failover(to=candidate)
         successor = _wait_for_successor(opened, name, requested, limit=limit)
         if successor is None:
             raise StoreUnavailable(
@@ -101,10 +106,10 @@ def failover(
 
 
 @takes_settings("store", "scope")
-def pause(settings: Settings) -> None:
+def pause(reason: ReasonOption = "", *, settings: Settings) -> None:
     """Maintenance: no member is elected until `tenure resume`. The leader goes on, and stays fenced."""
     with open_scope(settings) as (opened, name):
-        fresh = Orders(opened, name, clock=_CLOCK).pause()
+        fresh = _orders(opened, name, reason).pause()
     _say(f"{name} is paused: no member is elected until tenure resume" if fresh else f"{name} was paused already")
 
 
@@ -119,12 +124,18 @@ def resume(settings: Settings) -> None:
 @takes_settings("store", "scope")
 def restart(
     member: Annotated[str, typer.Argument(help="The member whose driver is replaced.")],
+    reason: ReasonOption = "",
+    *,
     settings: Settings,
 ) -> None:
     """Replace a member's driver. A leader finishes its batch and resigns first."""
     with open_scope(settings) as (opened, name):
-        Orders(opened, name, clock=_CLOCK).restart(member)
+        _orders(opened, name, reason).restart(member)
     _say(f"member {member} of {name} was asked to replace its driver")
+
+
+def _orders(store: CoordinationStore, scope: Scope, reason: str) -> Orders:
+    return Orders(store, scope, clock=_CLOCK, asked=AskedBy(operator(), " ".join(reason.split())))
 
 
 def show_members(snapshot: Snapshot) -> None:
@@ -162,7 +173,9 @@ def show_members(snapshot: Snapshot) -> None:
 def _troubles(snapshot: Snapshot) -> Iterator[str]:
     """Why the scope is paused, and what fails, for people."""
     pause, failing = snapshot.pause, snapshot.failing
-    if pause is not None and pause.why:
+    if pause is not None and not pause.why and pause.by:
+        yield f"paused by {pause.by}, {pause.at}" + (f": {pause.reason}" if pause.reason else "")
+    elif pause is not None and pause.why:
         yield f"paused by {pause.by}, {pause.at}: {pause.why}; mend the cause, then tenure resume"
     elif failing is not None:
         times = "once" if failing.tries == 1 else f"{failing.tries} times"

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from tenure.coordination.encoding import decode, decode_as, encode
 from tenure.coordination.records import Key, Record
+from tenure.coordination.terms import TERMS, decode_term
 from tenure.errors import CorruptRecord
 
 T = TypeVar("T")
@@ -43,6 +44,9 @@ _OPTIONAL: Mapping[str, type] = {
     "trouble": str,
 }
 """Fields that a member's record may lack."""
+
+
+_ASKED: Mapping[str, type] = {"by": str, "reason": str}
 
 
 class State(StrEnum):
@@ -126,21 +130,39 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedBy:
+    """Who asked for something, such as `root@host`, and the reason that was given. Empty: not known."""
+
+    by: str = ""
+    reason: str = ""
+
+    def fields(self) -> Mapping[str, str]:
+        """The fields of a record that are known."""
+        return {name: text for name, text in asdict(self).items() if text}
+
+
+NOBODY = AskedBy()
+
+
+@dataclass(frozen=True, slots=True)
 class Switchover:
     """A request. `epoch`: of the term that it ends. `to` None: to the best standby."""
 
     epoch: int
     to: str | None
+    asked: AskedBy = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Nobody is elected. `why` and `by` empty: an operator asked for it; else the failure, and the member that paused
+    """Nobody is elected. `why` empty: an operator asked for it; else the failure, and `by` is the member that paused
     the scope after its last attempt."""
 
     at: str = ""
     why: str = ""
     by: str = ""
+    reason: str = ""
+    """What the operator gave as reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +186,7 @@ def candidates_in(records: Iterable[Record]) -> list[Candidate]:
 
 
 def unread_in(records: Iterable[Record]) -> list[Unread]:
-    """The records of members and of requests that do not decode."""
+    """The records of members, of requests and of terms that do not decode."""
     read: list[object] = []
     for record in records:
         if record.key.is_under(MEMBERS):
@@ -173,6 +195,8 @@ def unread_in(records: Iterable[Record]) -> list[Unread]:
             read.append(_read(record, _decode_switchover))
         elif record.key.is_under(RESTARTS):
             read.append(_read(record, _decode_restart))
+        elif record.key.is_under(TERMS):
+            read.append(_read(record, decode_term))
     return [record for record in read if isinstance(record, Unread)]
 
 
@@ -206,18 +230,23 @@ def read_switchover(record: Record | None) -> Switchover | None:
     return read if isinstance(read, Switchover) else None
 
 
-def is_restart(record: Record) -> bool:
-    """Whether a record below `RESTARTS` decodes, and so is a request."""
-    return not isinstance(_read(record, _decode_restart), Unread)
+def read_restart(record: Record) -> AskedBy | None:
+    """Who made the request of a record below `RESTARTS`; None: it does not decode, and so is no request."""
+    read = _read(record, _decode_restart)
+    return read if isinstance(read, AskedBy) else None
 
 
 def _decode_switchover(record: Record) -> Switchover:
-    found = decode(record, fields={"epoch": int, "to": str})
-    return Switchover(found["epoch"], found["to"] or None)
+    found = decode(record, fields={"epoch": int, "to": str}, optional=_ASKED)
+    return Switchover(found["epoch"], found["to"] or None, _asked(found))
 
 
-def _decode_restart(record: Record) -> object:
-    return decode(record, fields={"uid": str})
+def _decode_restart(record: Record) -> AskedBy:
+    return _asked(decode(record, fields={"uid": str}, optional=_ASKED))
+
+
+def _asked(found: Mapping[str, Any]) -> AskedBy:
+    return AskedBy(found.get("by", ""), found.get("reason", ""))
 
 
 def _read(record: Record, decode: Callable[[Record], T]) -> T | Unread:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from importlib.metadata import version
 from typing import Protocol
 
 from tenure.clock import Clock, timestamp
@@ -33,6 +34,7 @@ from tenure.coordination.candidates import (
     unread_in,
 )
 from tenure.coordination.election_rules import (
+    Contender,
     Office,
     Seen,
     TakeOffice,
@@ -45,11 +47,24 @@ from tenure.coordination.encoding import decode, new_uid
 from tenure.coordination.failing import Failing, HoldOff, failing_in
 from tenure.coordination.identity import IDENTITY, Life, birth_in, check_follows, has_checkpoints
 from tenure.coordination.reading import LONG, SHORT, read_again, wait_for_change
-from tenure.coordination.records import Commit, Delete, Guard, Listing, Put, Record, Revision, Scope, Write
+from tenure.coordination.records import (
+    Commit,
+    Delete,
+    Guard,
+    Listing,
+    Put,
+    Record,
+    Revision,
+    Scope,
+    Write,
+    implied_guard,
+)
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.settle import QUICK, UNAVAILABLE_ATTEMPTS, commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER, Term, commit_under
+from tenure.coordination.term_records import LastWrite, OwnTerms, Sightings
+from tenure.coordination.terms import RESIGNED, TERMS, End, TermRecord, term_key, terms_in
 from tenure.errors import (
     AccessDenied,
     CorruptRecord,
@@ -72,6 +87,9 @@ _LAG_S = 5.0
 
 _BEHIND_S = 30.0
 """The same, for the distance of its queries from the ends of their topics, which changes with each batch."""
+
+_RESIGNATIONS = 5
+"""How often a resignation is sent again because the record of the term has changed beside it."""
 
 _TROUBLE_MOST = 300
 """Characters of a member's trouble that are announced."""
@@ -113,6 +131,8 @@ class View:
     """A request that the newest term has not obeyed yet."""
     unread: tuple[Unread, ...]
     """The records that are skipped, as they do not decode."""
+    terms: tuple[TermRecord, ...]
+    """The records of the terms, oldest first."""
     revision: Revision
 
 
@@ -132,6 +152,9 @@ class Election:
         self._announced_s = float("-inf")
         self._known: Life | None = None  # None: nothing was read yet
         self._hold_off = HoldOff(clock)
+        self._contender = Contender()
+        self._sightings = Sightings()
+        self.own_terms = OwnTerms(store, scope, member=member, clock=clock)
 
     def join(
         self,
@@ -152,6 +175,7 @@ class Election:
         put = Put(MEMBERS.child(self._member), who.encode(uid=new_uid()), replaces=None, session=keeper.session_id)
         self._commit(keeper, writes=(put,))
         self._announced = who
+        self._contender = Contender(host, version("tenure"))
 
     def announce(
         self,
@@ -194,10 +218,16 @@ class Election:
         )
 
     def campaign(
-        self, keeper: SessionKeeper, *, stop: Flag, on_look: Callable[[Sequence[Record]], None] = lambda records: None
+        self,
+        keeper: SessionKeeper,
+        *,
+        stop: Flag,
+        on_look: Callable[[Sequence[Record]], None] = lambda records: None,
+        last_write: LastWrite = lambda records, epoch: "",
     ) -> Term | None:
         """Wait until the member is elected and return its term; None when `stop` was set first. `on_look` gets the
-        records of the scope after each read: at every change, and every `WAKE_UP`.
+        records of the scope after each read: at every change, and every `WAKE_UP`. `last_write`: for the record of a
+        term whose end nobody told.
 
         Raises SessionEnded, OutcomeUnknown, CorruptRecord; StoreUnavailable: the store was away until the session was
         over, or for long; OwnerMismatch: the store was emptied, restored or replaced meanwhile.
@@ -224,9 +254,12 @@ class Election:
             self._known = check_follows(life_in(listing.records), self._known, scope=self._scope)
             on_look(listing.records)
             holds_off = self._hold_off.holds(listing.records)
-            seen = replace(self._with_itself(seen_in(listing.records)), holds_off=holds_off)
             now = timestamp(self._clock)
-            step = next_step(seen, member=self._member, session=keeper.session_id, now=now, uid=uid)
+            emptiness = self._sightings.look(listing.records, now=now, last_write=last_write)
+            seen = replace(self._with_itself(seen_in(listing.records)), holds_off=holds_off, emptiness=emptiness)
+            step = next_step(
+                seen, member=self._member, session=keeper.session_id, now=now, uid=uid, contender=self._contender
+            )
             match step:
                 case TakeOffice():
                     term = self._take_office(step, keeper)
@@ -285,7 +318,7 @@ class Election:
             except (StoreError, CorruptRecord):
                 self._clock.sleep(WAKE_UP.total_seconds())
 
-    def resign(self, term: Term, *, why: str = "resigned", writes: Sequence[Write] = ()) -> None:
+    def resign(self, term: Term, end: End = RESIGNED, *, writes: Sequence[Write] = ()) -> None:
         """Give the term up, and commit `writes` with that: the office is empty when this returns.
 
         Raises GuardFailed: a record of `writes` has changed, and nothing was written; TermLost: the term was over
@@ -298,10 +331,19 @@ class Election:
         if record is None or record.version != term.epoch_record:
             value = b""  # the fence below refuses this value: the epoch record has changed since the grant
         else:
-            value = resignation(record, now=timestamp(self._clock), why=why, uid=new_uid())
+            value = resignation(record, now=timestamp(self._clock), why=end.why, uid=new_uid())
         given_up = (Delete(LEADER, term.leader), Put(EPOCH, value, replaces=term.epoch_record))
-        commit_under(self._store, term, writes=(*given_up, *writes), clock=self._clock)
-        term.liveness.end(why)
+        for attempt in range(_RESIGNATIONS):
+            told = self.own_terms.ending(term, end, afresh=attempt > 0)
+            try:
+                commit_under(self._store, term, writes=(*given_up, *told, *writes), clock=self._clock)
+            except GuardFailed as refused:
+                if not told or refused.guard != implied_guard(told[0]):
+                    raise  # else the record got its openings just now
+            else:
+                term.liveness.end(end.why)
+                return
+        raise StoreUnavailable(f"the record of term {term.epoch} changes faster than it can be ended")
 
     def _with_itself(self, seen: Seen) -> Seen:
         """If the member's own record does not decode, its announcement counts: `nofailover` stays in force."""
@@ -317,6 +359,9 @@ class Election:
             return None
         self._known = Life(None if self._known is None else self._known.identity, step.epoch)
         leader, epoch_record = commit.versions[LEADER], commit.versions[EPOCH]
+        told = next(write for write in step.writes if write.key == term_key(step.epoch))
+        assert isinstance(told, Put)
+        self.own_terms.wrote(told, commit.versions[told.key])
         return Term(self._scope, step.epoch, self._member, leader, epoch_record, keeper.liveness.child())
 
 
@@ -340,6 +385,7 @@ def view_in(listing: Listing) -> View:
         failing=failing_in(listing.records),
         switchover=request if request is not None and office is not None and request.epoch == office.epoch else None,
         unread=tuple(unread_in(listing.records)),
+        terms=tuple(terms_in(listing.records)),
         revision=listing.revision,
     )
 
@@ -374,6 +420,7 @@ def seen_in(records: tuple[Record, ...]) -> Seen:
         paused=PAUSED in by_key,
         members=tuple(candidates_in(records)),
         nameless=IDENTITY not in by_key and not has_checkpoints(records),
+        terms=tuple(record for record in records if record.key.is_under(TERMS)),
     )
     if seen.leader is not None and seen.epoch is None:
         raise CorruptRecord(f"record {LEADER!r} stands without record {EPOCH!r}", fix="restore the epoch record")

@@ -1,8 +1,9 @@
 """Pure: the records of a scope -> the next step of a contender. No I/O, no clock.
 
-The records: `leader` (session-bound: who holds office) and `epoch` (permanent: the newest epoch, and the terms before
+The records: `leader` (session-bound: who holds office) and `epoch` (permanent: the newest epoch, and the grants before
 it). Taking office is one commit: `leader` and `paused` must be absent, and `epoch` must be unchanged since the read.
-The commit removes the request for a switchover, and the first grant begins a life (`identity`). `candidates` decides
+The commit removes the request for a switchover, and the first grant begins a life (`identity`). It also puts the new
+term's record for people, and completes that of the last term (`terms`). `candidates` decides
 whose turn it is. After a failure (`failing`), the members wait, and the leader of the failed term lets another member
 go first. A request for a switchover ends that wait.
 """
@@ -10,7 +11,7 @@ go first. A request for a switchover ends that wait.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 
 from tenure.coordination.candidates import PAUSED, SWITCHOVER, Candidate, Switchover, may_take_office, read_switchover
 from tenure.coordination.encoding import decode, encode
@@ -18,16 +19,8 @@ from tenure.coordination.failing import FAILED, SINK_AWAY, SOURCE_AWAY, STORAGE_
 from tenure.coordination.identity import Birth, put_identity
 from tenure.coordination.records import Absent, Delete, Guard, Put, Record, SessionId, Write
 from tenure.coordination.term import EPOCH, LEADER
+from tenure.coordination.terms import TERMS_KEPT, TermRecord, forgotten, read_term, term_key
 from tenure.errors import CorruptRecord
-
-TERMS_KEPT = 50
-"""How many ended terms the epoch record remembers, for `tenure history`. About 150 bytes each, at most 300."""
-
-SESSION_ENDED = "session ended"
-"""Why a term ended that nobody gave up: its holder was killed, or did not renew its session for the ttl."""
-
-_DETAIL_MOST = 120
-"""Characters of the detail of a reason."""
 
 RESTART = "restart"
 """Why a term ended whose holder replaces its driver."""
@@ -39,33 +32,51 @@ _ENDED = {"until": str | None, "why": str | None}
 
 
 @dataclass(frozen=True, slots=True)
-class TermPast:
-    """A term that ended. Times are wall clock (ISO 8601, UTC) for people to read."""
+class Grant:
+    """A grant of the office. `since`: wall clock (ISO 8601, UTC). The three name one grant, also among stores."""
 
     epoch: int
     holder: str
     since: str
-    until: str
-    why: str
-    """See `reason`; `SESSION_ENDED` when the successor found the office empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """The epoch record: the newest term, held or over, and the terms before it, oldest first."""
+    """The epoch record: the newest grant, held or over, and the grants before it, oldest first."""
 
     epoch: int
     holder: str
     since: str
-    until: str | None
-    """None: not known to have ended."""
-    why: str | None
-    past: tuple[TermPast, ...]
+    until: str | None = None
+    """None: the term is held, or nobody told its end."""
+    why: str | None = None
+    """A word of `WHYS`."""
+    past: tuple[Grant, ...] = ()
 
-    def as_past(self, *, now: str) -> tuple[TermPast, ...]:
-        """All terms, as ended at `now` where no end is recorded."""
-        last = TermPast(self.epoch, self.holder, self.since, self.until or now, self.why or SESSION_ENDED)
-        return (*self.past, last)[-TERMS_KEPT:]
+    @property
+    def grants(self) -> tuple[Grant, ...]:
+        """All grants that the record remembers, oldest first."""
+        return (*self.past, Grant(self.epoch, self.holder, self.since))[-TERMS_KEPT:]
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """What the record of a term says of its holder beside its name."""
+
+    host: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Emptiness:
+    """How a contender saw the last term end. Times are wall clock (ISO 8601, UTC); empty: it did not see that."""
+
+    led_at: str = ""
+    """When it saw the term held last."""
+    found_at: str = ""
+    """When it saw the office empty first."""
+    last_write: str = ""
+    """When the newest batch of the term was planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +92,9 @@ class Seen:
     members: tuple[Candidate, ...] = ()
     nameless: bool = False
     """The scope has neither an identity nor a checkpoint."""
+    terms: tuple[Record, ...] = ()
+    """The records of terms, for people."""
+    emptiness: Emptiness = field(default_factory=Emptiness)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +121,12 @@ class Wait:
 
 Step = TakeOffice | Vacate | Wait
 
+_UNKNOWN = Contender()
 
-def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str) -> Step:
+
+def next_step(
+    seen: Seen, *, member: str, session: SessionId, now: str, uid: str, contender: Contender = _UNKNOWN
+) -> Step:
     """The next step. `now`: wall clock for people. `uid`: random; the identity of a new life. Raises CorruptRecord."""
     if seen.leader is not None:
         if seen.leader.session == session:
@@ -117,7 +135,7 @@ def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str
     office = None if seen.epoch is None else decode_office(seen.epoch)
     request = read_switchover(seen.switchover)
     asked = request is not None and office is not None and request.epoch == office.epoch
-    if office is not None and not asked and parts_of(office.why or "")[0] in _OTHERS_FIRST:
+    if office is not None and not asked and office.why in _OTHERS_FIRST:
         request = Switchover(office.epoch, to=None)
     outgoing = None if office is None else (office.epoch, office.holder)
     if (
@@ -127,7 +145,7 @@ def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str
     ):
         return Wait()
     epoch = 1 if office is None else office.epoch + 1
-    begun = Office(epoch, member, now, until=None, why=None, past=() if office is None else office.as_past(now=now))
+    begun = Office(epoch, member, now, past=() if office is None else office.grants)
     replaced = None if seen.epoch is None else seen.epoch.version
     return TakeOffice(
         epoch=epoch,
@@ -136,22 +154,24 @@ def next_step(seen: Seen, *, member: str, session: SessionId, now: str, uid: str
             Put(EPOCH, encode_office(begun, uid=uid), replaces=replaced),
             *(() if seen.switchover is None else (Delete(SWITCHOVER, seen.switchover.version),)),
             *((put_identity(Birth(uid, epoch), replaces=None),) if seen.nameless else ()),
+            *told(TermRecord(epoch, member, now, contender.host, contender.version), office, seen, uid=uid),
         ),
         guards=(Absent(PAUSED),),
     )
 
 
-def reason(word: str, detail: str = "") -> str:
-    """Why a term ended, as the epoch record has it: a word of ours, then the detail, if there is one. For example
-    `driver died: signal SIGKILL`."""
-    short = " ".join(detail.split())[:_DETAIL_MOST]
-    return f"{word}: {short}" if short else word
-
-
-def parts_of(why: str) -> tuple[str, str]:
-    """The word and the detail that `reason` joined. A reason of an older version has no detail."""
-    word, _, detail = why.partition(": ")
-    return word, detail
+def told(begun: TermRecord, last: Office | None, seen: Seen, *, uid: str) -> tuple[Write, ...]:
+    """The writes of the records for people when a term begins: its own, what its winner saw of the last term's end,
+    and the removal of the oldest. `last` None: there was no term before."""
+    by_key = {record.key: record for record in seen.terms}
+    writes: list[Write] = [begun.put(uid=uid, replaces=by_key.get(begun.key))]
+    record = None if last is None else by_key.get(term_key(last.epoch))
+    known = read_term(record)
+    if last is not None and last.until is None and known is not None:
+        saw = seen.emptiness
+        known = replace(known, led_at=saw.led_at, found_empty_at=saw.found_at, last_write=saw.last_write)
+        writes.append(known.put(uid=uid, replaces=record))
+    return (*writes, *forgotten(seen.terms, newest=begun.epoch))
 
 
 def resignation(office: Record, *, now: str, why: str, uid: str) -> bytes:
@@ -161,13 +181,13 @@ def resignation(office: Record, *, now: str, why: str, uid: str) -> bytes:
 
 def encode_office(office: Office, *, uid: str) -> bytes:
     """The bytes of the epoch record."""
-    return encode({**asdict(office), "uid": uid, "past": [astuple(term) for term in office.past]})
+    return encode({**asdict(office), "uid": uid, "past": [astuple(grant) for grant in office.past]})
 
 
 def decode_office(record: Record) -> Office:
     """The epoch record as data. Raises CorruptRecord."""
     found = decode(record, fields={"epoch": int, "holder": str, "since": str, "past": list}, optional=_ENDED)
-    past = tuple(_decode_past(record, term) for term in found["past"])
+    past = tuple(_decode_grant(record, grant) for grant in found["past"])
     return Office(found["epoch"], found["holder"], found["since"], found.get("until"), found.get("why"), past)
 
 
@@ -176,8 +196,8 @@ def office_in(records: Iterable[Record]) -> Office | None:
     return next((decode_office(record) for record in records if record.key == EPOCH), None)
 
 
-def _decode_past(record: Record, term: object) -> TermPast:
-    match term:
-        case [int(epoch), str(holder), str(since), str(until), str(why)]:
-            return TermPast(epoch, holder, since, until, why)
-    raise CorruptRecord(f"record {record.key!r} does not decode: {term!r} is no ended term")
+def _decode_grant(record: Record, grant: object) -> Grant:
+    match grant:
+        case [int(epoch), str(holder), str(since)]:
+            return Grant(epoch, holder, since)
+    raise CorruptRecord(f"record {record.key!r} does not decode: {grant!r} is no grant")

@@ -61,7 +61,7 @@ def held(
 
 def _give_up(election: Election, term: Term) -> None:
     try:
-        election.resign(term, why="resigned")
+        election.resign(term)
     except TermLost:
         pass  # it is over already
     except StoreError as failed:

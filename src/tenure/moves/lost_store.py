@@ -24,6 +24,7 @@ from tenure.coordination.reading import read_again
 from tenure.coordination.records import Absent, Put
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.term import EPOCH, LEADER, Term
+from tenure.coordination.terms import STORE_LOST, End, TermRecord
 from tenure.errors import UsageError
 from tenure.moves.plain_checkpoint import PlainCheckpoint, read_plain
 from tenure.ownership.marks import Marks
@@ -97,13 +98,15 @@ def begin_life(context: ScopeContext) -> None:
     if seen is None:
         return
     now = timestamp(context.clock)
-    office = Office(seen, HOLDER, now, until=now, why="the store was lost", past=())
+    office, uid = Office(seen, HOLDER, now, until=now, why=STORE_LOST), new_uid()
+    term = TermRecord(seen, HOLDER, now).ended(End(STORE_LOST), at=now)
     commit_settled(
         context.store,
         context.scope,
         guards=(Absent(LEADER),),
         writes=(
-            Put(EPOCH, encode_office(office, uid=new_uid()), replaces=None),
+            Put(EPOCH, encode_office(office, uid=uid), replaces=None),
+            term.put(uid=uid, replaces=None),
             put_identity(Birth(new_uid(), seen + 1), replaces=None),
         ),
         go_on=lambda: True,

@@ -15,26 +15,32 @@ from dataclasses import dataclass
 
 from tenure.clock import Clock, timestamp
 from tenure.coordination.candidates import (
+    NOBODY,
     PAUSED,
     RESTARTS,
     SWITCHOVER,
+    AskedBy,
     Candidate,
     candidates_in,
     members_in,
     ready_beside,
 )
 from tenure.coordination.election import seen_in
-from tenure.coordination.election_rules import Office, Seen, decode_office, reason, resignation
+from tenure.coordination.election_rules import Office, Seen, decode_office, resignation
 from tenure.coordination.encoding import encode, new_uid
 from tenure.coordination.records import Absent, Delete, Exact, Guard, Put, Record, Scope, Write
 from tenure.coordination.settle import commit_once, commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import EPOCH, LEADER
+from tenure.coordination.terms import FAILOVER, TERMS, End, end_written
 from tenure.errors import GuardFailed, OutcomeUnknown, UsageError
 from tenure.operate.scopes import NEW_SCOPES, known_records
 
 _SETTLE_S = 10.0
 """How long a request whose reply was lost is sent again."""
+
+_ATTEMPTS = 5
+"""How often a failover is sent again because the record of the term has changed beside it."""
 
 _LOOK = "look with tenure list before asking again"
 
@@ -51,10 +57,12 @@ class Requested:
 class Orders:
     """An operator's hand on one scope."""
 
-    def __init__(self, store: CoordinationStore, scope: Scope, *, clock: Clock) -> None:
+    def __init__(self, store: CoordinationStore, scope: Scope, *, clock: Clock, asked: AskedBy = NOBODY) -> None:
+        """`asked`: who the operator is, and the reason, for the records of the terms."""
         self._store = store
         self._scope = scope
         self._clock = clock
+        self._asked = asked
 
     def switchover(self, *, to: str | None) -> Requested:
         """Ask the leader to finish its batch and hand over to `to`; None: to the best standby.
@@ -78,15 +86,25 @@ class Orders:
 
         Raises UsageError: nobody could take over, or the scope is paused; StoreUnavailable, OutcomeUnknown.
         """
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._fail_over(to)
+            except _TermNoted:
+                continue
+        return self._fail_over(to)
+
+    def _fail_over(self, to: str | None) -> Requested:
         found = self._look()
         self._check_target(found, to)
         request = self._request(found, to)
         if found.seen.leader is not None:
-            why = reason("failover", f"to {to}" if to else "")
-            ended = resignation(found.epoch, now=timestamp(self._clock), why=why, uid=new_uid())
+            asked, at = self._asked, timestamp(self._clock)
+            end = End(FAILOVER, f"to {to}" if to else "", asked.by, asked.reason)
+            ended = resignation(found.epoch, now=at, why=end.why, uid=new_uid())
+            told = end_written(found.seen.terms, found.office.epoch, end, at=at, uid=new_uid())
             vacated = Delete(LEADER, found.seen.leader.version)
             ended_now = Put(EPOCH, ended, replaces=found.epoch.version)
-            self._commit(writes=(vacated, ended_now, request), guards=(Absent(PAUSED),))
+            self._commit(writes=(vacated, ended_now, request, *told), guards=(Absent(PAUSED),))
         else:
             self._commit(writes=(request,), guards=(found.as_it_is, Absent(PAUSED)))
         return Requested(found.office.epoch, found.leader_name, request.value)
@@ -112,7 +130,7 @@ class Orders:
         """
         if any(record.key == PAUSED for record in known_records(self._store, self._scope)):
             return False
-        put = Put(PAUSED, self._stamped(), replaces=None)
+        put = Put(PAUSED, self._stamped(**self._asked.fields()), replaces=None)
         return self._once(put, None, what="a pause")  # False: another operator was faster
 
     def resume(self) -> bool:
@@ -138,7 +156,8 @@ class Orders:
         self._refuse_in_process(candidates_in(records), member)
         key = RESTARTS.child(member)
         before = next((record for record in records if record.key == key), None)
-        put = Put(key, self._stamped(), replaces=None if before is None else before.version)
+        stamped = self._stamped(**self._asked.fields())
+        put = Put(key, stamped, replaces=None if before is None else before.version)
         self._once(put, before, what=f"a restart of member {member!r}")  # False: another operator has just asked
 
     # --- inside ---------------------------------------------------------------------------------------------------
@@ -167,7 +186,7 @@ class Orders:
 
     def _request(self, found: _Found, to: str | None) -> Put:
         before = found.seen.switchover
-        value = self._stamped(epoch=found.office.epoch, to=to or "")
+        value = self._stamped(epoch=found.office.epoch, to=to or "", **self._asked.fields())
         return Put(SWITCHOVER, value, replaces=None if before is None else before.version)
 
     def _stamped(self, **fields: object) -> bytes:
@@ -189,6 +208,8 @@ class Orders:
             what = f"the leadership of scope {self._scope!r} changed meanwhile"
             if changed.earlier_request_may_apply:
                 raise OutcomeUnknown(f"{what}, perhaps by this request", fix=_LOOK) from changed
+            if isinstance(changed.guard, Exact) and changed.guard.key.is_under(TERMS):
+                raise _TermNoted(what, fix=_LOOK) from changed
             raise UsageError(what, fix="look with tenure list, and try again") from changed
         except OutcomeUnknown as unknown:
             raise self._unknown("a switchover", unknown) from unknown
@@ -206,6 +227,10 @@ class Orders:
     def _unknown(self, what: str, unknown: OutcomeUnknown) -> OutcomeUnknown:
         known = f"it is not known whether {what} of scope {self._scope!r} was asked for, and perhaps obeyed"
         return OutcomeUnknown(f"{known}: {unknown.what}", fix=_LOOK)
+
+
+class _TermNoted(UsageError):
+    """The leader has just added to the record of its term: nothing was written, and the leadership is as it was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,13 @@ from tenure.checkpoints.store import CHECKPOINTS, newest_batches
 from tenure.clock import timestamp
 from tenure.coordination.candidates import PAUSED, Pause, pause_in
 from tenure.coordination.election import seen_in
-from tenure.coordination.election_rules import Office, decode_office, encode_office, reason
+from tenure.coordination.election_rules import Office, decode_office, encode_office, told
 from tenure.coordination.encoding import encode, new_uid
 from tenure.coordination.failing import FAILING
 from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, Put, Record, Version, Write
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.term import EPOCH, LEADER
+from tenure.coordination.terms import QUARANTINE, End, TermRecord
 from tenure.errors import GuardFailed, OutcomeUnknown, StorageError, UsageError
 from tenure.inputs.planned_inputs import planned_inputs
 from tenure.operate.scopes import known_records
@@ -40,9 +41,6 @@ from tenure.rundirs.run_directory import RunDirectory, has_commit
 from tenure.scope_context import ScopeContext
 from tenure.storage.reach import reach
 from tenure.storage.storage import Storage
-
-WORD: Final = "quarantine"
-"""Why such an epoch ended."""
 
 _MOST: Final = 200
 """How many files one record names: the records of a store are small."""
@@ -158,10 +156,12 @@ def _commit(context: ScopeContext, files: tuple[str, ...], *, to: str, by: str) 
     left_out = _left_out(context, records, made)
     first = left_out[0]
     names = ", ".join(_name(file) for file in first.files)
-    because = f"batch {first.batch} of {first.query} without {names}, by {by}"
-    office = decode_office(seen.epoch)
-    ended = Office(office.epoch + 1, by, now, until=now, why=reason(WORD, because), past=office.as_past(now=now))
-    writes: list[Write] = [Put(EPOCH, encode_office(ended, uid=new_uid()), replaces=seen.epoch.version)]
+    because = End(QUARANTINE, f"batch {first.batch} of {first.query} without {names}", by)
+    office, uid = decode_office(seen.epoch), new_uid()
+    ended = Office(office.epoch + 1, by, now, until=now, why=QUARANTINE, past=office.grants)
+    term = TermRecord(ended.epoch, by, now).ended(because, at=now)
+    writes: list[Write] = [Put(EPOCH, encode_office(ended, uid=uid), replaces=seen.epoch.version)]
+    writes += told(term, office, seen, uid=uid)
     guards: list[Guard] = [Absent(LEADER)]
     for one in left_out:
         kept, checkpoint = QUARANTINED.child(one.query), _checkpoint_key(one)

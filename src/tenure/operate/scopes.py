@@ -8,20 +8,17 @@ them (`known_records`). Nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from tenure.checkpoints.checkpoint import decode_checkpoint
-from tenure.checkpoints.store import newest_in
+from tenure.checkpoints.store import planned_last
 from tenure.coordination.candidates import members_in
 from tenure.coordination.election import view_in
 from tenure.coordination.records import Listing, Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import AccessDenied, Corrupt, UsageError
-from tenure.handles.handle import decode_handle
 from tenure.results.store import result_in
 
 AT_ONCE: Final = 16
@@ -74,18 +71,8 @@ def _decoded(scope: Scope, listing: Listing, members: tuple[str, ...]) -> ScopeS
         members=members,
         paused=view.pause is not None,
         ended=None if result is None else result.ending.value,
-        planned_at=_planned_at(listing.records),
+        planned_at=planned_last(listing.records) or None,
     )
-
-
-def _planned_at(records: Sequence[Record]) -> str | None:
-    """The newest of the times in the newest checkpoints. A checkpoint whose payload is a blob has its time there."""
-    times = []
-    for query, record in newest_in(records).items():
-        payload = decode_handle(record).inline
-        if payload is not None:
-            times.append(decode_checkpoint(payload, query=query, name=record.key.name).planned_at)
-    return max(times, default=None)
 
 
 CHECK_THE_STORE: Final = (

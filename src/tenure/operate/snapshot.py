@@ -6,12 +6,10 @@ Promise: it needs the store only, not the storage.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from tenure.checkpoints.store import CHECKPOINTS, newest_in
 from tenure.coordination.candidates import Candidate, Pause, Switchover, Unread
 from tenure.coordination.election import observe
-from tenure.coordination.election_rules import SESSION_ENDED, TermPast, parts_of
 from tenure.coordination.failing import Failing
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
@@ -54,24 +52,6 @@ class Snapshot:
     """The failures since the last progress; None: there are none."""
 
 
-@dataclass(frozen=True, slots=True)
-class TermStatus:
-    """One term. Times are wall clock (ISO 8601, UTC)."""
-
-    epoch: int
-    holder: str
-    since: str
-    until: str
-    """Empty: the term is held, or its end is not recorded yet."""
-    why: str
-    """The word for why the term ended; empty: the term is held."""
-    detail: str
-    """How the driver died, the error of a failed query, or to whom an operator handed over; empty: no more is known."""
-
-
-_HANDED_OVER: Final = ("switchover", "failover")
-
-
 def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
     """The scope now. Raises StoreUnavailable, CorruptRecord, CorruptHandle."""
     view = observe(store, scope)
@@ -95,23 +75,3 @@ def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
         queries=tuple(QueryStatus(query, int(one.name), one.epoch, behind.get(query)) for query, one in handles),
         unread=view.unread,
     )
-
-
-def terms(store: CoordinationStore, scope: Scope) -> list[TermStatus]:
-    """The terms of the scope, oldest first. Raises StoreUnavailable, CorruptRecord."""
-    view = observe(store, scope)
-    office = view.office
-    if office is None:
-        return []
-    lost = "" if view.leader is not None else SESSION_ENDED
-    newest = TermPast(office.epoch, office.holder, office.since, office.until or "", office.why or lost)
-    past = [*office.past, newest]
-    successors = [*(term.holder for term in past[1:]), ""]
-    return [_term(term, successor=successor) for term, successor in zip(past, successors, strict=True)]
-
-
-def _term(term: TermPast, *, successor: str) -> TermStatus:
-    word, detail = parts_of(term.why)
-    if word in _HANDED_OVER and not detail and successor:
-        detail = f"to {successor}"
-    return TermStatus(term.epoch, term.holder, term.since, term.until, word, detail)

@@ -22,7 +22,7 @@ from tenure.checkpoints.run_name import RunName, newest_logged, run_queries, run
 from tenure.checkpoints.store import newest_in
 from tenure.clock import Clock
 from tenure.coordination.election import holds_office
-from tenure.coordination.election_rules import Office, office_in
+from tenure.coordination.election_rules import Grant, Office, office_in
 from tenure.coordination.encoding import decode, new_uid
 from tenure.coordination.identity import IDENTITY, Birth, birth_in, put_identity
 from tenure.coordination.reading import read_under
@@ -191,7 +191,7 @@ def in_store(records: Sequence[Record]) -> InStore:
     return InStore(
         identity=None if birth is None else birth.identity,
         epoch=0 if office is None else office.epoch,
-        grants={} if office is None else _grants(office),
+        grants={} if office is None else {one.epoch: _name(one) for one in office.grants},
         newest={name: Newest(int(one.key.name), _epoch_of(one)) for name, one in newest_in(records).items()},
         ended=result is not None,
         clean=result is not None and result.stage is Stage.CLEAN,
@@ -200,10 +200,8 @@ def in_store(records: Sequence[Record]) -> InStore:
     )
 
 
-def _grants(office: Office) -> dict[int, str]:
-    terms = [(term.epoch, term.holder, term.since) for term in office.past]
-    terms.append((office.epoch, office.holder, office.since))
-    return {epoch: grant_name(epoch, holder=holder, since=since) for epoch, holder, since in terms}
+def _name(grant: Grant) -> str:
+    return grant_name(grant.epoch, holder=grant.holder, since=grant.since)
 
 
 def _epoch_of(record: Record) -> int | None:

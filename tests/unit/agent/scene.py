@@ -20,7 +20,7 @@ from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term
 from tenure.events import Event, Events
 from tenure.link.driver import Ended, ReadRecords
-from tenure.operate.snapshot import terms
+from tenure.operate.history import history
 from tenure.retry import fixed_delay
 from tenure.scope_context import ScopeContext
 from tests.kit.memory import MemoryServer, MemoryStore
@@ -104,7 +104,7 @@ class Scene:
         return Member(context, identity=Identity(name, "here", 7), driver=driver, conduct=conduct)
 
     def words(self) -> list[str]:
-        return [one.why for one in terms(self.store, SCOPE)]
+        return [one.why for one in history(self.store, SCOPE).terms]
 
 
 def make_scene(monkeypatch: pytest.MonkeyPatch) -> Scene:

@@ -29,8 +29,9 @@ from tenure.errors import (
 )
 from tenure.handles.handle import encode_handle
 from tenure.link.driver import Ended, ReadRecords
+from tenure.operate.history import history
 from tenure.operate.orders import Orders
-from tenure.operate.snapshot import take_snapshot, terms
+from tenure.operate.snapshot import take_snapshot
 from tenure.retry import fixed_delay
 from tests.kit.faulty import Call, FaultyStore, Proceed, writes_under
 from tests.kit.waiting import NEVER_S, wait_until
@@ -86,7 +87,7 @@ def test_what_is_away_costs_a_term_and_no_member(scene: Scene, word: str) -> Non
     assert scene.words() == [*[word] * 8, "finished"]
     assert driver.prepared == 1, "its driver stays"
     assert kinds(scene).count(event) == 8
-    assert {term.detail for term in terms(scene.store, SCOPE)[:8]} == {"the database refuses connections"}
+    assert {term.detail for term in history(scene.store, SCOPE).terms[:8]} == {"the database refuses connections"}
 
 
 def test_members_take_turns_while_a_sink_is_away(scene: Scene) -> None:
@@ -114,7 +115,7 @@ def test_members_take_turns_while_a_sink_is_away(scene: Scene) -> None:
         thread.join(timeout=NEVER_S)
         assert not thread.is_alive()
     assert {"anna", "ben"} == set(tried)
-    assert all(one.why in ("sink away", "finished") for one in terms(scene.store, SCOPE))
+    assert all(one.why in ("sink away", "finished") for one in history(scene.store, SCOPE).terms)
 
 
 def test_the_storage_of_a_scope_that_ran_before_is_waited_for(scene: Scene) -> None:

@@ -23,7 +23,8 @@ from tenure.errors import (
     UsageError,
 )
 from tenure.link.driver import Ended, ReadRecords
-from tenure.operate.snapshot import take_snapshot, terms
+from tenure.operate.history import history
+from tenure.operate.snapshot import take_snapshot
 from tests.kit.faulty import Call, FaultyStore, Proceed, operation, writes_under
 from tests.kit.waiting import NEVER_S, wait_until
 from tests.unit.agent.scene import SCOPE, Scene, Scripted, Step, fail, make_scene
@@ -191,7 +192,7 @@ def test_a_driver_that_dies_costs_its_term_at_once_and_is_replaced(scene: Scene)
     driver.steps.insert(0, die)
     assert scene.member(driver).run(stop=threading.Event()) is Ended.IDLE
     assert scene.words() == ["driver died", "finished"]
-    assert [term.detail for term in terms(scene.store, SCOPE)] == ["signal SIGKILL", ""]
+    assert [term.detail for term in history(scene.store, SCOPE).terms] == ["signal SIGKILL", ""]
     assert driver.prepared == 2
     assert [type(event).__name__ for event in scene.told] == [
         "MemberReady", "TermWon", "TermEnded", "DriverEnded", "MemberReady", "TermWon", "TermEnded",
@@ -281,7 +282,7 @@ def test_a_leader_that_is_asked_to_stop_hands_over_to_the_warm_standby_and_never
         rest.set()
         for thread in threads:
             thread.join(timeout=NEVER_S)
-    assert [one.holder for one in terms(scene.store, SCOPE)][:2] == ["anna", "carl"]
+    assert [one.holder for one in history(scene.store, SCOPE).terms][:2] == ["anna", "carl"]
 
 
 def test_a_member_that_loses_the_store_comes_back(scene: Scene) -> None:

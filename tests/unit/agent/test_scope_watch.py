@@ -12,15 +12,16 @@ from tenure.agent.scope_watch import awaited_in
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import RESTARTS, SWITCHOVER, State
 from tenure.coordination.election import observe
-from tenure.coordination.election_rules import office_in
 from tenure.coordination.encoding import encode
 from tenure.coordination.records import Delete, Put, Record, Version
 from tenure.coordination.term import LEADER, Term
+from tenure.coordination.terms import terms_in
 from tenure.errors import UsageError
 from tenure.events import Event, Events, LeadershipAwaited, Once
 from tenure.link.driver import Ended
+from tenure.operate.history import history
 from tenure.operate.orders import Orders
-from tenure.operate.snapshot import take_snapshot, terms
+from tenure.operate.snapshot import take_snapshot
 from tests.kit.faulty import Call, FaultyStore
 from tests.kit.waiting import NEVER_S, Deadline, wait_until
 from tests.unit.agent.scene import CLOCK, SCOPE, Scene, Scripted, Step, make_scene
@@ -92,10 +93,11 @@ def test_a_switchover_goes_to_the_named_member_and_back(two: Two) -> None:
     two.orders.switchover(to=None)
     two.leads("anna", epoch=3)
     assert two.scene.words() == ["switchover", "switchover", ""]
-    assert [term.detail for term in terms(two.scene.store, SCOPE)] == ["to ben", "to anna", ""]
-    office = office_in(two.scene.store.list(SCOPE, "").records)
-    assert office is not None
-    assert [term.why for term in office.past] == ["switchover: to ben", "switchover"], "as it was asked for"
+    assert [term.detail for term in history(two.scene.store, SCOPE).terms] == ["to ben", "to anna", ""]
+    told = terms_in(two.scene.store.list(SCOPE, "").records)
+    assert [(one.why, one.detail) for one in told] == [("switchover", "to ben"), ("switchover", ""), ("", "")], (
+        "as it was asked for"
+    )
     assert take_snapshot(two.scene.store, SCOPE).switchover is None
 
 
@@ -112,7 +114,7 @@ def test_a_failover_takes_the_office_away_from_a_leader_that_does_nothing_for_it
     two.orders.failover(to=None)
     two.leads("ben", epoch=2)
     assert two.scene.words() == ["failover", ""]
-    assert terms(two.scene.store, SCOPE)[0].detail == "to ben"
+    assert history(two.scene.store, SCOPE).terms[0].detail == "to ben"
 
 
 def asked_before(to: str) -> Put:
@@ -186,10 +188,10 @@ def test_a_switchover_whose_target_dies_goes_to_another(two: Two, scene: Scene) 
             [one.member for one in take_snapshot(scene.store, SCOPE).members if one.state is State.STARTING] == ["ben"]
         ),
     )
-    assert terms(scene.store, SCOPE)[0].detail == "to ben"
+    assert history(scene.store, SCOPE).terms[0].detail == "to ben"
     two.orders.resume()
     wait_until(lambda: take_snapshot(scene.store, SCOPE).leader == "carl")
-    asked, led = terms(scene.store, SCOPE)
+    asked, led = history(scene.store, SCOPE).terms
     assert (asked.why, asked.detail, led.holder) == ("switchover", "to ben", "carl"), "as it was asked for"
 
 

@@ -108,7 +108,8 @@ class Leaving:
     def records(self) -> set[str]:
         """Of the records, but for those of the election."""
         found = {record.key for record in self.lab.truth.list(SCOPE, "").records}
-        return {key for key in found if key not in (EPOCH, IDENTITY, LEADER) and not key.startswith("members/")}
+        of_election = (EPOCH, IDENTITY, LEADER)
+        return {key for key in found if key not in of_election and not key.startswith(("members/", "terms/"))}
 
     def files(self) -> set[str]:
         return {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}

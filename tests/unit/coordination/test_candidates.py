@@ -18,9 +18,9 @@ from tenure.coordination.candidates import (
     Switchover,
     candidates_in,
     decode_candidate,
-    is_restart,
     may_take_office,
     members_in,
+    read_restart,
     read_switchover,
     ready_beside,
     unread_in,
@@ -155,7 +155,7 @@ def test_what_does_not_decode_is_skipped_and_named() -> None:
     assert [one.key for one in unread] == ["members/ben", "restarts/ben", "switchover"]
     assert all(f"record {one.key!r} " in one.why for one in unread)
     assert read_switchover(others[-1]) is None
-    assert [is_restart(record) for record in others[2:4]] == [True, False]
+    assert [read_restart(record) is not None for record in others[2:4]] == [True, False]
 
 
 anything = st.recursive(

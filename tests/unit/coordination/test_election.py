@@ -9,11 +9,12 @@ import pytest
 
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election, observe
-from tenure.coordination.election_rules import TERMS_KEPT, decode_office
+from tenure.coordination.election_rules import decode_office
 from tenure.coordination.encoding import encode, new_uid
 from tenure.coordination.records import Key, Put, Record
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import EPOCH, LEADER, Term, commit_under
+from tenure.coordination.terms import TERMS_KEPT, End, terms_in
 from tenure.errors import CorruptRecord, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, TermLost
 from tests.faults.lab import SCOPE, Lab
 from tests.kit.faulty import FaultyStore, operation
@@ -80,7 +81,9 @@ def test_one_leader_among_many_and_epochs_go_up_by_one() -> None:
     office = decode_office(epoch)
     past = [term.epoch for term in office.past]
     assert past == list(range(office.epoch - len(past), office.epoch))
-    assert all(term.why == ("resigned" if term.epoch % 3 else "session ended") for term in office.past)
+    told = terms_in(truth.list(SCOPE, "").records)
+    assert [term.epoch for term in told] == list(range(max(1, office.epoch - TERMS_KEPT + 1), office.epoch + 1))
+    assert all(bool(term.until) == bool(term.epoch % 3) for term in told[:-1]), "nobody told the end of every third"
 
 
 def test_the_history_is_bounded(lab: Lab) -> None:
@@ -91,13 +94,14 @@ def test_the_history_is_bounded(lab: Lab) -> None:
     assert view.office is not None
     assert view.office.epoch == TERMS_KEPT + 10
     assert len(view.office.past) == TERMS_KEPT
+    assert [term.epoch for term in view.terms] == list(range(11, TERMS_KEPT + 11))
     assert (view.leader, view.epoch) == (None, 0)
 
 
 def test_resign_then_campaign_again(lab: Lab) -> None:
     member = lab.member("a")
     first = member.lead()
-    member.election.resign(first, why="switchover")
+    member.election.resign(first, End("switchover"))
     assert first.lost
     second = member.lead()
     assert (second.epoch, second.lost) == (2, False)
@@ -106,7 +110,7 @@ def test_resign_then_campaign_again(lab: Lab) -> None:
     view = observe(lab.truth, SCOPE)
     assert (view.leader, view.epoch) == ("a", 2)
     assert view.office is not None
-    assert [(t.epoch, t.holder, t.why) for t in view.office.past] == [(1, "a", "switchover")]
+    assert [(t.epoch, t.holder, t.why) for t in view.terms] == [(1, "a", "switchover"), (2, "a", "")]
 
 
 @pytest.mark.parametrize("fault", ["lose_reply", "lose_request", "be_late", "be_unavailable"])

@@ -106,7 +106,7 @@ def next_term(store: MemoryStore) -> Iterator[Callable[[], Term]]:
 
         def take() -> Term:
             if held:
-                election.resign(held.pop(), why="")
+                election.resign(held.pop())
             term = election.campaign(keeper, stop=threading.Event())
             assert term is not None
             held.append(term)

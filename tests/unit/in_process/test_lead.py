@@ -18,8 +18,9 @@ from tenure.coordination.held_term import held
 from tenure.coordination.records import Delete, Scope
 from tenure.coordination.term import LEADER
 from tenure.errors import TermLost, UsageError
+from tenure.operate.history import history
 from tenure.operate.orders import Orders
-from tenure.operate.snapshot import take_snapshot, terms
+from tenure.operate.snapshot import take_snapshot
 from tests.kit.memory import MemoryStore
 from tests.kit.waiting import NEVER_S, wait_until
 
@@ -52,7 +53,7 @@ def test_the_block_is_the_leaders(store: str) -> None:
             enter(store, "ben")
     with opened(store) as look:
         assert take_snapshot(look, SCOPE).members == ()
-        assert [term.why for term in terms(look, SCOPE)] == ["resigned"]
+        assert [term.why for term in history(look, SCOPE).terms] == ["resigned"]
 
 
 def test_who_leads_is_told_also_when_no_time_was_left_for_a_look(store: str) -> None:
@@ -105,7 +106,7 @@ def test_a_leadership_that_was_taken_away_is_lost(store: str) -> None:
         done.set()
         thread.join(timeout=NEVER_S)
     with opened(store) as look:
-        assert [term.why for term in terms(look, SCOPE)] == ["failover", "resigned"]
+        assert [term.why for term in history(look, SCOPE).terms] == ["failover", "resigned"]
 
 
 def test_a_leadership_that_is_taken_away_is_noticed_without_asking(store: str) -> None:

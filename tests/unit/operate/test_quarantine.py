@@ -19,12 +19,13 @@ from tenure.coordination.election import observe
 from tenure.coordination.encoding import encode
 from tenure.coordination.held_term import held
 from tenure.coordination.records import Put, Scope
+from tenure.coordination.terms import QUARANTINE
 from tenure.errors import InputsGone, UsageError
 from tenure.inputs.query_inputs import PlannedInputs, QueryInputs, Shortness
 from tenure.operate import quarantine as quarantine_module
+from tenure.operate.history import history
 from tenure.operate.orders import Orders
-from tenure.operate.quarantine import WORD, chosen, open_batch, quarantine
-from tenure.operate.snapshot import terms
+from tenure.operate.quarantine import chosen, open_batch, quarantine
 from tenure.scope_context import ScopeContext
 from tests.kit.faulty import FaultyStore, writes_under
 from tests.kit.memory import MemoryServer, MemoryStore
@@ -89,10 +90,11 @@ def test_a_file_is_taken_out_of_every_batch_that_is_planned_with_it(bench: Bench
     assert [one.query for one in records] == ["copy", "counts"]
     assert goes_on
     assert bench.is_done
-    assert [(one.epoch, one.holder, one.why) for one in terms(bench.store, SCOPE)] == [
-        (1, "anna", "resigned"), (2, BY, WORD),
+    assert [(one.epoch, one.holder, one.why) for one in history(bench.store, SCOPE).terms] == [
+        (1, "anna", "resigned"), (2, BY, QUARANTINE),
     ]  # fmt: skip
-    assert terms(bench.store, SCOPE)[1].detail == f"batch {NEWEST} of copy without bad.json, by {BY}"
+    assert history(bench.store, SCOPE).terms[1].detail == f"batch {NEWEST} of copy without bad.json"
+    assert history(bench.store, SCOPE).terms[1].by == BY
     assert (bench.input / "good.json").exists()
 
 
@@ -153,7 +155,7 @@ def test_a_lost_reply_is_settled(bench: Bench) -> None:
     bench.store.lose_reply(when=writes_under("quarantined"), times=1)
     assert bench.quarantine("bad.json")[1]
     assert bench.is_done
-    assert len(terms(bench.store, SCOPE)) == 2
+    assert len(history(bench.store, SCOPE).terms) == 2
 
 
 def test_a_scope_that_is_led_is_refused(bench: Bench) -> None:
@@ -190,7 +192,7 @@ def test_what_cannot_be_taken_out(bench: Bench) -> None:
     with pytest.raises(UsageError, match=r"bad\.json exists already; give another --to"):
         bench.quarantine("bad.json")
     assert (bench.input / "bad.json").exists()
-    assert len(terms(bench.store, SCOPE)) == 1, "no refusal writes anything"
+    assert len(history(bench.store, SCOPE).terms) == 1, "no refusal writes anything"
 
 
 def test_a_batch_that_is_done_is_refused(bench: Bench) -> None:

@@ -9,13 +9,12 @@ from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
 from tenure.coordination.election import Election
-from tenure.coordination.election_rules import parts_of, reason
-from tenure.coordination.encoding import encode
-from tenure.coordination.records import Put, Scope
+from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
-from tenure.coordination.term import EPOCH, Term
+from tenure.coordination.term import Term
 from tenure.handles.store import HandleStore
-from tenure.operate.snapshot import Snapshot, take_snapshot, terms
+from tenure.operate.history import TermHistory, history
+from tenure.operate.snapshot import Snapshot, take_snapshot
 from tenure.storage.blobs import FileBlobs
 from tests.kit.memory import MemoryServer, MemoryStore
 
@@ -54,7 +53,7 @@ class Site:
 def test_a_scope_in_which_nothing_ever_happened() -> None:
     site = Site()
     assert take_snapshot(site.store, SCOPE) == EMPTY
-    assert terms(site.store, SCOPE) == []
+    assert history(site.store, SCOPE) == TermHistory(())
 
 
 def test_a_leader_a_standby_and_the_newest_batch_of_each_query() -> None:
@@ -69,7 +68,7 @@ def test_a_leader_a_standby_and_the_newest_batch_of_each_query() -> None:
         assert (found.leader, found.epoch) == ("anna", 1)
         assert {(one.member, one.host, one.pid) for one in found.members} == {("anna", "here", 7), ("ben", "there", 8)}
         assert [(one.query, one.batch, one.epoch) for one in found.queries] == [("a", 10, 1), ("b", 0, 1)]
-        (held,) = terms(site.store, SCOPE)
+        (held,) = history(site.store, SCOPE).terms
         assert (held.epoch, held.holder, held.until, held.why) == (1, "anna", "", "")
         assert site.store.list(SCOPE, "") == before
 
@@ -88,41 +87,3 @@ def test_a_query_is_as_far_behind_as_its_leader_says() -> None:
         site.plan(term, "b", 0)
         found = take_snapshot(site.store, SCOPE)
         assert [(one.query, one.behind) for one in found.queries] == [("a", 12), ("b", None)]
-
-
-def test_terms_say_how_they_ended() -> None:
-    site = Site()
-    with site.keeper() as first:
-        term = site.lead("anna", first)
-        site.election("anna").resign(term, why="stopped")
-    with site.keeper() as second:
-        site.lead("ben", second)
-    with site.keeper() as third:
-        site.lead("carl", third)
-        found = terms(site.store, SCOPE)
-    assert [(one.epoch, one.holder, one.why) for one in found] == [
-        (1, "anna", "stopped"),
-        (2, "ben", "session ended"),
-        (3, "carl", ""),
-    ]
-    assert [one.why for one in terms(site.store, SCOPE)][2:] == ["session ended"], "nobody leads, and nobody resigned"
-    assert take_snapshot(site.store, SCOPE).leader is None
-    assert take_snapshot(site.store, SCOPE).epoch == 3
-
-
-def test_a_record_of_an_older_version_has_no_details() -> None:
-    site = Site()
-    past = [[1, "anna", "monday", "tuesday", "switchover"], [2, "ben", "tuesday", "friday", "driver died"]]
-    office = {"epoch": 3, "holder": "carl", "since": "friday", "until": "sunday", "why": "resigned", "past": past}
-    site.store.commit(SCOPE, guards=(), writes=[Put(EPOCH, encode(office), replaces=None)])
-    assert [(one.epoch, one.why, one.detail) for one in terms(site.store, SCOPE)] == [
-        (1, "switchover", "to ben"),
-        (2, "driver died", ""),
-        (3, "resigned", ""),
-    ]
-
-
-def test_a_detail_is_short_and_one_line() -> None:
-    why = reason("driver died", "no\n luck: " + "x" * 500)
-    assert parts_of(why) == ("driver died", "no luck: " + "x" * 111)
-    assert (reason("stopped"), parts_of("stopped")) == ("stopped", ("stopped", ""))

@@ -1,0 +1,53 @@
+"""What keeps the record of the terms true, and what keeps the record from deciding anything."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Change, Mutant
+
+HISTORY: Final = "operate/history.py"
+RULES: Final = "coordination/election_rules.py"
+ELECTION: Final = "coordination/election.py"
+RECORDS: Final = "coordination/term_records.py"
+ROWS: Final = "tests/unit/operate/test_history.py::"
+STEPS: Final = "tests/unit/coordination/test_election_rules.py::"
+
+OF_HISTORY: Final = (
+    Mutant(
+        "outages-count-as-led",
+        "a term counts until the office was found empty, though nobody saw it end",
+        (Change(HISTORY, 'term.found_empty_at if term.led_at else ""', "term.found_empty_at"),),
+        (
+            ROWS + "test_a_night_without_any_member_is_no_night_of_leadership",
+            ROWS + "test_a_member_that_comes_into_an_empty_office_knows_the_last_batch_only",
+        ),
+    ),
+    Mutant(
+        "ends-of-others",
+        "what a contender saw of an earlier term is told of the last one",
+        (Change(RECORDS, 'self._led[1] if self._led[0] == office.epoch else ""', "self._led[1]"),),
+        (ROWS + "test_what_was_seen_of_one_term_is_not_told_of_another",),
+    ),
+    Mutant(
+        "told-ends-are-replaced",
+        "the next grant writes what it saw over an end that the holder told",
+        (Change(RULES, "last.until is None and known", "known"),),
+        (STEPS + "test_a_resigned_term_keeps_its_own_end",),
+    ),
+    Mutant(
+        "records-without-end",
+        "no record of a term is ever removed",
+        (Change(RULES, "*forgotten(seen.terms, newest=begun.epoch)", "*()"),),
+        (
+            STEPS + "test_the_oldest_records_of_terms_go_with_the_grant",
+            "tests/unit/coordination/test_election.py::test_the_history_is_bounded[memory]",
+        ),
+    ),
+    Mutant(
+        "no-second-resignation",
+        "a leader cannot resign whose record has just got its openings",
+        (Change(ELECTION, "if not told or refused.guard != implied_guard(told[0]):", "if True:"),),
+        (ROWS + "test_openings_that_came_beside_the_resignation_are_kept",),
+    ),
+)
