@@ -21,6 +21,7 @@ from tenure.agent.child import Child, ChildProcess, Start
 from tenure.agent.driver_process import DriverProcess, Patience
 from tenure.agent.failures import Limits
 from tenure.agent.member import Conduct, Member
+from tenure.agent.rings import Rings
 from tenure.agent.telling import Openings
 from tenure.agent.warden import Warden
 from tenure.backends.registry import SHARED, open_store
@@ -29,8 +30,8 @@ from tenure.coordination.candidates import Identity
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
-from tenure.errors import UsageError
-from tenure.events import Event, Events, Subscriber, event_to_data
+from tenure.errors import TenureError, UsageError
+from tenure.events import Event, Events, RunEnded, Subscriber, event_to_data
 from tenure.link.driver_folder import DriverFolder, temporary_folder
 from tenure.link.words import Begin
 from tenure.scope_context import ScopeContext
@@ -41,7 +42,8 @@ from tenure.storage.reach import reach
 from tenure.wording import how_to_install
 
 if TYPE_CHECKING:
-    from tenure.agent.probes import Metrics, ProbeServer
+    from tenure.agent.metrics import Metrics
+    from tenure.agent.probes import ProbeServer
 
 _AGENT_PATIENCE: Final = timedelta(seconds=2)
 """How much longer the agent waits than the driver, so that a driver that kills its own JVM can still report that."""
@@ -73,6 +75,14 @@ class Assembled:
     kill: Callable[[], None]
     """Kill the driver at once. Call `close` after that."""
     close: Callable[[], None]
+    scope: Scope
+    name: str
+    """The member's."""
+    events: Events
+
+    def ended(self, error: TenureError) -> None:
+        """Tell the events that the run ends with this error."""
+        self.events.emit(RunEnded(self.scope, self.name, exit_code=error.exit_code, error=str(error)))
 
 
 def scope_store(settings: Settings, *, clock: Clock | None = None, existing: bool = False) -> CoordinationStore:
@@ -144,9 +154,10 @@ def assemble(
     if start_driver is None:
         find_spark()  # raises first where there is none
         start_driver = start_spark_driver
-    metrics = None if settings.http is None else _metrics(identity.member)
+    metrics = None if settings.http is None else _metrics(identity.member, clock)
+    rings = Rings(clock)
     if metrics is not None:
-        subscribers = (*subscribers, metrics)
+        subscribers = (*subscribers, metrics, rings)
     events = member_events(settings, *subscribers, clock=clock)
     probes: ProbeServer | None = None
     openings = Openings(clock)
@@ -191,11 +202,11 @@ def assemble(
         if settings.http is not None and metrics is not None:
             from tenure.agent.probes import ProbeServer
 
-            probes = ProbeServer(settings.http, condition=lambda: member.condition, metrics=metrics)
+            probes = ProbeServer(settings.http, condition=lambda: member.condition, metrics=metrics, rings=rings)
     except BaseException:
         close()
         raise
-    return Assembled(member, kill=driver.kill, close=close)
+    return Assembled(member, kill=driver.kill, close=close, scope=scope, name=identity.member, events=events)
 
 
 def start_spark_driver(member: str) -> Child:
@@ -203,16 +214,16 @@ def start_spark_driver(member: str) -> Child:
     return ChildProcess(DRIVER, member=member, variables=find_spark().environment(os.environ))
 
 
-def _metrics(member: str) -> Metrics:
+def _metrics(member: str, clock: Clock) -> Metrics:
     """The metrics of a member. Raises UsageError: the libraries for metrics are not installed."""
     try:
-        from tenure.agent.probes import Metrics
+        from tenure.agent.metrics import Metrics
     except ModuleNotFoundError as error:
         raise UsageError(
             f"--http needs the Python package {error.name!r}, which is not installed",
             fix=how_to_install("metrics"),
         ) from error
-    return Metrics(member=member)
+    return Metrics(member=member, clock=clock)
 
 
 class JsonLines:

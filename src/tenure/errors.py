@@ -178,7 +178,7 @@ class DriverDied(TenureError):
     """Why its term ended."""
 
 
-class DriverSilent(DriverDied):
+class DriverHung(DriverDied):
     """The driver gave no sign of life, and was killed."""
 
     word = "driver silent"

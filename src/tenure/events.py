@@ -7,25 +7,11 @@ reaches the emitter's thread. No text of an event has a password. Events decide 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Final, dataclass_transform
 
+from tenure.metric import Kind, Metric
 from tenure.wording import masked
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A figure for Prometheus that an event changes. The event adds to it: a counter. `sets`: the event replaces the
-    value of a gauge."""
-
-    name: str
-    what: str
-    value: str | int = 1
-    """A number, or the field that has it."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Label -> the field that has it."""
-    sets: bool = False
-
 
 _OF_QUERY: Final = {"query": "query"}
 _ORPHANS: Final = ("orphans", "Orphans of dead leaders and members that are not removed yet")
@@ -74,7 +60,7 @@ class DriverEnded(Event, line="driver of member {member} is replaced in {again_s
     member: str
     why: str
     again_s: float
-    metrics = (Metric("drivers_replaced", "Drivers that ended by themselves"),)
+    metrics = (Metric("driver_restarts", "Drivers that ended by themselves, and were replaced"),)
 
 
 class Away(Event):
@@ -91,6 +77,27 @@ class StoreAway(Away, line="member {member} tries the store again in {again_s:g}
 
     what = "store"
     metrics = (Metric("store_failures", "Times that the store was away"),)
+
+
+class StoreBack(Event, line="the store answers member {member} again, after {away_s:g} s"):
+    member: str
+    away_s: float
+
+
+class DriverSilent(Event, line="the driver of member {member} gives no sign of life, for {silent_s:g} s now"):
+    """Emitted once a silence. The driver is killed after `driver_silence`."""
+
+    member: str
+    silent_s: float
+
+
+class RunEnded(Event):
+    """The run of a member ends with an error. `error`: the line that the command prints. `exit_code`: of the
+    command."""
+
+    member: str
+    exit_code: int
+    error: str
 
 
 class SourceAway(Away, line="member {member} tries its sources again in {again_s:g} s: {why}"):
@@ -201,10 +208,7 @@ class SnapshotNotMade(Event, line="a takeover of query {query} replays its last 
 class TermWon(Event, line="member {member} leads, epoch {epoch}"):
     member: str
     epoch: int
-    metrics = (
-        Metric("terms_won", "Terms won"),
-        Metric("epoch", "Epoch of the term that the member won last", "epoch", sets=True),
-    )
+    metrics = (Metric("terms_won", "Terms won"),)
 
 
 class TermEnded(Event):
@@ -215,18 +219,10 @@ class TermEnded(Event):
     epoch: int
     why: str
     detail: str = ""
-    metrics = (
-        Metric("terms_ended", "Terms that ended", labels={"why": "cause"}),
-        Metric(*_ORPHANS, 0, sets=True),  # from now on the orphans are another leader's
-    )
+    metrics = (Metric("terms_ended", "Terms that ended", labels={"why": "why"}),)
 
     def line(self) -> str:
         return f"term {self.epoch} is over: {self.why}{self.detail and ': '}{self.detail}"
-
-    @property
-    def cause(self) -> str:
-        """`why`, without its details."""
-        return self.why.split(":", 1)[0]
 
 
 class OfBatch(Event):
@@ -243,7 +239,9 @@ class RunDirectorySeeded(OfBatch):
     files: int
     seconds: float
     mirrored: bool = False
-    metrics = (Metric("last_seed_seconds", "How long the last run directory took to fill", "seconds", _OF_QUERY, True),)
+    metrics = (
+        Metric("seed_duration_seconds", "How long run directories took to fill", "seconds", _OF_QUERY, Kind.HISTOGRAM),
+    )
 
     def line(self) -> str:
         seed = f"{self.files} files" + (" and a mirror" if self.mirrored else "")
@@ -271,6 +269,7 @@ class CheckpointSaved(OfBatch):
     """Batch `batch` is planned: its checkpoint is committed in the store."""
 
     seconds: float
+    metrics = (Metric("plan_duration_seconds", "How long plans of batches took", "seconds", _OF_QUERY, Kind.HISTOGRAM),)
 
 
 class BatchCommitted(OfBatch):
@@ -280,8 +279,8 @@ class BatchCommitted(OfBatch):
     seconds: float
     metrics = (
         Metric("batches_committed", "Batches that a sink took", labels=_OF_QUERY),
-        Metric("last_batch", "Number of the newest batch", "batch", _OF_QUERY, sets=True),
-        Metric("last_batch_seconds", "How long the newest batch took", "seconds", _OF_QUERY, sets=True),
+        Metric("last_batch", "Number of the newest batch", "batch", _OF_QUERY, Kind.GAUGE, of_term=True),
+        Metric("batch_duration_seconds", "How long batches took", "seconds", _OF_QUERY, Kind.HISTOGRAM),
     )
 
     def line(self) -> str:
@@ -358,7 +357,7 @@ class OrphansFound(Event):
     epoch: int
     row: str
     count: int
-    metrics = (Metric(*_ORPHANS, "count"),)
+    metrics = (Metric(*_ORPHANS, "count", kind=Kind.GROWS, of_term=True),)
 
 
 class Swept(Event):
@@ -371,7 +370,7 @@ class Swept(Event):
     seconds: float
     metrics = (
         Metric("orphans_removed", "Orphans of dead leaders and members that were removed", "removed"),
-        Metric(*_ORPHANS, "left", sets=True),
+        Metric(*_ORPHANS, "left", kind=Kind.GAUGE, of_term=True),
     )
 
     def line(self) -> str:

@@ -21,7 +21,7 @@ from tenure.coordination.records import Record
 from tenure.coordination.term import Term
 from tenure.errors import (
     DriverDied,
-    DriverSilent,
+    DriverHung,
     DriverStuck,
     QueryStalled,
     StoreError,
@@ -186,6 +186,10 @@ class DriverProcess:
         return {} if self._running is None else self._running.behind
 
     @property
+    def silent_s(self) -> float:
+        return 0.0 if self._running is None else self._running.silent_s
+
+    @property
     def trouble(self) -> str:
         return "" if self._running is None else self._running.trouble
 
@@ -232,7 +236,7 @@ class DriverProcess:
                 patience_end_s = now_s + self._stop_patience_s
             hung: DriverDied | None = None
             if (silent := running.silent(limit_s=self._silence_s)) is not None:
-                hung = DriverSilent(f"{silent}; the driver was killed")
+                hung = DriverHung(f"{silent}; the driver was killed")
             elif (stalled := running.stalled()) is not None:
                 hung = QueryStalled(f"{stalled}; the driver was killed")
             if patience_end_s is not None and now_s > patience_end_s:
@@ -321,12 +325,15 @@ class _Running:
         self.spent = was_gone and word is None
         return word
 
+    @property
+    def silent_s(self) -> float:
+        """For how long the driver has given no sign of life; 0: it still prepares."""
+        now_s = self._forgive_sleep()
+        return 0.0 if self._heard_s is None else now_s - self._heard_s
+
     def silent(self, *, limit_s: float) -> str | None:
         """A line about a driver without a sign of life for so long; None: it gave a sign, or still prepares."""
-        now_s = self._forgive_sleep()
-        if self._heard_s is None or now_s - self._heard_s <= limit_s:
-            return None
-        return f"the driver has not answered for {limit_s:g} s"
+        return f"the driver has not answered for {limit_s:g} s" if self.silent_s > limit_s else None
 
     def stalled(self) -> str | None:
         """A line that names a query without progress for its declared limit; None: there is no such query."""

@@ -17,14 +17,15 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
+from tenure.agent.condition import Condition, Outlook
 from tenure.agent.failures import Failures, Limits, Noted, pause_line
-from tenure.agent.scope_watch import NewerSpark, Requests, Restarts, awaited_in, skipped_in
+from tenure.agent.scope_watch import NewerSpark, Requests, Restarts, awaited_in
 from tenure.agent.telling import Openings, Telling, last_write
 from tenure.agent.warden import Warden
 from tenure.checkpoints.store import newest_batches
-from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, Identity, Lag, Pause, State, pause_in
+from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, Identity, Lag, State
 from tenure.coordination.election import Election, Flag, When
-from tenure.coordination.failing import FAILED, Failing, Failure, failing_in
+from tenure.coordination.failing import FAILED, Failure
 from tenure.coordination.joining import join_after_itself
 from tenure.coordination.reading import LONG, read_again
 from tenure.coordination.records import Record
@@ -59,25 +60,6 @@ RESUME: Final = "mend the cause, then tenure resume, and start again"
 """What an operator does about a scope that is paused after failures."""
 
 STORE_RETRY = exponential_delay(initial=timedelta(milliseconds=200), maximum=timedelta(seconds=5))
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A member's state, as far as the member knows. `epoch`: of its term; None: it holds no term."""
-
-    member: str
-    state: State
-    epoch: int | None
-    ready: bool
-    """The member leads, or is ready to: it is warm, or stands by cold as configured, or has nothing to rehearse."""
-    lag: Lag | None = None
-    """How far the driver's mirrors are behind; None: the driver mirrors nothing."""
-    behind: Mapping[str, int] = field(default_factory=dict)
-    """Of a leader: query -> the offsets of Kafka that it is behind, where that is known."""
-    paused: str = ""
-    """Why nobody is elected, after failures; empty: the scope is not paused so."""
-    failing: str = ""
-    """The last failure of a leadership, until its query makes progress; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +118,7 @@ class Member:
         self._telling = Telling(self._election.own_terms, openings)
         self._restarts = Restarts(self._store, self._scope, member=identity.member)
         self._failures = Failures(context, member=identity.member, limits=conduct.limits)
-        self._pause: Pause | None = None  # as seen last; None: the scope is not paused
-        self._failing: Failing | None = None  # as seen last; None: nothing fails
-        self._skipped = Once(self._events)
+        self._outlook = Outlook(self._scope, identity, driver=driver, clock=self._clock, events=self._events)
         self._had_session = False
         self._was_permitted = False  # to lead, or to stand by beside a leader
         self._was_ready = False
@@ -146,9 +126,7 @@ class Member:
     @property
     def condition(self) -> Condition:
         """The present condition. Any thread may ask."""
-        now, pause, failing = self._present, self._pause, self._failing
-        paused = "" if pause is None or not pause.why else pause_line(pause)
-        return replace(now, paused=paused, failing="" if failing is None else failing.last.why)
+        return self._outlook.complete(self._present)
 
     @property
     def _present(self) -> Condition:
@@ -208,6 +186,7 @@ class Member:
                 if for_good or not (self._had_session and self._conduct.hold):
                     raise
                 again_s = retries.after(self._clock.monotonic_s() - began_s)
+                self._outlook.store_away(str(away))
                 self._events.emit(
                     StoreAway(self._scope, member=self._identity.member, why=str(away), again_s=round(again_s, 1))
                 )
@@ -230,10 +209,6 @@ class Member:
             raise type(error)(f"{error.what}; it was the last attempt, and the scope is paused", fix=fix) from error
         self._clock.wait(stop, timeout_s=wait_s)
 
-    def _look(self, records: Sequence[Record]) -> None:
-        self._pause, self._failing = pause_in(records), failing_in(records)
-        self._skipped.look(*skipped_in(records, self._scope))
-
     def _under_a_session(self, stop: threading.Event) -> Ended:
         purpose = self._identity.purpose(self._scope)
         with (
@@ -241,6 +216,7 @@ class Member:
             nullcontext() if self._warden is None else self._warden.ending(keeper),
         ):
             self._had_session = True
+            self._outlook.opened(keeper.liveness)
             if not self._join(keeper, stop=stop):
                 return Ended.STOPPED
             self._telling.tell_late()
@@ -255,7 +231,7 @@ class Member:
                 newer.look(records, spark=self._driver.spark)
                 self._announce(keeper, self._standing, lag=self._driver.lag)
                 requests.look(records, epoch=None)
-                self._look(records)
+                self._outlook.look(records)
                 self._failures.look(records)
                 self._driver.hear(_for_the_driver(records))
                 ahead.look(*awaited_in(records, self._scope, member=self._identity.member))
@@ -309,7 +285,7 @@ class Member:
             self._announce(keeper, State.LEADING, behind=self._driver.behind)
             self._telling.look(term)
             requests.look(records, epoch=term.epoch)
-            self._look(records)
+            self._outlook.look(records)
             self._failures.clear(term, records, began=began, led_s=self._clock.monotonic_s() - began_s)
 
         began_s = self._clock.monotonic_s()

@@ -1,94 +1,40 @@
-"""The agent's HTTP server: /leader, /standby, /health, /livez, /readyz, /metrics.
+"""The agent's HTTP server: /leader, /standby, /health, /livez, /readyz, /status, /events, /batches, /metrics.
 
 Promise: each answer is the member's own knowledge at that moment. A probe never asks the store or the driver, so
 neither can make the probe hang. 200: yes; 503: no; the body is the member's `Condition` as JSON. A member whose term
 may be over does not answer as leader. Not promised: secrecy; bind the server to an address that only your probes reach.
-
-The figures of /metrics follow the events; only the state is read when the page is served.
 """
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import uvicorn
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from tenure.agent.member import Condition
+from tenure.agent.condition import Condition
+from tenure.agent.metrics import Metrics
+from tenure.agent.rings import Rings
 from tenure.coordination.candidates import State
 from tenure.errors import UsageError
-from tenure.events import Event
-
-
-class Metrics:
-    """A subscriber that counts. `member` labels every figure, `scope` the figures that follow the events."""
-
-    def __init__(self, *, member: str) -> None:
-        self._member = member
-        self._registry = CollectorRegistry()
-        metrics = {metric.name: metric for kind in Event.kinds.values() for metric in kind.metrics}
-        gauges = {metric.name for kind in Event.kinds.values() for metric in kind.metrics if metric.sets}
-        self._figures: dict[str, Any] = {
-            name: (Gauge if name in gauges else Counter)(
-                f"tenure_{name}", metric.what, ("scope", "member", *metric.labels), registry=self._registry
-            )
-            for name, metric in metrics.items()
-        }
-        """Name of a metric of events -> its counter or gauge."""
-        self._state = self._member_gauge("state", "1 for the state that the member is in", "state")
-        self._lag_batches = self._member_gauge("mirror_lag_batches", "Batches that the mirrors are behind")
-        self._lag_bytes = self._member_gauge("mirror_lag_bytes", "Bytes that the mirrors miss")
-        self._behind = self._member_gauge("source_offsets_behind", "Kafka offsets that a query is behind", "query")
-        self._paused = self._member_gauge("paused", "1 while the scope is paused after failures")
-        self._failing = self._member_gauge("failing", "1 after a failure, until its query makes progress")
-
-    def _member_gauge(self, name: str, what: str, *labels: str) -> Gauge:
-        return Gauge(f"tenure_{name}", what, ("member", *labels), registry=self._registry)
-
-    def __call__(self, event: Event) -> None:
-        """Count one event."""
-        for metric in event.metrics:
-            figure = self._figures[metric.name].labels(
-                event.scope, self._member, *(getattr(event, field) for field in metric.labels.values())
-            )
-            value = getattr(event, metric.value) if isinstance(metric.value, str) else metric.value
-            if metric.sets:
-                figure.set(value)
-            else:
-                figure.inc(value)
-
-    def page(self, condition: Condition) -> bytes:
-        """The page in Prometheus' text format."""
-        for state in State:
-            self._state.labels(self._member, state.value).set(state is condition.state)
-        self._paused.labels(self._member).set(bool(condition.paused))
-        self._failing.labels(self._member).set(bool(condition.failing))
-        for gauge in (self._lag_batches, self._lag_bytes, self._behind):
-            gauge.clear()
-        if condition.lag is not None:
-            self._lag_batches.labels(self._member).set(condition.lag.batches)
-            self._lag_bytes.labels(self._member).set(condition.lag.bytes)
-        for query, offsets in condition.behind.items():
-            self._behind.labels(self._member, query).set(offsets)
-        return generate_latest(self._registry)
-
 
 QUESTIONS: dict[str, Callable[[Condition], bool]] = {
     "/leader": lambda condition: condition.state is State.LEADING,
     "/standby": lambda condition: condition.state in (State.FAILING, State.READY, State.WARM),
-    "/health": lambda condition: condition.state is not State.STARTING,
+    "/health": lambda condition: condition.state is not State.STARTING and not condition.is_silent,
     "/livez": lambda condition: True,
-    "/readyz": lambda condition: condition.ready,
+    "/readyz": lambda condition: condition.ready and not condition.is_silent,
+    "/status": lambda condition: True,
 }
-"""Path -> its question. `/livez` asks only whether the agent answers at all."""
+"""Path -> its question. `/livez` asks only whether the agent answers at all; `/status` answers always."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -102,7 +48,7 @@ def parse_address(text: str) -> tuple[str, int]:
 class ProbeServer:
     """Serves on a thread of its own until `close`."""
 
-    def __init__(self, address: str, *, condition: Callable[[], Condition], metrics: Metrics) -> None:
+    def __init__(self, address: str, *, condition: Callable[[], Condition], metrics: Metrics, rings: Rings) -> None:
         """Listen at once. Raises UsageError: `address` is malformed or not free."""
         host, port = parse_address(address)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -119,7 +65,7 @@ class ProbeServer:
         self.port: int = self._socket.getsockname()[1]
         """The port of the server; chosen by the system when `address` has port 0."""
         config = uvicorn.Config(
-            _application(condition, metrics),
+            _application(condition, metrics, rings),
             loop="asyncio",
             http="h11",
             ws="none",
@@ -140,7 +86,7 @@ class ProbeServer:
         self._socket.close()
 
 
-def _application(condition: Callable[[], Condition], metrics: Metrics) -> Starlette:
+def _application(condition: Callable[[], Condition], metrics: Metrics, rings: Rings) -> Starlette:
     def answer(question: Callable[[Condition], bool]) -> Callable[[Request], Response]:
         async def answered(request: Request) -> Response:
             now = condition()
@@ -151,5 +97,16 @@ def _application(condition: Callable[[], Condition], metrics: Metrics) -> Starle
     async def page(request: Request) -> Response:
         return Response(metrics.page(condition()), media_type="text/plain; version=0.0.4")
 
+    def kept(of: Callable[..., Sequence[Mapping[str, Any]]]) -> Callable[[Request], Response]:
+        async def answered(request: Request) -> Response:
+            after = request.query_params.get("after", "0")
+            if not after.isdecimal():
+                return PlainTextResponse(f"after={after!r} is no number\n", status_code=400)
+            lines = "".join(f"{json.dumps(one)}\n" for one in of(after=int(after)))
+            return Response(lines, media_type="application/x-ndjson")
+
+        return answered  # type: ignore[return-value] # as above
+
     routes = [Route(path, answer(question), methods=["GET", "HEAD", "OPTIONS"]) for path, question in QUESTIONS.items()]
-    return Starlette(routes=[*routes, Route("/metrics", page)])
+    routes += [Route("/metrics", page), Route("/events", kept(rings.events)), Route("/batches", kept(rings.batches))]
+    return Starlette(routes=routes)

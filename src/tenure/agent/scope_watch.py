@@ -152,15 +152,21 @@ def skipped_in(records: Sequence[Record], scope: Scope) -> list[RecordSkipped]:
     return [RecordSkipped(scope, record=record.key, why=record.why) for record in unread_in(records)]
 
 
+def leader_in(records: Sequence[Record]) -> tuple[str, int]:
+    """The leader and its epoch; empty and 0: nobody leads, or the record does not decode, which is an error of those
+    who decide by it."""
+    leader = next((record for record in records if record.key == LEADER), None)
+    if leader is not None:
+        with suppress(CorruptRecord):
+            found = decode(leader, fields={"member": str, "epoch": int})
+            return found["member"], found["epoch"]
+    return "", 0
+
+
 def awaited_in(records: Sequence[Record], scope: Scope, *, member: str) -> list[LeadershipAwaited]:
     """The event about the leader, or the pause, for which a member waits; none: nobody leads."""
-    leader = next((record for record in records if record.key == LEADER), None)
-    pause = pause_in(records)
-    name, epoch, why = "", 0, "" if pause is None else pause.why
-    if leader is not None:
-        with suppress(CorruptRecord):  # the member waits all the same, and the error is the reader's of the term
-            found = decode(leader, fields={"member": str, "epoch": int})
-            name, epoch = found["member"], found["epoch"]
+    pause, (name, epoch) = pause_in(records), leader_in(records)
+    why = "" if pause is None else pause.why
     if not name and pause is None:
         return []
     return [LeadershipAwaited(scope, member, leader=name, epoch=epoch, paused=pause is not None, why=why)]

@@ -112,6 +112,9 @@ def run(
         except KeyboardInterrupt:
             assembled.kill()  # does not wait for a batch that hangs
             raise
+        except TenureError as error:
+            assembled.ended(error)
+            raise
         finally:
             assembled.close()
             wait_no_more()

@@ -61,6 +61,8 @@ class State(StrEnum):
     WARM = "warm"
     """The member could lead, and has rehearsed."""
     LEADING = "leading"
+    AWAY = "away"
+    """Its driver is up, and the store refuses service. No record says this: only the member knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,10 @@ class MemberDriver(Driver[Flag], Protocol):
         """Query of the leadership -> the offsets of Kafka that it is behind, where that is known, a second ago."""
 
     @property
+    def silent_s(self) -> float:
+        """For how long the prepared driver has given no sign of life, in seconds; 0: it is not prepared."""
+
+    @property
     def trouble(self) -> str:
         """Why the driver's rehearsals fail, a second ago; empty: they succeed, or there are none."""
 

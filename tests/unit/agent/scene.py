@@ -57,6 +57,7 @@ class Scripted:
     warm = False
     lag: Lag | None = None
     trouble = ""
+    silent_s = 0.0
     behind: Mapping[str, int] = NOT_BEHIND
     file = "0123456789ab"
     spark = ""

@@ -1,0 +1,62 @@
+"""The directives `{metrics}` and `{events}`: every figure of /metrics, and every event of `--event-log`.
+
+Promise: both lists are made of the code at each build, so they cannot differ from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from inspect import getdoc
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+
+from tenure.agent.metrics import METRICS
+from tenure.events import Event
+
+
+def metrics() -> Iterator[str]:
+    """The list of figures, in Markdown."""
+    for name, (kind, what, labels) in METRICS.items():
+        beside = ", ".join(f"`{label}`" for label in labels)
+        yield from (
+            f"`tenure_{name}`",
+            f": {what}.",
+            "",
+            f"  {kind.capitalize()}{beside and '; labels: '}{beside}.",
+            "",
+        )
+
+
+def events() -> Iterator[str]:
+    """The list of events with a place in the log, in Markdown."""
+    for name, kind in sorted(Event.kinds.items()):
+        if kind.__subclasses__():
+            continue  # a base of others
+        own = ", ".join(f"`{one.name}`" for one in fields(kind) if one.name != "scope")
+        about = " ".join((getdoc(kind) or "").split()) if "__doc__" in vars(kind) else ""
+        said = about if about and not about.startswith(f"{name}(") else "The member prints the line for people."
+        yield from (f"`{name}`", f": {said}", "", f"  Fields: {own or 'none'}.", "")
+
+
+class _List(Directive):
+    lines = staticmethod(metrics)
+
+    def run(self) -> list[nodes.Node]:
+        found = nodes.container()
+        self.state.nested_parse(StringList(list(self.lines()), source="tenure"), self.content_offset, found)
+        return list(found.children)
+
+
+class _Events(_List):
+    lines = staticmethod(events)
+
+
+def setup(sphinx: Any) -> dict[str, bool]:
+    """Called by Sphinx."""
+    sphinx.add_directive("metrics", _List)
+    sphinx.add_directive("events", _Events)
+    return {"parallel_read_safe": True}

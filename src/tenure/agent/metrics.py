@@ -1,0 +1,247 @@
+"""The figures of a member for Prometheus. Counters and histograms follow the events; the state is that of the moment.
+
+Promise: every figure has the labels `scope` and `member`. A counter is there with 0 before its first event, so that
+`increase()` sees the first. A figure of a term goes with the term: no alarm fires for a member that led once. The
+values of a label are a closed list, or names that the pipeline declares. `METRICS` has every figure.
+"""
+
+from __future__ import annotations
+
+import platform
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import product
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+
+from tenure.agent.condition import Condition
+from tenure.clock import Clock
+from tenure.coordination.candidates import State
+from tenure.coordination.terms import WHYS
+from tenure.events import (
+    BatchCommitted,
+    BatchStarted,
+    Event,
+    OfBatch,
+    QueryStarted,
+    TermEnded,
+    TermWon,
+)
+from tenure.metric import Kind, Metric
+
+OTHER: Final = "other"
+"""The value of a label that is not in its closed list: the holder of a term learned of its end, and did not tell it."""
+
+_CLOSED: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("terms_ended", "why"): (*WHYS, OTHER),
+    ("away", "what"): ("source", "sink", "storage"),
+    ("writes_refused", "by"): ("store", "sink"),
+}
+"""Metric and label -> all its values."""
+
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""The buckets of every histogram: from a plan to a batch of minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure that is read when the page is served. `values`: the condition -> labels' values -> the figure."""
+
+    name: str
+    what: str
+    labels: tuple[str, ...]
+    values: Callable[[Condition], Mapping[tuple[str, ...], float]]
+
+
+def _one(value: Callable[[Condition], float | None]) -> Callable[[Condition], Mapping[tuple[str, ...], float]]:
+    def of(condition: Condition) -> Mapping[tuple[str, ...], float]:
+        found = value(condition)
+        return {} if found is None else {(): float(found)}
+
+    return of
+
+
+OF_STATE: Final = (
+    Figure(
+        "state",
+        "1 for the state that the member is in",
+        ("state",),
+        lambda now: {(state.value,): float(state is now.state) for state in State},
+    ),
+    Figure("leader", "1 while the member leads", (), _one(lambda now: now.state is State.LEADING)),
+    Figure("leader_seen", "1 while the member knows of a leader", (), _one(lambda now: bool(now.leader))),
+    Figure("epoch", "The newest epoch that the member has heard of", (), _one(lambda now: now.newest_epoch)),
+    Figure("ready", "1 while the member leads, or its first batch would be fast", (), _one(lambda now: now.ready)),
+    Figure("paused", "1 while the scope is paused after failures", (), _one(lambda now: bool(now.paused))),
+    Figure("failing", "1 after a failure, until its query makes progress", (), _one(lambda now: bool(now.failing))),
+    Figure("store_away", "1 while the store refuses service to the member", (), _one(lambda now: bool(now.away))),
+    Figure("driver_silent_seconds", "Since the driver's last sign of life", (), _one(lambda now: now.silent_s)),
+    Figure("session_remaining_seconds", "Until the session ends unrenewed", (), _one(lambda now: now.session_s)),
+    Figure(
+        "mirror_lag_batches",
+        "Batches that the mirrors are behind",
+        (),
+        _one(lambda now: None if now.lag is None else now.lag.batches),
+    ),
+    Figure(
+        "mirror_lag_bytes",
+        "Bytes that the mirrors miss",
+        (),
+        _one(lambda now: None if now.lag is None else now.lag.bytes),
+    ),
+    Figure(
+        "source_offsets_behind",
+        "Kafka offsets that a query is behind",
+        ("query",),
+        lambda now: {(query,): float(offsets) for query, offsets in now.behind.items()},
+    ),
+)
+"""The figures of a member's condition."""
+
+OF_EVENTS: Final[Mapping[str, Metric]] = {
+    metric.name: metric for kind in Event.kinds.values() for metric in kind.metrics
+}
+"""The figures that follow the events, by their names."""
+
+RUNNING: Final = "batch_running_seconds"
+TAKEOVER: Final = "takeover_duration_seconds"
+
+METRICS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
+    "build_info": ("gauge", "1, with the versions", ("version", "python")),
+    **{one.name: ("gauge", one.what, one.labels) for one in OF_STATE},
+    **{
+        f"{one.name}_total" if one.kind is Kind.COUNTER else one.name: (
+            "gauge" if one.kind is Kind.GROWS else one.kind.value,
+            one.what,
+            tuple(one.labels),
+        )
+        for one in OF_EVENTS.values()
+    },
+    RUNNING: ("gauge", "For how long the present batch of a query runs", ("query",)),
+    TAKEOVER: ("histogram", "From the grant of a term to the first batch of a query", ("query",)),
+    "term_start_timestamp_seconds": ("gauge", "When the term of the leader began, by its clock", ()),
+    "last_commit_timestamp_seconds": ("gauge", "When the newest batch of a query was in its sink", ("query",)),
+}
+"""Each figure, without `tenure_`: its type, what it says, and its labels beside `scope` and `member`."""
+
+
+class Metrics:
+    """A subscriber. Thread-safe."""
+
+    def __init__(self, *, member: str, clock: Clock) -> None:
+        self._member = member
+        self._clock = clock
+        # A second series for each counter, which nobody reads.
+        disable_created_metrics()  # type: ignore[no-untyped-call] # prometheus_client gives it no types
+        self._registry = CollectorRegistry()
+        self._lock = threading.Lock()  # guards the fields below
+        self._scope: str | None = None  # None: no event and no page named it yet
+        self._queries: set[str] = set()
+        self._won_s: float | None = None  # on the monotonic clock; None: the member holds no term
+        self._opened: set[str] = set()  # queries with a batch in this term
+        self._running: dict[str, float] = {}  # query -> when its present batch began
+        self._figures: dict[str, Any] = {name: self._made(name, *about) for name, about in METRICS.items()}
+
+    def _made(self, name: str, kind: str, what: str, labels: tuple[str, ...]) -> Any:
+        about = (f"tenure_{name.removesuffix('_total')}", what, ("scope", "member", *labels))
+        if kind == "histogram":
+            return Histogram(*about, buckets=_SECONDS, registry=self._registry)
+        return (Counter if kind == "counter" else Gauge)(*about, registry=self._registry)
+
+    def __call__(self, event: Event) -> None:
+        """Count one event."""
+        with self._lock:
+            self._know(event.scope)
+            now_s, wall_s = self._clock.monotonic_s(), self._clock.now().timestamp()
+            match event:
+                case TermWon():
+                    self._won_s, self._opened = now_s, set()
+                    self._of("term_start_timestamp_seconds").set(wall_s)
+                case QueryStarted():
+                    self._meet(event.query)
+                case BatchStarted():
+                    self._running[event.query] = now_s
+                case BatchCommitted():
+                    self._running.pop(event.query, None)
+                    self._of("last_commit_timestamp_seconds", event.query).set(wall_s)
+                    if self._won_s is not None and event.query not in self._opened:
+                        self._opened.add(event.query)
+                        self._of(TAKEOVER, event.query).observe(now_s - self._won_s)
+            if isinstance(event, OfBatch):
+                self._meet(event.query)
+            for metric in event.metrics:
+                self._change(metric, event)
+            if isinstance(event, TermEnded):
+                self._end_term()
+
+    def page(self, condition: Condition) -> bytes:
+        """The page in Prometheus' text format."""
+        with self._lock:
+            self._know(condition.scope)
+            for figure in OF_STATE:
+                gauge = self._figures[figure.name]
+                gauge.clear()
+                for labels, value in figure.values(condition).items():
+                    self._of(figure.name, *labels).set(value)
+            self._figures[RUNNING].clear()
+            for query, since_s in self._running.items():
+                self._of(RUNNING, query).set(self._clock.monotonic_s() - since_s)
+            return generate_latest(self._registry)
+
+    def _of(self, name: str, *labels: str) -> Any:
+        return self._figures[name].labels(self._scope, self._member, *labels)
+
+    def _know(self, scope: str) -> None:
+        """Put the counters that no event has changed yet."""
+        if self._scope is None and scope:
+            self._scope = scope
+            self._of("build_info", version("tenure"), platform.python_version()).set(1)
+            for metric in OF_EVENTS.values():
+                for labels in _known_labels(metric) if metric.kind is Kind.COUNTER else ():
+                    self._of(f"{metric.name}_total", *labels)
+
+    def _meet(self, query: str) -> None:
+        """Put the counters of a query that no event has changed yet."""
+        if query not in self._queries:
+            self._queries.add(query)
+            for metric in OF_EVENTS.values():
+                if tuple(metric.labels) == ("query",) and metric.kind is Kind.COUNTER:
+                    self._of(f"{metric.name}_total", query)
+
+    def _change(self, metric: Metric, event: Event) -> None:
+        labels = [_among(metric.name, label, getattr(event, one)) for label, one in metric.labels.items()]
+        value = getattr(event, metric.value) if isinstance(metric.value, str) else metric.value
+        match metric.kind:
+            case Kind.COUNTER:
+                self._of(f"{metric.name}_total", *labels).inc(value)
+            case Kind.GROWS:
+                self._of(metric.name, *labels).inc(value)
+            case Kind.GAUGE:
+                self._of(metric.name, *labels).set(value)
+            case Kind.HISTOGRAM:
+                self._of(metric.name, *labels).observe(value)
+
+    def _end_term(self) -> None:
+        """Remove the figures of a term: from now on they are another leader's."""
+        self._won_s = None
+        self._running.clear()
+        for metric in OF_EVENTS.values():
+            if metric.of_term:
+                self._figures[metric.name].clear()
+        for name in ("term_start_timestamp_seconds", "last_commit_timestamp_seconds"):
+            self._figures[name].clear()
+
+
+def _among(metric: str, label: str, value: str) -> str:
+    closed = _CLOSED.get((metric, label))
+    return value if closed is None or value in closed else OTHER
+
+
+def _known_labels(metric: Metric) -> Iterator[tuple[str, ...]]:
+    """All values of the labels of a metric; none: a label's values are not known before."""
+    lists = [_CLOSED.get((metric.name, label)) for label in metric.labels]
+    if all(one is not None for one in lists):
+        yield from product(*(one for one in lists if one is not None))

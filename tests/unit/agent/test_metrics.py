@@ -1,0 +1,176 @@
+"""The figures of a member: from its events, and of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tenure.agent.condition import Condition
+from tenure.agent.metrics import METRICS, OTHER, Metrics
+from tenure.coordination.candidates import Lag, State
+from tenure.coordination.terms import WHYS
+from tenure.events import (
+    BatchCommitted,
+    BatchStarted,
+    CheckpointSaved,
+    DriverEnded,
+    Event,
+    OrphansFound,
+    QueryStarted,
+    RunDirectorySeeded,
+    SinkAway,
+    StoreAway,
+    TermEnded,
+    TermWon,
+    WriteRefused,
+)
+from tests.kit.clock import ManualClock
+
+WARM = Condition("anna", State.WARM, None, ready=True, scope="rows", leader="ben", newest_epoch=2, session_s=9.5)
+LEADING = replace(WARM, state=State.LEADING, epoch=3, leader="anna", newest_epoch=3)
+
+
+class Site:
+    """Metrics of a member, and what their page has."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.metrics = Metrics(member="anna", clock=self.clock)
+        self.condition = WARM
+
+    def tell(self, *events: Event) -> None:
+        for event in events:
+            self.metrics(event)
+
+    def page(self) -> dict[str, float]:
+        """Name and labels but scope and member -> value."""
+        found = {}
+        for family in text_string_to_metric_families(self.metrics.page(self.condition).decode()):
+            for sample in family.samples:
+                assert (sample.labels["scope"], sample.labels["member"]) == ("rows", "anna")
+                rest = ",".join(f"{k}={v}" for k, v in sample.labels.items() if k not in ("scope", "member"))
+                found[f"{sample.name.removeprefix('tenure_')}{{{rest}}}"] = sample.value
+        return found
+
+
+def has(page: dict[str, float], figures: Mapping[str, float]) -> bool:
+    return {name: page.get(name) for name in figures} == figures
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def test_the_state_is_that_of_the_moment(site: Site) -> None:
+    site.condition = replace(WARM, lag=Lag(2, 700))
+    page = site.page()
+    assert has(page, {"state{state=warm}": 1, "state{state=leading}": 0, "leader{}": 0, "leader_seen{}": 1})
+    assert has(page, {"epoch{}": 2, "ready{}": 1, "mirror_lag_batches{}": 2, "mirror_lag_bytes{}": 700})
+    assert has(page, {"session_remaining_seconds{}": 9.5, "store_away{}": 0, "driver_silent_seconds{}": 0})
+    site.condition = replace(LEADING, behind={"copy": 120}, session_s=None, silent_s=6.5)
+    page = site.page()
+    assert has(page, {"leader{}": 1, "source_offsets_behind{query=copy}": 120, "driver_silent_seconds{}": 6.5})
+    assert "mirror_lag_bytes{}" not in page, "a leader has no mirror"
+    assert "session_remaining_seconds{}" not in page
+    site.condition = LEADING
+    assert "source_offsets_behind{query=copy}" not in site.page()
+
+
+def test_a_counter_is_there_before_its_first_event(site: Site) -> None:
+    page = site.page()
+    assert {f"terms_ended_total{{why={why}}}" for why in (*WHYS, OTHER)} <= page.keys()
+    for name in ("terms_won_total{}", "driver_restarts_total{}", "store_failures_total{}", "away_total{what=sink}"):
+        assert page[name] == 0
+    assert page["writes_refused_total{by=store}"] == 0
+    assert "batches_failed_total{query=copy}" not in page
+    site.tell(QueryStarted("rows", 3, "copy", "runs/1"))
+    assert has(site.page(), {"batches_failed_total{query=copy}": 0, "batches_committed_total{query=copy}": 0})
+
+
+def test_counters_follow_the_events(site: Site) -> None:
+    site.tell(
+        TermWon("rows", "anna", 3),
+        BatchCommitted("rows", 3, "copy", 7, repeated=False, seconds=0.5),
+        BatchCommitted("rows", 3, "copy", 8, repeated=False, seconds=0.25),
+        RunDirectorySeeded("rows", 3, "copy", 7, files=2, seconds=0.125),
+        CheckpointSaved("rows", 3, "copy", 8, seconds=0.02),
+        WriteRefused("rows", 3, by="store", what="plan of batch 9"),
+        DriverEnded("rows", "anna", why="signal SIGKILL", again_s=3),
+        StoreAway("rows", "anna", why="locked", again_s=1),
+        SinkAway("rows", "anna", "refused", 3, query="copy"),
+        OrphansFound("rows", 3, "run directories", 2),
+        OrphansFound("rows", 3, "blobs", 3),
+    )
+    page = site.page()
+    assert has(
+        page,
+        {
+            "terms_won_total{}": 1,
+            "batches_committed_total{query=copy}": 2,
+            "last_batch{query=copy}": 8,
+        },
+    )
+    assert has(page, {"writes_refused_total{by=store}": 1, "writes_refused_total{by=sink}": 0, "orphans{}": 5})
+    assert has(page, {"driver_restarts_total{}": 1, "store_failures_total{}": 1, "away_total{what=sink}": 1})
+    assert has(
+        page,
+        {
+            "batch_duration_seconds_count{query=copy}": 2,
+            "batch_duration_seconds_sum{query=copy}": 0.75,
+        },
+    )
+    assert page["batch_duration_seconds_bucket{le=0.25,query=copy}"] == 1
+    assert page["seed_duration_seconds_sum{query=copy}"] == 0.125
+    assert page["plan_duration_seconds_sum{query=copy}"] == 0.02
+
+
+@pytest.mark.parametrize(
+    ("why", "label"),
+    [("switchover", "switchover"), ("not resigned, it ends with the session: the store is away", OTHER)],
+)
+def test_why_a_term_ended_is_of_a_closed_list(site: Site, why: str, label: str) -> None:
+    site.tell(TermWon("rows", "anna", 3), TermEnded("rows", "anna", 3, why=why))
+    assert {name: value for name, value in site.page().items() if name.startswith("terms_ended") and value} == {
+        f"terms_ended_total{{why={label}}}": 1
+    }
+
+
+def test_the_figures_of_a_term_go_with_it(site: Site) -> None:
+    site.tell(
+        TermWon("rows", "anna", 3),
+        BatchCommitted("rows", 3, "copy", 7, repeated=False, seconds=0.5),
+        BatchStarted("rows", 3, "copy", 8),
+        OrphansFound("rows", 3, "blobs", 3),
+    )
+    site.clock.advance(timedelta(seconds=4))
+    of_term = {"last_batch{query=copy}", "last_commit_timestamp_seconds{query=copy}", "term_start_timestamp_seconds{}"}
+    of_term |= {"orphans{}", "batch_running_seconds{query=copy}"}
+    page = site.page()
+    assert of_term <= page.keys()
+    assert page["batch_running_seconds{query=copy}"] == 4
+    site.tell(TermEnded("rows", "anna", 3, why="switchover"))
+    page = site.page()
+    assert not of_term & page.keys(), "an alarm on them would fire for every member that led once"
+    assert page["batches_committed_total{query=copy}"] == 1
+
+
+def test_a_takeover_lasts_until_the_first_batch_of_each_query(site: Site) -> None:
+    site.tell(TermWon("rows", "anna", 3))
+    for query in ("copy", "counts", "copy"):
+        site.clock.advance(timedelta(seconds=2))
+        site.tell(BatchCommitted("rows", 3, query, 7, repeated=False, seconds=0.5))
+    page = site.page()
+    assert page["takeover_duration_seconds_sum{query=copy}"] == 2
+    assert page["takeover_duration_seconds_sum{query=counts}"] == 4
+    assert page["takeover_duration_seconds_count{query=copy}"] == 1
+
+
+def test_the_table_has_every_figure_and_no_other(site: Site) -> None:
+    families = {one.name for one in text_string_to_metric_families(site.metrics.page(WARM).decode())}
+    assert families == {f"tenure_{name.removesuffix('_total')}" for name in METRICS}
+    assert all(name.endswith("_total") == (kind == "counter") for name, (kind, _, _) in METRICS.items())
