@@ -1,6 +1,7 @@
-"""The directives `{metrics}` and `{events}`: every figure of /metrics, and every event of `--event-log`.
+"""The directives `{metrics}`, `{events}` and `{verdicts}`: every figure of /metrics, every event of `--event-log`, and
+every rule of `tenure status`.
 
-Promise: both lists are made of the code at each build, so they cannot differ from it.
+Promise: the lists are made of the code at each build, so they cannot differ from it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from docutils.statemachine import StringList
 
 from tenure.agent.metrics import METRICS
 from tenure.events import Event
+from tenure.operate.verdict import RULES
 
 
 def metrics() -> Iterator[str]:
@@ -42,6 +44,14 @@ def events() -> Iterator[str]:
         yield from (f"`{name}`", f": {said}", "", f"  Fields: {own or 'none'}.", "")
 
 
+def verdicts() -> Iterator[str]:
+    """The rules of the verdict, in Markdown."""
+    for rule in RULES:
+        yield from (f"`{rule.name}`, {rule.level.value}", f": When {rule.when}.", "")
+        if rule.do:
+            yield from (f"  Do: {rule.do}.", "")
+
+
 class _List(Directive):
     lines = staticmethod(metrics)
 
@@ -55,8 +65,13 @@ class _Events(_List):
     lines = staticmethod(events)
 
 
+class _Verdicts(_List):
+    lines = staticmethod(verdicts)
+
+
 def setup(sphinx: Any) -> dict[str, bool]:
     """Called by Sphinx."""
     sphinx.add_directive("metrics", _List)
     sphinx.add_directive("events", _Events)
+    sphinx.add_directive("verdicts", _Verdicts)
     return {"parallel_read_safe": True}

@@ -9,6 +9,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from tenure.cli.options import operator
 from tests.cli.conftest import place, spark
 from tests.cli.support import Place, Told, tenure
 
@@ -71,9 +72,11 @@ def test_a_poison_file_in_a_nightly_run(place: Place, spark: SparkSession, tmp_p
     assert third.code == 0, third.err
     assert copied(place) == [1, 2, 3, 4, 5]
     assert counted(place) == {"a": 2, "b": 3}
-    words = [(term["why"], term["detail"] or "") for term in place.look("history")]
+    terms = place.look("history")
+    words = [(term["why"], term["detail"] or "") for term in terms]
     assert [why for why, _ in words] == ["finished", "failed", "quarantine", "finished"]
-    assert words[2][1].startswith("batch 1 of copy without d.json, by ")
+    assert words[2][1] == "batch 1 of copy without d.json"
+    assert terms[2]["by"] == operator()
     feed(place, "e.json", 7)
     assert nightly(place, spark).code == 0
     assert copied(place) == [1, 2, 3, 4, 5, 7]

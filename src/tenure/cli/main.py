@@ -30,6 +30,7 @@ from tenure.cli.output import (
     Narrator,
     Output,
     complain,
+    note,
     print_json,
     replaces,
     show,
@@ -44,8 +45,10 @@ from tenure.clock import SystemClock
 from tenure.durations import ago
 from tenure.errors import HandleNotFound, StorageError, TenureError, UsageError
 from tenure.operate.history import history as terms
+from tenure.operate.picture import take_picture
 from tenure.operate.scopes import CHECK_THE_STORE, ScopeStatus, scope_statuses
 from tenure.operate.snapshot import take_snapshot
+from tenure.operate.verdict import Level, lines_of, verdict
 from tenure.settings import PasswordInUrl, Settings
 
 app = typer.Typer(
@@ -54,6 +57,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 checkpoints_app = typer.Typer(no_args_is_help=True, help="Look at the checkpoints of a pipeline.")
+_CHECKED = {Level.OK: 0, Level.WARN: 20, Level.BAD: 21}
+"""The exit codes of `tenure status --check`."""
+
 app.add_typer(checkpoints_app, name="checkpoints")
 app.add_typer(handles_app, name="handles")
 app.add_typer(batch_app, name="batch")
@@ -124,18 +130,37 @@ def run(
 
 @app.command()
 @takes_settings("store", "scope")
-def status(settings: Settings, output: OutputOption = Output.TABLE) -> None:
-    """Who leads, who stands by, and how far each query is."""
+def status(
+    settings: Settings,
+    output: OutputOption = Output.TABLE,
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Print one line, and end with 0 (ok), 20 (warn) or 21 (bad), for cron.")
+    ] = False,
+) -> None:
+    """The verdict: any trouble, and the command against it; who leads, who stands by, and how far each query is."""
+    now = SystemClock().now()
     with open_scope(settings) as (opened, name):
-        snapshot = take_snapshot(opened, name)
+        picture = take_picture(opened, name, now=now)
+    found, snapshot = verdict(picture), picture.snapshot
+    if check:
+        sys.stdout.write(f"{found.level.value}: {found.findings[0].line}\n")
+        raise typer.Exit(_CHECKED[found.level])
     if output is Output.JSON:
-        print_json(asdict(snapshot))
+        print_json({**asdict(snapshot), "verdict": {"level": found.level.value, **asdict(found)}})
         warn_of_skipped(snapshot)
         return
+    for word, text in lines_of(found):
+        note(f"{word:<6}{text}")
+    note("")
     show_members(snapshot)
     sys.stdout.write("\n")
-    queries = [asdict(query) for query in snapshot.queries]
-    show(queries, output=output, title="newest checkpoints", columns=("query", "batch", "epoch", "behind"))
+    queries = [
+        {**asdict(one), "planned": None if one.planned_at is None else ago(one.planned_at, now=now)}
+        for one in snapshot.queries
+    ]
+    columns = ("query", "batch", "epoch", "planned", "behind")
+    show(queries, output=output, title="newest checkpoints", columns=columns)
 
 
 @app.command()

@@ -5,14 +5,17 @@ Promise: it needs the store only, not the storage.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from tenure.checkpoints.store import CHECKPOINTS, newest_in
+from tenure.checkpoints.store import CHECKPOINTS, newest_in, planned_last
 from tenure.coordination.candidates import Candidate, Pause, Switchover, Unread
-from tenure.coordination.election import observe
+from tenure.coordination.election import View, view_in
 from tenure.coordination.failing import Failing
-from tenure.coordination.records import Scope
+from tenure.coordination.records import Record, Scope
 from tenure.coordination.store import CoordinationStore
+from tenure.errors import Corrupt
 from tenure.handles.areas import handles_in
 from tenure.handles.handle import decode_handle
 
@@ -27,11 +30,13 @@ class QueryStatus:
     """The term that planned or retook the batch last."""
     behind: int | None = None
     """The offsets of Kafka that the query was behind, up to half a minute ago; None: it reads none, or nobody knows."""
+    planned_at: str | None = None
+    """When the batch was planned (ISO 8601, UTC); None: the store does not hold the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A scope at one instant (two reads: leadership, then checkpoints)."""
+    """A scope at one instant."""
 
     scope: str
     store: str
@@ -54,17 +59,21 @@ class Snapshot:
 
 def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
     """The scope now. Raises StoreUnavailable, CorruptRecord, CorruptHandle."""
-    view = observe(store, scope)
+    listing = store.list(scope, "")
+    return snapshot_in(scope, store.guarantees.name, view_in(listing), listing.records)
+
+
+def snapshot_in(scope: Scope, store: str, view: View, records: Sequence[Record]) -> Snapshot:
+    """The picture in the records of a scope. `store`: its kind. Raises CorruptHandle."""
     leader = next((member for member in view.members if member.member == view.leader), None)
     behind = {} if leader is None else leader.behind
-    records = store.list(scope, CHECKPOINTS).records
     for record in handles_in(records, CHECKPOINTS):
         decode_handle(record)  # older checkpoints, too: damage is loud
     newest = newest_in(records)
     handles = [(query, decode_handle(newest[query])) for query in sorted(newest)]
     return Snapshot(
         scope=scope,
-        store=store.guarantees.name,
+        store=store,
         leader=view.leader,
         epoch=0 if view.office is None else view.office.epoch,
         paused=view.pause is not None,
@@ -72,6 +81,15 @@ def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
         failing=view.failing,
         switchover=view.switchover,
         members=view.members,
-        queries=tuple(QueryStatus(query, int(one.name), one.epoch, behind.get(query)) for query, one in handles),
+        queries=tuple(
+            QueryStatus(query, int(one.name), one.epoch, behind.get(query), _planned_at(query, newest[query]))
+            for query, one in handles
+        ),
         unread=view.unread,
     )
+
+
+def _planned_at(query: str, record: Record) -> str | None:
+    with suppress(Corrupt):  # for people; the driver refuses a damaged checkpoint
+        return planned_last([record]) or None
+    return None

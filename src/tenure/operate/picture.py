@@ -1,0 +1,49 @@
+"""All that the store says of a scope, at one instant: the snapshot, the terms, the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tenure.coordination.candidates import Candidate
+from tenure.coordination.election import view_in
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
+from tenure.operate.history import TermHistory, TermStatus, history_in
+from tenure.operate.snapshot import Snapshot, snapshot_in
+from tenure.results.result import Result
+from tenure.results.store import result_in
+
+
+@dataclass(frozen=True, slots=True)
+class ScopePicture:
+    """A scope at one instant."""
+
+    snapshot: Snapshot
+    history: TermHistory
+    result: Result | None
+    """How the pipeline ended for good; None: it goes on."""
+    now: datetime
+
+    @property
+    def led(self) -> bool:
+        """Whether somebody leads."""
+        return self.snapshot.leader is not None
+
+    @property
+    def last(self) -> TermStatus | None:
+        """The newest term; None: there was none."""
+        return self.history.terms[-1] if self.history.terms else None
+
+    @property
+    def standbys(self) -> tuple[Candidate, ...]:
+        """The live members but the leader."""
+        return tuple(one for one in self.snapshot.members if one.member != self.snapshot.leader)
+
+
+def take_picture(store: CoordinationStore, scope: Scope, *, now: datetime) -> ScopePicture:
+    """All that a verdict needs, of one read. Raises StoreUnavailable, Corrupt."""
+    listing = store.list(scope, "")
+    view = view_in(listing)
+    snapshot = snapshot_in(scope, store.guarantees.name, view, listing.records)
+    return ScopePicture(snapshot, history_in(view, listing.records), result_in(listing.records), now)

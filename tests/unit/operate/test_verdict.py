@@ -1,0 +1,158 @@
+"""The verdict: every picture has one, and each rule says its sentence, its cause and what to type."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import product
+
+import pytest
+
+from tenure.coordination.candidates import Candidate, Pause, State, Unread
+from tenure.coordination.failing import FAILED, SINK_AWAY, FailedAttempts, Failing, Failure
+from tenure.operate.history import TermHistory, TermStatus
+from tenure.operate.picture import ScopePicture
+from tenure.operate.snapshot import Snapshot
+from tenure.operate.verdict import RULES, Level, lines_of, verdict
+from tenure.results.result import Ending, Result, Stage
+
+NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+SINCE, ENDED = "2030-01-01T11:00:00.000+00:00", "2030-01-01T11:58:00.000+00:00"
+ANNA = Candidate("anna", "here", 7, SINCE, State.LEADING, file="f1")
+BEN = Candidate("ben", "there", 8, SINCE, State.WARM, file="f1")
+HELD = TermStatus(1, "anna", SINCE, "", "", "", "")
+OVER = replace(HELD, until=ENDED, until_at_most=ENDED, why="failed", detail="no such column 'x'")
+AWAY = Failing(Failure(SINK_AWAY, "sink of 'raw': refused", "raw", 9), "anna", SINCE, ENDED, 7, 60.0)
+FAILS = Failing(
+    Failure(FAILED, "bad record 'x'", "raw", 9), "anna", SINCE, ENDED, 2, 30.0, {"raw": FailedAttempts(9, {"e": 2})}
+)
+CLEAN = Result(Ending.FINISHED, Stage.CLEAN, 1, "anna", ENDED)
+SNAPSHOT = Snapshot("rows", "sqlite", "anna", 1, paused=False, switchover=None, members=(ANNA, BEN), queries=())
+LED = ScopePicture(SNAPSHOT, TermHistory((HELD,)), None, NOW)
+EMPTY = ScopePicture(replace(SNAPSHOT, leader=None, members=(BEN,)), TermHistory((OVER,), empty_since=ENDED), None, NOW)
+
+
+def with_(picture: ScopePicture, **fields: object) -> ScopePicture:
+    """The picture with other fields of its snapshot."""
+    return replace(picture, snapshot=replace(picture.snapshot, **fields))  # type: ignore[arg-type] # its own fields
+
+
+def ended_by(*whys: str) -> ScopePicture:
+    """A picture of a leader whose predecessors ended within the last minutes."""
+    terms = [replace(OVER, epoch=number, why=why, since=ENDED) for number, why in enumerate(whys)]
+    return replace(LED, history=TermHistory((*terms, replace(HELD, since=ENDED))))
+
+
+CASES = {
+    "leads": (LED, Level.OK, "anna leads, epoch 1, for 1 h", ""),
+    "never-led": (
+        replace(with_(EMPTY, members=()), history=TermHistory(())), Level.WARN, "no member ever led this scope", "",
+    ),
+    "ended": (
+        replace(with_(EMPTY, members=()), result=CLEAN), Level.OK,
+        "the pipeline has finished for good, and is clean", "",
+    ),
+    "at-rest": (
+        replace(with_(EMPTY, members=()), history=TermHistory((replace(OVER, why="finished"),))), Level.OK,
+        "no member runs: the last one ended as it was asked to", "",
+    ),
+    "no-members": (
+        with_(EMPTY, members=()), Level.BAD, "nobody leads for 2 min, and no member lives; the last was anna",
+        "anna's term 1 ended: failed: no such column 'x'",
+    ),
+    "given-up": (
+        with_(EMPTY, pause=Pause(ENDED, "batch 9 of raw fails: bad record", "ben")), Level.BAD,
+        "nobody leads for 2 min: ben paused the scope after the last attempt", "batch 9 of raw fails: bad record",
+    ),
+    "paused": (
+        with_(EMPTY, pause=Pause(ENDED, "", "root@here", "new disk")), Level.WARN,
+        "nobody leads for 2 min: root@here has paused the scope", "new disk",
+    ),
+    "away": (
+        with_(EMPTY, failing=AWAY), Level.BAD, f"nobody leads for 2 min: sink away, 7 times since {SINCE}",
+        "sink of 'raw': refused",
+    ),
+    "fails": (
+        with_(EMPTY, failing=FAILS), Level.BAD,
+        "nobody leads for 2 min: batch 9 of raw fails, and is tried again (attempt 0)", "bad record 'x'",
+    ),
+    "no-driver": (
+        with_(EMPTY, members=(replace(BEN, state=State.STARTING),)), Level.BAD,
+        "nobody leads for 2 min, and no member could: ben is starting",
+        "anna's term 1 ended: failed: no such column 'x'",
+    ),
+    "nofailover": (
+        with_(EMPTY, members=(replace(BEN, nofailover=True),)), Level.BAD,
+        "nobody leads for 2 min: every live member has nofailover", "",
+    ),
+    "electing": (EMPTY, Level.WARN, "nobody leads for 2 min: an election is under way", ""),
+    "fails-by-turns": (
+        with_(LED, failing=AWAY), Level.WARN, f"the last leaders failed 7 times since {SINCE}",
+        "sink of 'raw': refused",
+    ),
+    "unstable": (
+        ended_by("session ended", "driver died", "session ended", "session ended", "switchover"), Level.WARN,
+        "the leadership changed 4 times in 20 minutes", "anna's term 3 ended: session ended: no such column 'x'",
+    ),
+    "paused-while-led": (
+        with_(LED, pause=Pause(ENDED, "", "root@here", "new disk")), Level.WARN,
+        "the scope is paused by root@here: nobody would take over", "new disk",
+    ),
+    "alone": (
+        with_(LED, members=(ANNA,)), Level.WARN, "no standby lives: a takeover would wait for a member to start", "",
+    ),
+    "no-ready-standby": (
+        with_(LED, members=(ANNA, replace(BEN, state=State.STARTING))), Level.WARN,
+        "no standby could take over: ben is starting", "",
+    ),
+    "standby-fails": (
+        with_(LED, members=(ANNA, replace(BEN, state=State.FAILING, trouble="no driver for the table"))), Level.WARN,
+        "rehearsals fail on ben", "no driver for the table",
+    ),
+    "other-file": (
+        with_(LED, members=(ANNA, replace(BEN, file="f2"))), Level.WARN,
+        "the pipeline file of ben is not that of the leader", "",
+    ),
+    "unread": (
+        with_(LED, unread=(Unread("members/zoe", "record 'members/zoe' does not decode"),)), Level.WARN,
+        "1 records do not decode, and are skipped", "record 'members/zoe' does not decode",
+    ),
+}  # fmt: skip
+"""VerdictRule -> a picture to which it applies, its level, its sentence and its cause."""
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_each_rule_says_its_sentence(rule: str) -> None:
+    picture, level, sentence, cause = CASES[rule]
+    found = verdict(picture)
+    (finding,) = [one for one in found.findings if one.rule == rule]
+    assert (finding.level, finding.sentence, finding.cause) == (level, sentence, cause)
+    assert found.level is level
+    assert bool(finding.do) == (level is not Level.OK), "what is wrong has a command"
+
+
+def test_each_rule_has_its_case() -> None:
+    assert {rule.name for rule in RULES} == CASES.keys()
+
+
+def test_every_picture_has_a_verdict_and_nobody_who_does_not_lead_is_fine() -> None:
+    states = [(), (replace(BEN, state=State.STARTING),), (BEN,), (replace(BEN, nofailover=True),)]
+    states += [(replace(BEN, state=State.STARTING), replace(ANNA, state=State.READY, nofailover=True))]
+    pauses = (None, Pause(ENDED), Pause(ENDED, "batch 9 fails", "ben"))
+    histories = (TermHistory(()), EMPTY.history, CASES["at-rest"][0].history)
+    for leader, members, pause, failing, result, history in product(
+        (None, "anna"), states, pauses, (None, AWAY, FAILS), (None, CLEAN), histories
+    ):
+        if leader is not None and not history.terms:
+            continue
+        snapshot = replace(SNAPSHOT, leader=leader, members=members, pause=pause, failing=failing)
+        found = verdict(ScopePicture(snapshot, history, result, NOW))
+        assert found.findings, (leader, members, pause, failing, result, history)
+        at_rest = result is not None or (not members and history.terms and history.terms[-1].why == "finished")
+        assert leader or pause or at_rest or found.level is not Level.OK
+        assert list(lines_of(found))
+
+
+def test_the_worst_comes_first() -> None:
+    levels = [one.level for one in verdict(with_(LED, members=(ANNA,), failing=AWAY)).findings]
+    assert levels == [Level.WARN, Level.WARN, Level.OK]
