@@ -28,7 +28,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.harness import compare, percentile, report
-from tenure.assembly import scope_context
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
@@ -36,6 +35,7 @@ from tenure.coordination.records import Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.driver.stream import FencedStream
 from tenure.events import Events
+from tenure.opening import scope_context
 from tenure.pipelines.pipeline import Stream
 from tenure.settings import Settings
 from tenure.sinks import Delta

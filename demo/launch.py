@@ -16,6 +16,7 @@ from unittest.mock import patch
 from tenure import assembly
 from tenure.agent.child import ChildProcess, become_child
 from tenure.cli import main as cli
+from tenure.cli import run
 from tenure.clock import SystemClock
 from tenure.coordination.store import CoordinationStore
 from tenure.driver.__main__ import load, serve
@@ -63,7 +64,7 @@ def main() -> None:
         named["start_driver"] = lambda member: ChildProcess(command, member=member)
         return assemble(*positional, **named)
 
-    with patch.object(cli, "assemble", assemble_with_pauses):
+    with patch.object(run, "assemble", assemble_with_pauses):
         cli.main()
 
 

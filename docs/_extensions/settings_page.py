@@ -16,7 +16,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
-from tenure.cli.main import app
+from tenure.cli.commands import COMMANDS, app_of
 from tenure.cli.options import flag_of
 from tenure.settings import Settings
 
@@ -59,7 +59,7 @@ def flags_of_commands() -> set[str]:
         for below in getattr(command, "commands", {}).values():
             yield from walk(below)
 
-    return set(walk(typer.main.get_command(app)))
+    return set(walk(typer.main.get_command(app_of(COMMANDS))))
 
 
 def shown(default: object) -> str:

@@ -1,4 +1,4 @@
-"""Builds the object graph from settings: the only file that knows backends and pipelines.
+"""Builds a member from the settings.
 
 Promise: everything that can be checked before the start is checked here. This file decides nothing.
 """
@@ -12,7 +12,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -24,7 +23,6 @@ from tenure.agent.member import Conduct, Member
 from tenure.agent.rings import Rings
 from tenure.agent.telling import Openings
 from tenure.agent.warden import Warden
-from tenure.backends.registry import SHARED, open_store
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.encoding import new_uid
@@ -34,11 +32,10 @@ from tenure.errors import TenureError, UsageError
 from tenure.events import Event, Events, RunEnded, Subscriber, event_to_data
 from tenure.link.driver_folder import DriverFolder, temporary_folder
 from tenure.link.words import Begin
-from tenure.scope_context import ScopeContext
+from tenure.opening import check_storage, scope_context, scope_store
 from tenure.settings import Settings
 from tenure.spark.installed import find_spark
 from tenure.spark.submit import Submit, read_submit
-from tenure.storage.reach import reach
 from tenure.wording import how_to_install
 
 if TYPE_CHECKING:
@@ -83,46 +80,6 @@ class Assembled:
     def ended(self, error: TenureError) -> None:
         """Tell the events that the run ends with this error."""
         self.events.emit(RunEnded(self.scope, self.name, exit_code=error.exit_code, error=str(error)))
-
-
-def scope_store(settings: Settings, *, clock: Clock | None = None, existing: bool = False) -> CoordinationStore:
-    """Open the store that the settings name. `existing`: it must exist. Raises UsageError, StoreUnavailable."""
-    return open_store(settings.store_url(), clock=clock or SystemClock(), existing=existing)
-
-
-def shared_store(settings: Settings, *, clock: Clock) -> AbstractContextManager[CoordinationStore]:
-    """The store that the settings name, for as long as a block lasts; all blocks of this process share one client.
-    Raises UsageError."""
-    return SHARED.use(settings.store_url(), clock=clock)
-
-
-def storage_url(settings: Settings, scope: Scope) -> str:
-    """The URL of the scope's part of the storage."""
-    return f"{settings.required('storage').rstrip('/')}/{scope}"
-
-
-def scope_context(
-    settings: Settings, store: CoordinationStore, scope: Scope, *, clock: Clock, events: Events = Events.nobody
-) -> ScopeContext:
-    """The scope in `store` and in the storage of the settings. Raises UsageError: the settings name no storage."""
-    return ScopeContext(
-        store,
-        scope,
-        storage_url(settings, scope),
-        clock,
-        events,
-        checkpoints_kept=settings.checkpoints_kept,
-        inline_limit=settings.inline_limit,
-        ttl=settings.ttl,
-        cleanup=settings.cleanup_policy(),
-    )
-
-
-def check_storage(settings: Settings, scope: Scope) -> None:
-    """Check that this process can write to the storage. The folder of the scope is not made: the pipeline may have been
-    cleaned up. Raises UsageError, StorageError."""
-    own = storage_url(settings, scope)
-    reach(own if reach(own).entries() else settings.required("storage")).check_writable()
 
 
 def assemble(

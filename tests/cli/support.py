@@ -125,7 +125,7 @@ def tenure(*arguments: str, spark: SparkSession | None = None) -> Told:
         around.enter_context(contextlib.redirect_stdout(out))
         around.enter_context(contextlib.redirect_stderr(err))
         around.enter_context(patch.object(sys, "argv", ["tenure", *arguments]))
-        around.enter_context(patch("tenure.cli.main.assemble", functools.partial(assemble, start_driver=ThreadChild)))
+        around.enter_context(patch("tenure.cli.run.assemble", functools.partial(assemble, start_driver=ThreadChild)))
         if spark is not None:
             around.enter_context(patch("tenure.spark.session.start_session", lambda **named: spark))
             around.enter_context(patch("tenure.driver.spark_driver.end_session", lambda spark, *, patience_s: None))

@@ -92,7 +92,9 @@ def _read(terminal: int) -> bytes:
 
 
 if __name__ == "__main__":
-    import tenure.cli.main  # noqa: F401 - for the commands, which are forked
+    from tenure.cli.commands import COMMANDS, app_of
+
+    app_of(COMMANDS)  # imported once for all commands, which are forked
 
     for line in sys.stdin:
         sys.stdout.write(json.dumps(_typed(json.loads(line), columns=int(sys.argv[1]))) + "\n")

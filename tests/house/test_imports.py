@@ -95,8 +95,8 @@ def test_a_backend_imports_the_contract_and_no_other_backend() -> None:
     assert not wrong
 
 
-def test_only_the_assembly_and_the_warden_know_backends() -> None:
-    may = (BACKENDS, "tenure.assembly", "tenure.warden")
+def test_only_the_opening_and_the_warden_know_backends() -> None:
+    may = (BACKENDS, "tenure.opening", "tenure.warden")
     wrong = [
         f"{module}:{line} imports {name}"
         for module in tree.product()

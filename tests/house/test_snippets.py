@@ -18,7 +18,7 @@ from rich.console import Console
 
 from demo.run import Figures, report
 from tenure.backends.registry import open_store
-from tenure.cli.main import app
+from tenure.cli.commands import COMMANDS, app_of
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
@@ -83,7 +83,7 @@ def test_what_runs_a_kind_is_there() -> None:
 @cache
 def all_of_tenure() -> Any:
     """The command line, built once: that takes as long as to parse some hundred lines."""
-    return typer.main.get_command(app)
+    return typer.main.get_command(app_of(COMMANDS))
 
 
 def command_of(words: list[str]) -> tuple[Any, list[str]]:

@@ -10,6 +10,7 @@ from tests.mutants.of_edges import OF_EDGES
 from tests.mutants.of_embedded import OF_EMBEDDED
 from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_failures import OF_FAILURES
+from tests.mutants.of_figures import OF_FIGURES
 from tests.mutants.of_followers import OF_NEWS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_history import OF_HISTORY
@@ -33,6 +34,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_DOUBT,
     *OF_HANDLES,
     *OF_HISTORY,
+    *OF_FIGURES,
     *OF_CHECKPOINTS,
     *OF_EDGES,
     *OF_ENDS,

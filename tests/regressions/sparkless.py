@@ -16,6 +16,7 @@ from unittest.mock import patch
 from tenure import assembly
 from tenure.agent.child import ChildProcess, become_child
 from tenure.cli import main as cli
+from tenure.cli import run
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
@@ -77,7 +78,7 @@ def main() -> None:
         named["start_driver"] = lambda member: ChildProcess((*COMMAND, _DRIVER), member=member)
         return assemble(*positional, **named)
 
-    with patch.object(cli, "assemble", without_spark):
+    with patch.object(run, "assemble", without_spark):
         cli.main()
 
 

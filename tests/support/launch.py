@@ -40,6 +40,7 @@ from tenure.cleanup.cleaner import Cleaner
 from tenure.cleanup.plan import Cleanable
 from tenure.cleanup.sweeper import Sweeper
 from tenure.cli import main as cli
+from tenure.cli import run
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.records import Put
@@ -261,7 +262,7 @@ def main() -> None:
         return assemble(*positional, **named)
 
     with ExitStack() as around:
-        around.enter_context(patch.object(cli, "assemble", assemble_with_faults))
+        around.enter_context(patch.object(run, "assemble", assemble_with_faults))
         if faults.blindfold:
             around.enter_context(patch.object(Election, "attend", lambda *positional, **named: None))
         cli.main()

@@ -10,11 +10,11 @@ from typing import Annotated, Final
 
 import typer
 
-from tenure.assembly import scope_context
 from tenure.cli.options import OutputOption, open_scope, operator, takes_settings
 from tenure.cli.output import Output, note, show
 from tenure.clock import SystemClock
 from tenure.errors import UsageError
+from tenure.opening import scope_context
 from tenure.operate.quarantine import chosen, open_batch, quarantine
 from tenure.settings import Settings
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tenure.assembly import scope_context
 from tenure.cli.options import OutputOption, open_scope, takes_settings
 from tenure.cli.output import Output, print_json, show, show_record
 from tenure.clock import SystemClock
@@ -23,6 +22,7 @@ from tenure.handles.areas import HANDLES, area_of, checked_name, handles_in
 from tenure.handles.handle import Handle, Lock, decode_handle
 from tenure.handles.record_store import NoBlobs
 from tenure.handles.store import HandleStore, HeldLock, locks_in
+from tenure.opening import scope_context
 from tenure.operate.scopes import known_records
 from tenure.settings import Settings
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich import filesize
 
-from tenure.assembly import scope_context, scope_store, storage_url
 from tenure.cli.options import OutputOption, duration_of, takes_settings
 from tenure.cli.output import Output, note, print_json, say, show, warn
 from tenure.clock import SystemClock
@@ -28,6 +27,7 @@ from tenure.coordination.session import SessionKeeper
 from tenure.coordination.term import Term
 from tenure.declarations.declaration import ZONE, kept_zone
 from tenure.errors import StoreUnavailable, UsageError
+from tenure.opening import scope_context, scope_store, storage_url
 from tenure.operate.snapshot import take_snapshot
 from tenure.settings import Settings
 from tenure.spark.installed import use_spark
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tenure.moves.plain_checkpoint import PlainCheckpoint
     from tenure.scope_context import ScopeContext
 
-moves_app = typer.Typer()
 _CLOCK: Final = SystemClock()
 _ELECTED: Final = timedelta(seconds=60)
 """For how long a term is waited for: a session of a member that died may stand for as long as its ttl."""
@@ -46,7 +45,6 @@ _SHOWN: Final = 60
 """The characters of an offset that a table shows."""
 
 
-@moves_app.command()
 @takes_settings("store", "storage", "scope")
 def adopt(
     checkpoint: Annotated[
@@ -77,7 +75,6 @@ def adopt(
     _adopt_plain(settings, name, checkpoint, query=query, apply=apply, output=output)
 
 
-@moves_app.command()
 @takes_settings("store", "storage", "scope")
 def export(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The new checkpointLocation, a path or a URL.")],

@@ -14,12 +14,12 @@ from typing import Annotated, Any
 
 import typer
 
-from tenure.assembly import scope_store
 from tenure.cli.output import Output
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.durations import parse_duration
 from tenure.errors import UsageError
+from tenure.opening import scope_store
 from tenure.settings import Settings, load_settings
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]

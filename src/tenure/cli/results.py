@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from tenure.assembly import identify, scope_context
+from tenure.assembly import identify
 from tenure.cleanup.claims import orphans_of, term_now
 from tenure.cleanup.cleaner import CANNOT
 from tenure.cleanup.ended_pipeline import cleanables_of
@@ -23,6 +23,7 @@ from tenure.coordination.election import observe
 from tenure.coordination.held_term import held
 from tenure.coordination.records import Scope
 from tenure.errors import UsageError
+from tenure.opening import scope_context
 from tenure.operate.scopes import known_records
 from tenure.ownership.owner import renew_identity
 from tenure.results.result import Result, Stage

@@ -24,7 +24,6 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from tenure.assembly import scope_context
 from tenure.cleanup.claims import read_claims, term_now
 from tenure.cleanup.orphans import Claims
 from tenure.cli.options import OutputOption, open_scope, pairs, takes_settings
@@ -34,6 +33,7 @@ from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import CleanupIncomplete, UsageError
 from tenure.housekeeping import scope_attempts
+from tenure.opening import scope_context
 from tenure.settings import Settings
 from tenure.spark.installed import use_spark
 from tenure.wording import how_to_install

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from tenure.agent.child import become_child
-from tenure.assembly import member_events, scope_context, scope_store, submit_of
+from tenure.assembly import member_events, submit_of
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
@@ -30,6 +30,7 @@ from tenure.events import Events, Subscriber
 from tenure.link.driver import Work
 from tenure.link.records import HeardRecords
 from tenure.link.words import Begin, Link
+from tenure.opening import scope_context, scope_store
 from tenure.pipelines.loading import LoadedPipeline, load_pipeline
 from tenure.settings import Settings
 from tenure.spark.installed import find_spark

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
-from tenure.assembly import check_storage, identify, member_events, scope_context, shared_store
+from tenure.assembly import identify, member_events
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.held_term import held
 from tenure.coordination.records import Scope
@@ -26,6 +26,7 @@ from tenure.handles.areas import area_of
 from tenure.handles.record_store import RecordStore
 from tenure.in_process.handles import WritableHandles
 from tenure.in_process.upkeep import MarksWatch, kept_up
+from tenure.opening import check_storage, scope_context, shared_store
 from tenure.scope_context import ScopeContext
 from tenure.settings import Settings, load_settings
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
-from tenure.assembly import scope_context, scope_store
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.records import Scope, SessionId
 from tenure.coordination.session import SessionKeeper
@@ -23,6 +22,7 @@ from tenure.handles.areas import area_of
 from tenure.handles.record_store import RecordStore
 from tenure.in_process.handles import ReadableHandles
 from tenure.in_process.leading import no_storage
+from tenure.opening import scope_context, scope_store
 from tenure.scope_context import ScopeContext
 from tenure.settings import load_settings
 

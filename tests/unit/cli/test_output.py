@@ -17,6 +17,14 @@ TOLD: dict[events.Event, str | None] = {
     events.DriverEnded(scope="rows", member="anna", why="signal SIGKILL", again_s=3.0): (
         "driver of member anna is replaced in 3 s: signal SIGKILL"
     ),
+    events.StoreBack(scope="rows", member="anna", away_s=48.2): "the store answers member anna again, after 48.2 s",
+    events.DriverSilent(scope="rows", member="anna", silent_s=5.4): (
+        "the driver of member anna gives no sign of life, for 5.4 s now"
+    ),
+    events.RunEnded(scope="rows", member="anna", exit_code=8, error="no luck"): None,
+    events.TermEnded(scope="rows", member="anna", epoch=3, why="failed", detail="no such column 'x'"): (
+        "term 3 is over: failed: no such column 'x'"
+    ),
     events.StoreAway(scope="rows", member="anna", why="it is locked", again_s=0.2): (
         "member anna tries the store again in 0.2 s: it is locked"
     ),

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tenure.cli.main import _stop_on_signals
+from tenure.cli.run import _stop_on_signals
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

@@ -1,0 +1,84 @@
+"""`tenure run`: one member, until its pipeline is done or a signal stops it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from tenure.assembly import Run, assemble
+from tenure.cli.options import takes_settings
+from tenure.cli.output import ERASE, Narrator, replaces, wait_no_more
+from tenure.clock import SystemClock
+from tenure.errors import TenureError
+from tenure.settings import Settings
+
+
+@takes_settings(
+    *("store", "storage", "scope", "params", "conf", "master", "connector", "packages", "jars", "py_files", "submit"),
+    *("ttl", "member", "until_idle", "final", "new_stream", "drop_stream", "changed_query", "changed_source"),
+    *("changed_zone", "short_batch", "batch_attempts", "away_limit", "stop_patience", "priority", "nofailover"),
+    *("on_store_loss", "standby", "http", "spark_log", "event_log"),
+)
+def run(
+    pipeline_file: Annotated[str, typer.Argument(metavar="PIPELINE.py", help="The file that declares the pipeline.")],
+    *,
+    settings: Settings,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when the sources have no more input.")] = False,
+    final: Annotated[
+        bool, typer.Option("--final", help="End the pipeline for good when the sources have no more input.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for batches and waiting.")] = False,
+) -> None:
+    """Run one member of a pipeline. Of several members, one leads and the others stand by."""
+    clock = SystemClock()
+    stop = threading.Event()
+    narrator = Narrator(clock=clock, quiet=quiet)
+    narrator.wait("waits for the pipeline file and the store")
+    with _stop_on_signals(stop) as signalled:
+        assembled = assemble(
+            settings,
+            Run(pipeline_file, until_idle=until_idle, final=final),
+            subscribers=(narrator,),
+            clock=clock,
+        )
+        try:
+            assembled.member.run(stop=stop)
+        except KeyboardInterrupt:
+            assembled.kill()  # does not wait for a batch that hangs
+            raise
+        except TenureError as error:
+            assembled.ended(error)
+            raise
+        finally:
+            assembled.close()
+            wait_no_more()
+    if signal.SIGINT in signalled:
+        raise typer.Exit(130)
+
+
+@contextmanager
+def _stop_on_signals(stop: threading.Event) -> Iterator[set[int]]:
+    """Let SIGINT, SIGTERM and SIGHUP stop the member, and a second SIGINT interrupt. Yields the received signals."""
+    came: set[int] = set()
+    line = f"{ERASE if replaces() else ''}tenure: stopping; interrupt again to end at once\n".encode()
+
+    def asked(number: int, frame: object) -> None:
+        if number == signal.SIGINT:
+            if number in came:
+                raise KeyboardInterrupt
+            os.write(2, line)  # no buffer: this is a signal handler
+        came.add(number)
+        stop.set()
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

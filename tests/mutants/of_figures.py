@@ -1,0 +1,57 @@
+"""What keeps figures, probes and the verdict honest."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Change, Mutant
+
+METRICS: Final = "agent/metrics.py"
+CONDITION: Final = "agent/condition.py"
+VERDICT: Final = "operate/verdict.py"
+FIGURES: Final = "tests/unit/agent/test_metrics.py::"
+STATES: Final = "tests/unit/agent/test_condition.py::"
+PROBES: Final = "tests/unit/agent/test_probes.py::"
+VERDICTS: Final = "tests/unit/operate/test_verdict.py::"
+
+OF_FIGURES: Final = (
+    Mutant(
+        "figures-outlive-the-term",
+        "the last batch of a member that led once stands still on its page, and alarms fire for ever",
+        (Change(METRICS, "            if metric.of_term:\n", "            if False:\n"),),
+        (FIGURES + "test_the_figures_of_a_term_go_with_it",),
+    ),
+    Mutant(
+        "counters-are-born-at-one",
+        "a counter is not there before its first event, so an alarm on its growth misses that event",
+        (Change(METRICS, "    if all(one is not None for one in lists):\n", "    if False:\n"),),
+        (FIGURES + "test_a_counter_is_there_before_its_first_event",),
+    ),
+    Mutant(
+        "reasons-without-end",
+        "the text of an error is a label, and each error makes a series",
+        (Change(METRICS, "value if closed is None or value in closed else OTHER", "value"),),
+        (
+            FIGURES + "test_why_a_term_ended_is_of_a_closed_list"
+            "[not resigned, it ends with the session: the store is away-other]",
+        ),
+    ),
+    Mutant(
+        "silence-is-health",
+        "a driver that hangs answers the probes as if it were well",
+        (Change(CONDITION, "return self.silent_s > SILENT_S", "return False"),),
+        (PROBES + "test_each_probe_answers_its_question[/health]", STATES + "test_a_silence_is_told_once"),
+    ),
+    Mutant(
+        "an-outage-is-a-start",
+        "a member whose store is away says that its driver is not up",
+        (Change(CONDITION, "away is not None and now.state is State.STARTING and self._is_up", "False"),),
+        (STATES + "test_a_member_whose_store_is_away_is_away_and_not_starting",),
+    ),
+    Mutant(
+        "the-best-comes-first",
+        "the verdict of a pipeline that stands still begins with what is well",
+        (Change(VERDICT, "order = [Level.BAD, Level.WARN, Level.OK]", "order = [Level.OK, Level.WARN, Level.BAD]"),),
+        (VERDICTS + "test_the_worst_comes_first",),
+    ),
+)

@@ -1,0 +1,60 @@
+"""Each command imports its own module alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+import typer.main
+
+from tenure.cli.commands import COMMANDS, app_for, app_of
+
+LIGHT = ("status", "history", "list", "scopes", "switchover", "failover", "pause", "resume", "restart")
+HEAVY = (
+    "tenure.assembly",
+    "tenure.agent",
+    "tenure.driver",
+    "tenure.moves",
+    "tenure.cleanup",
+    "tenure.takeover",
+    "pyspark",
+)
+NAMES = """
+import sys
+from tenure.cli.commands import app_for
+app_for([sys.argv[1]])
+print(*sorted(sys.modules))
+"""
+
+
+def named(words: Sequence[str]) -> set[str]:
+    """The commands of the application for a command line."""
+    command = typer.main.get_command(app_for(words))
+    return set(getattr(command, "commands", {}))
+
+
+def test_a_command_line_gets_the_command_that_it_names() -> None:
+    assert named(["status", "--output", "json"]) == {"status", "version"}
+    assert named(["checkpoints", "list"]) == {"checkpoints", "version"}
+
+
+@pytest.mark.parametrize("words", [[], ["-h"], ["--version"], ["bogus"]])
+def test_every_other_line_gets_all(words: Sequence[str]) -> None:
+    assert named(words) == {*COMMANDS, "version"}
+
+
+def test_the_completion_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_TENURE_COMPLETE", "complete_bash")
+    assert named(["status"]) == {*COMMANDS, "version"}
+
+
+@pytest.mark.parametrize("command", LIGHT)
+def test_a_look_does_not_pay_for_a_member(command: str) -> None:
+    done = subprocess.run([sys.executable, "-c", NAMES, command], capture_output=True, text=True, check=True)
+    assert [name for name in done.stdout.split() if name.startswith(HEAVY)] == []
+
+
+def test_the_application_of_no_command_has_the_version_alone() -> None:
+    assert set(getattr(typer.main.get_command(app_of([])), "commands", {})) == {"version"}
