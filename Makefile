@@ -19,7 +19,7 @@ THEN ?=
 WHOLE ?=
 BIN := .venv/bin
 # Spark binds to loopback: no name of this machine has to resolve, and nothing is offered to the network.
-RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDIR)/$(BIN):$(CURDIR)/.venv/etcd/usr/bin:$$PATH"
+RUN = JAVA_HOME="$$(cat .venv/java-home)" SPARK_LOCAL_IP=127.0.0.1 PATH="$(CURDIR)/$(BIN):$(CURDIR)/.venv/etcd/usr/bin:$$PATH:$(CURDIR)/.venv/prometheus/usr/bin"
 # All sessions of a target, whatever fails; which tests are whose is in tests/groups.py.
 RUN_TESTS = $(RUN) $(BIN)/python -m tests.run $(if $(COUNTS),--counts-later)
 # The path of Python with a release of PySpark, which `setup.sh spark` has put there, before the installed one
@@ -59,6 +59,7 @@ test: kubernetes connectors ## lint, and what shows that it works: every store, 
 test-rest: kubernetes connectors ## all other tests, but the long ones
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
+	@sh scripts/setup.sh prometheus
 	@$(RUN_TESTS) rest $(if $(THEN),--then $(THEN))
 
 test-other-spark: kubernetes connectors ## what differs between releases, with another PySpark, which is beside the installed one

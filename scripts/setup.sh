@@ -205,6 +205,19 @@ set_up_postgres() {
     say "no PostgreSQL: its tests are skipped; install it, or set TENURE_TEST_POSTGRES to the folder of initdb"
 }
 
+set_up_prometheus() {
+    ! command -v promtool >/dev/null 2>&1 || return 0
+    [ ! -x "$VENV/prometheus/usr/bin/promtool" ] || return 0
+    mkdir -p "$VENV/prometheus"
+    apt=$(apt_command) && $apt update -qq >&2 || true
+    (cd "$VENV/prometheus" && apt-get download -qq prometheus) >&2 || true
+    for package in "$VENV"/prometheus/*.deb; do
+        [ -f "$package" ] && dpkg -x "$package" "$VENV/prometheus" && rm "$package"
+    done
+    [ -x "$VENV/prometheus/usr/bin/promtool" ] ||
+        say "no promtool: the tests of the alarms are skipped; install Debian's prometheus, or set TENURE_TEST_PROMTOOL"
+}
+
 # --- Jars from Maven, for the tests ----------------------------------------------------------------------------
 
 # fetch_jars FOLDER FLAG...: the jars into FOLDER/jars below .venv, by Spark's own way to fetch packages, and again where
@@ -348,11 +361,12 @@ connectors) set_up_connectors ${2:+"$2"} ;;
 hdfs) set_up_hdfs ;;
 kafka) set_up_kafka ;;
 postgres) set_up_postgres ;;
+prometheus) set_up_prometheus ;;
 kubernetes)
     set_up_openssl
     set_up_kubernetes
     ;;
 spark) set_up_spark "$2" ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: etcd, connectors, hdfs, kafka, kubernetes, postgres, or: spark RELEASE, tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: etcd, connectors, hdfs, kafka, kubernetes, postgres, prometheus, or: spark RELEASE, tool NAME" ;;
 esac
