@@ -243,4 +243,13 @@ def identify(settings: Settings) -> Identity:
         pid=os.getpid(),
         priority=settings.priority,
         nofailover=settings.nofailover,
+        http=_announced(settings.http, host=host),
     )
+
+
+def _announced(http: str | None, *, host: str) -> str:
+    """The address under which other hosts reach the probes; empty: there are none. A server on all addresses is reached
+    by the name of its host."""
+    bound, _, port = (http or "").rpartition(":")
+    everywhere = bound.strip("[]") in ("", "0.0.0.0", "::")
+    return f"{host if everywhere else bound}:{port}" if port else ""

@@ -71,7 +71,7 @@ def test_a_batch_past_its_limit_is_taken_for_hung_and_the_member_goes_on(place: 
         assert ended["why"] == "query 'put' has made no progress for 15 s; the driver was killed"
         running.wait_for("BatchCommitted", such_that=lambda event: event["epoch"] == 2)
     (first, *_) = place.look("history")
-    assert (first["why"], first["detail"]) == ("driver died", ended["why"])
+    assert (first["why"], first["detail"]) == ("query stalled", ended["why"])
 
 
 def test_probes_and_the_end_of_either_process(place: Place) -> None:

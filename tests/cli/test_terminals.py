@@ -93,7 +93,7 @@ def test_the_members_into_a_pipe(place: Place) -> None:
     heads, member, empty, queries = done.stdout.split("\n")[:-1]
     assert heads.split("\t")[-2:] == ["pid", "since"]
     assert member.startswith("anna\tleader\tready\t1\t\ttotals 12345\t0\t\there\t7\t2")
-    assert (empty, queries) == ("", "query\tbatch\tepoch\tbehind")
+    assert (empty, queries) == ("", "query\tbatch\tepoch\tplanned\tbehind")
     assert done.stderr == "rows on sqlite: anna leads, epoch 1\nnewest checkpoints\n"
 
 

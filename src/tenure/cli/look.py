@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from tenure.cli.history import json_of, rows_of
+from tenure.cli.members import ask_all, remember, remembered
 from tenure.cli.options import OutputOption, open_existing, open_scope, takes_settings
 from tenure.cli.output import Output, note, print_json, show, warn
 from tenure.cli.verbs import show_members, warn_of_skipped
 from tenure.clock import SystemClock
 from tenure.durations import ago
+from tenure.errors import StoreUnavailable
 from tenure.operate.history import history as terms
 from tenure.operate.picture import take_picture
 from tenure.operate.scopes import CHECK_THE_STORE, ScopeStatus, scope_statuses
@@ -28,6 +30,10 @@ _CHECKED = {Level.OK: 0, Level.WARN: 20, Level.BAD: 21}
 def status(
     settings: Settings,
     output: OutputOption = Output.TABLE,
+    members: Annotated[
+        list[str] | None,
+        typer.Option("--members", metavar="HOST:PORT", help="A member's --http, to ask where the store is away."),
+    ] = None,
     *,
     check: Annotated[
         bool, typer.Option("--check", help="Print one line, and end with 0 (ok), 20 (warn) or 21 (bad), for cron.")
@@ -35,8 +41,14 @@ def status(
 ) -> None:
     """The verdict: any trouble, and the command against it; who leads, who stands by, and how far each query is."""
     now = SystemClock().now()
-    with open_scope(settings) as (opened, name):
-        picture = take_picture(opened, name, now=now)
+    try:
+        with open_scope(settings) as (opened, name):
+            picture = take_picture(opened, name, now=now)
+    except StoreUnavailable as away:
+        if not check:
+            _show_members_alone(settings, members, away, output=output)
+        raise
+    remember(settings.required("store"), name, picture.snapshot.members)
     found, snapshot = verdict(picture), picture.snapshot
     if check:
         sys.stdout.write(f"{found.level.value}: {found.findings[0].line}\n")
@@ -56,6 +68,27 @@ def status(
     ]
     columns = ("query", "batch", "epoch", "planned", "behind")
     show(queries, output=output, title="newest checkpoints", columns=columns)
+
+
+def _show_members_alone(settings: Settings, given: list[str] | None, away: StoreUnavailable, *, output: Output) -> None:
+    """Print what the members say of themselves, where the store does not answer."""
+    known = {address: address for address in given or ()}
+    known = known or dict(remembered(settings.required("store"), settings.required("scope")))
+    if not known:
+        return
+    rows = ask_all(known)
+    if output is Output.JSON:
+        print_json({"store": str(away), "members": rows})
+        return
+    note("the store does not answer; the members say:")
+    names = ("member", "state", "epoch", "leader", "away_since", "silent_s", "failing", "address", "trouble")
+    show(
+        [{name: row.get(name) for name in names} for row in rows],
+        output=output,
+        title=f"{settings.required('scope')}, as its members know it",
+        columns=names,
+        spare=("silent_s", "address", "failing"),
+    )
 
 
 @takes_settings("store", "scope")

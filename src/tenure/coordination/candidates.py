@@ -42,6 +42,7 @@ _OPTIONAL: Mapping[str, type] = {
     "in_process": bool,
     "file": str,
     "trouble": str,
+    "http": str,
 }
 """Fields that a member's record may lack."""
 
@@ -74,6 +75,8 @@ class Identity:
     pid: int
     priority: int = 0
     nofailover: bool = False
+    http: str = ""
+    """The address of its probes; empty: it serves none."""
 
     def purpose(self, scope: str) -> str:
         """What the member's session is for, in words for people."""
@@ -113,6 +116,8 @@ class Candidate:
     """The fingerprint of the pipeline file that its driver has loaded; empty: none yet."""
     trouble: str = ""
     """Why the member is failing."""
+    http: str = ""
+    """The address of its probes, `host:port`; empty: it serves none."""
     behind: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Of a leader: query -> the offsets of Kafka that it was behind, where that is known. Up to half a minute old."""
 

@@ -165,13 +165,14 @@ class Election:
         state: State = State.READY,
         priority: int = 0,
         nofailover: bool = False,
+        http: str = "",
     ) -> None:
         """Announce the member for as long as its session lives.
 
         Raises SessionEnded, StoreUnavailable, OutcomeUnknown; GuardFailed when a live member has this name.
         """
         now, in_process = timestamp(self._clock), self._in_process
-        who = Candidate(self._member, host, pid, now, state, priority, nofailover, in_process)
+        who = Candidate(self._member, host, pid, now, state, priority, nofailover, in_process, http=http)
         put = Put(MEMBERS.child(self._member), who.encode(uid=new_uid()), replaces=None, session=keeper.session_id)
         self._commit(keeper, writes=(put,))
         self._announced = who

@@ -31,7 +31,13 @@ def join_after_itself(
     while True:
         try:
             election.join(
-                keeper, host=who.host, pid=who.pid, state=state, priority=who.priority, nofailover=who.nofailover
+                keeper,
+                host=who.host,
+                pid=who.pid,
+                state=state,
+                priority=who.priority,
+                nofailover=who.nofailover,
+                http=who.http,
             )
         except GuardFailed as taken:
             if stop.is_set():
