@@ -114,7 +114,9 @@ class Member:
         self._contends = False
         self._nothing_to_rehearse = True
         self._term: Term | None = None  # None: no term is held
-        self._election = Election(self._store, self._scope, member=identity.member, clock=self._clock)
+        self._election = Election(
+            self._store, self._scope, member=identity.member, clock=self._clock, http=identity.http
+        )
         self._telling = Telling(self._election.own_terms, openings)
         self._restarts = Restarts(self._store, self._scope, member=identity.member)
         self._failures = Failures(context, member=identity.member, limits=conduct.limits)

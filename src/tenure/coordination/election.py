@@ -140,9 +140,17 @@ class Election:
     """One member's part in the election of one scope. Used by one thread at a time."""
 
     def __init__(
-        self, store: CoordinationStore, scope: Scope, *, member: str, clock: Clock, in_process: bool = False
+        self,
+        store: CoordinationStore,
+        scope: Scope,
+        *,
+        member: str,
+        clock: Clock,
+        in_process: bool = False,
+        http: str = "",
     ) -> None:
-        """`in_process`: see `Candidate`."""
+        """`in_process`, `http`: see `Candidate`."""
+        self._http = http
         self._store = store
         self._in_process = in_process
         self._scope = scope
@@ -165,14 +173,13 @@ class Election:
         state: State = State.READY,
         priority: int = 0,
         nofailover: bool = False,
-        http: str = "",
     ) -> None:
         """Announce the member for as long as its session lives.
 
         Raises SessionEnded, StoreUnavailable, OutcomeUnknown; GuardFailed when a live member has this name.
         """
         now, in_process = timestamp(self._clock), self._in_process
-        who = Candidate(self._member, host, pid, now, state, priority, nofailover, in_process, http=http)
+        who = Candidate(self._member, host, pid, now, state, priority, nofailover, in_process, http=self._http)
         put = Put(MEMBERS.child(self._member), who.encode(uid=new_uid()), replaces=None, session=keeper.session_id)
         self._commit(keeper, writes=(put,))
         self._announced = who

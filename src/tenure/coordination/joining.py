@@ -31,13 +31,7 @@ def join_after_itself(
     while True:
         try:
             election.join(
-                keeper,
-                host=who.host,
-                pid=who.pid,
-                state=state,
-                priority=who.priority,
-                nofailover=who.nofailover,
-                http=who.http,
+                keeper, host=who.host, pid=who.pid, state=state, priority=who.priority, nofailover=who.nofailover
             )
         except GuardFailed as taken:
             if stop.is_set():
