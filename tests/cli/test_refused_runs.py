@@ -203,7 +203,8 @@ def test_the_json_of_each_command_keeps_its_keys(place: Place, spark: SparkSessi
     assert query == {"query": "copy", "batch": 1, "epoch": 1, "behind": None}
     assert (status["leader"], status["epoch"], status["members"]) == (None, 1, [])
     (term,) = place.look("history")
-    assert set(term) == {"epoch", "holder", "from", "to", "why", "detail"}
+    asked = {"by", "reason", "note", "host", "version", "to_at_most", "gap_s", "gap_at_least_s", "openings"}
+    assert set(term) == {"epoch", "holder", "from", "to", "why", "detail"} | asked
     assert (term["why"], term["detail"]) == ("finished", None)
     listed = place.look("checkpoints", "list")
     assert [one["batch"] for one in listed] == [0, 1]

@@ -94,7 +94,11 @@ def test_the_members_into_a_pipe(place: Place) -> None:
     assert heads.split("\t")[-2:] == ["pid", "since"]
     assert member.startswith("anna\tleader\tready\t1\t\ttotals 12345\t0\t\there\t7\t2")
     assert (empty, queries) == ("", "query\tbatch\tepoch\tplanned\tbehind")
-    assert done.stderr == "rows on sqlite: anna leads, epoch 1\nnewest checkpoints\n"
+    alone, command, leads, *titles = done.stderr.splitlines()
+    assert alone == "warn  no standby lives: a takeover would wait for a member to start"
+    assert command == "do    start another member: tenure run"
+    assert leads.startswith("ok    anna leads, epoch 1, for ")
+    assert titles == ["", "rows on sqlite: anna leads, epoch 1", "newest checkpoints"]
 
 
 def test_a_run_that_is_refused_leaves_its_error_alone_at_a_terminal(place: Place) -> None:

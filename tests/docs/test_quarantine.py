@@ -111,4 +111,4 @@ def test_a_poison_file_in_a_running_pipeline(site: Site) -> None:
     wait_until(lambda: site.ids() == [1, 2, 4, 5, 7], what="each other row, once")
     wait_until(lambda: site.counts() == {"a": 2, "b": 3}, what="the counts of all other rows")
     assert [member.name for member in site.members if not member.running] == []
-    assert "without d.json, by " in site.type("tenure history")
+    assert "without d.json (by " in site.type("tenure history")
