@@ -5,19 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.kit.servers import KafkaServer
 from tests.kit.servers.kafka import PASSWORDS, USER
-from tests.kit.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S, wait_until
 
 
 def ends(address: str, topic: str, *, partition: int = 0, **login: str) -> tuple[int, int]:
-    """The first offset of a partition, and the offset after its last."""
+    """The first offset of a partition, and the offset after its last. A broker that has just started answers before it
+    leads its partitions again."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "tests", **login})
+
+    def found() -> tuple[int, int] | None:
+        try:
+            offsets: tuple[int, int] = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=NEVER_S)
+        except KafkaException as error:
+            if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+                raise
+            return None
+        return offsets
+
     try:
-        found: tuple[int, int] = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=NEVER_S)
-        return found
+        known = wait_until(found, what=f"the leader of {topic}")
+        assert known is not None
+        return known
     finally:
         consumer.close()
 
