@@ -49,6 +49,12 @@ OF_FIGURES: Final = (
         (STATES + "test_a_member_whose_store_is_away_is_away_and_not_starting",),
     ),
     Mutant(
+        "stopped-is-well",
+        "a pipeline whose members were all stopped by a signal is well, and cron says nothing",
+        (Change(VERDICT, '("finished", "resigned", ', '("finished", "stopped", "resigned", '),),
+        (VERDICTS + "test_a_pipeline_whose_members_were_all_stopped_is_not_well",),
+    ),
+    Mutant(
         "the-best-comes-first",
         "the verdict of a pipeline that stands still begins with what is well",
         (Change(VERDICT, "order = [Level.BAD, Level.WARN, Level.OK]", "order = [Level.OK, Level.WARN, Level.BAD]"),),

@@ -24,8 +24,9 @@ UNSTABLE_TERMS: Final = 4
 """So many terms that began within that time, and that no operator asked for, are too many."""
 
 _BY_OPERATORS: Final = ("switchover", "failover", "restart", "quarantine", "resigned")
-_AT_REST: Final = ("finished", "stopped", "resigned", "cleaned up", "nothing to do")
-"""Ends after which it is right that nobody leads and no member lives."""
+_AT_REST: Final = ("finished", "resigned", "cleaned up", "nothing to do")
+"""Ends after which it is right that nobody leads and no member lives. A member that a signal stopped is none of them: a
+pipeline whose members were all evicted stands still."""
 
 
 class Level(StrEnum):

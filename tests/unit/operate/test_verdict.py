@@ -153,6 +153,12 @@ def test_every_picture_has_a_verdict_and_nobody_who_does_not_lead_is_fine() -> N
         assert list(lines_of(found))
 
 
+def test_a_pipeline_whose_members_were_all_stopped_is_not_well() -> None:
+    stopped = TermHistory((replace(OVER, why="stopped", detail=""),), empty_since=ENDED)
+    found = verdict(replace(with_(EMPTY, members=()), history=stopped))
+    assert (found.level, found.findings[0].rule) == (Level.BAD, "no-members")
+
+
 def test_the_worst_comes_first() -> None:
     levels = [one.level for one in verdict(with_(LED, members=(ANNA,), failing=AWAY)).findings]
     assert levels == [Level.WARN, Level.WARN, Level.OK]
