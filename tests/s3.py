@@ -21,8 +21,9 @@ from tests.kit.waiting import NEVER_S
 from tests.support.http_server import GateServer
 
 PASS, SLOW_DOWN, DENY, MISSING, LOSE, CUT, HANG = "pass", "slow down", "deny", "missing", "lose", "cut", "hang"
+CLAIM = "claim"
 """What the gate does with a request: let it through; answer 503, 403 or 404 in the server's stead; let it through and
-lose the answer, or its second half; let the client wait."""
+lose the answer, or its second half; let the client wait; claim that it is done."""
 
 _INSTEAD: Final = {SLOW_DOWN: (503, "SlowDown"), DENY: (403, "AccessDenied"), MISSING: (404, "NoSuchBucket")}
 HANGS_S: Final = 2
@@ -105,6 +106,9 @@ class Gate:
         if what in _INSTEAD:
             status, code = _INSTEAD[what]
             _answer(request, status, f"<Error><Code>{code}</Code><Message>of the gate</Message></Error>".encode(), {})
+            return
+        if what == CLAIM:
+            _answer(request, HTTPStatus.OK, b"", {"ETag": '"of the gate"'})
             return
         behind = http.client.HTTPConnection("127.0.0.1", port, timeout=NEVER_S)
         try:

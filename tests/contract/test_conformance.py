@@ -9,8 +9,8 @@ import pytest
 from tenure.coordination.records import Guard, wanted_version
 from tests.kit import memory
 from tests.kit.conformance import MemoryRig, StoreConformance, StoreRig
-from tests.kit.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
-from tests.support.store_fixtures import EtcdRig, KubernetesRig, SqliteRig, ZooKeeperRig
+from tests.kit.servers import EtcdCluster, KubernetesServer, SeaweedFs, ZooKeeperEnsemble
+from tests.support.store_fixtures import EtcdRig, KubernetesRig, S3Rig, SqliteRig, ZooKeeperRig
 
 
 class TestMemory(StoreConformance):
@@ -58,5 +58,13 @@ class TestKubernetes(StoreConformance):
     @pytest.fixture
     def rig(self, kubernetes: KubernetesServer) -> Iterator[StoreRig]:
         rig = KubernetesRig(kubernetes)
+        yield rig
+        rig.close()
+
+
+class TestS3(StoreConformance):
+    @pytest.fixture
+    def rig(self, seaweedfs: SeaweedFs) -> Iterator[StoreRig]:
+        rig = S3Rig(seaweedfs)
         yield rig
         rig.close()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import settings
 
 from tests.kit.conformance import MemoryRig, agreement_machine, contract_machine
-from tests.kit.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
+from tests.kit.servers import EtcdCluster, KubernetesServer, SeaweedFs, ZooKeeperEnsemble
 from tests.properties import examples
-from tests.support.store_fixtures import EtcdRig, KubernetesRig, SqliteRig, ZooKeeperRig
+from tests.support.store_fixtures import EtcdRig, KubernetesRig, S3Rig, SqliteRig, ZooKeeperRig
 
 _BOUNDED = settings(max_examples=examples(60), stateful_step_count=30)
 
@@ -25,9 +25,11 @@ _servers: dict[str, Any] = {}
 
 
 @pytest.fixture(autouse=True, scope="module")
-def servers(zookeeper: ZooKeeperEnsemble, etcd: EtcdCluster, kubernetes: KubernetesServer) -> None:
+def servers(
+    zookeeper: ZooKeeperEnsemble, etcd: EtcdCluster, kubernetes: KubernetesServer, seaweedfs: SeaweedFs
+) -> None:
     """Hypothesis makes the rigs by itself."""
-    _servers.update(zookeeper=zookeeper, etcd=etcd, kubernetes=kubernetes)
+    _servers.update(zookeeper=zookeeper, etcd=etcd, kubernetes=kubernetes, seaweedfs=seaweedfs)
 
 
 class PatientZooKeeperRig(ZooKeeperRig):
@@ -42,6 +44,10 @@ class PatientKubernetesRig(KubernetesRig):
     ttl = _LONG_TTL
 
 
+class PatientS3Rig(S3Rig):
+    ttl = _LONG_TTL
+
+
 def zookeeper_rig() -> ZooKeeperRig:
     return PatientZooKeeperRig(_servers["zookeeper"])
 
@@ -52,6 +58,10 @@ def etcd_rig() -> EtcdRig:
 
 def kubernetes_rig() -> KubernetesRig:
     return PatientKubernetesRig(_servers["kubernetes"])
+
+
+def s3_rig() -> S3Rig:
+    return PatientS3Rig(_servers["seaweedfs"])
 
 
 TestMemoryKeepsTheContract = contract_machine(MemoryRig).TestCase
@@ -81,3 +91,9 @@ TestEtcdKeepsTheContract.settings = _SERVED
 
 TestEtcdAgreesWithMemory = agreement_machine(etcd_rig).TestCase
 TestEtcdAgreesWithMemory.settings = _SERVED
+
+TestS3KeepsTheContract = contract_machine(s3_rig).TestCase
+TestS3KeepsTheContract.settings = _SERVED
+
+TestS3AgreesWithMemory = agreement_machine(s3_rig).TestCase
+TestS3AgreesWithMemory.settings = _SERVED

@@ -9,11 +9,11 @@ from tests.mutants.mutant import Change, Mutant, on
 
 STORE = "backends/kubernetes/store.py"
 API = "backends/kubernetes/api.py"
-SILENCE = "backends/kubernetes/sightings.py"
+SILENCE = "backends/shared/sightings.py"
 LEASES = "backends/kubernetes/leases.py"
 SESSION = "backends/kubernetes/session.py"
 OBSERVER = "backends/kubernetes/observer.py"
-SIGHTINGS = "backends/kubernetes/sightings.py"
+SIGHTINGS = "backends/shared/sightings.py"
 FOLLOWER = "backends/kubernetes/follower.py"
 FOLLOWED = "backends/kubernetes/followed.py"
 

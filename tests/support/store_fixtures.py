@@ -9,8 +9,12 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from tenure.backends.etcd import Cluster, EtcdStore
 from tenure.backends.kubernetes import KubernetesStore, Place
+from tenure.backends.s3 import Place as S3Place
+from tenure.backends.s3 import S3Store
 from tenure.backends.sqlite import SqliteStore
 from tenure.backends.zookeeper import Ensemble, ZooKeeperStore
 from tenure.clock import SystemClock
@@ -22,6 +26,7 @@ from tests.kit.conformance.fixture import StoreRig
 from tests.kit.servers.etcd import EtcdCluster
 from tests.kit.servers.kubernetes import KubernetesServer
 from tests.kit.servers.process import Servers
+from tests.kit.servers.seaweedfs import BUCKET, SeaweedFs, environment
 from tests.kit.servers.zookeeper import ZooKeeperEnsemble
 from tests.support.api_gate import ApiGate
 from tests.support.kubernetes import member_account
@@ -181,3 +186,34 @@ class EtcdRig(ServerRig):
 
     def open(self) -> CoordinationStore:
         return EtcdStore(self.cluster)
+
+
+class S3Rig(ServerRig):
+    """A prefix of its own in the bucket of a server, which the variables of AWS name as long as the rig is open."""
+
+    ttl = timedelta(seconds=6)
+    """A commit is two or three requests, and some cases renew no session."""
+    grace = timedelta(seconds=3)
+
+    def __init__(self, server: SeaweedFs, *, url: str | None = None) -> None:
+        """`url`: of a gate before the server."""
+        super().__init__(server)
+        self.place = S3Place(BUCKET, f"rig-{new_uid()[:12]}")
+        self._patch = pytest.MonkeyPatch()
+        for name, value in environment(url or server.url).items():
+            self._patch.setenv(name, value)
+
+    def open(self) -> S3Store:
+        return S3Store(self.place)
+
+    def restart(self) -> CoordinationStore:
+        for client in self._clients:
+            client.close()
+        for node in self._servers.nodes:
+            node.kill()
+        self._servers.start()
+        return self.client()
+
+    def close(self) -> None:
+        super().close()
+        self._patch.undo()

@@ -91,6 +91,12 @@ def _open_kubernetes(url: SplitResult, clock: Clock, existing: bool) -> Coordina
     return KubernetesStore(place_of(StoreUrl(url, port=None, options=_KUBERNETES)), clock=clock)
 
 
+def _open_s3(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
+    from tenure.backends.s3 import S3Store, place_of
+
+    return S3Store(place_of(StoreUrl(url, port=None, options=_COMMON)), clock=clock)
+
+
 _COMMON: Final = {"connect_timeout", "request_timeout"}
 _TLS: Final = {"ca", "cert", "key"}
 _KUBERNETES: Final = _COMMON | {"context", "kubeconfig"}
@@ -106,6 +112,7 @@ BACKENDS: Final[dict[str, Backend]] = {
     "kubernetes": Backend(
         form="kubernetes://namespace/name", open=_open_kubernetes, extra="kubernetes", package="kubernetes"
     ),
+    "s3": Backend(form="s3://bucket/prefix", open=_open_s3, extra="s3", package="botocore"),
 }
 
 

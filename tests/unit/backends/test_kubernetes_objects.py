@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.followed import KubernetesFollowed, SeenConfigMap
-from tenure.backends.kubernetes.objects import ABOUT, ScopeState, entry_name, key_of, object_name
+from tenure.backends.kubernetes.objects import object_name
+from tenure.backends.shared.scope_state import ABOUT, ScopeState, entry_name, key_of
 from tenure.coordination.encoding import encode
 from tenure.coordination.records import Delete, Key, Put, Record, Scope, SessionId, Version
 from tenure.errors import CorruptRecord

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from tenure.backends.kubernetes.sightings import Sightings, Silence, sightings_of
 from tenure.backends.kubernetes.url import Place
+from tenure.backends.shared.sightings import Sightings, Silence, sightings_of
 from tenure.coordination.records import Scope, SessionId
 
 TTL_S = 10.0

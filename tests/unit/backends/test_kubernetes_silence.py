@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenure.backends.kubernetes.sightings import Silence
+from tenure.backends.shared.sightings import Silence
 
 TTL_S = 10.0
 SLOW_S = 0.05

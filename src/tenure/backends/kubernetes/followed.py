@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from tenure.backends.kubernetes.api import Object
 from tenure.backends.kubernetes.follower import Follower, Listener
-from tenure.backends.kubernetes.objects import ScopeState, version_of
+from tenure.backends.kubernetes.objects import version_of
 from tenure.backends.shared.following import Followed
+from tenure.backends.shared.scope_state import ScopeState
 from tenure.clock import Clock
 from tenure.coordination.records import Listing, Scope
 from tenure.errors import CorruptRecord

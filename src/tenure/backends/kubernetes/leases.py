@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from tenure.backends.kubernetes.objects import packed, unpacked
+from tenure.backends.shared.scope_state import packed, unpacked
 from tenure.coordination.records import Record, Scope, SessionId
 from tenure.errors import UsageError
 

@@ -23,7 +23,7 @@ from tenure.backends.kubernetes.api import Api, Object
 from tenure.backends.kubernetes.errors import NoAnswer, Refused, unavailable
 from tenure.backends.kubernetes.follower import Follower
 from tenure.backends.kubernetes.objects import version_of
-from tenure.backends.kubernetes.sightings import Sightings, Silence
+from tenure.backends.shared.sightings import Sightings, Silence
 from tenure.clock import Clock
 from tenure.coordination.records import Record, Scope, SessionId
 from tenure.errors import AccessDenied, TenureError

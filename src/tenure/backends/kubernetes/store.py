@@ -19,12 +19,13 @@ from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
 from tenure.backends.kubernetes.followed import KubernetesFollowed, SeenConfigMap
 from tenure.backends.kubernetes.follower import Follower
-from tenure.backends.kubernetes.objects import ScopeState, object_name, scope_in, version_of
+from tenure.backends.kubernetes.objects import object_name, version_of
 from tenure.backends.kubernetes.observer import Observer
 from tenure.backends.kubernetes.session import KubernetesSession, own
-from tenure.backends.kubernetes.sightings import sightings_of
 from tenure.backends.kubernetes.url import Place
 from tenure.backends.shared.following import FollowedChanges, Following
+from tenure.backends.shared.scope_state import ScopeState, scope_in
+from tenure.backends.shared.sightings import sightings_of
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import (

@@ -1,11 +1,11 @@
 """How long each session of a store has been silent, as this process may count it, for longer than a client is open.
 
-Promise: `Silence` is pure. A session is dead once the observer has seen the same state of its Lease for the whole ttl,
+Promise: `Silence` is pure. A session is dead once the observer has seen the same state of its object for the whole ttl,
 on its own monotonic clock. No wall clock and no time of another process takes part. Time in which the observer could
 not read, or did not look, does not count: between two looks at most half of the ttl counts, and nothing while a look
 fails. So an observer that was stopped, or cut off from the server, never ends a session that renews when it can.
 
-An observer goes on where an observer of the same process left off, as long as the Lease is still in the state that it
+An observer goes on where an observer of the same process left off, as long as the object is still in the state that it
 saw (`Sightings`). So a process that looks for less than the ttl, again and again, sees a death. Between two observers
 nobody looks, and `Silence` counts that time as between two looks. A forked child begins anew.
 """
@@ -14,15 +14,18 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Hashable
 from copy import copy
 from dataclasses import dataclass
 from typing import Final
 
-from tenure.backends.kubernetes.url import Place
 from tenure.coordination.records import Scope, SessionId
 
 _FIRST = 0.5
-"""The share of the ttl after which the observer asks for the Lease. Who lives renews at a third of it."""
+"""The share of the ttl after which an observer that hears of renewals asks for the object. Who lives renews at a third
+of the ttl."""
+_MOST = 0.5
+"""The share of the ttl that counts at most between two looks."""
 _NEXT = 0.25
 _AGAIN_S = 0.5
 """The pause after a look that failed."""
@@ -30,24 +33,26 @@ _AGAIN_S = 0.5
 
 @dataclass(slots=True)
 class Silence:
-    """The silence of one session since it was seen to renew. `version`: of its Lease, compared by equality only."""
+    """The silence of one session since it was seen to renew. `version`: of its object, compared by equality only."""
 
     version: str
     ttl_s: float
     seen_s: float
     """When the version was seen first, or confirmed last."""
+    first: float = _FIRST
+    """The share of the ttl after which the observer looks again."""
     counted_s: float = 0.0
     next_look_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.next_look_s = self.seen_s + _FIRST * self.ttl_s
+        self.next_look_s = self.seen_s + self.first * self.ttl_s
 
     def confirmed(self, *, asked_s: float, answered_s: float) -> None:
         """A look has shown the same version again."""
-        self.counted_s += max(0.0, min(asked_s - self.seen_s, _FIRST * self.ttl_s))
+        self.counted_s += max(0.0, min(asked_s - self.seen_s, _MOST * self.ttl_s))
         self.seen_s = answered_s
         rest_s = self.ttl_s - self.counted_s
-        self.next_look_s = answered_s + min(max(rest_s, 0.0), _NEXT * self.ttl_s)
+        self.next_look_s = answered_s + min(max(rest_s, 0.0), min(self.first, _NEXT) * self.ttl_s)
 
     def interrupted(self, *, at_s: float) -> None:
         """A look has failed: the time since the last look does not count."""
@@ -72,13 +77,15 @@ class Sightings:
         self._silences: dict[SessionId, Silence] = {}
         self._due: dict[tuple[SessionId, Scope | None], float] = {}
 
-    def silence(self, session: SessionId, version: str, *, ttl_s: float, now_s: float) -> Silence:
-        """The silence of a session whose Lease has this version: as it was last noted, else it begins now."""
+    def silence(
+        self, session: SessionId, version: str, *, ttl_s: float, now_s: float, first: float = _FIRST
+    ) -> Silence:
+        """The silence of a session whose object has this version: as it was last noted, else it begins now."""
         with self._lock:
             self._forget_old(now_s)
             known = self._silences.get(session)
             if known is None or known.version != version or known.ttl_s != ttl_s:
-                known = self._silences[session] = Silence(version, ttl_s, now_s)
+                known = self._silences[session] = Silence(version, ttl_s, now_s, first)
             return copy(known)
 
     def note(self, session: SessionId, silence: Silence) -> None:
@@ -108,10 +115,10 @@ class Sightings:
                 del self._due[what]
 
 
-_of_places: dict[Place, Sightings] = {}
+_of_places: dict[Hashable, Sightings] = {}
 
 
-def sightings_of(place: Place) -> Sightings:
+def sightings_of(place: Hashable) -> Sightings:
     """The sightings of this process at a place. Names of sessions are random, so it does no harm if the place has
     become another cluster meanwhile."""
     return _of_places.setdefault(place, Sightings())  # one step of the interpreter

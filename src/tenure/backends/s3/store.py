@@ -1,0 +1,262 @@
+"""The coordination store in a bucket of S3: one object a scope, one object a session.
+
+Promise: the contract of `coordination.store`. A commit evaluates its guards on one state of the scope's object, and
+replaces that very state by its ETag: so leadership and data change in one compare-and-swap. A refusal is judged on a
+state that was read after the call began. Not promised: that a session's records vanish by themselves (who looks at the
+scope removes them), and that a change shows at once (`followed.POLL_S`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from tenure.backends.s3 import session_object
+from tenure.backends.s3.bucket import Bucket, Found, NotAsSeen
+from tenure.backends.s3.followed import S3Followed, SeenObject
+from tenure.backends.s3.observer import Observer, name_of
+from tenure.backends.s3.session import SHARE, S3Session
+from tenure.backends.s3.url import Place
+from tenure.backends.shared.amending import amend_by_commit
+from tenure.backends.shared.following import FollowedChanges, Following
+from tenure.backends.shared.scope_state import ScopeState
+from tenure.backends.shared.sightings import sightings_of
+from tenure.clock import Clock, SystemClock
+from tenure.coordination.encoding import new_uid
+from tenure.coordination.records import (
+    Commit,
+    Guard,
+    Key,
+    Listing,
+    Put,
+    Record,
+    Revision,
+    Scope,
+    SessionId,
+    Write,
+    implied_guard,
+)
+from tenure.coordination.store import Guarantees, check_commit
+from tenure.errors import CommitRefused, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, UsageError
+from tenure.retry import RetryPolicy
+
+GUARANTEES: Final = Guarantees(
+    name="s3",
+    max_record_bytes=128 * 1024,
+    max_writes=128,
+    survives_restart=True,
+    one_session_a_commit=True,
+    scopes_have_records=False,
+)
+MAX_SCOPE_BYTES: Final = 4_000_000
+"""Each commit writes the whole scope."""
+_SHORTEST: Final = timedelta(seconds=1)
+_SUFFIX: Final = ".json"
+
+_CONFLICTS: Final = RetryPolicy(
+    initial=timedelta(milliseconds=20), maximum=timedelta(milliseconds=500), attempts=30, jitter=1.0
+)
+"""Between the attempts at a commit that others are faster than: at most about 5 s in all."""
+
+
+class S3Store:
+    """A client of the store at `place`."""
+
+    guarantees = GUARANTEES
+
+    def __init__(self, place: Place, *, clock: Clock | None = None) -> None:
+        self._place = place
+        self._clock: Clock = clock or SystemClock()
+        self._bucket = Bucket(place)
+        self._observer = Observer(
+            self._bucket, remove=self._remove_session, sightings=sightings_of(place), clock=self._clock
+        )
+        self._following = Following(self._followed)
+        self._lock = threading.Lock()  # guards the two below
+        self._own: dict[SessionId, S3Session] = {}
+        self._closed = False
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def read(self, scope: Scope, key: Key) -> Record | None:
+        return self._look(scope).state.records.get(key)
+
+    def list(self, scope: Scope, prefix: str = "") -> Listing:
+        return self._look(scope).state.listing(prefix)
+
+    def glance(self, scope: Scope, prefix: str = "") -> Listing:
+        return self._following.scope(scope).glance(prefix)
+
+    def scopes(self) -> Sequence[Scope]:
+        found = self._bucket.ages("scopes", "list the scopes")
+        return sorted(scope for name, _ in found if (scope := Scope.found(name.removesuffix(_SUFFIX))) is not None)
+
+    def watch(self, scope: Scope, *, after: Revision) -> FollowedChanges:
+        return FollowedChanges(self._following.scope(scope), after=after, clock=self._clock)
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
+        check_commit(GUARANTEES, guards, writes)
+        judged = [*guards, *map(implied_guard, writes)]
+        with self._following.scope(scope).turn:
+            return self._commit(scope, judged, writes)
+
+    def _commit(self, scope: Scope, judged: Sequence[Guard], writes: Sequence[Write]) -> Commit:
+        if writes:
+            self._check_conditions()
+        bound = next((put.session for put in writes if isinstance(put, Put) and put.session is not None), None)
+        seen = self._following.scope(scope).known
+        fresh = seen is None or not writes
+        delays = _CONFLICTS.delays_s()
+        while True:
+            if fresh or seen is None:
+                seen, fresh = self._look(scope), True
+            failing = next((guard for guard in judged if not seen.state.holds(guard)), None)
+            joins = bound is not None and bound not in seen.state.sessions
+            if (failing is not None or joins) and not fresh:
+                fresh = True
+                continue
+            if failing is not None:
+                raise GuardFailed(failing, scope=scope)
+            if not writes:
+                return Commit({}, Revision(seen.state.revision))
+            if joins:
+                assert bound is not None
+                self._join(scope, bound)  # after the read: an observer that ends it later writes later
+            joined = frozenset(() if bound is None else (bound,))
+            state = seen.state.applied(writes, joined=joined)
+            if self._replaced(scope, seen, state):
+                return state.outcome(writes)
+            fresh = True
+            self._pause(next(delays, None), scope)
+
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> S3Session:
+        if ttl < _SHORTEST:
+            raise UsageError(f"a ttl of {ttl.total_seconds():g} s is too short for S3", fix="give 10 s or more")
+        self._check_conditions()
+        session = SessionId(new_uid()[:16])
+        data = session_object.new_session(ttl=ttl, purpose=purpose)
+        bucket = self._bucket.within(ttl.total_seconds() / SHARE)
+        try:
+            found = bucket.put(name_of(session), data, "open a session", replaces=None)
+        except NotAsSeen as there:
+            raise StoreUnavailable(f"session {session} is there already", fix="try again") from there
+        opened = self._session(session, found)
+        with self._lock:
+            self._own[session] = opened
+        self._observer.prune()
+        return opened
+
+    def end_session(self, testament: str) -> None:
+        session = SessionId(testament)
+        found = self._bucket.get(name_of(session), "end a session")
+        if found is not None:  # else observers remove the records
+            self._session(session, found).close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        self._following.close()
+        self._bucket.close()
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _session(self, session: SessionId, found: Found) -> S3Session:
+        checked = Found(session_object.checked(found.data, where=f"object {name_of(session)}"), found.tag)
+        return S3Session(session, self._bucket, self._observer, checked, amend=self._amend)
+
+    def _amend(self, scope: Scope, key: Key, value: bytes, session: SessionId) -> None:
+        amend_by_commit(self, scope, key, value, session=session)
+
+    def _check_conditions(self) -> None:
+        try:
+            self._bucket.check_conditions()
+        except OutcomeUnknown as unknown:  # of the probe, so nothing was written
+            raise StoreUnavailable(str(unknown)) from unknown
+
+    def _look(self, scope: Scope) -> SeenObject:
+        """The object now, after the end of its dead sessions. Raises StoreUnavailable, CorruptRecord."""
+        return self._following.scope(scope).ask()
+
+    def _asked(self, scope: Scope, known: SeenObject | None) -> SeenObject:
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable(f"store {self._place.shown} is closed")
+        found = self._bucket.get(
+            f"scopes/{scope}{_SUFFIX}", f"read scope {scope!r}", known=None if known is None else known.found
+        )
+        if known is not None and found is known.found:
+            return known
+        if found is None:
+            return SeenObject(None, ScopeState())
+        where = f"object {self._place.key(f'scopes/{scope}{_SUFFIX}')}"
+        return SeenObject(found, ScopeState.of(found.data, scope=scope, where=where))
+
+    def _judge(self, scope: Scope, state: ScopeState) -> bool:
+        try:
+            return self._observer.judge(state.sessions, scope)
+        except OutcomeUnknown as unknown:  # of an end, which can be done twice
+            raise StoreUnavailable(str(unknown)) from unknown
+
+    def _replaced(self, scope: Scope, seen: SeenObject, state: ScopeState) -> bool:
+        """Whether the state has taken the place of the state that was seen; no: another writer was faster, look again.
+        Raises StoreUnavailable, OutcomeUnknown, CommitRefused."""
+        entries = state.entries(scope)
+        size = sum(len(name) + len(text.encode()) for name, text in entries.items())
+        if size > MAX_SCOPE_BYTES:
+            raise CommitRefused(
+                f"scope {scope!r} would have {size} bytes, over the {MAX_SCOPE_BYTES} of one object",
+                fix="keep larger values in blobs, or fewer records",
+            )
+        name, what = f"scopes/{scope}{_SUFFIX}", f"commit to scope {scope!r}"
+        try:
+            found = self._bucket.put(name, dict(entries), what, replaces=seen.found)
+        except NotAsSeen:
+            return False
+        except OutcomeUnknown:
+            settled = self._settled(name, entries, what)
+            if settled is None:
+                raise
+            found = settled
+        self._following.scope(scope).take(SeenObject(found, state))
+        return True
+
+    def _settled(self, name: str, entries: dict[str, str], what: str) -> Found | None:
+        """The object, if it is as the write without an answer has made it: versions are random, so no other write makes
+        an equal object. None: it is not, or that cannot be seen."""
+        try:
+            found = self._bucket.get(name, what)
+        except StoreUnavailable:
+            return None
+        return found if found is not None and found.data == entries else None
+
+    def _remove_session(self, scope: Scope, session: SessionId, in_any_case: bool) -> None:
+        """Remove a session that has ended, and its records, from a scope. `in_any_case`: write, even where the scope
+        does not name it. Raises StoreUnavailable, OutcomeUnknown, CorruptRecord."""
+        delays = _CONFLICTS.delays_s()
+        while True:
+            seen = self._following.scope(scope).read()
+            if not (in_any_case or session in seen.state.sessions):
+                return
+            if self._replaced(scope, seen, seen.state.without(session)):
+                return
+            self._pause(next(delays, None), scope)
+
+    def _join(self, scope: Scope, session: SessionId) -> None:
+        with self._lock:
+            own_session = self._own.get(session)
+        if own_session is None:
+            raise SessionEnded(session, why="this client has not opened it")
+        own_session.joins(scope)
+
+    def _pause(self, delay_s: float | None, scope: Scope) -> None:
+        if delay_s is None:
+            raise StoreUnavailable(f"scope {scope!r} changes faster than it can be written", fix="try again")
+        self._clock.sleep(delay_s)
+
+    def _followed(self, scope: Scope) -> S3Followed:
+        return S3Followed(scope, ask=partial(self._asked, scope), judge=partial(self._judge, scope), clock=self._clock)
