@@ -12,7 +12,7 @@ from typing import Final
 
 import psutil
 
-from tests.kit.servers import EtcdCluster, KubernetesServer, Server, ZooKeeperEnsemble
+from tests.kit.servers import EtcdCluster, KubernetesServer, SeaweedFs, Server, ZooKeeperEnsemble
 
 Figures = Mapping[str, float]
 """Name -> figure."""
@@ -77,6 +77,8 @@ def _totals_of(servers: Server) -> dict[str, float]:
             )
             writes = _totals_of_etcd(servers.etcd)[QUORUM_WRITES]
             return {REQUESTS: sum(verbs.values()), QUORUM_WRITES: writes, "events of watches": events, **verbs}
+        case SeaweedFs():
+            return {}  # the server counts no requests
 
 
 def _totals_of_etcd(servers: EtcdCluster) -> dict[str, float]:
@@ -103,6 +105,8 @@ def _held_by(servers: Server) -> dict[str, float]:
             mine = "|".join(_OF_TENURE)
             watches = sample(servers.metrics(), "apiserver_longrunning_requests", resource=mine, verb="WATCH")
             return {"watches": watches}
+        case SeaweedFs():
+            return {}
 
 
 def _mntr(servers: ZooKeeperEnsemble, number: int, name: str) -> float:
@@ -116,7 +120,7 @@ def _pids(servers: Server) -> list[int]:
 
 
 def _ports(servers: Server) -> tuple[int, ...]:
-    return (servers.port,) if isinstance(servers, KubernetesServer) else servers.ports
+    return (servers.port,) if isinstance(servers, KubernetesServer | SeaweedFs) else servers.ports
 
 
 def _connections(pid: int, ports: tuple[int, ...]) -> int:

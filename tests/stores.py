@@ -12,6 +12,7 @@ import pytest
 from tenure.coordination.encoding import new_uid
 from tenure.errors import StoreUnavailable
 from tests.draw import only_if_drawn
+from tests.kit.servers.seaweedfs import BUCKET, environment
 from tests.kit.waiting import wait_until
 from tests.support.kubernetes import member_account
 
@@ -19,7 +20,10 @@ Answer = TypeVar("Answer")
 _LONG = "kubernetes"
 """Every commit replaces the whole scope there, so the suites of all stores take longer than on the others."""
 
-STORES = ("sqlite", "zookeeper", "etcd", pytest.param(_LONG, marks=pytest.mark.long))
+_BY_LOOKS = "s3"
+"""A wait there ends by the next look at the scope, after up to a second, and a session by looks as well."""
+
+STORES = ("sqlite", "zookeeper", "etcd", *(pytest.param(kind, marks=pytest.mark.long) for kind in (_LONG, _BY_LOOKS)))
 
 ONE_SERVER = (
     "sqlite",
@@ -36,6 +40,13 @@ def new_store(request: pytest.FixtureRequest, kind: str, folder: Path) -> str:
     """The URL of an empty store: a file in `folder`, or a place of its own in the servers that tests share."""
     if kind == "sqlite":
         return f"sqlite://{folder}/store.db"
+    if kind == "s3":
+        server = request.getfixturevalue("seaweedfs")
+        patch = pytest.MonkeyPatch()
+        request.addfinalizer(patch.undo)
+        for name, value in environment(server.url).items():
+            patch.setenv(name, value)
+        return f"s3://{BUCKET}/test-{new_uid()[:12]}"
     servers = request.getfixturevalue(kind)
     if kind == "kubernetes":
         namespace = servers.new_namespace()

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from tenure.backends.s3 import S3Store, observer, session_object
-from tenure.backends.s3.bucket import Bucket, Found
+from tenure.backends.s3.bucket import Bucket, SeenJson
 from tenure.backends.s3.observer import name_of
 from tenure.coordination.records import Key, Put, Scope, SessionId
 from tenure.errors import AccessDenied, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, UsageError
@@ -60,11 +61,9 @@ def test_a_server_that_ignores_a_condition_is_refused_before_the_first_write(
 ) -> None:
     gate.rule = of("probes", "PUT", CLAIM, but=but)
     store = rig.open()
+    write = partial(put, store, LEADER) if first == "commit" else partial(store.open_session, ttl=TTL)
     with pytest.raises(UsageError, match=f"ignores {condition} in a PUT, so two members could lead"):
-        if first == "commit":
-            put(store, LEADER)
-        else:
-            store.open_session(ttl=TTL)
+        write()
     assert store.list(SCOPE).records == ()
     gate.rule = lambda method, path: PASS
     put(store, LEADER)  # the answer was not kept for ever
@@ -236,6 +235,6 @@ def test_an_object_that_is_edited_by_hand_is_named(rig: S3Rig) -> None:
     put(store, LEADER)
     found = bucket.get(f"scopes/{SCOPE}.json", "look")
     assert found is not None
-    bucket.put(f"scopes/{SCOPE}.json", {**found.data, "leader": "{"}, "edit", replaces=Found({}, found.tag))
+    bucket.put(f"scopes/{SCOPE}.json", {**found.data, "leader": "{"}, "edit", replaces=SeenJson({}, found.tag))
     with pytest.raises(Exception, match=r"object .*/scopes/orders\.json does not decode: entry 'leader'"):
         rig.open().list(SCOPE)

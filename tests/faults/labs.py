@@ -11,7 +11,7 @@ import pytest
 from tests.draw import SERVERS, only_if_drawn
 from tests.faults.lab import Lab
 from tests.kit.conformance import StoreRig
-from tests.support.store_fixtures import EtcdRig, KubernetesRig, SqliteRig, ZooKeeperRig
+from tests.support.store_fixtures import EtcdRig, KubernetesRig, S3Rig, SqliteRig, ZooKeeperRig
 
 STORES = ("memory", "sqlite", *(pytest.param(server, marks=only_if_drawn(server)) for server in SERVERS))
 
@@ -32,7 +32,9 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
         rig = ZooKeeperRig(request.getfixturevalue("zookeeper"))
     elif request.param == "etcd":
         rig = EtcdRig(request.getfixturevalue("etcd"))
-    else:
+    elif request.param == "kubernetes":
         rig = KubernetesRig(request.getfixturevalue("kubernetes"))
+    else:
+        rig = S3Rig(request.getfixturevalue("seaweedfs"))
     yield Lab(tmp_path, client=rig.client, in_the_store=timedelta(minutes=2))
     rig.close()

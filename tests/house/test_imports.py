@@ -44,6 +44,7 @@ BACKEND_BASE = (
     "tenure.retry",
     "tenure.events",
     "tenure.file_locks",
+    "tenure.s3_settings",
     "tenure.wording",
 )
 

@@ -21,6 +21,7 @@ from tests.mutants.of_moves import OF_MOVES
 from tests.mutants.of_owners import OF_OWNERS
 from tests.mutants.of_postgres import OF_POSTGRES
 from tests.mutants.of_puts import OF_PUTS
+from tests.mutants.of_s3_store import OF_S3_STORE
 from tests.mutants.of_services import OF_SERVICES
 from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
@@ -56,5 +57,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_WORDS,
     *OF_LINKS,
     *OF_KUBERNETES,
+    *OF_S3_STORE,
     *OF_WARDENS,
 )

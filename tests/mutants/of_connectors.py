@@ -72,7 +72,7 @@ OF_CONNECTORS: Final = (
     Mutant(
         "delta-rs-reads-no-profile",
         "with a server of one's own, the keys of a profile are not found by delta-rs",
-        (Change("storage/s3_settings.py", 'options["AWS_FORCE_CREDENTIAL_LOAD"] = "true"', "pass"),),
+        (Change("s3_settings.py", 'options["AWS_FORCE_CREDENTIAL_LOAD"] = "true"', "pass"),),
         (CLASSES + "test_spark_stages_and_delta_rs_commits_to_one_table",),
     ),
     Mutant(
@@ -80,7 +80,7 @@ OF_CONNECTORS: Final = (
         "Spark looks for keys in variables and machines only",
         (
             Change(
-                "storage/s3_settings.py",
+                "s3_settings.py",
                 '"fs.s3a.aws.credentials.provider": ",".join((*_PROVIDERS, _DEFAULT_PROVIDERS[aws_sdk])),',
                 "",
             ),

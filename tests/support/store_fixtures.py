@@ -13,8 +13,7 @@ import pytest
 
 from tenure.backends.etcd import Cluster, EtcdStore
 from tenure.backends.kubernetes import KubernetesStore, Place
-from tenure.backends.s3 import Place as S3Place
-from tenure.backends.s3 import S3Store
+from tenure.backends.s3 import BucketPlace, S3Store
 from tenure.backends.sqlite import SqliteStore
 from tenure.backends.zookeeper import Ensemble, ZooKeeperStore
 from tenure.clock import SystemClock
@@ -198,7 +197,7 @@ class S3Rig(ServerRig):
     def __init__(self, server: SeaweedFs, *, url: str | None = None) -> None:
         """`url`: of a gate before the server."""
         super().__init__(server)
-        self.place = S3Place(BUCKET, f"rig-{new_uid()[:12]}")
+        self.place = BucketPlace(BUCKET, f"rig-{new_uid()[:12]}")
         self._patch = pytest.MonkeyPatch()
         for name, value in environment(url or server.url).items():
             self._patch.setenv(name, value)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tenure.storage.s3_settings import S3Settings
+from tenure.s3_settings import S3Settings
 from tenure.storage.urls import one_spelling, spark_url
 
 

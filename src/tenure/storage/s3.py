@@ -20,9 +20,9 @@ import fsspec.config
 from tenure.clock import Clock
 from tenure.errors import StorageError
 from tenure.retry import retry
+from tenure.s3_settings import S3Settings
 from tenure.storage.objects import AT_ONCE, Objects
 from tenure.storage.remote import Remote
-from tenure.storage.s3_settings import S3Settings
 from tenure.storage.storage import FAILED, REMOVED, RETRY, Entry, Listed, Outcome, Storage, reason
 from tenure.wording import how_to_install
 

@@ -20,9 +20,9 @@ from botocore.config import Config
 from botocore.session import Session as BotoSession
 
 from tenure.backends.s3.errors import ERRORS, NOT_AS_SEEN, is_no_bucket, outcome, status_of, unavailable
-from tenure.backends.s3.url import Place
+from tenure.backends.s3.url import BucketPlace
 from tenure.errors import CorruptRecord, UsageError
-from tenure.storage.s3_settings import S3Settings
+from tenure.s3_settings import S3Settings
 
 _NOT_MODIFIED: Final = 304
 _NOT_FOUND: Final = 404
@@ -45,7 +45,7 @@ class NotAsSeen(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SeenJson:
     """An object as it was seen."""
 
     data: dict[str, Any]
@@ -56,7 +56,7 @@ class Found:
 class Bucket:
     """The objects of a store. Thread-safe. A constructor does no I/O."""
 
-    def __init__(self, place: Place, *, request_s: float | None = None) -> None:
+    def __init__(self, place: BucketPlace, *, request_s: float | None = None) -> None:
         """`request_s`: the longest wait for an answer; None: that of the place."""
         self.place = place
         self.request_s = place.request_timeout.total_seconds() if request_s is None else request_s
@@ -72,7 +72,7 @@ class Bucket:
         with self._lock:
             return self._hastier.setdefault(request_s, Bucket(self.place, request_s=request_s))
 
-    def get(self, name: str, what: str, *, known: Found | None = None) -> Found | None:
+    def get(self, name: str, what: str, *, known: SeenJson | None = None) -> SeenJson | None:
         """The object; `known` itself, where it is still in that state; None: there is none. Raises StoreUnavailable,
         CorruptRecord."""
         unless = {} if known is None else {"IfNoneMatch": known.tag}
@@ -85,9 +85,9 @@ class Bucket:
             if status_of(error) == _NOT_FOUND and not is_no_bucket(error):
                 return None
             raise unavailable(error, what, where=self.place.shown) from error
-        return Found(self._parsed(name, text), str(answer["ETag"]))
+        return SeenJson(self._parsed(name, text), str(answer["ETag"]))
 
-    def put(self, name: str, data: dict[str, Any], what: str, *, replaces: Found | None) -> Found:
+    def put(self, name: str, data: dict[str, Any], what: str, *, replaces: SeenJson | None) -> SeenJson:
         """Write the object in the place of `replaces`; None: there must be none. Raises NotAsSeen, StoreUnavailable:
         nothing was written; OutcomeUnknown."""
         condition = {"IfNoneMatch": "*"} if replaces is None else {"IfMatch": replaces.tag}
@@ -99,10 +99,10 @@ class Bucket:
             if status_of(error) in NOT_AS_SEEN and not is_no_bucket(error):
                 raise NotAsSeen from error
             raise outcome(error, what, where=self.place.shown) from error
-        return Found(data, str(done["ETag"]))
+        return SeenJson(data, str(done["ETag"]))
 
     def delete(self, name: str, what: str) -> None:
-        """Remove the object. One that is gone is fine. Raises StoreUnavailable, OutcomeUnknown."""
+        """Remove the object, which may be gone. Raises StoreUnavailable, OutcomeUnknown."""
         try:
             self._client().delete_object(Bucket=self.place.bucket, Key=self.place.key(name))
         except ERRORS as error:
@@ -132,7 +132,7 @@ class Bucket:
         name, what = f"probes/{secrets.token_hex(8)}", "try a conditional write"
         first = self.put(name, {"is": "a probe of conditional writes"}, what, replaces=None)
         try:
-            for wrong in (None, Found({}, f'"{secrets.token_hex(16)}"')):
+            for wrong in (None, SeenJson({}, f'"{secrets.token_hex(16)}"')):
                 try:
                     self.put(name, {"is": "a write that the server should have refused"}, what, replaces=wrong)
                 except NotAsSeen:

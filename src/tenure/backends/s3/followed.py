@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tenure.backends.s3.bucket import Found
+from tenure.backends.s3.bucket import SeenJson
 from tenure.backends.shared.following import Followed
 from tenure.backends.shared.scope_state import ScopeState
 from tenure.clock import Clock
@@ -25,7 +25,7 @@ POLL_S: Final = 1.0
 class SeenObject:
     """The object of a scope and what it holds. `found` None: there is none."""
 
-    found: Found | None
+    found: SeenJson | None
     state: ScopeState
 
 

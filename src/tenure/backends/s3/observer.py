@@ -19,7 +19,7 @@ from datetime import timedelta
 from typing import Final
 
 from tenure.backends.s3 import session_object
-from tenure.backends.s3.bucket import Bucket, Found, NotAsSeen
+from tenure.backends.s3.bucket import Bucket, NotAsSeen, SeenJson
 from tenure.backends.s3.session_object import Json
 from tenure.backends.shared.sightings import Sightings, Silence
 from tenure.clock import Clock
@@ -42,7 +42,7 @@ def name_of(session: SessionId) -> str:
     return f"sessions/{session}.json"
 
 
-class Observer:
+class S3Observer:
     """Judges the sessions of a store. Thread-safe."""
 
     def __init__(self, bucket: Bucket, *, remove: Remove, sightings: Sightings, clock: Clock) -> None:
@@ -51,12 +51,12 @@ class Observer:
         self._remove = remove
         self._sightings = sightings
         self._clock = clock
-        self._judging = threading.Lock()  # held by the one thread that judges; others go on without
+        self._judging = threading.Lock()  # held by the thread that judges; other threads go on without
         self._lock = threading.Lock()  # guards the two below
-        self._found: dict[SessionId, Found] = {}
+        self._found: dict[SessionId, SeenJson] = {}
         self._silences: dict[SessionId, Silence] = {}
 
-    def sees(self, session: SessionId, found: Found) -> None:
+    def sees(self, session: SessionId, found: SeenJson) -> None:
         """Note the object of a session that this client opened or renewed."""
         with self._lock:
             self._note(session, found)
@@ -107,7 +107,7 @@ class Observer:
             return self._ended(session, found)
         return False
 
-    def _is_dead(self, session: SessionId, found: Found, *, asked_s: float) -> bool:
+    def _is_dead(self, session: SessionId, found: SeenJson, *, asked_s: float) -> bool:
         with self._lock:
             silence = self._silences.get(session)
             if silence is None or silence.version != found.tag:
@@ -117,7 +117,7 @@ class Observer:
             self._sightings.note(session, silence)
             return silence.is_death
 
-    def _ended(self, session: SessionId, found: Found) -> bool:
+    def _ended(self, session: SessionId, found: SeenJson) -> bool:
         """Both steps. The owner, or another observer, may be faster: then the next look shows why."""
         data = found.data
         if not data["ended"]:
@@ -154,7 +154,7 @@ class Observer:
 
     # --- under the lock ---------------------------------------------------------------------------------------------
 
-    def _note(self, session: SessionId, found: Found) -> None:
+    def _note(self, session: SessionId, found: SeenJson) -> None:
         self._found[session] = found
         silence = self._silences.get(session)
         if silence is None or silence.version != found.tag:

@@ -14,8 +14,8 @@ from datetime import timedelta
 from typing import Final, NoReturn
 
 from tenure.backends.s3 import session_object
-from tenure.backends.s3.bucket import Bucket, Found, NotAsSeen
-from tenure.backends.s3.observer import Observer, name_of
+from tenure.backends.s3.bucket import Bucket, NotAsSeen, SeenJson
+from tenure.backends.s3.observer import S3Observer, name_of
 from tenure.backends.s3.session_object import Json
 from tenure.coordination.records import Key, Scope, SessionId
 from tenure.errors import OutcomeUnknown, SessionEnded, StoreUnavailable
@@ -31,7 +31,9 @@ Amend = Callable[[Scope, Key, bytes, SessionId], None]
 class S3Session:
     """A session of a `S3Store`. Thread-safe."""
 
-    def __init__(self, session: SessionId, bucket: Bucket, observer: Observer, found: Found, *, amend: Amend) -> None:
+    def __init__(
+        self, session: SessionId, bucket: Bucket, observer: S3Observer, found: SeenJson, *, amend: Amend
+    ) -> None:
         self.id = session
         self.testament = str(session)
         self.ttl = timedelta(seconds=session_object.ttl_s(found.data))
@@ -67,7 +69,7 @@ class S3Session:
             self._ended = True
             if self._found.data["ended"]:
                 self._observer.finish(self.id, self._found.data)
-                self._found = Found({**self._found.data, "scopes": []}, self._found.tag)  # all is done
+                self._found = SeenJson({**self._found.data, "scopes": []}, self._found.tag)  # all is done
 
     def _replace(self, change: Callable[[Json], Json], what: str) -> None:
         """Replace the object. Raises SessionEnded, StoreUnavailable, OutcomeUnknown."""
@@ -88,7 +90,7 @@ class S3Session:
         found = self._bucket.get(name_of(self.id), what)
         if found is None:
             self._is_over("its object is gone")
-        self._found = Found(session_object.checked(found.data, where=f"object {name_of(self.id)}"), found.tag)
+        self._found = SeenJson(session_object.checked(found.data, where=f"object {name_of(self.id)}"), found.tag)
         if self._found.data["ended"]:
             self._is_over("it expired or was closed")
 

@@ -15,11 +15,11 @@ from functools import partial
 from typing import Final
 
 from tenure.backends.s3 import session_object
-from tenure.backends.s3.bucket import Bucket, Found, NotAsSeen
+from tenure.backends.s3.bucket import Bucket, NotAsSeen, SeenJson
 from tenure.backends.s3.followed import S3Followed, SeenObject
-from tenure.backends.s3.observer import Observer, name_of
+from tenure.backends.s3.observer import S3Observer, name_of
 from tenure.backends.s3.session import SHARE, S3Session
-from tenure.backends.s3.url import Place
+from tenure.backends.s3.url import BucketPlace
 from tenure.backends.shared.amending import amend_by_commit
 from tenure.backends.shared.following import FollowedChanges, Following
 from tenure.backends.shared.scope_state import ScopeState
@@ -67,11 +67,11 @@ class S3Store:
 
     guarantees = GUARANTEES
 
-    def __init__(self, place: Place, *, clock: Clock | None = None) -> None:
+    def __init__(self, place: BucketPlace, *, clock: Clock | None = None) -> None:
         self._place = place
         self._clock: Clock = clock or SystemClock()
         self._bucket = Bucket(place)
-        self._observer = Observer(
+        self._observer = S3Observer(
             self._bucket, remove=self._remove_session, sightings=sightings_of(place), clock=self._clock
         )
         self._following = Following(self._followed)
@@ -165,8 +165,8 @@ class S3Store:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    def _session(self, session: SessionId, found: Found) -> S3Session:
-        checked = Found(session_object.checked(found.data, where=f"object {name_of(session)}"), found.tag)
+    def _session(self, session: SessionId, found: SeenJson) -> S3Session:
+        checked = SeenJson(session_object.checked(found.data, where=f"object {name_of(session)}"), found.tag)
         return S3Session(session, self._bucket, self._observer, checked, amend=self._amend)
 
     def _amend(self, scope: Scope, key: Key, value: bytes, session: SessionId) -> None:
@@ -225,7 +225,7 @@ class S3Store:
         self._following.scope(scope).take(SeenObject(found, state))
         return True
 
-    def _settled(self, name: str, entries: dict[str, str], what: str) -> Found | None:
+    def _settled(self, name: str, entries: dict[str, str], what: str) -> SeenJson | None:
         """The object, if it is as the write without an answer has made it: versions are random, so no other write makes
         an equal object. None: it is not, or that cannot be seen."""
         try:

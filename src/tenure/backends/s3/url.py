@@ -17,7 +17,7 @@ own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BucketPlace:
     """Where a store is, and how long its requests may take. The endpoint is that of the variables and profiles of
     AWS."""
 
@@ -37,12 +37,12 @@ class Place:
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
 
 
-def place_of(url: StoreUrl) -> Place:
+def place_of(url: StoreUrl) -> BucketPlace:
     """The place of `s3://BUCKET/PREFIX`. Raises UsageError."""
     if not _BUCKET.match(url.name):
         named = f"bucket {url.name!r}, which is no name of a bucket" if url.name else "no bucket"
         raise UsageError(f"store URL {url.shown!r} has {named}", fix="write s3://BUCKET/PREFIX")
-    return Place(
+    return BucketPlace(
         url.name,
         url.path.strip("/"),
         connect_timeout=url.duration("connect_timeout", timedelta(seconds=5)),

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tenure import s3_settings
 from tenure.errors import UsageError
-from tenure.storage import s3_settings
+from tenure.s3_settings import S3Settings
 from tenure.storage.engines import delta_options, needs_of
-from tenure.storage.s3_settings import S3Settings
 
 SERVER = "http://h:9000"
 
