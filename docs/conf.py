@@ -12,11 +12,13 @@ project = "Tenure"
 copyright = "the Tenure authors"  # noqa: A001 - Sphinx's name for it
 release = installed_version("tenure")
 
-extensions = ["myst_parser", "repository_links", "settings_page", "figures_page"]
+extensions = ["myst_parser", "repository_links", "settings_page", "figures_page", "public_names", "commands_page"]
 myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
 smartquotes_action = "q"  # dashes stay: `--packages` is a flag
 nitpicky = True  # a reference that leads nowhere is a warning, and `make docs` ends at a warning
+nitpick_ignore_regex = [("py:.*", ".*")]  # types in signatures, of which many are of Python, Spark or not public
+autodoc_member_order = "bysource"
 highlight_language = "none"
 
 html_theme = "furo"

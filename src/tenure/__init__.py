@@ -9,7 +9,7 @@ for each thing that a term stores. A process without leadership reads and locks 
 reader`, a `tenure.Reader`, whose `reader.handles(area)` is a `tenure.ReadableHandles`.
 
 Each class of `tenure.errors` is also a name of this package. The page *Errors* of the documentation has what each says
-about the write, and which call raises which.
+about the write, and which call raises which. `tenure.__version__` is the version of the package.
 """
 
 from importlib import import_module
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from tenure.in_process.handles import ReadableHandles, WritableHandles
     from tenure.in_process.leading import Leadership, lead
     from tenure.in_process.reading import Reader, read
+
+    __version__: str
 
 __all__ = [
     "AccessDenied",
@@ -137,6 +139,8 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("tenure")
     if name in _LATE:
         return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module 'tenure' has no attribute {name!r}")

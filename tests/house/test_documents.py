@@ -180,8 +180,12 @@ def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    settings = (tmp_path / "out" / "settings.html").read_text(encoding="utf-8")
-    assert "TENURE_CHECKPOINTS_KEPT" in settings
+    page = {
+        name: (tmp_path / "out" / f"{name}.html").read_text(encoding="utf-8") for name in ("settings", "api", "cli")
+    }
+    assert "TENURE_CHECKPOINTS_KEPT" in page["settings"]
+    assert not [name for name in tenure.__all__ if f'id="tenure.{name}"' not in page["api"]], "name them in docs/api.md"
+    assert "tenure batch quarantine" in page["cli"]
 
 
 def test_python_examples_parse(subtests: pytest.Subtests) -> None:

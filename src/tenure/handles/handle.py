@@ -23,14 +23,18 @@ from tenure.storage.names import is_relative
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A handle in the store. Exactly one of `inline` and `blob` is not None."""
+    """A name in the store for bytes that a leader wrote. Exactly one of `inline` and `blob` is not None."""
 
     key: Key
+    """The key of its record in the scope: the area and the name."""
     version: Version
+    """The version of its record. Another payload has another version."""
     epoch: int
-    """The term that wrote it."""
+    """The number of the term that wrote it."""
     inline: bytes | None
+    """The payload, if it is small enough for the record (4 KiB, the setting `inline_limit`)."""
     blob: Blob | None
+    """The address in the storage, the size in bytes and the checksum (SHA-256) of a larger payload."""
 
     @property
     def name(self) -> str:

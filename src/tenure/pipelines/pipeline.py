@@ -57,11 +57,15 @@ class Stream:
 
 class Job:
     """The argument of a pipeline function: the session, the parameters, `stream` to declare streams, and `listener` to
-    hear of their progress."""
+    hear of their progress. Declaring starts nothing. The function is called on standbys, too, and again in each term.
+    A test of a pipeline makes a job of its own: `Job(spark, {"input": "..."})`."""
 
     def __init__(self, spark: SparkSession, params: Mapping[str, str]) -> None:
+        """`params`: name -> value, as `--param` gives them."""
         self.spark = spark
+        """The session of the driver."""
         self.params = Params(params)
+        """The values of `--param NAME=VALUE`. `params[NAME]` of a parameter that was not given raises UsageError."""
         self._streams: dict[str, Stream] = {}
         self._listeners: list[StreamingQueryListener] = []
 
@@ -149,10 +153,12 @@ def _stall_timeout(given: str | timedelta | None, *, stream: str) -> timedelta |
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A named function that declares streams on a job."""
+    """A named function that declares streams on a job: the result of `@tenure.pipeline`."""
 
     name: str
+    """The pipeline's name; also its scope, unless `--scope` is set."""
     declare: Callable[[Job], None]
+    """The function. A test may call it with a job of its own."""
 
 
 @overload

@@ -81,24 +81,37 @@ class Batch(int):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The sink has the batch. `repeated`: it had the batch before this call, which changed nothing visible."""
+    """The answer of a sink, and of a function of ForeachBatch: the sink has the batch."""
 
     repeated: bool
+    """Whether the sink had the batch before this call, which changed nothing visible then."""
 
 
 class Sink(Protocol):
-    """A target for the rows of a query."""
+    """A target for the rows of one query. A class with these two methods is a sink; it inherits from nothing.
+
+    Tenure makes no sink: the pipeline's function does, once in each term, on standbys, too. So the constructor opens no
+    connection. `check` runs on all members, `write` on the leader alone. The rules of `write` make its delivery exactly
+    once: it takes each (`batch.query_id`, `batch.id`) at most once, and shows nothing before `planned()` has returned.
+    """
 
     def check(self, *, output_mode: OutputMode) -> None:
-        """Refuse a combination that this sink cannot write correctly, before any query starts. Raises UsageError."""
+        """Refuse a combination that this sink cannot write correctly, before any query starts. `output_mode`: `append`,
+        `complete` or `update`. Writes nothing. Raises UsageError."""
         ...
 
     def write(self, rows: DataFrame, batch: Batch, *, planned: Callable[[], None], events: Events) -> Written:
-        """Write one batch. Called in the order of batch ids, by one thread.
+        """Write one batch, and say whether the sink had it before. Called in the order of batch ids, by one thread.
 
+        `rows`: the batch, a DataFrame that is not streaming, in the columns of the query. Evaluate `rows` exactly once,
+        also when the sink has the batch already: a stateful query must move its state on.
+        `batch`: its number, the query, and the epoch by which the target can refuse a late leader.
         `planned()` returns once the checkpoint of this batch is committed, and raises TermLost when the commit was
-        refused; nothing may be visible before `planned` returned (I2). Evaluate `rows` exactly once, also when the sink
-        has the batch already: a stateful query must move its state on.
+        refused; nothing may be visible before `planned` returned (I2). A sink that stages its output stages it first.
+        `events`: takes the events of this sink, for the log.
+
+        Raises StorageError: the target failed or does not answer, and the batch is tried again. TermLost of `planned`
+        and Fenced (the target knows a higher epoch) end the term. Any other error is a failure of the batch.
         """
         ...
 

@@ -58,8 +58,8 @@ class Delta:
 
     `append`: the rows are added. `complete`: they replace the whole table, in one commit. `update`: each row replaces
     the row with the same `key` columns, or is added; null equals null there.
-    `partition_by`: columns of type string, integer, date or boolean. `storage_options`: options of delta-rs, which go
-    before those of the environment (an object store must offer conditional puts). `name`: for a new table.
+    `partition_by`: columns of type string, integer, date or boolean. `storage_options`: options of delta-rs, which
+    override those of the environment (an object store must offer conditional puts). `name`: for a new table.
 
     A batch without rows makes no commit in append and update mode. The columns of the rows must be the table's, by name
     and type: no column is added, omitted or cast.

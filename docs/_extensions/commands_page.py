@@ -1,0 +1,112 @@
+"""The directive `{commands}`: every command of `tenure`, with arguments, flags, defaults, variables, and an example.
+
+Promise: the list is made of the command line itself at each build, so it cannot differ from it. The examples are
+commands of other pages, which tests parse or run. Not promised: an example of a command that no page has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import typer.main
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+from settings_page import shown
+
+from tenure.cli.commands import COMMANDS, app_of
+from tenure.settings import Settings
+
+_BLOCK: Final = re.compile(r"^```sh[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FIRST: Final = ("run", "operate")
+"""The pages whose examples stand first."""
+_INLINE: Final = re.compile(r"`(tenure [^`]+)`")
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Each command by the words that name it, in the order of the help."""
+
+    def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+        below = getattr(command, "commands", None)
+        if not below:
+            yield name, command
+        for word, one in (below or {}).items():
+            yield from walk(f"{name} {word}", one)
+
+    return walk("tenure", typer.main.get_command(app_of(COMMANDS)))
+
+
+def examples(pages: Path) -> dict[str, str]:
+    """Command -> its first example: in a block of a page, else in a sentence."""
+    names = [name for name, _ in commands()]
+    texts = [page.read_text(encoding="utf-8") for page in sorted(pages.glob("*.md"), key=_order)]
+    blocks = [re.sub(r"\\\n *", "", block) for text in texts for block in _BLOCK.findall(text)]
+    lines = [line.partition(" #")[0].rstrip() for block in blocks for line in block.splitlines()]
+    inline = [line for text in texts for line in _INLINE.findall(text) if not re.search(r"\[|\.\.\.|,", line)]
+    found: dict[str, str] = {}
+    for line in (*lines, *inline):
+        for name in names:
+            if line == name or line.startswith(f"{name} "):
+                found.setdefault(name, line)
+    return found
+
+
+def _order(page: Path) -> tuple[int, str]:
+    return (_FIRST.index(page.stem) if page.stem in _FIRST else len(_FIRST), page.stem)
+
+
+def described(parameter: Any) -> Iterator[str]:
+    """One argument or flag, in Markdown."""
+    setting = Settings.model_fields.get(parameter.name)
+    kind = parameter.type_descriptor.annotation
+    takes = "" if kind is bool else f" {parameter.metavar or _placeholder(kind)}"
+    is_flag = parameter.opts[0].startswith("-")
+    name = ", ".join((*parameter.opts, *parameter.secondary_opts)) + takes if is_flag else _argument(parameter)
+    meaning = " ".join((setting.description if setting and setting.description else parameter.help or "").split())
+    default = setting.get_default(call_default_factory=True) if setting else parameter.default
+    facts = [f"Variable: `TENURE_{parameter.name.upper()}`."] if setting else []
+    if kind is not bool and default not in (None, "", [], {}, ()):
+        facts.append(f"Default: {shown(getattr(default, 'value', default))}.")
+    if parameter.required:
+        facts.append("Required.")
+    yield from (f"`{name}`", f": {meaning or 'See the command.'}", "", *([f"  {' '.join(facts)}", ""] if facts else []))
+
+
+def _argument(parameter: Any) -> str:
+    return str(parameter.metavar or parameter.name.upper())
+
+
+def _placeholder(kind: Any) -> str:
+    words = getattr(kind, "__members__", None)
+    if words:
+        return "|".join(str(one.value) for one in words.values())
+    return "NUMBER" if kind is int else "TEXT"
+
+
+def markdown(pages: Path) -> Iterator[str]:
+    """The whole list."""
+    shown_by = examples(pages)
+    for name, command in commands():
+        yield from (f"### {name}", "", (command.help or "").strip(), "")
+        if name in shown_by or not any(one.required for one in command.params):
+            yield from ("```sh", shown_by.get(name, name), "```", "")
+        for parameter in command.params:
+            yield from described(parameter)
+
+
+class _Commands(Directive):
+    def run(self) -> list[nodes.Node]:
+        pages = Path(self.state.document.settings.env.srcdir)
+        found = nodes.section()
+        lines = StringList(list(markdown(pages)), source="tenure")
+        self.state.nested_parse(lines, self.content_offset, found, match_titles=True)
+        return list(found.children)
+
+
+def setup(sphinx: Any) -> dict[str, bool]:
+    """Called by Sphinx."""
+    sphinx.add_directive("commands", _Commands)
+    return {"parallel_read_safe": True}

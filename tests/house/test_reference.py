@@ -1,0 +1,79 @@
+"""The references made from the code: each public name and each command says something of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import tenure
+from tenure import sinks
+from tests.house import tree
+from tests.house.test_snippets import all_of_tenure, parse
+
+PAGES = tree.ROOT / "docs"
+
+
+@pytest.fixture(scope="module")
+def commands_page() -> Iterator[ModuleType]:
+    """The extension of Sphinx that lists the commands."""
+    folder = str(PAGES / "_extensions")
+    sys.path.insert(0, folder)
+    try:
+        yield importlib.import_module("commands_page")
+    finally:
+        sys.path.remove(folder)
+
+
+def own_text(found: Any) -> str:
+    """The docstring that the object itself has; that of a dataclass without any is its signature."""
+    text = inspect.cleandoc(vars(found).get("__doc__") or "") if isinstance(found, type) else inspect.getdoc(found)
+    return "" if not text or (isinstance(found, type) and text.startswith(f"{found.__name__}(")) else text
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    for name in tenure.__all__:
+        yield name, getattr(tenure, name)
+    for name in sinks.__all__:
+        yield f"sinks.{name}", getattr(sinks, name)
+
+
+def methods(kind: type) -> Iterator[tuple[str, Any]]:
+    for name, found in vars(kind).items():
+        field = name in getattr(kind, "__dataclass_fields__", {})  # described below it
+        if not (field or name.startswith("_")) and (inspect.isfunction(found) or isinstance(found, property)):
+            yield f"{kind.__name__}.{name}", found
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    silent = [name for name, found in public() if not own_text(found)]
+    classes = [kind for _, kind in public() if isinstance(kind, type)]
+    silent += [name for kind in classes for name, one in methods(kind) if not own_text(one)]
+    assert not silent
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert tenure.__version__ == version("tenure")
+
+
+def test_every_command_says_what_it_does(commands_page: ModuleType) -> None:
+    listed = dict(commands_page.commands())
+    assert all_of_tenure().commands.keys() == {name.split()[1] for name in listed}
+    assert not [name for name, command in listed.items() if not command.help]
+    silent = [f"{name}: {one.opts}" for name, command in listed.items() for one in command.params if not one.help]
+    assert not silent
+
+
+def test_the_examples_of_the_commands_parse(commands_page: ModuleType, subtests: pytest.Subtests) -> None:
+    found = commands_page.examples(Path(PAGES))
+    assert len(found) > 20
+    for name, example in found.items():
+        with subtests.test(name):
+            parse(example.split()[1:])
