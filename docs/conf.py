@@ -12,7 +12,15 @@ project = "Tenure"
 copyright = "the Tenure authors"  # noqa: A001 - Sphinx's name for it
 release = installed_version("tenure")
 
-extensions = ["myst_parser", "repository_links", "settings_page", "figures_page", "public_names", "commands_page"]
+extensions = [
+    "myst_parser",
+    "repository_links",
+    "settings_page",
+    "figures_page",
+    "public_names",
+    "commands_page",
+    "troubles_page",
+]
 myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
 smartquotes_action = "q"  # dashes stay: `--packages` is a flag

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import inspect
 import sys
 from collections.abc import Iterator
@@ -16,20 +16,31 @@ import pytest
 import tenure
 from tenure import sinks
 from tests.house import tree
+from tests.house.test_documents import all_errors, rows
 from tests.house.test_snippets import all_of_tenure, parse
 
 PAGES = tree.ROOT / "docs"
 
 
-@pytest.fixture(scope="module")
-def commands_page() -> Iterator[ModuleType]:
-    """The extension of Sphinx that lists the commands."""
+@pytest.fixture(scope="module", autouse=True)
+def extensions() -> Iterator[None]:
+    """Let the extensions of Sphinx be imported."""
     folder = str(PAGES / "_extensions")
     sys.path.insert(0, folder)
-    try:
-        yield importlib.import_module("commands_page")
-    finally:
-        sys.path.remove(folder)
+    yield
+    sys.path.remove(folder)
+
+
+@pytest.fixture(scope="module")
+def commands_page(extensions: None) -> ModuleType:
+    """The extension that lists the commands."""
+    return importlib.import_module("commands_page")
+
+
+@pytest.fixture(scope="module")
+def troubles_page(extensions: None) -> ModuleType:
+    """The extension that lists the lines of errors."""
+    return importlib.import_module("troubles_page")
 
 
 def own_text(found: Any) -> str:
@@ -77,3 +88,19 @@ def test_the_examples_of_the_commands_parse(commands_page: ModuleType, subtests:
     for name, example in found.items():
         with subtests.test(name):
             parse(example.split()[1:])
+
+
+def test_every_error_is_among_the_troubles(troubles_page: ModuleType) -> None:
+    made = list(troubles_page.markdown())
+    assert not {f"### {kind.__name__}" for kind in all_errors()} - set(made)
+    lines = troubles_page.lines()
+    assert len(lines) > 300
+    assert not [line for line in lines if line.kind not in tenure.__all__]
+    assert "`a live member of scope SCOPE is named MEMBER`" in made
+
+
+def test_the_usual_lines_are_lines(troubles_page: ModuleType) -> None:
+    known = [troubles_page.pattern(line.text) for line in troubles_page.lines()]
+    usual = [cells[0].strip("`") for cells in rows("docs/troubleshooting.md", heading="The usual lines")]
+    assert len(usual) > 15
+    assert not [line for line in usual if not any(one.match(line.removesuffix(" ...")) for one in known)]
