@@ -45,11 +45,10 @@ def events() -> Iterator[str]:
 
 
 def verdicts() -> Iterator[str]:
-    """The rules of the verdict, in Markdown."""
+    """The rules of the verdict as a table, in Markdown."""
+    yield from ("| symptom | level | rule | do |", "|---|---|---|---|")
     for rule in RULES:
-        yield from (f"`{rule.name}`, {rule.level.value}", f": When {rule.when}.", "")
-        if rule.do:
-            yield from (f"  Do: {rule.do}.", "")
+        yield f"| {rule.when} | {rule.level.value} | `{rule.name}` | {rule.do or 'nothing'} |"
 
 
 class _List(Directive):
