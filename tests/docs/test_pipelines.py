@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 import tenure
 from tenure.pipelines.loading import load_pipeline
 from tenure.pipelines.pipeline import Job, Pipeline
-from tests.docs.blocks import Block, all_blocks
+from tests.docs.blocks import HOW_TO, Block, all_blocks, text_of
 
 pytestmark = pytest.mark.spark
 
@@ -79,6 +80,21 @@ def test_its_function_fences(
     with pytest.raises(tenure.Fenced):
         call(1, epoch=1, rows=[2])
     assert target.rows == [1]
+
+
+def test_the_tests_of_the_page_pass(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "orders.py").write_text(text_of(HOW_TO, "python tested-pipeline"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names: dict[str, Any] = {}
+    exec(text_of(HOW_TO, "python unit-test"), names)
+    monkeypatch.delitem(sys.modules, "orders")
+    given = {"spark": spark, "tmp_path": tmp_path, "capsys": capsys}
+    tests = {name: test for name, test in names.items() if name.startswith("test_")}
+    assert len(tests) == 3
+    for test in tests.values():
+        test(**{name: given[name] for name in inspect.signature(test).parameters})
 
 
 @pytest.fixture
