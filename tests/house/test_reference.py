@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -16,7 +17,7 @@ import pytest
 import tenure
 from tenure import sinks
 from tests.house import tree
-from tests.house.test_documents import all_errors, rows
+from tests.house.test_documents import all_errors, rows, text_of
 from tests.house.test_snippets import all_of_tenure, parse
 
 PAGES = tree.ROOT / "docs"
@@ -104,3 +105,12 @@ def test_the_usual_lines_are_lines(troubles_page: ModuleType) -> None:
     usual = [cells[0].strip("`") for cells in rows("docs/troubleshooting.md", heading="The usual lines")]
     assert len(usual) > 15
     assert not [line for line in usual if not any(one.match(line.removesuffix(" ...")) for one in known)]
+
+
+def test_the_figures_of_the_home_page_are_measured() -> None:
+    figures = re.findall(r"\*\*([\d.]+ m?s)\*\*", text_of("docs/index.md"))
+    assert len(figures) == 3
+    measured = text_of("docs/measurements.md")
+    assert not [figure for figure in figures if figure not in measured]
+    ends = [int(count) for count in re.findall(r"in (\d+)\s+(?:ends|on)\b", measured.split("## Random ends")[1])]
+    assert f"{sum(ends)} random ends" in text_of("docs/index.md")
