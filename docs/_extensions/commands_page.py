@@ -23,6 +23,8 @@ from tenure.settings import Settings
 _BLOCK: Final = re.compile(r"^```sh[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FIRST: Final = ("run", "operate")
 """The pages whose examples stand first."""
+_WIDEST: Final = 76
+"""Columns of an example."""
 _INLINE: Final = re.compile(r"`(tenure [^`]+)`")
 
 
@@ -72,7 +74,8 @@ def described(parameter: Any) -> Iterator[str]:
         facts.append(f"Default: {shown(getattr(default, 'value', default))}.")
     if parameter.required:
         facts.append("Required.")
-    yield from (f"`{name}`", f": {meaning or 'See the command.'}", "", *([f"  {' '.join(facts)}", ""] if facts else []))
+    said = " ".join((meaning.rstrip(".") + ".", *facts))
+    yield from (f"`{name}`", f": {said}", "")
 
 
 def _argument(parameter: Any) -> str:
@@ -86,13 +89,24 @@ def _placeholder(kind: Any) -> str:
     return "NUMBER" if kind is int else "TEXT"
 
 
+def _folded(example: str) -> str:
+    """The example on lines that fit on the page."""
+    lines = [""]
+    for part in re.split(r" (?=--)", example):
+        if lines[-1] and len(lines[-1]) + len(part) > _WIDEST:
+            lines.append(part)
+        else:
+            lines[-1] = f"{lines[-1]} {part}".strip()
+    return " \\\n    ".join(lines)
+
+
 def markdown(pages: Path) -> Iterator[str]:
     """The whole list."""
     shown_by = examples(pages)
     for name, command in commands():
         yield from (f"### {name}", "", (command.help or "").strip(), "")
         if name in shown_by or not any(one.required for one in command.params):
-            yield from ("```sh", shown_by.get(name, name), "```", "")
+            yield from ("```sh", _folded(shown_by.get(name, name)), "```", "")
         for parameter in command.params:
             yield from described(parameter)
 
