@@ -35,7 +35,7 @@ class Terminal:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.cli.terminal", str(columns)],
             cwd=folder,
-            env={**environment, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
+            env={**environment, "TERM": "xterm", "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

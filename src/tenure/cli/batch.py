@@ -6,12 +6,13 @@ Promise: without `--apply` nothing is written or moved.
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from typing import Annotated, Final
 
 import typer
 
 from tenure.cli.options import OutputOption, open_scope, operator, takes_settings
-from tenure.cli.output import Output, note, show
+from tenure.cli.output import Output, note, print_document, show
 from tenure.clock import SystemClock
 from tenure.errors import UsageError
 from tenure.opening import scope_context
@@ -55,6 +56,9 @@ def quarantine_(
         if to is None or not (wanted or before):
             raise UsageError("no file, or no folder for it, is named", fix="give FILE... and --to FOLDER")
         records, goes_on = quarantine(context, batch, wanted, to=to, by=operator())
+    if output.is_data:
+        print_document({"batches": [asdict(one) for one in records], "goes_on": goes_on}, output=output)
+        return
     for one in records:
         sys.stdout.write(f"batch {one.batch} of {one.query} runs without {', '.join(one.files)}\n")
     if not goes_on:

@@ -19,7 +19,7 @@ COMMANDS: Final = {
     "run": "run:run",
     "status": "look:status",
     "history": "look:history",
-    "list": "verbs:list_members",
+    "list": "look:list_members",
     "scopes": "look:scopes",
     "switchover": "verbs:switchover",
     "failover": "verbs:failover",

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tenure.cli.options import OutputOption, open_scope, takes_settings
-from tenure.cli.output import Output, print_json, show, show_record
+from tenure.cli.output import Output, print_document, show, show_done, show_record
 from tenure.clock import SystemClock
 from tenure.coordination.encoding import text_or_base64
 from tenure.coordination.records import Key, Record, Scope
@@ -72,8 +72,8 @@ def show_(
         if payload is None:
             payload = scope_context(settings, opened, scope_name, clock=_CLOCK).handles(area_of(area)).payload(handle)
     row = {**_row(handle, locks_in(records)), **text_or_base64(payload)}
-    if output is Output.JSON:
-        print_json(row)
+    if output.is_data:
+        print_document(row, output=output)
         return
     text = row.pop("text", None)
     row.pop("base64", None)
@@ -113,21 +113,23 @@ def release(
     *,
     force: Annotated[bool, typer.Option("--force", help="Do not ask. Needed without a terminal.")] = False,
     settings: Settings,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Take the locks of a handle away from readers that live, and hang. The locks of a dead reader go by themselves."""
     with open_scope(settings) as (opened, scope_name):
         records = known_records(opened, scope_name)
         handle = _handle(records, area, name, scope_name)
         locks = [lock for lock in locks_in(records) if lock.handle == handle.key]
+        taken = {"area": area, "name": name, "taken_away": len(locks)}
         if not locks:
-            sys.stdout.write(f"{area}/{name} has no lock\n")
+            show_done(f"{area}/{name} has no lock", taken, output=output)
             return
         if not force:
             _confirm(locks, f"{area}/{name}")
         handles = HandleStore(opened, scope_name, area=area_of(area), blobs=NoBlobs(), clock=_CLOCK)
         for lock in locks:
             handles.release(Lock(lock.key, lock.version, handle))
-    sys.stdout.write(f"{area}/{name} has no lock any more; taken away: {len(locks)}\n")
+    show_done(f"{area}/{name} has no lock any more; taken away: {len(locks)}", taken, output=output)
 
 
 def _confirm(locks: Sequence[HeldLock], what: str) -> None:

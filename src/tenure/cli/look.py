@@ -1,24 +1,30 @@
-"""What an operator looks at: `tenure status`, `history`, `scopes`. They need the store alone."""
+"""What an operator looks at: `tenure status`, `list`, `history`, `scopes`. They need the store alone."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated
+from functools import partial
+from typing import Annotated, NoReturn
 
 import typer
 
 from tenure.cli.history import json_of, rows_of
 from tenure.cli.members import ask_all, remember, remembered
-from tenure.cli.options import OutputOption, open_existing, open_scope, takes_settings
-from tenure.cli.output import Output, note, print_json, show, warn
-from tenure.cli.verbs import show_members, warn_of_skipped
+from tenure.cli.options import OutputOption, open_existing, takes_settings
+from tenure.cli.output import Output, note, show, warn
+from tenure.cli.verbs import member_rows, show_members, warnings_of
+from tenure.cli.watching import EveryOption, Look, Viewed, WatchOption, away_look, interval, look_at
 from tenure.clock import SystemClock
+from tenure.coordination.records import Scope
+from tenure.coordination.store import CoordinationStore
 from tenure.durations import ago
-from tenure.errors import StoreUnavailable
+from tenure.errors import StoreUnavailable, UsageError
 from tenure.operate.history import history as terms
 from tenure.operate.picture import take_picture
 from tenure.operate.scopes import CHECK_THE_STORE, ScopeStatus, scope_statuses
+from tenure.operate.snapshot import take_snapshot
 from tenure.operate.verdict import Level, lines_of, verdict
 from tenure.settings import Settings
 
@@ -34,99 +40,157 @@ def status(
         list[str] | None,
         typer.Option("--members", metavar="HOST:PORT", help="A member's --http, to ask where the store is away."),
     ] = None,
+    watch: WatchOption = False,
+    every: EveryOption = None,
     *,
     check: Annotated[
         bool, typer.Option("--check", help="Print one line, and end with 0 (ok), 20 (warn) or 21 (bad), for cron.")
     ] = False,
 ) -> None:
     """The verdict: any trouble, and the command against it; who leads, who stands by, and how far each query is."""
-    now = SystemClock().now()
+    how_often = interval(watch, every)
+    if check and how_often is not None:
+        raise UsageError("--check looks once, and --watch goes on", fix="give one of them")
+    viewed = _viewed(settings, _status, away=partial(_members_alone, settings, members))
     try:
-        with open_scope(settings) as (opened, name):
-            picture = take_picture(opened, name, now=now)
-    except StoreUnavailable as away:
-        if not check:
-            _show_members_alone(settings, members, away, output=output)
+        if check:
+            _check(viewed)
+        look_at(viewed, output=output, every=how_often)
+    except StoreUnavailable as failed:
+        alone = None if check else viewed.away(failed)
+        if alone is not None and "members" in alone.document:
+            alone.show(output=output)
         raise
-    remember(settings.required("store"), name, picture.snapshot.members)
-    found, snapshot = verdict(picture), picture.snapshot
-    if check:
-        sys.stdout.write(f"{found.level.value}: {found.findings[0].line}\n")
-        raise typer.Exit(_CHECKED[found.level])
-    if output is Output.JSON:
-        print_json({**asdict(snapshot), "verdict": {"level": found.level.value, **asdict(found)}})
-        warn_of_skipped(snapshot)
-        return
-    for word, text in lines_of(found):
-        note(f"{word:<6}{text}")
-    note("")
-    show_members(snapshot)
-    sys.stdout.write("\n")
-    queries = [
-        {**asdict(one), "planned": None if one.planned_at is None else ago(one.planned_at, now=now)}
-        for one in snapshot.queries
-    ]
-    columns = ("query", "batch", "epoch", "planned", "behind")
-    show(queries, output=output, title="newest checkpoints", columns=columns)
 
 
-def _show_members_alone(settings: Settings, given: list[str] | None, away: StoreUnavailable, *, output: Output) -> None:
-    """Print what the members say of themselves, where the store does not answer."""
+def _viewed(
+    settings: Settings,
+    look: Callable[[Settings, CoordinationStore, Scope], Look],
+    *,
+    away: Callable[[StoreUnavailable], Look] = away_look,
+) -> Viewed:
+    """The scope of the settings, and how it is looked at."""
+    scope = Scope(settings.required("scope"))
+    return Viewed(partial(open_existing, settings), scope, lambda store: look(settings, store, scope), away)
+
+
+def _check(viewed: Viewed) -> NoReturn:
+    with viewed.opening() as store:
+        found = verdict(take_picture(store, Scope(viewed.scope or ""), now=SystemClock().now()))
+    sys.stdout.write(f"{found.level.value}: {found.findings[0].line}\n")
+    raise typer.Exit(_CHECKED[found.level])
+
+
+def _status(settings: Settings, store: CoordinationStore, scope: Scope) -> Look:
+    now = SystemClock().now()
+    picture = take_picture(store, scope, now=now)
+    snapshot, found = picture.snapshot, verdict(picture)
+    remember(settings.required("store"), scope, snapshot.members)
+
+    def tables() -> None:
+        for word, text in lines_of(found):
+            note(f"{word:<6}{text}")
+        note("")
+        show_members(snapshot)
+        sys.stdout.write("\n")
+        queries = [
+            {**asdict(one), "planned": None if one.planned_at is None else ago(one.planned_at, now=now)}
+            for one in snapshot.queries
+        ]
+        columns = ("query", "batch", "epoch", "planned", "behind")
+        show(queries, output=Output.TABLE, title="newest checkpoints", columns=columns)
+
+    document = {**asdict(snapshot), "verdict": {"level": found.level.value, **asdict(found)}}
+    rules = [one.rule for one in found.findings]  # their sentences have ages, which differ at each look
+    return Look(document, tables, warnings_of(snapshot), state=(asdict(snapshot), rules))
+
+
+def _members_alone(settings: Settings, given: list[str] | None, failed: StoreUnavailable) -> Look:
+    """What the members say of themselves, where the store does not answer."""
     known = {address: address for address in given or ()}
     known = known or dict(remembered(settings.required("store"), settings.required("scope")))
     if not known:
-        return
+        return away_look(failed)
     rows = ask_all(known)
-    if output is Output.JSON:
-        print_json({"store": str(away), "members": rows})
-        return
-    note("the store does not answer; the members say:")
-    names = ("member", "state", "epoch", "leader", "away_since", "silent_s", "failing", "address", "trouble")
-    show(
-        [{name: row.get(name) for name in names} for row in rows],
-        output=output,
-        title=f"{settings.required('scope')}, as its members know it",
-        columns=names,
-        spare=("silent_s", "address", "failing"),
-    )
+
+    def tables() -> None:
+        note("the store does not answer; the members say:")
+        names = ("member", "state", "epoch", "leader", "away_since", "silent_s", "failing", "address", "trouble")
+        show(
+            [{name: row.get(name) for name in names} for row in rows],
+            output=Output.TABLE,
+            title=f"{settings.required('scope')}, as its members know it",
+            columns=names,
+            spare=("silent_s", "address", "failing"),
+        )
+
+    return Look({"store_away": str(failed), "members": rows}, tables)
 
 
 @takes_settings("store", "scope")
-def history(settings: Settings, output: OutputOption = Output.TABLE) -> None:
+def list_members(
+    settings: Settings, output: OutputOption = Output.TABLE, watch: WatchOption = False, every: EveryOption = None
+) -> None:
+    """The members: the leader, and the standbys that can take over."""
+    look_at(_viewed(settings, _members), output=output, every=interval(watch, every))
+
+
+def _members(settings: Settings, store: CoordinationStore, scope: Scope) -> Look:
+    snapshot = take_snapshot(store, scope)
+    return Look(member_rows(snapshot), partial(show_members, snapshot), warnings_of(snapshot))
+
+
+@takes_settings("store", "scope")
+def history(
+    settings: Settings, output: OutputOption = Output.TABLE, watch: WatchOption = False, every: EveryOption = None
+) -> None:
     """The terms of a pipeline: who led when, when nobody led, and why each term ended."""
-    with open_scope(settings) as (opened, name):
-        known = terms(opened, name)
-    if output is Output.JSON:
-        print_json([json_of(term) for term in known.terms])
-        return
-    rows = rows_of(known, now=SystemClock().now())
-    show(rows, output=output, title=f"terms of {name}", columns=("epoch", "holder", "from", "to", "why"))
+    look_at(_viewed(settings, _terms), output=output, every=interval(watch, every))
+
+
+def _terms(settings: Settings, store: CoordinationStore, scope: Scope) -> Look:
+    known = terms(store, scope)
+
+    def tables() -> None:
+        rows = rows_of(known, now=SystemClock().now())
+        columns = ("epoch", "holder", "from", "to", "why")
+        show(rows, output=Output.TABLE, title=f"terms of {scope}", columns=columns)
+
+    return Look([json_of(term) for term in known.terms], tables)
 
 
 @takes_settings("store")
-def scopes(settings: Settings, output: OutputOption = Output.TABLE) -> None:
+def scopes(
+    settings: Settings, output: OutputOption = Output.TABLE, watch: WatchOption = False, every: EveryOption = None
+) -> None:
     """The scopes of the store: who leads each, and when its newest batch was planned."""
-    with open_existing(settings) as opened:
-        name, found = opened.guarantees.name, scope_statuses(opened)
-    if output is Output.TABLE and not found:
-        sys.stdout.write(f"no scope is in this store ({name}): no member has led here; {CHECK_THE_STORE}\n")
-        return
-    rows = [
-        {
-            **asdict(one),
-            "live": len(one.members),
-            "newest_batch": None if one.planned_at is None else ago(one.planned_at, now=SystemClock().now()),
-            "state": _state(one),
-        }
-        for one in found
-    ]
-    if output is Output.JSON:
-        rows = [asdict(one) for one in found]
-    columns = ("scope", "leader", "epoch", "live", "newest_batch", "state")
-    show(rows, output=output, title=f"scopes of this store ({name})", columns=columns)
-    for one in found:
-        if one.trouble is not None:
-            warn(f"scope {one.scope!r}: {one.trouble}")
+    viewed = Viewed(partial(open_existing, settings), None, _scopes)
+    look_at(viewed, output=output, every=interval(watch, every))
+
+
+def _scopes(store: CoordinationStore) -> Look:
+    name, found = store.guarantees.name, scope_statuses(store)
+    troubles = [f"scope {one.scope!r}: {one.trouble}" for one in found if one.trouble is not None]
+
+    def tables() -> None:
+        if not found:
+            sys.stdout.write(f"no scope is in this store ({name}): no member has led here; {CHECK_THE_STORE}\n")
+            return
+        rows = [
+            {
+                **asdict(one),
+                "live": len(one.members),
+                "newest_batch": None if one.planned_at is None else ago(one.planned_at, now=SystemClock().now()),
+                "state": _state(one),
+            }
+            for one in found
+        ]
+        columns = ("scope", "leader", "epoch", "live", "newest_batch", "state")
+        show(rows, output=Output.TABLE, title=f"scopes of this store ({name})", columns=columns)
+        for line in troubles:
+            warn(line)
+
+    return Look([asdict(one) for one in found], tables, troubles)
 
 
 def _state(one: ScopeStatus) -> str:

@@ -16,7 +16,7 @@ import typer
 from rich import filesize
 
 from tenure.cli.options import OutputOption, duration_of, takes_settings
-from tenure.cli.output import Output, note, print_json, say, show, warn
+from tenure.cli.output import Output, note, print_document, say, show, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.encoding import new_uid
@@ -84,6 +84,7 @@ def export(
     patience: Annotated[
         str, typer.Option("--timeout", help="How long to wait for a batch in flight: 30s, 5m.")
     ] = "30s",
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Copy a query's newest checkpoint for plain Spark. Pause the pipeline first."""
     use_spark()  # the rooms of takeovers import PySpark
@@ -99,6 +100,10 @@ def export(
         leader, zone = take_snapshot(context.store, name).leader, _zone(context)
     if leader is not None:
         warn(f"{leader} leads scope {name}, and goes on after batch {newest.batch}: export again when nobody leads")
+    if output.is_data:
+        exported = {"scope": name, "query": query, "batch": newest.batch, "directory": directory, "time_zone": zone}
+        print_document(exported, output=output)
+        return
     note(f"query {query} of scope {name} is exported up to batch {newest.batch}; plain Spark goes on from {directory}")
     if zone is not None:
         note(f"the query has computed in the time zone {zone}: give the job the same {ZONE}")
@@ -219,8 +224,8 @@ def _term(context: ScopeContext, settings: Settings) -> Iterator[Term]:
 
 def _show(plain: PlainCheckpoint, *, output: Output) -> None:
     found = _described(plain)
-    if output is Output.JSON:
-        print_json(found)
+    if output.is_data:
+        print_document(found, output=output)
         return
     sources = found.pop("sources")
     rows = [{"field": field, "value": value} for field, value in found.items()]

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tenure.cli.output import Output
+from tenure.cli.output import Output, check_output
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.durations import parse_duration
@@ -22,7 +22,7 @@ from tenure.errors import UsageError
 from tenure.opening import scope_store
 from tenure.settings import Settings, load_settings
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", callback=check_output, help="How to print.")]
 
 
 def takes_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -1,8 +1,8 @@
-"""The output of the command line: tables or JSON on stdout, one line an event on stderr.
+"""The output of the command line: tables, JSON or YAML on stdout, one line an event on stderr.
 
 Promise: at a terminal, a table is as wide as the terminal and no wider, and no cell is cut off. Into a pipe or a
-file, a table is a line of names and a line for each row, separated by tabs; stdout has nothing else then. JSON is the
-same at a terminal and elsewhere.
+file, a table is a line of names and a line for each row, separated by tabs; stdout has nothing else then. JSON and YAML
+are the same at a terminal and elsewhere, and each is the same document.
 
 A line on stderr is written whole, also where threads write at once; a closed terminal or pipe does not stop a member.
 At a terminal, the next line replaces a waiting line; elsewhere nothing is ever replaced. Not promised: a line of its
@@ -19,6 +19,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from importlib.util import find_spec
 from typing import Any, Final
 
 from rich import box
@@ -28,8 +29,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tenure.clock import Clock
+from tenure.errors import UsageError
 from tenure.events import Away, BatchCommitted, Event
-from tenure.wording import masked
+from tenure.wording import how_to_install, masked
 
 _ANY_WIDTH: Final = 10_000
 
@@ -46,15 +48,28 @@ class Output(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    YAML = "yaml"
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it is a document for programs."""
+        return self is not Output.TABLE
+
+
+def check_output(output: Output) -> Output:
+    """The format, which can be printed. Raises UsageError: its package is not installed."""
+    if output is Output.YAML and find_spec("yaml") is None:
+        raise UsageError("-o yaml needs the Python package 'yaml', which is not installed", fix=how_to_install("yaml"))
+    return output
 
 
 def show(
     rows: Sequence[dict[str, Any]], *, output: Output, title: str, columns: Sequence[str], spare: Sequence[str] = ()
 ) -> None:
-    """Print rows as a table with these columns, or all their fields as a JSON list. `spare`: see `print_table`. Where
-    stdout is no terminal, the table is text with tabs, and its title goes to stderr."""
-    if output is Output.JSON:
-        print_json(list(rows))
+    """Print rows as a table with these columns, or all their fields as a document. `spare`: see `print_table`.
+    Where stdout is no terminal, the table is text with tabs, and its title goes to stderr."""
+    if output.is_data:
+        print_document(list(rows), output=output)
     elif sys.stdout.isatty():
         print_table(rows, title=title, columns=columns, spare=spare, console=Console())
     else:
@@ -116,17 +131,35 @@ def note(line: str) -> None:
 
 
 def show_record(record: Mapping[str, Any], *, output: Output, title: str) -> None:
-    """Print the fields of a record as a table, or the record as JSON."""
-    if output is Output.JSON:
-        print_json(record)
+    """Print the fields of a record as a table, or the record as a document."""
+    if output.is_data:
+        print_document(record, output=output)
         return
     rows = [{"field": field, "value": value} for field, value in record.items()]
     show(rows, output=output, title=title, columns=("field", "value"))
 
 
-def print_json(document: object) -> None:
-    """Print one JSON document."""
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+def show_done(line: str, record: Mapping[str, Any], *, output: Output) -> None:
+    """Print what a verb did: as a line for people, or as a document."""
+    if output.is_data:
+        print_document(record, output=output)
+    else:
+        sys.stdout.write(f"{line}\n")
+
+
+def print_document(document: object, *, output: Output) -> None:
+    """Print one document, as JSON or YAML."""
+    sys.stdout.write(document_text(document, output=output))
+
+
+def document_text(document: object, *, output: Output) -> str:
+    """A document of JSON's types, and of enums and tuples, as text."""
+    if output is Output.YAML:
+        import yaml  # only this format needs it
+
+        plain = json.loads(json.dumps(document))  # YAML knows neither tuples nor our enums
+        return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=_ANY_WIDTH))
+    return json.dumps(document, indent=2) + "\n"
 
 
 def complain(line: str) -> None:

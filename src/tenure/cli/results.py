@@ -16,7 +16,7 @@ from tenure.cleanup.cleaner import CANNOT
 from tenure.cleanup.ended_pipeline import cleanables_of
 from tenure.cleanup.plan import PLAN, Cleanable, Row
 from tenure.cli.options import OutputOption, open_scope, takes_settings
-from tenure.cli.output import Output, print_json, show, show_record
+from tenure.cli.output import Output, print_document, show, show_done, show_record
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.election import observe
@@ -47,15 +47,15 @@ def result_show(settings: Settings, output: OutputOption = Output.TABLE) -> None
         result = result_in(opened.list(name, RESULTS).records)
     if result is not None:
         show_record(asdict(result), output=output, title=f"result of {name}")
-    elif output is Output.JSON:
-        print_json(None)
+    elif output.is_data:
+        print_document(None, output=output)
     else:
         sys.stdout.write(f"{name} has not ended: the next run goes on where it was\n")
 
 
 @result_app.command("forget")
 @takes_settings("store", "storage", "scope")
-def result_forget(settings: Settings) -> None:
+def result_forget(settings: Settings, output: OutputOption = Output.TABLE) -> None:
     """Let a pipeline that has ended be run again, from the beginning of its sources."""
     with open_scope(settings) as (opened, name):
         known_records(opened, name)
@@ -73,7 +73,7 @@ def result_forget(settings: Settings) -> None:
                 results.forget(term)
         except TimeoutError as busy:
             raise UsageError(f"scope {name!r} is busy: {busy}", fix="stop its members first") from busy
-    sys.stdout.write(f"{name} may be run again, from the beginning\n")
+    show_done(f"{name} may be run again, from the beginning", {"scope": name, "forgotten": True}, output=output)
 
 
 def _refuse_unless_clean(result: Result | None, scope: Scope) -> None:
@@ -103,8 +103,8 @@ def cleanup_status(
             cleanables = cleanables_of(context)
         rows = [_left(row, cleanables[row.name]) for row in PLAN if row.name in cleanables]
     rows = [row for row in rows if row["names"] or row["trouble"]]
-    if output is Output.JSON:
-        print_json(rows)
+    if output.is_data:
+        print_document(rows, output=output)
         return
     title = f"{name} goes on" if result is None else f"{name} has {result.ending.value}, and is {result.stage.value}"
     if not rows:

@@ -27,7 +27,7 @@ from rich.text import Text
 from tenure.cleanup.claims import read_claims, term_now
 from tenure.cleanup.orphans import Claims
 from tenure.cli.options import OutputOption, open_scope, pairs, takes_settings
-from tenure.cli.output import Output, note, print_json, show
+from tenure.cli.output import Output, note, print_document, show
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
@@ -145,8 +145,8 @@ def _show(plan: SweepPlan, *, output: Output) -> None:
     from tenure.cleanup.sweep_plan import summary
 
     shown = summary(plan, shown=_SHOWN)
-    if output is Output.JSON:
-        print_json(shown)
+    if output.is_data:
+        print_document(shown, output=output)
         return
     about: Mapping[str, Any] = shown["about"]
     title = f"{about['scope']}, epoch {about['epoch']}: {about['files']} of {about['listed']} files are not needed"

@@ -1,4 +1,4 @@
-"""The verbs of an operator: list, switchover, failover, pause, resume, restart.
+"""The verbs of an operator: switchover, failover, pause, resume, restart.
 
 Promise: exit code 0 means that the order was carried out or, for `restart`, recorded. `switchover` and `failover` wait
 for the new leader; a switchover that takes too long is withdrawn.
@@ -16,7 +16,7 @@ import typer
 from rich import filesize
 
 from tenure.cli.options import OutputOption, duration_of, open_scope, operator, takes_settings
-from tenure.cli.output import Output, note, show, warn
+from tenure.cli.output import Output, note, show, show_done, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import MEMBERS, AskedBy, Candidate, State
 from tenure.coordination.election import View, observe
@@ -26,7 +26,7 @@ from tenure.coordination.store import CoordinationStore
 from tenure.errors import StoreUnavailable, UsageError
 from tenure.operate.orders import Orders, Requested
 from tenure.operate.scopes import known_records
-from tenure.operate.snapshot import Snapshot, take_snapshot
+from tenure.operate.snapshot import Snapshot
 from tenure.settings import Settings
 
 _CLOCK = SystemClock()
@@ -42,24 +42,13 @@ TimeoutOption = Annotated[str, typer.Option("--timeout", help="How long to wait 
 
 
 @takes_settings("store", "scope")
-def list_members(settings: Settings, output: OutputOption = Output.TABLE) -> None:
-    """The members: the leader, and the standbys that can take over."""
-    with open_scope(settings) as (opened, name):
-        snapshot = take_snapshot(opened, name)
-    if output is Output.JSON:
-        show(_rows(snapshot), output=output, title="", columns=())
-        warn_of_skipped(snapshot)
-    else:
-        show_members(snapshot)
-
-
-@takes_settings("store", "scope")
 def switchover(
     candidate: CandidateOption = None,
     timeout: TimeoutOption = "60s",
     reason: ReasonOption = "",
     *,
     settings: Settings,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Hand the leadership over: the leader finishes its batch and resigns, and a standby takes over."""
     limit = duration_of(timeout)
@@ -78,7 +67,7 @@ def switchover(
                 + ("; the request is taken back" if taken_back else ""),
                 fix="see tenure list; give a longer --timeout if the batches take long",
             )
-    _say_leader(successor, name, requested)
+    _show_leader(successor, name, requested, output)
 
 
 @takes_settings("store", "scope")
@@ -89,6 +78,7 @@ def failover(
     reason: ReasonOption = "",
     *,
     settings: Settings,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """End the leader's term at once, without waiting for its batch. For a leader that does not work as it should."""
     limit = duration_of(timeout)
@@ -102,23 +92,25 @@ def failover(
             raise StoreUnavailable(
                 f"no member of scope {name!r} led within {timeout}{_pause_of(opened, name)}", fix="see tenure list"
             )
-    _say_leader(successor, name, requested)
+    _show_leader(successor, name, requested, output)
 
 
 @takes_settings("store", "scope")
-def pause(reason: ReasonOption = "", *, settings: Settings) -> None:
+def pause(reason: ReasonOption = "", *, settings: Settings, output: OutputOption = Output.TABLE) -> None:
     """Maintenance: no member is elected until `tenure resume`. The leader goes on, and stays fenced."""
     with open_scope(settings) as (opened, name):
         fresh = _orders(opened, name, reason).pause()
-    _say(f"{name} is paused: no member is elected until tenure resume" if fresh else f"{name} was paused already")
+    line = f"{name} is paused: no member is elected until tenure resume" if fresh else f"{name} was paused already"
+    show_done(line, {"scope": name, "paused": True, "was_paused": not fresh}, output=output)
 
 
 @takes_settings("store", "scope")
-def resume(settings: Settings) -> None:
+def resume(settings: Settings, output: OutputOption = Output.TABLE) -> None:
     """End a pause."""
     with open_scope(settings) as (opened, name):
         was_paused = Orders(opened, name, clock=_CLOCK).resume()
-    _say(f"{name} is not paused any more" if was_paused else f"{name} was not paused")
+    line = f"{name} is not paused any more" if was_paused else f"{name} was not paused"
+    show_done(line, {"scope": name, "paused": False, "was_paused": was_paused}, output=output)
 
 
 @takes_settings("store", "scope")
@@ -127,11 +119,13 @@ def restart(
     reason: ReasonOption = "",
     *,
     settings: Settings,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Replace a member's driver. A leader finishes its batch and resigns first."""
     with open_scope(settings) as (opened, name):
         _orders(opened, name, reason).restart(member)
-    _say(f"member {member} of {name} was asked to replace its driver")
+    line = f"member {member} of {name} was asked to replace its driver"
+    show_done(line, {"scope": name, "member": member, "restart": "asked for"}, output=output)
 
 
 def _orders(store: CoordinationStore, scope: Scope, reason: str) -> Orders:
@@ -151,7 +145,7 @@ def show_members(snapshot: Snapshot) -> None:
     show(
         [
             {**row, "lag": lags.get(str(row["member"])), "behind": behind.get(str(row["member"]))}
-            for row in _rows(snapshot)
+            for row in member_rows(snapshot)
         ],
         output=Output.TABLE,
         title=f"{snapshot.scope} on {snapshot.store}: {', '.join(notes)}",
@@ -160,14 +154,15 @@ def show_members(snapshot: Snapshot) -> None:
     )
     for line in _troubles(snapshot):
         note(line)
-    for row in _rows(snapshot):
+    for row in member_rows(snapshot):
         if row["state"] == State.FAILING.value:
             note(f"{row['member']}: {row['trouble']}")
         if row["other_file"]:
             note(f"{row['member']}: its pipeline file ({row['file']}) is not that of the leader")
     if not snapshot.members and not snapshot.epoch:
         note(f"no member ever ran scope {snapshot.scope} in this store; see tenure scopes")
-    warn_of_skipped(snapshot)
+    for line in warnings_of(snapshot):
+        warn(line)
 
 
 def _troubles(snapshot: Snapshot) -> Iterator[str]:
@@ -185,10 +180,9 @@ def _troubles(snapshot: Snapshot) -> Iterator[str]:
         yield f"{failing.last.kind} {times} since {failing.since}, {what}last by {failing.member}: {failing.last.why}"
 
 
-def warn_of_skipped(snapshot: Snapshot) -> None:
-    """Print a warning for each record that does not decode."""
-    for unread in snapshot.unread:
-        warn(f"{unread.why}; it is skipped")
+def warnings_of(snapshot: Snapshot) -> list[str]:
+    """A warning for each record that does not decode."""
+    return [f"{unread.why}; it is skipped" for unread in snapshot.unread]
 
 
 def _lag(candidate: Candidate) -> str | None:
@@ -201,7 +195,8 @@ def _behind(candidate: Candidate) -> str | None:
     return ", ".join(f"{query} {count}" for query, count in sorted(candidate.behind.items())) or None
 
 
-def _rows(snapshot: Snapshot) -> list[dict[str, object]]:
+def member_rows(snapshot: Snapshot) -> list[dict[str, object]]:
+    """A row for each member, also for those whose record does not decode."""
     rows = []
     leaders_file = next((member.file for member in snapshot.members if member.member == snapshot.leader), "")
     for member in snapshot.members:
@@ -249,9 +244,7 @@ def _confirm_failover(view: View, scope: Scope) -> None:
     typer.confirm(f"{leader} leads {scope}. End this term at once? Its unfinished batch is run again", abort=True)
 
 
-def _say_leader(view: View, scope: Scope, requested: Requested) -> None:
-    _say(f"{view.leader} leads {scope}, epoch {view.epoch}; before: {requested.leader or 'nobody'}")
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
+def _show_leader(view: View, scope: Scope, requested: Requested, output: Output) -> None:
+    line = f"{view.leader} leads {scope}, epoch {view.epoch}; before: {requested.leader or 'nobody'}"
+    record = {"scope": scope, "leader": view.leader, "epoch": view.epoch, "before": requested.leader}
+    show_done(line, record, output=output)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+import yaml
 
 from tenure import events
-from tenure.cli.output import Narrator, Output, complain, show
+from tenure.cli import output as output_module
+from tenure.cli.output import Narrator, Output, check_output, complain, show, show_done
+from tenure.errors import UsageError
 from tests.kit.clock import ManualClock
 
 TOLD: dict[events.Event, str | None] = {
@@ -163,6 +167,34 @@ def test_an_error_of_several_lines_is_told_in_one(capsys: pytest.CaptureFixture[
 def test_json_is_one_document_with_all_fields(capsys: pytest.CaptureFixture[str]) -> None:
     show([{"a": 1, "b": None}], output=Output.JSON, title="x", columns=("a",))
     assert json.loads(capsys.readouterr().out) == [{"a": 1, "b": None}]
+
+
+def test_yaml_is_the_same_document(capsys: pytest.CaptureFixture[str]) -> None:
+    show([{"a": 1, "b": None, "c": (Output.JSON, "no")}], output=Output.YAML, title="x", columns=("a",))
+    text = capsys.readouterr().out
+    assert yaml.safe_load(text) == [{"a": 1, "b": None, "c": ["json", "no"]}]
+
+
+def test_yaml_without_its_package_is_refused_before_anything_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.cli.output.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"'yaml', which is not installed; run pip install '\.\[yaml\]'"):
+        check_output(Output.YAML)
+    assert check_output(Output.JSON) is Output.JSON
+
+
+@pytest.mark.parametrize("output", [Output.JSON, Output.YAML])
+def test_what_a_verb_did_is_a_line_or_a_document(output: Output, capsys: pytest.CaptureFixture[str]) -> None:
+    show_done("done", {"scope": "rows"}, output=Output.TABLE)
+    assert capsys.readouterr() == ("done\n", "")
+    show_done("done", {"scope": "rows"}, output=output)
+    assert yaml.safe_load(capsys.readouterr().out) == {"scope": "rows"}
+
+
+def test_no_command_knows_one_format_of_documents() -> None:
+    """A command that asks for JSON alone would print a table for YAML."""
+    folder = Path(output_module.__file__).parent
+    sources = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.py") if path.name != "output.py"}
+    assert [name for name, text in sources.items() if "Output.JSON" in text or "print_json" in text] == []
 
 
 def test_a_table_into_a_pipe_cuts_nothing_off(capsys: pytest.CaptureFixture[str]) -> None:
