@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "history": "look:history",
     "list": "look:list_members",
     "scopes": "look:scopes",
+    "events": "events:events",
     "switchover": "verbs:switchover",
     "failover": "verbs:failover",
     "pause": "verbs:pause",
@@ -40,9 +41,16 @@ COMMANDS: Final = {
 
 def app_for(words: Sequence[str]) -> typer.Typer:
     """The application for a command line: with the command that it names, or with all."""
+    if any(name.endswith("_COMPLETE") for name in os.environ):
+        words = _completed()
     named = words[0] if words else ""
-    completes = any(name.endswith("_COMPLETE") for name in os.environ)
-    return app_of([named] if named in COMMANDS and not completes else COMMANDS)
+    return app_of([named] if named in COMMANDS else COMMANDS)
+
+
+def _completed() -> Sequence[str]:
+    """The words of a command line that the shell completes, but for the last of them, which may have no end yet."""
+    line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
+    return line.split(" ")[1:-1]
 
 
 def app_of(names: Iterable[str]) -> typer.Typer:

@@ -1,4 +1,4 @@
-"""What members know of a pipeline while its store is away: their own `/status`, asked over HTTP.
+"""The members' own answers over HTTP: `/status`, for when their store is away, and `/events`.
 
 Promise: only addresses are asked that members announced, as this user's last look at the store saw them, or that the
 user gives. A member that does not answer within two seconds is shown so. Nothing is written but the cache of addresses,
@@ -26,6 +26,8 @@ _TIMEOUT_S: Final = 2.0
 _AT_ONCE: Final = 16
 _MOST: Final = 65536
 """Bytes of an answer that are read."""
+_MOST_EVENTS: Final = 64 << 20
+"""The same, of all events that a member keeps: 2,000, with whole errors."""
 
 
 def remember(store: str, scope: str, members: Iterable[Candidate]) -> None:
@@ -49,11 +51,35 @@ def ask_all(addresses: Mapping[str, str]) -> Sequence[dict[str, Any]]:
         return list(pool.map(partial(_ask), addresses, addresses.values()))
 
 
-def _ask(member: str, address: str) -> dict[str, Any]:
-    url = f"{address if '://' in address else f'http://{address}'}/status"
+def events_of_all(asked: Mapping[str, tuple[str, int]]) -> Mapping[str, list[dict[str, Any]] | str]:
+    """Member -> its events after a number, oldest first; or why it does not answer. `asked`: member -> its address, and
+    the number."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="tenure-ask") as pool:
+        return dict(zip(asked, pool.map(lambda one: _events_of(*one), asked.values()), strict=True))
+
+
+def _events_of(address: str, after: int) -> list[dict[str, Any]] | str:
     try:
-        with urlopen(url, timeout=_TIMEOUT_S) as answer:
-            found = json.loads(answer.read(_MOST))
+        text = _get(address, f"/events?after={after}", most=_MOST_EVENTS).decode()
+        found = [json.loads(line) for line in text.splitlines()]
+        if not all(isinstance(one, dict) and {"at", "number", "event"} <= one.keys() for one in found):
+            raise ValueError("it is no member's answer")
+    except (OSError, ValueError, HTTPException) as error:
+        return masked(str(error))
+    return found
+
+
+def _get(address: str, path: str, *, most: int) -> bytes:
+    url = address if "://" in address else f"http://{address}"
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{address} is no address of HTTP")
+    with urlopen(f"{url}{path}", timeout=_TIMEOUT_S) as answer:
+        return bytes(answer.read(most))
+
+
+def _ask(member: str, address: str) -> dict[str, Any]:
+    try:
+        found = json.loads(_get(address, "/status", most=_MOST))
         if not isinstance(found, dict) or "state" not in found:
             raise ValueError("it is no member's answer")
     except (OSError, ValueError, HTTPException) as error:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tenure.cli.completing import scope_names
 from tenure.cli.output import Output, check_output
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
@@ -62,8 +63,19 @@ def _option(name: str) -> Parameter:
     field = Settings.model_fields[name]
     default = field.get_default(call_default_factory=True)
     kind: Any = list[str] if isinstance(default, (list, dict)) else type(default) if isinstance(default, int) else str
-    option = typer.Option(flag_of(name), help=(field.description or "").partition("\n")[0])
+    option = typer.Option(
+        flag_of(name),
+        help=_help(field.description or "", default),
+        autocompletion=scope_names if name == "scope" else None,
+    )
     return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
+
+
+def _help(description: str, default: Any) -> str:
+    """The first line of a setting's description, and its default where that is a value."""
+    shown = f"{default.total_seconds():g}s" if isinstance(default, timedelta) else str(default)
+    line = description.partition("\n")[0]
+    return line if default in (None, [], {}) or isinstance(default, bool) else f"{line} [default: {shown}]"
 
 
 def _read(name: str, given: Any) -> Any:

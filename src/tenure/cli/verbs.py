@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 from rich import filesize
 
+from tenure.cli.completing import member_names
 from tenure.cli.options import OutputOption, duration_of, open_scope, operator, takes_settings
 from tenure.cli.output import Output, note, show, show_done, warn
 from tenure.clock import SystemClock
@@ -32,7 +33,13 @@ from tenure.settings import Settings
 _CLOCK = SystemClock()
 
 CandidateOption = Annotated[
-    str | None, typer.Option("--candidate", metavar="MEMBER", help="The next leader; by default the best standby.")
+    str | None,
+    typer.Option(
+        "--candidate",
+        metavar="MEMBER",
+        autocompletion=member_names,
+        help="The next leader; by default the best standby.",
+    ),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Do not ask. Needed without a terminal.")]
 ReasonOption = Annotated[
@@ -115,7 +122,7 @@ def resume(settings: Settings, output: OutputOption = Output.TABLE) -> None:
 
 @takes_settings("store", "scope")
 def restart(
-    member: Annotated[str, typer.Argument(help="The member whose driver is replaced.")],
+    member: Annotated[str, typer.Argument(autocompletion=member_names, help="The member whose driver is replaced.")],
     reason: ReasonOption = "",
     *,
     settings: Settings,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 import typer.main
 
 from tenure.cli.commands import COMMANDS, app_for, app_of
 
-LIGHT = ("status", "history", "list", "scopes", "switchover", "failover", "pause", "resume", "restart")
+LIGHT = ("status", "history", "list", "scopes", "events", "switchover", "failover", "pause", "resume", "restart")
 HEAVY = (
     "tenure.assembly",
     "tenure.agent",
@@ -48,6 +48,15 @@ def test_every_other_line_gets_all(words: Sequence[str]) -> None:
 def test_the_completion_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_TENURE_COMPLETE", "complete_bash")
     assert named(["status"]) == {*COMMANDS, "version"}
+
+
+@pytest.mark.parametrize(("line", "imported"), [("tenure list --o", ["list"]), ("tenure list", COMMANDS)])
+def test_the_completion_gets_the_command_that_is_typed(
+    line: str, imported: Collection[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_TENURE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    assert named([]) == {*imported, "version"}
 
 
 @pytest.mark.parametrize("command", LIGHT)
