@@ -22,6 +22,7 @@ from tests.mutants.of_owners import OF_OWNERS
 from tests.mutants.of_postgres import OF_POSTGRES
 from tests.mutants.of_puts import OF_PUTS
 from tests.mutants.of_s3_store import OF_S3_STORE
+from tests.mutants.of_removals import OF_REMOVALS
 from tests.mutants.of_services import OF_SERVICES
 from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
@@ -42,6 +43,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_FAILURES,
     *OF_DECLARATIONS,
     *OF_SWEEPS,
+    *OF_REMOVALS,
     *OF_SERVICES,
     *OF_UPSERTS,
     *OF_OWNERS,

@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "pause": "verbs:pause",
     "resume": "verbs:resume",
     "restart": "verbs:restart",
+    "remove": "removing:remove",
     "adopt": "moves:adopt",
     "export": "moves:export",
     "checkpoints": "checkpoints:checkpoints_app",

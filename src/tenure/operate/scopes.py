@@ -19,6 +19,7 @@ from tenure.coordination.election import view_in
 from tenure.coordination.records import Listing, Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import AccessDenied, Corrupt, UsageError
+from tenure.operate.removal_rules import is_removed
 from tenure.results.store import result_in
 
 AT_ONCE: Final = 16
@@ -52,12 +53,12 @@ def scope_statuses(store: CoordinationStore) -> list[ScopeStatus]:
 
 
 def _status(store: CoordinationStore, scope: Scope) -> ScopeStatus | None:
-    """The scope; None: its last record is gone."""
+    """The scope; None: it was removed."""
     members: tuple[str, ...] = ()
     try:
         listing = store.list(scope, "")
         members = tuple(members_in(listing.records))
-        return _decoded(scope, listing, members) if listing.records else None
+        return None if is_removed(listing.records) else _decoded(scope, listing, members)
     except Corrupt as error:
         return ScopeStatus(scope, None, 0, members, paused=False, ended=None, planned_at=None, trouble=str(error))
 
@@ -88,7 +89,7 @@ _MOST: Final = 20
 def known_records(store: CoordinationStore, scope: Scope) -> tuple[Record, ...]:
     """All records of the scope. Raises UsageError: it has none, so no member ever ran it; StoreUnavailable."""
     records = store.list(scope, "").records
-    if not records:
+    if is_removed(records):
         raise UsageError(f"scope {scope!r} is not in this store ({store.guarantees.name})", fix=_others(store, scope))
     return records
 
