@@ -173,7 +173,7 @@ OF_DOUBT: Final = (
     Mutant(
         "orders-to-any-scope",
         "a request to a scope that nobody ever ran is made, so a typing error pauses nothing and says that it did",
-        (Change("operate/scopes.py", "    if not records:\n", "    if False:\n"),),
+        (Change("operate/scopes.py", "    if is_removed(records):\n", "    if False:\n"),),
         (
             "tests/unit/operate/test_known_scopes.py::test_a_request_to_a_scope_that_is_not_there[pause]",
             "tests/cli/test_verbs.py::test_a_scope_that_never_was_in_the_store[pause]",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tenure.checkpoints.checkpoint import Checkpoint
-from tenure.clock import timestamp
+from tenure.clock import SystemClock, timestamp
 from tenure.coordination.candidates import Identity
 from tenure.coordination.held_term import held
 from tenure.coordination.records import Key, Put, Record, Scope, SessionId, Version
@@ -23,17 +23,16 @@ from tenure.operate.removal_rules import Removal, RemovalRefused, is_removed, re
 from tenure.operate.scopes import scope_statuses
 from tenure.results.result import Ending, Result, Stage
 from tenure.scope_context import ScopeContext
-from tests.kit.clock import ManualClock
 from tests.kit.memory import MemoryServer, MemoryStore
 
-SCOPE, TTL = Scope("rows"), timedelta(seconds=10)
+SCOPE, TTL = Scope("rows"), timedelta(seconds=100)
 
 
 class Retiring:
     """A scope on a memory store, and what stands in it."""
 
     def __init__(self, folder: Any, *, most: int = 100) -> None:
-        self.clock = ManualClock(sleeping_advances=True)
+        self.clock = SystemClock()
         self.server = MemoryServer(self.clock)
         self.store = Narrow(self.server, most)
         self.context = ScopeContext(self.store, SCOPE, f"file://{folder}/rows", self.clock)
