@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -205,6 +206,17 @@ class Settings(BaseSettings):
                 f"no {name} is set", fix=f"give --{name}, set TENURE_{name.upper()}, or write it in tenure.toml"
             )
         return str(value)
+
+
+def sources_of() -> dict[str, dict[str, str]]:
+    """Setting -> name of an item of `params` or `conf`, for others empty -> the file or the variable that has its
+    value. A default has no entry. To be asked after `load_settings`, which raises for what cannot be read."""
+    found: dict[str, dict[str, str]] = {}
+    for source, place in ((TomlConfigSettingsSource, os.path.abspath("tenure.toml")), (EnvSettingsSource, "")):
+        for name, value in source(Settings)().items():
+            items = value if isinstance(value, dict) else {"": value}
+            found.setdefault(name, {}).update(dict.fromkeys(items, place or f"TENURE_{name.upper()}"))
+    return found
 
 
 OF_STORE: Final = "TENURE_STORE"

@@ -53,6 +53,10 @@ tenure failover -h
 tenure pause -h
 tenure resume -h
 tenure restart -h
+tenure remove -h
+tenure events -h
+tenure config -h
+tenure config show -h
 tenure checkpoints -h
 tenure checkpoints list -h
 tenure checkpoints show -h
@@ -100,6 +104,12 @@ tenure status -o xml
 tenure history
 tenure history --bogus
 tenure history -o xml
+tenure events
+tenure events --member bogus
+tenure config show
+tenure remove old
+tenure remove rows
+tenure remove bogus
 tenure checkpoints
 tenure checkpoints bogus
 tenure checkpoints list

@@ -38,7 +38,10 @@ def quarantine_(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Take bad input files out of the planned batch, and let the pipeline go on without them. Nobody may lead."""
+    """Take bad input files out of the planned batch, and let the pipeline go on without them. Nobody may lead.
+
+    Example: tenure batch quarantine raw d.json --to /data/quarantine --apply
+    """
     with open_scope(settings) as (opened, name):
         context = scope_context(settings, opened, name, clock=_CLOCK)
         batch = open_batch(context, query)

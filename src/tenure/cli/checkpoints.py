@@ -26,7 +26,10 @@ def checkpoints_list(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """The kept checkpoints, oldest first."""
+    """The kept checkpoints, oldest first.
+
+    Example: tenure checkpoints list hourly
+    """
     rows = []
     with open_scope(settings) as (opened, name):
         queries = [newest.query for newest in take_snapshot(opened, name).queries]
@@ -48,7 +51,10 @@ def checkpoints_show(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """One checkpoint, with its offsets."""
+    """One checkpoint, with its offsets.
+
+    Example: tenure checkpoints show hourly 417 --output json
+    """
     with open_scope(settings) as (opened, name):
         checkpoints = scope_context(settings, opened, name, clock=SystemClock()).checkpoints(query)
         try:

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "remove": "removing:remove",
     "adopt": "moves:adopt",
     "export": "moves:export",
+    "config": "config:config_app",
     "checkpoints": "checkpoints:checkpoints_app",
     "handles": "handles:handles_app",
     "batch": "batch:batch_app",
@@ -88,5 +89,8 @@ def root(
 
 
 def version() -> None:
-    """Print the version."""
+    """Print the version.
+
+    Example: tenure version
+    """
     sys.stdout.write(f"tenure {installed_version('tenure')}\n")

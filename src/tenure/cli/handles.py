@@ -45,7 +45,10 @@ def list_(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """The handles: their size in bytes, the epoch that wrote each, and how many readers have locked it."""
+    """The handles: their size in bytes, the epoch that wrote each, and how many readers have locked it.
+
+    Example: tenure handles list daily
+    """
     with open_scope(settings) as (opened, name):
         records = known_records(opened, name)
     found = _of_area([decode_handle(record) for record in handles_in(records)], area, name)
@@ -64,7 +67,10 @@ def show_(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """One handle, with its payload. JSON has the payload as `text`, or as `base64` where it is no text."""
+    """One handle, with its payload. JSON has the payload as `text`, or as `base64` where it is no text.
+
+    Example: tenure handles show daily 2026-11
+    """
     with open_scope(settings) as (opened, scope_name):
         records = known_records(opened, scope_name)
         handle = _handle(records, area, name, scope_name)
@@ -89,7 +95,10 @@ def locks_(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """The locks of readers. Without AREA also those on checkpoints, as of `tenure export`."""
+    """The locks of readers. Without AREA also those on checkpoints, as of `tenure export`.
+
+    Example: tenure handles locks
+    """
     with open_scope(settings) as (opened, name):
         records = known_records(opened, name)
     locks = locks_in(records)
@@ -115,7 +124,10 @@ def release(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Take the locks of a handle away from readers that live, and hang. The locks of a dead reader go by themselves."""
+    """Take the locks of a handle away from readers that live, and hang. The locks of a dead reader go by themselves.
+
+    Example: tenure handles release daily 2026-11
+    """
     with open_scope(settings) as (opened, scope_name):
         records = known_records(opened, scope_name)
         handle = _handle(records, area, name, scope_name)

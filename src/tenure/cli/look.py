@@ -47,7 +47,10 @@ def status(
         bool, typer.Option("--check", help="Print one line, and end with 0 (ok), 20 (warn) or 21 (bad), for cron.")
     ] = False,
 ) -> None:
-    """The verdict: any trouble, and the command against it; who leads, who stands by, and how far each query is."""
+    """The verdict: any trouble, and the command against it; who leads, who stands by, and how far each query is.
+
+    Example: tenure status --watch
+    """
     how_often = interval(watch, every)
     if check and how_often is not None:
         raise UsageError("--check looks once, and --watch goes on", fix="give one of them")
@@ -131,7 +134,10 @@ def _members_alone(settings: Settings, given: list[str] | None, failed: StoreUna
 def list_members(
     settings: Settings, output: OutputOption = Output.TABLE, watch: WatchOption = False, every: EveryOption = None
 ) -> None:
-    """The members: the leader, and the standbys that can take over."""
+    """The members: the leader, and the standbys that can take over.
+
+    Example: tenure list --every 5
+    """
     look_at(_viewed(settings, _members), output=output, every=interval(watch, every))
 
 
@@ -144,7 +150,10 @@ def _members(settings: Settings, store: CoordinationStore, scope: Scope) -> Look
 def history(
     settings: Settings, output: OutputOption = Output.TABLE, watch: WatchOption = False, every: EveryOption = None
 ) -> None:
-    """The terms of a pipeline: who led when, when nobody led, and why each term ended."""
+    """The terms of a pipeline: who led when, when nobody led, and why each term ended.
+
+    Example: tenure history --output json
+    """
     look_at(_viewed(settings, _terms), output=output, every=interval(watch, every))
 
 
@@ -163,7 +172,10 @@ def _terms(settings: Settings, store: CoordinationStore, scope: Scope) -> Look:
 def scopes(
     settings: Settings, output: OutputOption = Output.TABLE, watch: WatchOption = False, every: EveryOption = None
 ) -> None:
-    """The scopes of the store: who leads each, and when its newest batch was planned."""
+    """The scopes of the store: who leads each, and when its newest batch was planned.
+
+    Example: tenure scopes --store sqlite:///srv/ha.db
+    """
     viewed = Viewed(partial(open_existing, settings), None, _scopes)
     look_at(viewed, output=output, every=interval(watch, every))
 

@@ -60,7 +60,10 @@ def adopt(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Go on from the checkpoint of a plain Spark query. Stop its job first."""
+    """Go on from the checkpoint of a plain Spark query. Stop its job first.
+
+    Example: tenure adopt /data/checkpoints/hourly --query hourly --apply
+    """
     name = Scope(settings.required("scope"))
     if lost_store:
         if checkpoint is not None or query is not None:
@@ -86,7 +89,10 @@ def export(
     ] = "30s",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Copy a query's newest checkpoint for plain Spark. Pause the pipeline first."""
+    """Copy a query's newest checkpoint for plain Spark. Pause the pipeline first.
+
+    Example: tenure export /data/checkpoints/hourly-plain --query hourly
+    """
     use_spark()  # the rooms of takeovers import PySpark
     from tenure.moves.plain_checkpoint import export as export_checkpoint
 

@@ -28,7 +28,7 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", callback=check_o
 
 def takes_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each of these settings, in the place of its parameter `settings`. The name of a
-    parameter of its own puts that parameter between the options."""
+    parameter of its own puts that parameter between the options. A parameter `flags` gets the given flags."""
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters
@@ -37,14 +37,15 @@ def takes_settings(*names: str) -> Callable[[Callable[..., None]], Callable[...,
         shown = [
             one.replace(kind=Parameter.KEYWORD_ONLY)
             for name, parameter in own.items()
-            if name not in names
+            if name not in names and name != "flags"
             for one in (at_settings if name == "settings" else [parameter])
         ]
 
         @wraps(command)
         def called(**given: Any) -> None:
-            flags = {name: given.pop(name) for name in ours}
-            command(settings=load_settings(**{name: _read(name, value) for name, value in flags.items()}), **given)
+            flags = {name: _read(name, given.pop(name)) for name in ours}
+            more = {"flags": flags} if "flags" in own else {}
+            command(settings=load_settings(**flags), **more, **given)
 
         called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined] # what typer reads
         called.__annotations__ = {one.name: one.annotation for one in shown}
@@ -65,17 +66,18 @@ def _option(name: str) -> Parameter:
     kind: Any = list[str] if isinstance(default, (list, dict)) else type(default) if isinstance(default, int) else str
     option = typer.Option(
         flag_of(name),
-        help=_help(field.description or "", default),
+        help=(field.description or "").partition("\n")[0],
+        show_default=_default(default),
         autocompletion=scope_names if name == "scope" else None,
     )
     return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
 
 
-def _help(description: str, default: Any) -> str:
-    """The first line of a setting's description, and its default where that is a value."""
-    shown = f"{default.total_seconds():g}s" if isinstance(default, timedelta) else str(default)
-    line = description.partition("\n")[0]
-    return line if default in (None, [], {}) or isinstance(default, bool) else f"{line} [default: {shown}]"
+def _default(default: Any) -> str | bool:
+    """The default of a setting as its help shows it; False: it is no value."""
+    if default in (None, [], {}) or isinstance(default, bool):
+        return False
+    return f"{default.total_seconds():g}s" if isinstance(default, timedelta) else str(default)
 
 
 def _read(name: str, given: Any) -> Any:

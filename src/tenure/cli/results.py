@@ -42,7 +42,10 @@ cleanup_app = typer.Typer(no_args_is_help=True, help="The remains of a pipeline.
 @result_app.command("show")
 @takes_settings("store", "scope")
 def result_show(settings: Settings, output: OutputOption = Output.TABLE) -> None:
-    """How the pipeline ended, and whether it is cleaned up."""
+    """How the pipeline ended, and whether it is cleaned up.
+
+    Example: tenure result show
+    """
     with open_scope(settings) as (opened, name):
         result = result_in(opened.list(name, RESULTS).records)
     if result is not None:
@@ -56,7 +59,10 @@ def result_show(settings: Settings, output: OutputOption = Output.TABLE) -> None
 @result_app.command("forget")
 @takes_settings("store", "storage", "scope")
 def result_forget(settings: Settings, output: OutputOption = Output.TABLE) -> None:
-    """Let a pipeline that has ended be run again, from the beginning of its sources."""
+    """Let a pipeline that has ended be run again, from the beginning of its sources.
+
+    Example: tenure result forget
+    """
     with open_scope(settings) as (opened, name):
         known_records(opened, name)
         results = scope_context(settings, opened, name, clock=_CLOCK).results()
@@ -92,7 +98,10 @@ def cleanup_status(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """The present remains of a pipeline that has ended, or the orphans of a pipeline that goes on."""
+    """The present remains of a pipeline that has ended, or the orphans of a pipeline that goes on.
+
+    Example: tenure cleanup status
+    """
     with open_scope(settings) as (opened, name):
         context = scope_context(settings, opened, name, clock=_CLOCK)
         result = context.results().read()

@@ -35,7 +35,10 @@ def run(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for batches and waiting.")] = False,
 ) -> None:
-    """Run one member of a pipeline. Of several members, one leads and the others stand by."""
+    """Run one member of a pipeline. Of several members, one leads and the others stand by.
+
+    Example: tenure run flights.py --store sqlite:///srv/ha.db --storage file:///srv/storage
+    """
     clock = SystemClock()
     stop = threading.Event()
     narrator = Narrator(clock=clock, quiet=quiet)

@@ -73,7 +73,10 @@ def plan_(
     conf: ConfOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the orphans in a plan; nothing is removed. Members may run meanwhile."""
+    """List the orphans in a plan; nothing is removed. Members may run meanwhile.
+
+    Example: tenure sweep plan /tmp/plan
+    """
     from tenure.cleanup.planning import PlanOptions, make_plan
 
     new = _plan(plan)
@@ -101,7 +104,10 @@ def apply_(
     rate: Annotated[float | None, typer.Option(help="Files a second at most, of all tasks together.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Remove the files of a plan, of any age. A run goes on where an interrupted run stopped."""
+    """Remove the files of a plan, of any age. A run goes on where an interrupted run stopped.
+
+    Example: tenure sweep apply /tmp/plan --rate 500
+    """
     from tenure.cleanup.applying import ApplyOptions, apply_plan, orphan_rule
 
     if rate is not None and rate <= 0:
@@ -137,7 +143,10 @@ def apply_(
 
 @sweep_app.command("report")
 def report(plan: PlanArgument, output: OutputOption = Output.TABLE) -> None:
-    """The files and outcomes of a plan."""
+    """The files and outcomes of a plan.
+
+    Example: tenure sweep report /tmp/plan
+    """
     _show(_plan(plan), output=output)
 
 

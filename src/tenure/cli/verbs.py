@@ -57,7 +57,10 @@ def switchover(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Hand the leadership over: the leader finishes its batch and resigns, and a standby takes over."""
+    """Hand the leadership over: the leader finishes its batch and resigns, and a standby takes over.
+
+    Example: tenure switchover --candidate ben --reason 'maintenance of host 7'
+    """
     limit = duration_of(timeout)
     with open_scope(settings) as (opened, name):
         orders = _orders(opened, name, reason)
@@ -87,7 +90,10 @@ def failover(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """End the leader's term at once, without waiting for its batch. For a leader that does not work as it should."""
+    """End the leader's term at once, without waiting for its batch. For a leader that does not work as it should.
+
+    Example: tenure failover --force
+    """
     limit = duration_of(timeout)
     with open_scope(settings) as (opened, name):
         if not force:
@@ -104,7 +110,10 @@ def failover(
 
 @takes_settings("store", "scope")
 def pause(reason: ReasonOption = "", *, settings: Settings, output: OutputOption = Output.TABLE) -> None:
-    """Maintenance: no member is elected until `tenure resume`. The leader goes on, and stays fenced."""
+    """Maintenance: no member is elected until `tenure resume`. The leader goes on, and stays fenced.
+
+    Example: tenure pause --reason 'upgrade of the store'
+    """
     with open_scope(settings) as (opened, name):
         fresh = _orders(opened, name, reason).pause()
     line = f"{name} is paused: no member is elected until tenure resume" if fresh else f"{name} was paused already"
@@ -113,7 +122,10 @@ def pause(reason: ReasonOption = "", *, settings: Settings, output: OutputOption
 
 @takes_settings("store", "scope")
 def resume(settings: Settings, output: OutputOption = Output.TABLE) -> None:
-    """End a pause."""
+    """End a pause.
+
+    Example: tenure resume
+    """
     with open_scope(settings) as (opened, name):
         was_paused = Orders(opened, name, clock=_CLOCK).resume()
     line = f"{name} is not paused any more" if was_paused else f"{name} was not paused"
@@ -128,7 +140,10 @@ def restart(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Replace a member's driver. A leader finishes its batch and resigns first."""
+    """Replace a member's driver. A leader finishes its batch and resigns first.
+
+    Example: tenure restart anna
+    """
     with open_scope(settings) as (opened, name):
         _orders(opened, name, reason).restart(member)
     line = f"member {member} of {name} was asked to replace its driver"

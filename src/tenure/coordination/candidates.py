@@ -43,6 +43,7 @@ _OPTIONAL: Mapping[str, type] = {
     "file": str,
     "trouble": str,
     "http": str,
+    "version": str,
 }
 """Fields that a member's record may lack."""
 
@@ -118,6 +119,10 @@ class Candidate:
     """Why the member is failing."""
     http: str = ""
     """The address of its probes, `host:port`; empty: it serves none."""
+    version: str = ""
+    """The version of Tenure; empty: an older version, which did not announce it."""
+    ttl_s: float | None = None
+    """The time to live of its session; None: as above."""
     behind: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Of a leader: query -> the offsets of Kafka that it was behind, where that is known. Up to half a minute old."""
 
@@ -214,6 +219,9 @@ def decode_candidate(record: Record) -> Candidate:
     lag = found.get("lag")
     if isinstance(lag, dict) and all(isinstance(lag.get(name), int) for name in ("batches", "bytes")):
         known["lag"] = Lag(lag["batches"], lag["bytes"])
+    ttl_s = found.get("ttl_s")
+    if isinstance(ttl_s, int | float):
+        known["ttl_s"] = float(ttl_s)
     behind = found.get("behind")
     if isinstance(behind, dict) and all(isinstance(count, int) for count in behind.values()):
         known["behind"] = behind

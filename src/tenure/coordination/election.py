@@ -179,7 +179,12 @@ class Election:
         Raises SessionEnded, StoreUnavailable, OutcomeUnknown; GuardFailed when a live member has this name.
         """
         now, in_process = timestamp(self._clock), self._in_process
-        who = Candidate(self._member, host, pid, now, state, priority, nofailover, in_process, http=self._http)
+        who = Candidate(
+            *(self._member, host, pid, now, state, priority, nofailover, in_process),
+            http=self._http,
+            version=version("tenure"),
+            ttl_s=keeper.ttl.total_seconds(),
+        )
         put = Put(MEMBERS.child(self._member), who.encode(uid=new_uid()), replaces=None, session=keeper.session_id)
         self._commit(keeper, writes=(put,))
         self._announced = who

@@ -23,7 +23,7 @@ from tenure.operate.removal_rules import Removal, RemovalRefused, is_removed, re
 from tenure.operate.scopes import scope_statuses
 from tenure.results.result import Ending, Result, Stage
 from tenure.scope_context import ScopeContext
-from tests.kit.memory import MemoryServer, MemoryStore
+from tests.kit.memory import GUARANTEES, MemoryServer, MemoryStore
 
 SCOPE, TTL = Scope("rows"), timedelta(seconds=100)
 
@@ -67,12 +67,8 @@ class Narrow(MemoryStore):
 
     def __init__(self, server: MemoryServer, most: int) -> None:
         super().__init__(server)
-        self._most = most
+        self.guarantees = replace(GUARANTEES, max_writes=most)
         self.commits_before_outage = -1
-
-    @property
-    def guarantees(self) -> Any:
-        return replace(super().guarantees, max_writes=self._most)
 
     def commit(self, scope: Scope, **words: Any) -> Any:
         if self.commits_before_outage == 0:
