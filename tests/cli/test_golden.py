@@ -106,7 +106,6 @@ tenure history --bogus
 tenure history -o xml
 tenure events
 tenure events --member bogus
-tenure config show
 tenure remove old
 tenure remove rows
 tenure remove bogus
