@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tenure.coordination.records import Delete, Guard, Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import GuardFailed, OutcomeUnknown, UsageError
-from tenure.operate.removal_rules import Removal, RemovalRefused, removal
+from tenure.operate.removal_rules import RemovalRefused, ScopeRemoval, removal
 from tenure.operate.scopes import known_records
 
 _ROOM = 8
@@ -28,7 +28,7 @@ class Retired:
     scope: Scope
     storage_is_empty: Callable[[], bool] | None = None
 
-    def look(self) -> Removal:
+    def look(self) -> ScopeRemoval:
         """The records that go now. Raises UsageError: no such scope, or it is still needed; StoreUnavailable,
         StorageError, Corrupt."""
         keeps_epoch = not self.store.guarantees.versions_survive_deletion

@@ -35,7 +35,7 @@ class RemovalRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class ScopeRemoval:
     """The records that go. `first`: in any number of commits under `guards`; then `last`: in one commit."""
 
     first: tuple[Record, ...]
@@ -51,7 +51,7 @@ class Removal:
 
 def removal(
     records: Sequence[Record], *, keeps_epoch: bool, storage_is_empty: bool | None = None
-) -> Removal | RemovalRefused:
+) -> ScopeRemoval | RemovalRefused:
     """What may be removed among the records of a scope. `keeps_epoch`: the store may give a version again.
     `storage_is_empty` None: nobody has looked. Raises CorruptHandle, CorruptRecord."""
     refused = _lives(records) or _is_needed(records) or _storage_is_used(records, storage_is_empty)
@@ -64,7 +64,7 @@ def removal(
     if keeps_epoch:
         last = [record for record in last if record.key != EPOCH]
     unchanged = Absent(EPOCH) if epoch is None else Exact(EPOCH, epoch.version)
-    return Removal(tuple(first), tuple(last), (Absent(LEADER), unchanged))
+    return ScopeRemoval(tuple(first), tuple(last), (Absent(LEADER), unchanged))
 
 
 def is_removed(records: Sequence[Record]) -> bool:

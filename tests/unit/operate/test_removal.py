@@ -19,7 +19,7 @@ from tenure.errors import StoreUnavailable, UsageError
 from tenure.handles.areas import area_of
 from tenure.operate.orders import Orders
 from tenure.operate.removal import Retired
-from tenure.operate.removal_rules import Removal, RemovalRefused, is_removed, removal
+from tenure.operate.removal_rules import RemovalRefused, ScopeRemoval, is_removed, removal
 from tenure.operate.scopes import scope_statuses
 from tenure.results.result import Ending, Result, Stage
 from tenure.scope_context import ScopeContext
@@ -124,14 +124,14 @@ def test_a_scope_in_which_a_process_has_a_record_stays(retiring: Retiring) -> No
 def test_a_scope_that_never_ended_goes_where_its_storage_is_empty(retiring: Retiring) -> None:
     retiring.lead(end=False)
     assert retiring.why(storage_is_empty=False) == "it has no result, and its storage has files"
-    assert isinstance(removal(retiring.records(), keeps_epoch=False, storage_is_empty=True), Removal)
+    assert isinstance(removal(retiring.records(), keeps_epoch=False, storage_is_empty=True), ScopeRemoval)
 
 
 def test_the_epoch_stays_where_a_version_may_come_again(retiring: Retiring) -> None:
     """Or a leader of the removed scope that wakes up could find the version of its own term."""
     retiring.lead()
     found = removal(retiring.records(), keeps_epoch=True)
-    assert isinstance(found, Removal)
+    assert isinstance(found, ScopeRemoval)
     assert EPOCH not in found.keys
     kept = [record for record in retiring.records() if record.key == EPOCH]
     assert is_removed(kept)
@@ -140,7 +140,7 @@ def test_the_epoch_stays_where_a_version_may_come_again(retiring: Retiring) -> N
 def test_the_history_goes_before_the_result(retiring: Retiring) -> None:
     retiring.lead()
     found = removal(retiring.records(), keeps_epoch=False)
-    assert isinstance(found, Removal)
+    assert isinstance(found, ScopeRemoval)
     assert {record.key for record in found.last} == {"epoch", "identity", "results", "results/result"}
     assert all(record.key.is_under("terms") for record in found.first)
 
