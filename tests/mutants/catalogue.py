@@ -21,8 +21,8 @@ from tests.mutants.of_moves import OF_MOVES
 from tests.mutants.of_owners import OF_OWNERS
 from tests.mutants.of_postgres import OF_POSTGRES
 from tests.mutants.of_puts import OF_PUTS
-from tests.mutants.of_s3_store import OF_S3_STORE
 from tests.mutants.of_removals import OF_REMOVALS
+from tests.mutants.of_s3_store import OF_S3_STORE
 from tests.mutants.of_services import OF_SERVICES
 from tests.mutants.of_storage import OF_STORAGE
 from tests.mutants.of_stores import OF_STORES
