@@ -60,6 +60,7 @@ tenure config show -h
 tenure checkpoints -h
 tenure checkpoints list -h
 tenure checkpoints show -h
+tenure checkpoints verify -h
 tenure handles -h
 tenure handles list -h
 tenure handles show -h

@@ -15,6 +15,7 @@ from tests.mutants.of_followers import OF_NEWS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_history import OF_HISTORY
 from tests.mutants.of_kafka import OF_KAFKA
+from tests.mutants.of_kept import OF_KEPT
 from tests.mutants.of_kubernetes import OF_KUBERNETES
 from tests.mutants.of_links import OF_LINKS
 from tests.mutants.of_moves import OF_MOVES
@@ -38,6 +39,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_HISTORY,
     *OF_FIGURES,
     *OF_CHECKPOINTS,
+    *OF_KEPT,
     *OF_EDGES,
     *OF_ENDS,
     *OF_FAILURES,

@@ -1,27 +1,42 @@
-"""`tenure checkpoints`: the kept checkpoints of a pipeline."""
+"""`tenure checkpoints`: the kept checkpoints of a pipeline.
+
+Promise: `list`, `show` and `verify` write nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from tenure.cli.options import OutputOption, open_scope, takes_settings
-from tenure.cli.output import Output, show, show_record
+from tenure.cli.output import Output, note, print_json, show, show_record
 from tenure.clock import SystemClock
-from tenure.errors import HandleNotFound, UsageError
+from tenure.errors import CorruptCheckpoint, HandleNotFound, UsageError
 from tenure.opening import scope_context
 from tenure.operate.snapshot import take_snapshot
 from tenure.settings import Settings
+from tenure.spark.installed import use_spark
 
-checkpoints_app = typer.Typer(no_args_is_help=True, help="Look at the checkpoints of a pipeline.")
+if TYPE_CHECKING:
+    from tenure.operate.verifying import Verified
+    from tenure.scope_context import ScopeContext
+
+_CLOCK: Final = SystemClock()
+
+checkpoints_app = typer.Typer(no_args_is_help=True, help="Look at the checkpoints of a pipeline, and verify them.")
+
+OneQueryArgument = Annotated[str | None, typer.Argument(help="A query; by default all.")]
+BatchArgument = Annotated[int | None, typer.Argument(help="The batch; by default the newest.")]
 
 
 @checkpoints_app.command("list")
 @takes_settings("store", "storage", "scope")
 def checkpoints_list(
-    query: Annotated[str | None, typer.Argument(help="A query; by default all.")] = None,
+    query: OneQueryArgument = None,
     *,
     settings: Settings,
     output: OutputOption = Output.TABLE,
@@ -31,22 +46,18 @@ def checkpoints_list(
     Example: tenure checkpoints list hourly
     """
     rows = []
-    with open_scope(settings) as (opened, name):
-        queries = [newest.query for newest in take_snapshot(opened, name).queries]
-        if query is not None and query not in queries:
-            raise UsageError(f"query {query!r} has no checkpoint in scope {name!r}", fix=f"known: {queries}")
-        for shown in [query] if query is not None else queries:
-            checkpoints = scope_context(settings, opened, name, clock=SystemClock()).checkpoints(shown)
-            rows += [asdict(checkpoint) for checkpoint in checkpoints.list()]
+    with _context(settings) as context:
+        for shown in _queries(context, query):
+            rows += [asdict(checkpoint) for checkpoint in context.checkpoints(shown).list()]
     columns = ("query", "batch", "epoch", "planned_at", "run_directory")
-    show(rows, output=output, title=f"checkpoints of {name}", columns=columns)
+    show(rows, output=output, title=f"checkpoints of {context.scope}", columns=columns)
 
 
 @checkpoints_app.command("show")
 @takes_settings("store", "storage", "scope")
 def checkpoints_show(
     query: Annotated[str, typer.Argument(help="The query.")],
-    batch: Annotated[int | None, typer.Argument(help="The batch; by default the newest.")] = None,
+    batch: BatchArgument = None,
     *,
     settings: Settings,
     output: OutputOption = Output.TABLE,
@@ -55,13 +66,89 @@ def checkpoints_show(
 
     Example: tenure checkpoints show hourly 417 --output json
     """
-    with open_scope(settings) as (opened, name):
-        checkpoints = scope_context(settings, opened, name, clock=SystemClock()).checkpoints(query)
+    with _context(settings) as context:
+        checkpoints = context.checkpoints(query)
         try:
             checkpoint = checkpoints.newest() if batch is None else checkpoints.get(batch)
         except HandleNotFound as missing:
             known = f"see tenure checkpoints list {query}"
-            raise UsageError(f"query {query!r} has no checkpoint {batch} in scope {name!r}", fix=known) from missing
+            raise UsageError(
+                f"query {query!r} has no checkpoint {batch} in scope {context.scope!r}", fix=known
+            ) from missing
     if checkpoint is None:
-        raise UsageError(f"query {query!r} has no checkpoint in scope {name!r}", fix="see tenure checkpoints list")
+        raise UsageError(
+            f"query {query!r} has no checkpoint in scope {context.scope!r}", fix="see tenure checkpoints list"
+        )
     show_record(asdict(checkpoint), output=output, title=f"checkpoint {checkpoint.batch} of {query}")
+
+
+@checkpoints_app.command("verify")
+@takes_settings("store", "storage", "scope")
+def checkpoints_verify(
+    query: OneQueryArgument = None,
+    batch: BatchArgument = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="Verify all kept checkpoints, not the newest alone.")] = False,
+    settings: Settings,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Read all files that a takeover needs at a checkpoint. The exit code is 5 if a file is missing or damaged."""
+    if every and batch is not None:
+        raise UsageError(f"--all and batch {batch} are given", fix="give one of them")
+    use_spark()  # the rooms of takeovers import PySpark
+    from tenure.operate.verifying import all_kept, known_queries, newest_only, one_batch, verify
+
+    chosen = one_batch(batch) if batch is not None else all_kept if every else newest_only
+    with _context(settings) as context:
+        queries = known_queries(context) if query is None else [query]
+        found = [one for shown in queries for one in verify(context, shown, chosen=chosen)]
+    if output is Output.JSON:
+        print_json([_verified(one) for one in found])
+    else:
+        rows = [
+            {"query": one.query, "batch": one.batch, "verdict": _verdict(one), "damage": line}
+            for one in found
+            for line in (one.damage or ("",))
+        ]
+        columns = ("query", "batch", "verdict", "damage")
+        show(rows, output=output, title=f"checkpoints of {context.scope}", columns=columns)
+        for one in found:
+            if one.advice is not None:
+                note(f"checkpoint {one.batch} of {one.query}: {one.advice.meaning}; {one.advice.fix}")
+    damaged = [one for one in found if one.damage]
+    if damaged:
+        first = damaged[0]
+        raise CorruptCheckpoint(
+            f"{len(damaged)} of {len(found)} checkpoints damaged: batch {first.batch} of query {first.query!r}: "
+            f"{first.damage[0]}" + (f" and {len(first.damage) - 1} more" if len(first.damage) > 1 else "")
+        )
+
+
+def _verified(one: Verified) -> dict[str, Any]:
+    told = {"meaning": None, "fix": None} if one.advice is None else asdict(one.advice)
+    return {
+        "query": one.query,
+        "batch": one.batch,
+        "run_directory": None if one.checkpoint is None else one.checkpoint.run_directory,
+        "verdict": _verdict(one),
+        "damage": one.damage,
+        **told,
+    }
+
+
+def _verdict(one: Verified) -> str:
+    return "damaged" if one.damage else "whole"
+
+
+@contextmanager
+def _context(settings: Settings) -> Iterator[ScopeContext]:
+    with open_scope(settings) as (opened, name):
+        yield scope_context(settings, opened, name, clock=_CLOCK)
+
+
+def _queries(context: ScopeContext, query: str | None) -> Sequence[str]:
+    """The queries that are meant. Raises UsageError: that query has no checkpoint."""
+    queries = [newest.query for newest in take_snapshot(context.store, context.scope).queries]
+    if query is not None and query not in queries:
+        raise UsageError(f"query {query!r} has no checkpoint in scope {context.scope!r}", fix=f"known: {queries}")
+    return queries if query is None else [query]

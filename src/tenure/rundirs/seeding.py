@@ -12,9 +12,9 @@ batch N planned on a part of its state. A half-seeded directory is never complet
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from tenure.errors import StorageError
+from tenure.errors import CorruptRunDirectory, StorageError
 from tenure.rundirs.mirrored import Mirrored
 from tenure.rundirs.run_directory import RunDirectory
 from tenure.rundirs.seed_logs import decode_offsets, decode_query_id, owed_batch
@@ -44,16 +44,34 @@ def seed_mirrored(mirrored: Mirrored, point: SeedPoint, *, query_id: str | None 
         raise StorageError(
             f"run directory {mirrored.target.url} is not empty", fix="name a new directory for each attempt"
         )
-    for part in (new.offsets, new.commits, new.sources, new.state, new.plan, new.metadata):
+    for part in new.parts:
         part()
     return new.files
+
+
+def try_seed(mirrored: Mirrored, point: SeedPoint, *, on_damage: Callable[[CorruptRunDirectory], None]) -> None:
+    """Try each part of a seed, and each file of the sources and of the state, also after damage. `mirrored.target`
+    takes no bytes. Raises CorruptCheckpoint, StorageError."""
+    new = _Seed(mirrored, point, query_id=None, on_damage=on_damage)
+    for part in new.parts:
+        try:
+            part()
+        except CorruptRunDirectory as damage:
+            on_damage(damage)
 
 
 class _Seed:
     """A seed in the making."""
 
-    def __init__(self, mirrored: Mirrored, point: SeedPoint, *, query_id: str | None) -> None:
-        self._state_copy = StateCopy(mirrored, point)
+    def __init__(
+        self,
+        mirrored: Mirrored,
+        point: SeedPoint,
+        *,
+        query_id: str | None,
+        on_damage: Callable[[CorruptRunDirectory], None] | None = None,
+    ) -> None:
+        self._state_copy = StateCopy(mirrored, point, on_damage=on_damage)
         self._source = mirrored.source
         self._target = mirrored.target
         self._point = point
@@ -61,6 +79,8 @@ class _Seed:
         self._commit = ""  # the entry of the batch that is done; empty: none is, or it was not read yet
         self._operators: list[str] = []  # their names, as far as they were read
         self.files = 0
+        self.parts = (self.offsets, self.commits, self.sources, self.state, self.plan, self.metadata)
+        """In this order."""
 
     def offsets(self) -> None:
         if self._point.batch > 0:

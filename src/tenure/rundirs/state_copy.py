@@ -125,8 +125,10 @@ class StateCopy:
         ahead: bool = False,
         stop: Callable[[], bool] = lambda: False,
         on_missing: Callable[[int], None] = lambda change: None,
+        on_damage: Callable[[CorruptRunDirectory], None] | None = None,
     ) -> None:
-        """`ahead`: copy only files that never change."""
+        """`ahead`: copy only files that never change. `on_damage`: is called by the workers with the damage of a store
+        or a file, and the others go on; None: damage ends the copying."""
         if point.batch < 0:
             raise UsageError(f"batch {point.batch} cannot be seeded", fix="batch ids begin at 0")
         self._mirrored = mirrored
@@ -136,6 +138,7 @@ class StateCopy:
         self._ahead = ahead
         self._stop = stop
         self._on_missing = on_missing
+        self._on_damage = on_damage
         self._lock = threading.Lock()  # guards the next two, and calls of `on_missing`
         self._needed: set[str] = set()
         self._needed_commits: set[int] = set()
@@ -365,13 +368,22 @@ class StateCopy:
 
     def _in_threads(self, work: Callable[[T], int], items: list[T]) -> int:
         pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="tenure-seed")
-        futures = [pool.submit(work, item) for item in items]
+        futures = [pool.submit(self._worked, work, item) for item in items]
         wait(futures, return_when=FIRST_EXCEPTION)
         pool.shutdown(wait=True, cancel_futures=True)
         failures = [failed for future in futures if not future.cancelled() and (failed := future.exception())]
         for failed in sorted(failures, key=lambda failed: isinstance(failed, Stopped)):  # Stopped only without others
             raise failed
         return sum(future.result() for future in futures)
+
+    def _worked(self, work: Callable[[T], int], item: T) -> int:
+        try:
+            return work(item)
+        except CorruptRunDirectory as damage:
+            if self._on_damage is None:
+                raise
+            self._on_damage(damage)
+            return 0
 
 
 def _stores(operators: Sequence[Operator]) -> list[tuple[str, Store, int, int]]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 import fsspec
+
+from tenure.rundirs.checksums import crc32c
 
 NEWEST = 13
 
@@ -55,13 +59,26 @@ def a_run_directory(root: str, *, operator: str = "") -> None:
         for partition in range(2):
             stem = f"state/0/{partition}/{version}_{state_id(version, partition)}"
             files[f"{stem}.changelog"] = f"changes {version}"
-            files[f"{stem}.changelog.crc"] = "checksum"
+            files[f"{stem}.changelog.crc"] = sparks_checksum(f"changes {version}".encode())
             if version % 4 == 0:
                 table = table_of(version, partition)
                 files[f"{stem}.zip"] = a_zip(table.rpartition("/")[2], 5)
                 files[table] = b"table"
     for path, content in files.items():
         put(f"{root}/{path}", content)
+
+
+def sparks_checksum(data: bytes) -> bytes:
+    """The content of Spark's checksum file for these bytes."""
+    value = crc32c(data)
+    signed = value - (1 << 32) if value >> 31 else value
+    return json.dumps({"algorithm": "CRC32C", "value": signed, "mainFileSize": len(data), "creator": {}}).encode()
+
+
+def hadoops_checksum(data: bytes) -> bytes:
+    """The content of Hadoop's checksum file for these bytes."""
+    sums = [zlib.crc32(data[first : first + 512]) for first in range(0, len(data), 512)]
+    return struct.pack(f">4sI{len(sums)}I", b"crc\0", 512, *sums)
 
 
 def put(path: str, content: str | bytes) -> None:

@@ -1,0 +1,63 @@
+"""`tenure checkpoints` as it is typed, on a store with checkpoints that were made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import place
+from tests.cli.moves import opened, where
+from tests.cli.support import Place, Told, tenure
+from tests.support.checkpointed import KEPT, Checkpointed
+from tests.unit.rundirs.made_by_hand import NEWEST
+
+__all__ = ["place"]
+
+
+@pytest.fixture
+def scope(place: Place) -> Iterator[Checkpointed]:
+    with opened(place) as store:
+        yield Checkpointed(store, place.storage)
+
+
+def verb(place: Place, *words: str) -> Told:
+    return tenure("checkpoints", *words, *where(place))
+
+
+def test_whole_checkpoints_are_verified(place: Place, scope: Checkpointed) -> None:
+    told = verb(place, "verify")
+    assert told.code == 0, told.err
+    assert told.out.splitlines() == ["query\tbatch\tverdict\tdamage", f"copy\t{NEWEST}\twhole\t"]
+    assert [one["batch"] for one in verb(place, "verify", "copy", "--all", "-o", "json").json] == KEPT
+
+
+def test_damage_ends_with_5_and_says_what_it_means(place: Place, scope: Checkpointed) -> None:
+    (scope.run / "metadata").unlink()
+    told = verb(place, "verify", "--all")
+    assert told.code == 5
+    assert told.error == (
+        f"3 of 3 checkpoints damaged: batch {KEPT[0]} of query 'copy': {scope.run}/metadata is missing"
+    )
+    assert f"checkpoint {NEWEST} of copy: no member can go on: each ends with exit code 5" in told.err
+    assert f"checkpoint {KEPT[0]} of copy: no takeover reads it: a leader goes on at batch {NEWEST}" in told.err
+    json = verb(place, "verify", "copy", str(NEWEST), "-o", "json")
+    assert json.code == 5
+    assert [(one["batch"], one["verdict"], one["damage"]) for one in json.json] == [
+        (NEWEST, "damaged", [f"{scope.run}/metadata is missing"])
+    ]
+
+
+def test_a_damaged_record_is_a_row(place: Place, scope: Checkpointed) -> None:
+    key = f"checkpoints/copy/{NEWEST:012d}"
+    place.sql("UPDATE records SET value = ? WHERE key = ?", (b"{}", key))
+    told = verb(place, "verify", "--all")
+    assert told.code == 5
+    assert told.error.startswith(f"1 of 3 checkpoints damaged: batch {NEWEST} of query 'copy': record {key!r}")
+
+
+def test_refusals_of_verify(place: Place, scope: Checkpointed) -> None:
+    told = verb(place, "verify", "other")
+    assert (told.code, told.error) == (2, "query 'other' has no checkpoint in scope 'rows'; known: ['copy']")
+    assert "kept batches: [11, 12, 13]" in verb(place, "verify", "copy", "7").error
+    assert verb(place, "verify", "copy", "7", "--all").error == "--all and batch 7 are given; give one of them"
