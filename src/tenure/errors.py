@@ -270,10 +270,13 @@ class HandleNotFound(HandleError):
 
 
 class HandleLocked(HandleError):
-    """The handle `key` is locked by a reader, and stays. Try again when the lock is released."""
+    """The handle `key` is locked by a reader, or pinned by an operator, and stays. Try again when it is released."""
 
-    def __init__(self, key: str) -> None:
-        super().__init__(f"handle {key!r} is locked", fix="try again when its readers have released it")
+    def __init__(self, key: str, *, pinned: bool = False) -> None:
+        if pinned:
+            super().__init__(f"handle {key!r} is pinned", fix="release it by tenure checkpoints unpin")
+        else:
+            super().__init__(f"handle {key!r} is locked", fix="try again when its readers have released it")
         self.key = key
 
 

@@ -17,6 +17,7 @@ from tenure.coordination.records import Key, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.declarations.store import DeclarationStore
 from tenure.events import Events
+from tenure.handles.pins import Pins
 from tenure.handles.store import INLINE_LIMIT, MOST_INLINE, HandleStore
 from tenure.ownership.owner import Owner
 from tenure.results.store import RESULTS, ResultStore
@@ -56,6 +57,10 @@ class ScopeContext:
     def checkpoints(self, query: str) -> CheckpointStore:
         """The checkpoints of a query."""
         return CheckpointStore(self.checkpoint_handles(query), query=query, keep=self.checkpoints_kept)
+
+    def pins(self, query: str) -> Pins:
+        """The pins of operators on the checkpoints of a query."""
+        return Pins(self.store, self.scope, area=CHECKPOINTS.child(query), clock=self.clock)
 
     def results(self) -> ResultStore:
         """The results of the pipeline. They are inline, so they have no blobs."""

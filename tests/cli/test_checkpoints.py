@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tenure.cli.options import operator
 from tests.cli.conftest import place
 from tests.cli.moves import opened, where
 from tests.cli.support import Place, Told, tenure
@@ -61,3 +62,29 @@ def test_refusals_of_verify(place: Place, scope: Checkpointed) -> None:
     assert (told.code, told.error) == (2, "query 'other' has no checkpoint in scope 'rows'; known: ['copy']")
     assert "kept batches: [11, 12, 13]" in verb(place, "verify", "copy", "7").error
     assert verb(place, "verify", "copy", "7", "--all").error == "--all and batch 7 are given; give one of them"
+
+
+def test_pin_and_unpin(place: Place, scope: Checkpointed) -> None:
+    told = verb(place, "pin", "copy", str(KEPT[0]), "--reason", "audit  of May")
+    assert told.code == 0, told.err
+    assert f"checkpoint {KEPT[0]} of copy is pinned; " in told.out
+    with scope.led() as term:
+        for batch in range(NEWEST + 1, NEWEST + 4):
+            scope.plan(term, batch)
+    rows = verb(place, "list", "-o", "json").json
+    assert [row["batch"] for row in rows] == [KEPT[0], NEWEST + 1, NEWEST + 2, NEWEST + 3]
+    by, reason = rows[0]["pinned"].split(": ")
+    assert by.startswith(f"by {operator()} at ")
+    assert reason == "audit of May"
+    assert [row["pinned"] for row in rows[1:]] == [None] * 3
+    again = verb(place, "pin", "copy", str(KEPT[0]))
+    assert (again.code, again.out) == (0, f"checkpoint {KEPT[0]} of copy is pinned already, {rows[0]['pinned']}\n")
+    assert verb(place, "unpin", "copy", str(KEPT[0])).out == f"checkpoint {KEPT[0]} of copy is not pinned any more\n"
+    assert verb(place, "unpin", "copy", str(KEPT[0])).out == f"checkpoint {KEPT[0]} of copy is not pinned\n"
+    assert verb(place, "unpin", "copy", "7").code == 2
+
+
+def test_the_newest_is_pinned_by_default(place: Place, scope: Checkpointed) -> None:
+    assert f"checkpoint {NEWEST} of copy is pinned; " in verb(place, "pin", "copy").out
+    assert verb(place, "verify", "--all").code == 0
+    assert "tenure: error" not in verb(place, "list").err

@@ -61,6 +61,8 @@ tenure checkpoints -h
 tenure checkpoints list -h
 tenure checkpoints show -h
 tenure checkpoints verify -h
+tenure checkpoints pin -h
+tenure checkpoints unpin -h
 tenure handles -h
 tenure handles list -h
 tenure handles show -h

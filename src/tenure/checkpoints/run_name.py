@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Final
 
 from tenure.coordination.encoding import new_uid
 from tenure.storage.reach import reach
@@ -16,6 +17,9 @@ RUNS = "runs"
 """The folder of the storage that holds the run directories, in a folder for each query."""
 
 _PATH = re.compile(rf"{RUNS}/(?P<query>[^/]+)/e(?P<epoch>\d{{8,}})-(?P<member>[^/]+)-(?P<uid>[0-9a-f]{{12}})")
+
+_OF_PINS: Final = 0
+"""The epochs of terms begin at 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,16 @@ class RunName:
     def new(cls, query: str, *, epoch: int, member: str) -> RunName:
         """A name that no other attempt has."""
         return cls(query, epoch, member, new_uid()[:12])
+
+    @classmethod
+    def pinned(cls, query: str) -> RunName:
+        """The name of a copy that a pin keeps. It is of no epoch, so a sweep removes it once no pin names it."""
+        return cls.new(query, epoch=_OF_PINS, member="pin")
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it is the name of a pin's copy, on which no member ever runs."""
+        return self.epoch == _OF_PINS
 
     @classmethod
     def parse(cls, path: str) -> RunName | None:

@@ -24,6 +24,7 @@ from tenure.coordination.encoding import decode
 from tenure.coordination.failing import FAILING
 from tenure.coordination.records import Record
 from tenure.errors import UsageError
+from tenure.handles.pins import COPY, is_pin
 from tenure.handles.store import PROTECTS
 from tenure.scope_context import ScopeContext
 from tenure.storage.storage import Storage
@@ -93,12 +94,13 @@ def _may_get_done(storage: Storage, newest: Checkpoint, epoch: int) -> Iterator[
 
 
 def _protected_in(records: Sequence[Record]) -> Iterator[str]:
-    """The paths that locks protect, below the storage."""
+    """The paths that locks and pins protect, below the storage."""
     for record in records:
-        if record.key.is_under(CHECKPOINTS) and record.session is not None:
-            path = decode(record, fields={}).get(PROTECTS)
-            if isinstance(path, str) and path:
-                yield path
+        if record.key.is_under(CHECKPOINTS) and (record.session is not None or is_pin(record)):
+            found = decode(record, fields={})
+            for path in (found.get(PROTECTS), found.get(COPY)):
+                if isinstance(path, str) and path:
+                    yield path
 
 
 def _blobs_in(records: Sequence[Record]) -> Iterator[str]:

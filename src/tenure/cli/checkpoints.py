@@ -1,10 +1,11 @@
 """`tenure checkpoints`: the kept checkpoints of a pipeline.
 
-Promise: `list`, `show` and `verify` write nothing.
+Promise: only `pin` and `unpin` write: a pin, and the copy that it keeps.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -12,11 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tenure.cli.options import OutputOption, open_scope, takes_settings
-from tenure.cli.output import Output, note, print_json, show, show_record
+from tenure.checkpoints.checkpoint import checkpoint_name
+from tenure.checkpoints.store import CHECKPOINTS
+from tenure.cli.options import OutputOption, open_scope, operator, takes_settings
+from tenure.cli.output import Output, note, print_json, show, show_record, warn
 from tenure.clock import SystemClock
+from tenure.coordination.candidates import AskedBy
 from tenure.errors import CorruptCheckpoint, HandleNotFound, UsageError
+from tenure.handles.pins import Pin, pins_in
 from tenure.opening import scope_context
+from tenure.operate.scopes import known_records
 from tenure.operate.snapshot import take_snapshot
 from tenure.settings import Settings
 from tenure.spark.installed import use_spark
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 
 _CLOCK: Final = SystemClock()
 
-checkpoints_app = typer.Typer(no_args_is_help=True, help="Look at the checkpoints of a pipeline, and verify them.")
+checkpoints_app = typer.Typer(no_args_is_help=True, help="Look at the checkpoints of a pipeline, verify and pin them.")
 
 OneQueryArgument = Annotated[str | None, typer.Argument(help="A query; by default all.")]
 BatchArgument = Annotated[int | None, typer.Argument(help="The batch; by default the newest.")]
@@ -49,7 +55,11 @@ def checkpoints_list(
     with _context(settings) as context:
         for shown in _queries(context, query):
             rows += [asdict(checkpoint) for checkpoint in context.checkpoints(shown).list()]
-    columns = ("query", "batch", "epoch", "planned_at", "run_directory")
+        pins = {pin.handle: pin for pin in pins_in(known_records(context.store, context.scope))}
+    for row in rows:
+        pin = pins.get(CHECKPOINTS.child(row["query"]).child(checkpoint_name(row["batch"])))
+        row["pinned"] = None if pin is None else _pin_in_words(pin)
+    columns = ("query", "batch", "epoch", "planned_at", "run_directory", "pinned")
     show(rows, output=output, title=f"checkpoints of {context.scope}", columns=columns)
 
 
@@ -122,6 +132,53 @@ def checkpoints_verify(
             f"{len(damaged)} of {len(found)} checkpoints damaged: batch {first.batch} of query {first.query!r}: "
             f"{first.damage[0]}" + (f" and {len(first.damage) - 1} more" if len(first.damage) > 1 else "")
         )
+
+
+@checkpoints_app.command("pin")
+@takes_settings("store", "storage", "scope")
+def checkpoints_pin(
+    query: Annotated[str, typer.Argument(help="The query.")],
+    batch: BatchArgument = None,
+    *,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the list.")] = "",
+    settings: Settings,
+) -> None:
+    """Keep a checkpoint until it is unpinned, with a copy of its state. Members may run meanwhile."""
+    use_spark()  # the rooms of takeovers import PySpark
+    from tenure.operate.pinning import pin
+
+    with _context(settings) as context:
+        pinned = pin(context, query, batch, asked=AskedBy(operator(), " ".join(reason.split())))
+    what = f"checkpoint {pinned.batch} of {query}"
+    if pinned.is_new:
+        sys.stdout.write(f"{what} is pinned; {pinned.files} files are copied to {pinned.pin.copy}\n")
+    else:
+        sys.stdout.write(f"{what} is pinned already, {_pin_in_words(pinned.pin)}\n")
+
+
+@checkpoints_app.command("unpin")
+@takes_settings("store", "storage", "scope")
+def checkpoints_unpin(
+    query: Annotated[str, typer.Argument(help="The query.")],
+    batch: Annotated[int, typer.Argument(help="The batch.")],
+    *,
+    settings: Settings,
+) -> None:
+    """Let a pinned checkpoint go as others do, and remove its copy."""
+    use_spark()  # the rooms of takeovers import PySpark
+    from tenure.operate.pinning import unpin
+
+    with _context(settings) as context:
+        pin, kept = unpin(context, query, batch)
+    what = f"checkpoint {batch} of {query}"
+    sys.stdout.write(f"{what} is not pinned\n" if pin is None else f"{what} is not pinned any more\n")
+    if kept is not None:
+        warn(f"its copy stays for the next sweep: {kept}")
+
+
+def _pin_in_words(pin: Pin) -> str:
+    words = f"by {pin.by} at {pin.at}" + (f": {pin.reason}" if pin.reason else "")
+    return words if pin.whole else f"{words} (the copy is not whole: pin it again)"
 
 
 def _verified(one: Verified) -> dict[str, Any]:

@@ -19,12 +19,23 @@ from typing import Final
 from tenure.clock import Clock
 from tenure.coordination.encoding import encode, new_uid
 from tenure.coordination.reading import LONG, read_again, read_under
-from tenure.coordination.records import Exact, Guard, Key, Put, Record, Scope, Version, Write
+from tenure.coordination.records import Delete, Exact, Guard, Key, Put, Record, Scope, Version, Write
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term, commit_under
 from tenure.errors import GuardFailed, HandleLocked, OutcomeUnknown, StoreUnavailable, TermLost
-from tenure.handles.anchor_rules import Sight, anchor_of, listed, lock_request, may_be_locked, move, moved, presented
+from tenure.handles.anchor_rules import (
+    Sight,
+    anchor_of,
+    is_pinned,
+    listed,
+    lock_request,
+    may_be_locked,
+    move,
+    moved,
+    presented,
+    unpin_request,
+)
 from tenure.retry import RetryPolicy
 
 AGAIN: Final = RetryPolicy(
@@ -84,7 +95,10 @@ class Anchor:
             sight = self.seen or self.read(term)
             if may_be_locked(sight, removes):
                 known = sight.locked is not None  # by a lock, which has moved the anchor perhaps
-                sight = self._listed(term, self.read(term) if known else sight)
+                sight = self.read(term) if known else sight
+                _check_pins(sight, removes)
+                sight = self._listed(term, sight)
+                _check_pins(sight, removes)
                 for key in removes:
                     if may_be_locked(sight, {key}):
                         raise HandleLocked(key)
@@ -125,6 +139,18 @@ class Anchor:
         finally:
             self._forget(sight)
         return versions[lock.key]
+
+    def unpin(self, sight: Sight, pin: Delete) -> bool:
+        """Commit the end of a pin, after `sight` was read. False: the pin or the anchor has moved since. Raises
+        StoreUnavailable: nothing was written; OutcomeUnknown."""
+        guards, writes = unpin_request(sight, self._area, _value(), pin=pin)
+        try:
+            self.settled(guards, writes)
+        except GuardFailed:
+            return False
+        finally:
+            self._forget(sight)
+        return True
 
     def settled(self, guards: Sequence[Guard], writes: Sequence[Write]) -> Mapping[Key, Version]:
         """Commit without a term: what belongs to a session. Raises like `commit_settled`."""
@@ -186,6 +212,13 @@ class Anchor:
         with self._lock:
             if self._seen is not None and self._seen.anchor == sight.anchor:
                 self._seen = None
+
+
+def _check_pins(sight: Sight, removes: Collection[Key]) -> None:
+    """Raises HandleLocked: a handle of `removes` is pinned for as long as the anchor of the sight stands."""
+    for key in removes:
+        if is_pinned(sight, {key}):
+            raise HandleLocked(key, pinned=True)
 
 
 def moves_too_fast(area: Key) -> StoreUnavailable:

@@ -4,6 +4,7 @@ Promise: pure. A lock moves the anchor of its area, as a removal does, and each 
 that listed the locks under an anchor knows all locks for as long as that anchor stands: a lock committed before is in
 the listing, a later lock has moved the anchor. The rule rests on no order or hierarchy of keys, and on no store's
 listing at one instant (FLINK-6612, FLINK-11809). A lock that is gone meanwhile costs one more listing.
+A pin is a lock without a session. It lasts, so its end moves the anchor, too, and a known pin costs no listing.
 `tests/unit/handles/test_anchor_edges.py` explores every interleaving.
 """
 
@@ -13,10 +14,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tenure.coordination.records import Absent, Exact, Guard, Key, Put, Record, Version, Write
+from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, Put, Record, Version, Write
 
 LOCK: Final = "lock-"
 """Begins the last segment of a lock's key, below the key of its handle."""
+
+PIN: Final = f"{LOCK}pin-"
+"""Begins that of a pin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class Sight:
     anchor: Guard
     locked: frozenset[Key] | None = None
     """The handles that may be locked while this anchor stands, and no others; None: the locks were not listed."""
+    pinned: frozenset[Key] = frozenset()
+    """Those of them that are pinned for as long as this anchor stands."""
 
 
 def anchor_of(area: Key, record: Record | None) -> Sight:
@@ -38,9 +44,16 @@ def may_be_locked(sight: Sight, handles: Collection[Key]) -> bool:
     return bool(handles) and (sight.locked is None or not sight.locked.isdisjoint(handles))
 
 
+def is_pinned(sight: Sight, handles: Collection[Key]) -> bool:
+    """Whether one of these handles is pinned for as long as the anchor of the sight stands."""
+    return not sight.pinned.isdisjoint(handles)
+
+
 def listed(sight: Sight, records: Iterable[Record]) -> Sight:
     """The sight after a listing of the area that began when its anchor was known already."""
-    return replace(sight, locked=frozenset(key for record in records if (key := locked_by(record.key)) is not None))
+    locks = {record.key: key for record in records if (key := locked_by(record.key)) is not None}
+    pinned = frozenset(key for lock, key in locks.items() if lock.name.startswith(PIN))
+    return replace(sight, locked=frozenset(locks.values()), pinned=pinned)
 
 
 def locked_by(key: Key) -> Key | None:
@@ -71,3 +84,8 @@ def lock_request(
 ) -> tuple[tuple[Guard, ...], tuple[Write, ...]]:
     """The guards and writes of a lock: while the handle stands as it was read, and with a move of the anchor."""
     return (handle,), (lock, move(sight, area, value))
+
+
+def unpin_request(sight: Sight, area: Key, value: bytes, *, pin: Delete) -> tuple[tuple[Guard, ...], tuple[Write, ...]]:
+    """The guards and writes that end a pin. The anchor moves, since a writer may know the pin."""
+    return (), (pin, move(sight, area, value))

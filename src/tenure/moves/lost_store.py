@@ -57,7 +57,7 @@ def find_lost(storage: str) -> Sequence[LostQuery]:
 
 def _newest(storage: str, query: str) -> LostQuery | None:
     folders = reach(storage)
-    complete = [run for run in runs_of(storage, query) if _is_complete(folders, run)]
+    complete = [run for run in runs_of(storage, query) if not run.is_pinned and _is_complete(folders, run)]
     newest = max((run.epoch for run in complete), default=0)
     plains = [(run, read_plain(f"{storage}/{run}")) for run in complete if run.epoch == newest]
     if not plains:

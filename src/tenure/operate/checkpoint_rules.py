@@ -19,7 +19,7 @@ def advice(*, newest: int, batch: int, leader: str | None) -> Advice:
     if batch < newest:
         return Advice(
             f"no takeover reads it: a leader goes on at batch {newest}",
-            "nothing has to be done: it goes with the next batches",
+            "nothing has to be done: it goes with the next batches, or with tenure checkpoints unpin",
         )
     restore = "restore the files from a backup of the storage (docs/operate.md, Back up), and verify again"
     if leader is None:

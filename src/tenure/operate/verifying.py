@@ -19,6 +19,7 @@ from tenure.coordination.records import Record
 from tenure.errors import Corrupt, UsageError
 from tenure.handles.areas import handles_in
 from tenure.handles.handle import decode_handle
+from tenure.handles.pins import pins_in
 from tenure.operate.checkpoint_rules import Advice, advice
 from tenure.operate.scopes import known_records
 from tenure.rundirs.inspecting import damages_of
@@ -75,8 +76,8 @@ def verify(context: ScopeContext, query: str, *, chosen: Chosen = newest_only) -
         wanted = chosen(handles)
         if not wanted:
             raise unknown(context, records, query)
-        newest, leader = int(handles[-1].key.name), _leader_in(records)
-        found = [_verified(context, record, newest=newest, leader=leader) for record in wanted]
+        newest = int(handles[-1].key.name)
+        found = [_verified(context, records, record, newest=newest) for record in wanted]
         moved = [one for one, record in zip(found, wanted, strict=True) if one.damage and not _stands(context, record)]
         if not moved:
             break
@@ -106,16 +107,19 @@ def _leader_in(records: Sequence[Record]) -> str | None:
     return None if seen.leader is None or seen.epoch is None else decode_office(seen.epoch).holder
 
 
-def _verified(context: ScopeContext, record: Record, *, newest: int, leader: str | None) -> Verified:
+def _verified(context: ScopeContext, records: Sequence[Record], record: Record, *, newest: int) -> Verified:
     query, batch = record.key.split("/")[1], int(record.key.name)
     checkpoint: Checkpoint | None = None
     try:
         payload = context.checkpoint_handles(query).payload(decode_handle(record))
         checkpoint = decode_checkpoint(payload, query=query, name=record.key.name)
-        damage = damages_of(f"{context.storage}/{checkpoint.run_directory}", checkpoint)
+        copies = [pin.copy for pin in pins_in(records) if pin.handle == record.key and pin.whole]
+        # A copy is all that an older checkpoint needs: Spark removes old batches from a run directory that it uses.
+        paths = copies if copies and batch < newest else [checkpoint.run_directory, *copies]
+        damage = [line for path in paths for line in damages_of(f"{context.storage}/{path}", checkpoint)]
     except Corrupt as error:
         damage = [error.what]
-    told = advice(newest=newest, batch=batch, leader=leader) if damage else None
+    told = advice(newest=newest, batch=batch, leader=_leader_in(records)) if damage else None
     return Verified(query, batch, checkpoint, tuple(damage), told)
 
 

@@ -25,8 +25,8 @@ def checksum_names(name: str) -> tuple[str, str]:
 
 
 def wrong_in(data: bytes, *, sparks: bytes | None = None, hadoops: bytes | None = None) -> str | None:
-    """The fault of the bytes of a file, by the content of its checksum files (None: there is no such file); None: they are
-    right."""
+    """The fault of the bytes of a file; None: there is none. `sparks`, `hadoops`: the content of its checksum files;
+    None: there is no such file."""
     wrong = None if sparks is None else _wrong_for_spark(data, sparks)
     return wrong if wrong is not None or hadoops is None else _wrong_for_hadoop(data, hadoops)
 

@@ -1,4 +1,4 @@
-"""Every interleaving of locks and removals, under the real rules of `anchor_rules`.
+"""Every interleaving of locks, or pins, and removals, under the real rules of `anchor_rules`.
 
 A leader adds, replaces and removes a handle, or adds another handle in its place in one commit; readers lock it, read
 its blob and release it, or their sessions end at any moment. A request may be applied without an answer, or arrive at
@@ -119,6 +119,8 @@ class Bounds(NamedTuple):
     has_anchor: bool = True
     locks_anew: bool = False
     """Whether a reader gives each of its locks the same key."""
+    pins: bool = False
+    """Whether the locks are pins, which outlive their makers."""
 
 
 def session_of(reader: int) -> SessionId:
@@ -239,7 +241,10 @@ def _leader_steps(world: World, leader: Leader, bounds: Bounds) -> Iterator[tupl
                 if sight.locked is not None:  # by a lock, which has moved the anchor perhaps
                     now = anchor_rules.anchor_of(AREA, world.read(AREA))
                     sight = sight if now.anchor == sight.anchor else now
-                yield world, leader._replace(sight=sight, step="lists")
+                if anchor_rules.is_pinned(sight, handles):
+                    yield _refused(world, leader, sight)
+                else:
+                    yield world, leader._replace(sight=sight, step="lists")
             else:
                 yield world, _sending(leader, sight)
         case "lists":
@@ -342,13 +347,15 @@ def _reads(  # noqa: PLR0912 - a life from its beginning to its end
                 yield world, Reader(operation=reader.operation)
                 return
             made = 0 if bounds.locks_anew else reader.operation
-            key = HANDLE.child(f"{anchor_rules.LOCK}{number}-{made}")
+            begins = anchor_rules.PIN if bounds.pins else anchor_rules.LOCK
+            key = HANDLE.child(f"{begins}{number}-{made}")
+            session = None if bounds.pins else session_of(number)
             request = anchor_rules.lock_request(
                 sight,
                 AREA,
                 f"of {number}-{reader.operation}".encode(),
                 handle=Exact(HANDLE, handle.version),
-                lock=Put(key, handle.value, replaces=None, session=session_of(number)),
+                lock=Put(key, handle.value, replaces=None, session=session),
             )
             yield world, reader._replace(step="sends", handle=handle, request=request, held=key)
         case "sends":
@@ -373,7 +380,11 @@ def _reads(  # noqa: PLR0912 - a life from its beginning to its end
                 found.add("a lock is believed that is not there")
             if blob_of(reader.handle) not in world.blobs:
                 found.add("a locked blob is gone")
-            release: Request = ((), (Delete(reader.held, Version("0")),))
+            end = Delete(reader.held, Version("0"))
+            release: Request = ((), (end,))
+            if bounds.pins:
+                seen = anchor_rules.anchor_of(AREA, world.read(AREA))
+                release = anchor_rules.unpin_request(seen, AREA, f"ends {reader.held}".encode(), pin=end)
             yield world, Reader("releases", reader.operation, request=release)
         case "releases":
             for after, answer in _sent(world, number, reader.operation, reader.request):

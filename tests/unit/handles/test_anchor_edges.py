@@ -8,22 +8,31 @@ from typing import Any
 
 import pytest
 
-from tenure.coordination.records import Exact, Key, Put, Record
+from tenure.coordination.records import Delete, Exact, Key, Put, Record
 from tenure.handles import anchor_rules
 from tenure.handles.anchor_rules import Sight
 from tests.unit.handles.anchor_model import HANDLE, Bounds, Request, explore
 
 
+@pytest.mark.parametrize("pins", [False, True], ids=["locks", "pins"])
 @pytest.mark.parametrize("has_anchor", [True, False])
-def test_no_interleaving_breaks_a_pointer_a_lock_or_an_answer(has_anchor: bool) -> None:
-    states, found = explore(Bounds(has_anchor=has_anchor))
+def test_no_interleaving_breaks_a_pointer_a_lock_or_an_answer(has_anchor: bool, pins: bool) -> None:
+    states, found = explore(Bounds(has_anchor=has_anchor, pins=pins))
     assert states > 10_000
     assert found == set()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "bounds", [Bounds(unknowns=2), Bounds(readers=2, locks=1), Bounds(readers=2, operations=4, locks=1)], ids=str
+    "bounds",
+    [
+        Bounds(unknowns=2),
+        Bounds(readers=2, locks=1),
+        Bounds(readers=2, operations=4, locks=1),
+        Bounds(unknowns=2, pins=True),
+        Bounds(readers=2, locks=1, pins=True),
+    ],
+    ids=str,
 )
 def test_nor_do_more_readers_operations_and_lost_replies(bounds: Bounds) -> None:
     assert explore(bounds)[1] == set()
@@ -52,6 +61,10 @@ def none_forgotten(sight: Sight, records: Iterable[Record]) -> Sight:
     return replace(sight, locked=(sight.locked or frozenset()) | {HANDLE for _ in records})
 
 
+def no_move_by_an_unpin(sight: Sight, area: Key, value: bytes, *, pin: Delete) -> Request:
+    return (), (pin,)
+
+
 LOCKED, RESTORED = "a locked handle is gone", "a pointer without its blob"
 
 
@@ -68,6 +81,8 @@ LOCKED, RESTORED = "a locked handle is gone", "a pointer without its blob"
         ({}, Bounds(handle_first=True), "a locked blob is gone"),
         ({}, Bounds(keeps_locks=True), LOCKED),
         ({}, Bounds(locks_anew=True), "a lock is believed that is not there"),
+        ({"lock_request": no_move_by_a_lock}, Bounds(pins=True), LOCKED),
+        ({"unpin_request": no_move_by_an_unpin}, Bounds(pins=True), "a handle stays for ever"),
     ],
     ids=[
         "a lock moves no anchor",
@@ -80,6 +95,8 @@ LOCKED, RESTORED = "a locked handle is gone", "a pointer without its blob"
         "a reader reads the handle before the anchor",
         "the locks are not listed again under another anchor",
         "a reader gives two of its locks one key",
+        "a pin moves no anchor",
+        "the end of a pin moves no anchor",
     ],
 )
 def test_each_rule_is_needed(
