@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -42,9 +43,9 @@ def test_damage_ends_with_5_and_says_what_it_means(place: Place, scope: Checkpoi
     )
     assert f"checkpoint {NEWEST} of copy: no member can go on: each ends with exit code 5" in told.err
     assert f"checkpoint {KEPT[0]} of copy: no takeover reads it: a leader goes on at batch {NEWEST}" in told.err
-    json = verb(place, "verify", "copy", str(NEWEST), "-o", "json")
-    assert json.code == 5
-    assert [(one["batch"], one["verdict"], one["damage"]) for one in json.json] == [
+    listed = verb(place, "verify", "copy", str(NEWEST), "-o", "json")
+    assert listed.code == 5
+    assert [(one["batch"], one["verdict"], one["damage"]) for one in listed.json] == [
         (NEWEST, "damaged", [f"{scope.run}/metadata is missing"])
     ]
 
@@ -88,3 +89,21 @@ def test_the_newest_is_pinned_by_default(place: Place, scope: Checkpointed) -> N
     assert f"checkpoint {NEWEST} of copy is pinned; " in verb(place, "pin", "copy").out
     assert verb(place, "verify", "--all").code == 0
     assert "tenure: error" not in verb(place, "list").err
+
+
+def test_diff(place: Place, scope: Checkpointed) -> None:
+    for batch in KEPT:
+        entries = [{"path": f"file:/in/{batch}-{number}", "batchId": batch} for number in range(2)]
+        (scope.run / "sources" / "0" / str(batch)).write_text("\n".join(["v1", *map(json.dumps, entries)]))
+    told = verb(place, "diff", "copy", str(KEPT[0]))
+    assert told.code == 0, told.err
+    assert told.out.splitlines() == [
+        "what\tfirst\tsecond\tbetween",
+        f"batch\t{KEPT[0]}\t{NEWEST}\t2 batches",
+        f"source 0 (files)\tlog entry {KEPT[0]}\tlog entry {NEWEST}\t4 files",
+        f"source 1 (rate)\t{KEPT[0] + 100}\t{NEWEST + 100}\t",
+    ]
+    (scope.run / "sources" / "0" / str(NEWEST)).unlink()
+    assert "not known: " in verb(place, "diff", "copy", str(KEPT[0])).out
+    refused = verb(place, "diff", "copy", "7")
+    assert (refused.code, refused.error) == (2, "query 'copy' has no checkpoint 7; kept batches: [11, 12, 13]")

@@ -60,6 +60,7 @@ tenure config show -h
 tenure checkpoints -h
 tenure checkpoints list -h
 tenure checkpoints show -h
+tenure checkpoints diff -h
 tenure checkpoints verify -h
 tenure checkpoints pin -h
 tenure checkpoints unpin -h

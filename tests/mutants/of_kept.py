@@ -40,6 +40,12 @@ OF_KEPT: Final = (
         (VERIFIED + "test_a_checkpoint_that_goes_meanwhile_is_not_damaged",),
     ),
     Mutant(
+        "diff-shows-offsets",
+        "a diff prints the offsets of any source, which may have a secret in them",
+        (Change("operate/checkpoint_diff.py", 'return f"fingerprint {', 'return offset + f"fingerprint {'),),
+        ("tests/unit/operate/test_checkpoint_diff.py::test_no_offset_of_another_source_is_shown",),
+    ),
+    Mutant(
         "unpin-moves-no-anchor",
         "a leader goes on to believe in a pin that has ended, and the checkpoint never goes",
         (Change("handles/anchor_rules.py", "    return (), (pin, move(sight, area, value))", "    return (), (pin,)"),),

@@ -19,7 +19,7 @@ from tenure.cli.options import OutputOption, open_scope, operator, takes_setting
 from tenure.cli.output import Output, note, print_json, show, show_record, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import AskedBy
-from tenure.errors import CorruptCheckpoint, HandleNotFound, UsageError
+from tenure.errors import CorruptCheckpoint, CorruptRunDirectory, HandleNotFound, UsageError
 from tenure.handles.pins import Pin, pins_in
 from tenure.opening import scope_context
 from tenure.operate.scopes import known_records
@@ -90,6 +90,42 @@ def checkpoints_show(
             f"query {query!r} has no checkpoint in scope {context.scope!r}", fix="see tenure checkpoints list"
         )
     show_record(asdict(checkpoint), output=output, title=f"checkpoint {checkpoint.batch} of {query}")
+
+
+@checkpoints_app.command("diff")
+@takes_settings("store", "storage", "scope")
+def checkpoints_diff(
+    query: Annotated[str, typer.Argument(help="The query.")],
+    first: Annotated[int, typer.Argument(help="A batch.")],
+    second: Annotated[int | None, typer.Argument(help="A later batch; by default the newest.")] = None,
+    *,
+    settings: Settings,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """The differences between two kept checkpoints, and the input between them."""
+    from tenure.inputs.planned_inputs import count_files
+    from tenure.operate.checkpoint_diff import differences
+    from tenure.rundirs.run_directory import RunDirectory
+
+    with _context(settings) as context:
+        _queries(context, query)
+        kept = {one.batch: one for one in context.checkpoints(query).list()}
+        batches = sorted((first, max(kept, default=first) if second is None else second))
+        missing = [batch for batch in batches if batch not in kept]
+        if missing:
+            raise UsageError(f"query {query!r} has no checkpoint {missing[0]}", fix=f"kept batches: {sorted(kept)}")
+        older, newer = (kept[batch] for batch in batches)
+
+        def files(folder: str, after: int, last: int) -> str:
+            directory = RunDirectory(f"{context.storage}/{newer.run_directory}")
+            try:
+                return f"{count_files(directory, folder, after=after, last=last)} files"
+            except CorruptRunDirectory as gone:  # the log was compacted or removed since
+                return f"not known: {gone.what}"
+
+        rows = [asdict(one) for one in differences(older, newer, files=files)]
+    columns = ("what", "first", "second", "between")
+    show(rows, output=output, title=f"checkpoints {older.batch} and {newer.batch} of {query}", columns=columns)
 
 
 @checkpoints_app.command("verify")

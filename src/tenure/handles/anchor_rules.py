@@ -45,7 +45,7 @@ def may_be_locked(sight: Sight, handles: Collection[Key]) -> bool:
 
 
 def is_pinned(sight: Sight, handles: Collection[Key]) -> bool:
-    """Whether one of these handles is pinned for as long as the anchor of the sight stands."""
+    """Whether any of the handles is pinned for as long as the anchor of the sight stands."""
     return not sight.pinned.isdisjoint(handles)
 
 

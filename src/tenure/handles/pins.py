@@ -1,7 +1,7 @@
 """Pins: locks of operators on handles, which outlive every session.
 
 Promise: a pin is committed only while its handle stands as it was read, and it moves the anchor of the area, as a lock
-does. So of a pin and a removal at the same time exactly one is committed (`anchor_rules`). A handle has at most one
+does. So a pin and a removal at the same time are never both committed (`anchor_rules`). A handle has at most one
 pin. The end of a pin moves the anchor, too, so a late request ends no later pin. Not promised: that a command whose
 outcome is unknown did nothing; a pin that arrives late protects a handle that stands.
 """

@@ -184,6 +184,12 @@ def planned_inputs(
     return tuple(inputs)
 
 
+def count_files(directory: RunDirectory, folder: str, *, after: int, last: int) -> int:
+    """How many input files the log of a file source has in its entries above `after`, up to `last`. Raises
+    CorruptRunDirectory, StorageError."""
+    return sum(1 for _ in _logged(directory, f"sources/{folder}", after=after, last=last))
+
+
 def _logged(directory: RunDirectory, folder: str, *, after: int, last: int) -> Iterator[str]:
     if after >= last:
         return
