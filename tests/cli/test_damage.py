@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.cli.support import COPY, Place, tenure
+from tests.cli.support import COPY, COUNTS, Place, tenure
 
 pytestmark = pytest.mark.spark
 
@@ -164,3 +164,28 @@ def test_a_disk_that_is_full_while_a_batch_is_planned(
     assert freed.code == 0, freed.err
     assert place.ids() == [0, 1, 2, 3, 4]
     assert place.look("history")[-1]["why"] == "finished"
+
+
+def test_a_real_checkpoint_is_verified_and_pinned_by_the_checksums_of_spark_and_hadoop(
+    place: Place, spark: SparkSession
+) -> None:
+    place.feed(1, 2)
+    place.feed(3)
+    assert place.run(place.pipeline(COUNTS), spark=spark).code == 0
+    where = (*place.flags()[:4], "--scope", "rows")
+    told = tenure("checkpoints", "verify", "--all", *where)
+    assert told.code == 0, told.err
+    assert tenure("checkpoints", "pin", "counts", *where).code == 0
+    changed = [
+        path
+        for path in (place.storage / "rows" / "runs" / "counts").glob("e0*-[!p]*/state/0/*/*")
+        if path.suffix in (".changelog", ".zip", ".delta") and not path.name.startswith(".")
+    ]
+    assert changed
+    for path in changed:
+        data = path.read_bytes()
+        path.unlink()  # the copy of the pin has the same inode
+        path.write_bytes(bytes([*data[:-1], data[-1] ^ 1]))
+    told = tenure("checkpoints", "verify", *where)
+    assert told.code == 5
+    assert "checksum by" in told.error
