@@ -135,7 +135,7 @@ OF_EMBEDDED: Final = (
         "each store object observes other sessions anew",
         (
             Change(
-                "backends/sqlite/liveness.py",
+                "backends/shared/renewals.py",
                 "return _SIGHTINGS.setdefault((database, None if machine else clock), Sightings())",
                 "return _SIGHTINGS.setdefault((database, clock), Sightings())",
             ),

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tenure.backends.sqlite.liveness import LockFile, SessionRow, Sightings, is_free, prune
+from tenure.backends.shared.renewals import SessionRow, Sightings
+from tenure.backends.sqlite.liveness import LockFile, is_free, prune
 from tenure.coordination.records import SessionId
 
 A, B = SessionId("a"), SessionId("b")

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from tenure.backends.sqlite.liveness import SessionRow
+from tenure.backends.shared.renewals import SessionRow
 from tenure.coordination.records import (
     Commit,
     Guard,

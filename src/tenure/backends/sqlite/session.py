@@ -10,9 +10,10 @@ import threading
 import uuid
 from collections.abc import Iterable, Sequence
 
+from tenure.backends.shared.renewals import SessionRow, Sightings, sightings_of
 from tenure.backends.sqlite import liveness
 from tenure.backends.sqlite.database import Database
-from tenure.backends.sqlite.liveness import LockFile, SessionRow, Sightings, lock_path
+from tenure.backends.sqlite.liveness import LockFile, lock_path
 from tenure.clock import Clock
 from tenure.coordination.records import SessionId
 from tenure.errors import StoreUnavailable
@@ -67,7 +68,7 @@ class Sessions:
         self._sightings().keep(rows)
 
     def _sightings(self) -> Sightings:
-        return liveness.sightings_of(self._database.identity, self._clock)
+        return sightings_of(self._database.identity, self._clock)
 
     def prune(self, rows: Sequence[SessionRow]) -> None:
         """Remove the lock files of all sessions but these, which are all that there are; in a write transaction."""

@@ -20,8 +20,8 @@ from weakref import WeakSet
 
 from tenure.backends.shared.amending import amend_by_commit
 from tenure.backends.shared.following import FollowedChanges
+from tenure.backends.shared.renewals import SessionRow
 from tenure.backends.sqlite.database import Database
-from tenure.backends.sqlite.liveness import SessionRow
 from tenure.backends.sqlite.rows import Rows
 from tenure.backends.sqlite.session import Sessions
 from tenure.clock import Clock, SystemClock
