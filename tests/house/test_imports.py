@@ -29,7 +29,7 @@ CLIENTS = {
     "pyspark": SPARK_ROOMS,
     "py4j": SPARK_ROOMS,
     "deltalake": ("tenure.sinks",),
-    "psycopg": ("tenure.sinks",),
+    "psycopg": ("tenure.sinks", "tenure.backends.postgres", "tenure.libpq"),
 }
 # Types of these may be named anywhere, under TYPE_CHECKING: a pipeline is written against Spark's DataFrame.
 TYPES_ANYWHERE = {"pyspark"}
@@ -45,6 +45,7 @@ BACKEND_BASE = (
     "tenure.events",
     "tenure.file_locks",
     "tenure.s3_settings",
+    "tenure.libpq",
     "tenure.wording",
 )
 

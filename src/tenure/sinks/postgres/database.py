@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 
 from tenure.errors import Fenced, QueryFailed, StorageError, UsageError
+from tenure.libpq import ELSEWHERE, one_line, parameters_of
 from tenure.sinks.postgres.columns import ATTEMPT, PARTITION
 
 LEDGER: Final = "tenure_ledger"
@@ -102,9 +102,9 @@ class PostgresTable:
                     connection.execute(_LIMITS, {"limit": f"{_ms(limit)}ms"})
                 yield connection
         except _AWAY as error:
-            raise StorageError(f"{self}: {_one_line(error)}") from error
+            raise StorageError(f"{self}: {one_line(error)}") from error
         except psycopg.Error as error:
-            raise QueryFailed(f"{self} refused a statement: {_one_line(error)}") from error
+            raise QueryFailed(f"{self} refused a statement: {one_line(error)}") from error
 
     def parameters(self) -> dict[str, Any]:
         """How an executor connects: all that this host's environment, passfile and services say. Has the password."""
@@ -306,22 +306,10 @@ create table if not exists {ledger} (
 
 
 def _parameters(url: str) -> dict[str, Any]:
-    try:
-        found = dict(conninfo_to_dict(url))
-    except psycopg.Error as error:
-        scheme, _, rest = url.partition("://")
-        cites_no_password = scheme.startswith("postgres") and ":" not in rest.rpartition("@")[0]
-        words = _one_line(error) if cites_no_password else "it cannot be read"
-        raise UsageError(f"the URL of a Postgres sink is not one: {words}", fix=_FORM) from error
+    found = parameters_of(url, "a Postgres sink")
     if found.pop("password", None) is not None:
-        raise UsageError(
-            "the URL of a Postgres sink has a password",
-            fix="leave it out, and set PGPASSWORD, PGPASSFILE or a service",
-        )
+        raise UsageError("the URL of a Postgres sink has a password", fix=ELSEWHERE)
     return found
-
-
-_FORM: Final = "write postgresql://USER@HOST/DATABASE"
 
 
 def _definitions(columns: Mapping[str, str]) -> list[sql.Composable]:
@@ -347,7 +335,3 @@ def _on_conflict(columns: Mapping[str, str], keys: Sequence[str]) -> sql.Composa
 
 def _ms(limit: timedelta) -> int:
     return max(1, int(limit.total_seconds() * 1000))
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
