@@ -44,8 +44,9 @@ connectors: setup ## fetch the jars of the connectors (Kafka, S3) for the tests
 kubernetes: servers ## build Kubernetes' API server and kubectl for the tests, with Go 1.24 or newer; minutes the first time
 	@sh scripts/setup.sh kubernetes
 
-demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE)),servers) $(filter kubernetes,$(STORE)) $(if $(filter kafka s3,$(SOURCE) $(STORAGE)),connectors) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd, kubernetes or s3; SOURCE=files or kafka; STORAGE=file, s3 or hdfs; SPARK=4.1: another PySpark)
+demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE)),servers) $(filter kubernetes,$(STORE)) $(if $(filter kafka s3,$(SOURCE) $(STORAGE)),connectors) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd, kubernetes, postgres or s3; SOURCE=files or kafka; STORAGE=file, s3 or hdfs; SPARK=4.1: another PySpark)
 	@$(if $(filter hdfs,$(STORAGE)),sh scripts/setup.sh hdfs)
+	@$(if $(filter postgres,$(STORE)),sh scripts/setup.sh postgres)
 	@$(if $(SPARK),sh scripts/setup.sh spark $(SPARK))
 	@$(if $(and $(SPARK),$(filter kafka s3,$(SOURCE) $(STORAGE))),sh scripts/setup.sh connectors $(SPARK))
 	@$(if $(SPARK),$(call WITH_SPARK,$(SPARK))) $(RUN) $(BIN)/python -m demo.run --store $(STORE) --source $(SOURCE) --storage $(STORAGE)
@@ -54,6 +55,7 @@ check: setup ## lint, and the tests that need no JVM and no server; seconds afte
 	@$(RUN_TESTS) check
 
 test: kubernetes connectors ## lint, and what shows that it works: every store, every kind of death; about 10 minutes on 2 cores
+	@sh scripts/setup.sh postgres
 	@$(RUN_TESTS) test
 
 test-rest: kubernetes connectors ## all other tests, but the long ones
@@ -110,7 +112,7 @@ format: setup ## rewrite the sources as `make lint` wants them
 
 bench: setup $(if $(filter handles,$(NAME))$(findstring etcd,$(ARGS)),servers) $(findstring kubernetes,$(ARGS) $(subst api_requests,kubernetes,$(NAME))) ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
 	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vE '^(harness|api_requests_.*|fleet_.*|plans|handles_.*|takeover_.*|sweep_.*)$$' | tr '\n' ' ')"; exit 2; }
-	@$(if $(filter postgres,$(NAME)),sh scripts/setup.sh postgres)
+	@$(if $(findstring postgres,$(NAME) $(ARGS)),sh scripts/setup.sh postgres)
 	@$(RUN) $(BIN)/python -m bench.$(NAME) $(ARGS)
 
 # A link within the pages or a reference that leads nowhere ends it. Links to other sites are not fetched.

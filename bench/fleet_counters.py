@@ -12,7 +12,7 @@ from typing import Final
 
 import psutil
 
-from tests.kit.servers import EtcdCluster, KubernetesServer, SeaweedFs, Server, ZooKeeperEnsemble
+from tests.kit.servers import EtcdCluster, KubernetesServer, PostgresServer, SeaweedFs, Server, ZooKeeperEnsemble
 
 Figures = Mapping[str, float]
 """Name -> figure."""
@@ -79,6 +79,15 @@ def _totals_of(servers: Server) -> dict[str, float]:
             return {REQUESTS: sum(verbs.values()), QUORUM_WRITES: writes, "events of watches": events, **verbs}
         case SeaweedFs():
             return {}  # the server counts no requests
+        case PostgresServer():
+            return {REQUESTS: _transactions(servers)}
+
+
+def _transactions(server: PostgresServer) -> float:
+    """All that PostgreSQL has committed; a request of the store is one, and the announcement of a commit another."""
+    with server.connect() as connection:
+        (found,) = connection.execute("select sum(xact_commit) from pg_stat_database").fetchone()
+    return float(found)
 
 
 def _totals_of_etcd(servers: EtcdCluster) -> dict[str, float]:
@@ -105,7 +114,7 @@ def _held_by(servers: Server) -> dict[str, float]:
             mine = "|".join(_OF_TENURE)
             watches = sample(servers.metrics(), "apiserver_longrunning_requests", resource=mine, verb="WATCH")
             return {"watches": watches}
-        case SeaweedFs():
+        case PostgresServer() | SeaweedFs():
             return {}
 
 
@@ -116,11 +125,13 @@ def _mntr(servers: ZooKeeperEnsemble, number: int, name: str) -> float:
 
 def _pids(servers: Server) -> list[int]:
     behind = servers.etcd.nodes if isinstance(servers, KubernetesServer) else ()
-    return [node.pid for node in (*servers.nodes, *behind)]
+    children = servers.nodes[0].children() if isinstance(servers, PostgresServer) else ()
+    return [*children, *(node.pid for node in (*servers.nodes, *behind))]
 
 
 def _ports(servers: Server) -> tuple[int, ...]:
-    return (servers.port,) if isinstance(servers, KubernetesServer | SeaweedFs) else servers.ports
+    one_port = isinstance(servers, KubernetesServer | PostgresServer | SeaweedFs)
+    return (servers.port,) if one_port else servers.ports
 
 
 def _connections(pid: int, ports: tuple[int, ...]) -> int:

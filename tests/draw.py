@@ -26,7 +26,7 @@ OTHER_RELEASE: Final = "TENURE_TEST_OTHER_RELEASE"
 """The variable of a run with another release of Spark than the installed one."""
 NO_COMMIT: Final = 1
 
-SERVERS: Final = ("zookeeper", "etcd", "kubernetes", "s3")
+SERVERS: Final = ("zookeeper", "etcd", "kubernetes", "postgres", "s3")
 """The contract's own tests run on each of them. The layers above run on memory, SQLite and one of these."""
 ON_S3, ON_HDFS, EXECUTORS_ON_S3 = "scene on S3", "scene on HDFS", "scene of executors on S3"
 FROM_KAFKA, TO_POSTGRES = "scene from Kafka", "scene to PostgreSQL"

@@ -23,16 +23,24 @@ _LONG = "kubernetes"
 _BY_LOOKS = "s3"
 """A wait there ends by the next look at the scope, after up to a second, and a session by looks as well."""
 
-STORES = ("sqlite", "zookeeper", "etcd", *(pytest.param(kind, marks=pytest.mark.long) for kind in (_LONG, _BY_LOOKS)))
+_LATER = tuple(pytest.param(kind, marks=pytest.mark.long) for kind in (_LONG, _BY_LOOKS))
+
+STORES = ("sqlite", "zookeeper", "etcd", "postgres", *_LATER)
+
+OF_MEMBERS = ("sqlite", "zookeeper", "etcd", pytest.param("postgres", marks=only_if_drawn("postgres")), *_LATER)
+"""The same, for suites of whole members, which take a minute on each store."""
 
 ONE_SERVER = (
     "sqlite",
-    *(pytest.param(kind, marks=only_if_drawn(kind)) for kind in ("zookeeper", "etcd")),
+    *(pytest.param(kind, marks=only_if_drawn(kind)) for kind in ("zookeeper", "etcd", "postgres")),
     pytest.param(_LONG, marks=pytest.mark.long),
 )
 """The same, for the layers above the contract: the gate runs them on SQLite and on the server that it draws."""
 
-long_on_servers = ("sqlite", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("zookeeper", "etcd", _LONG)))
+long_on_servers = (
+    "sqlite",
+    *(pytest.param(kind, marks=pytest.mark.long) for kind in ("zookeeper", "etcd", "postgres", _LONG)),
+)
 """Parameters for scenes of minutes: each run tries them on SQLite, the long tests on all."""
 
 
@@ -52,6 +60,8 @@ def new_store(request: pytest.FixtureRequest, kind: str, folder: Path) -> str:
         namespace = servers.new_namespace()
         user = member_account(servers, namespace)
         return f"kubernetes://{namespace}/tenure?kubeconfig={quote(str(servers.kubeconfig(user)))}"
+    if kind == "postgres":
+        return str(servers.store(f"test_{new_uid()[:12]}"))
     place = f"/test-{new_uid()[:12]}"
     if kind == "etcd":
         return f"etcd://{','.join(servers.endpoints)}{place}"

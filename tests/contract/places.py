@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from tenure.backends.etcd import EtcdStore
+from tenure.backends.postgres import PostgresStore
 from tenure.backends.zookeeper import ZooKeeperStore
 from tenure.coordination.store import CoordinationStore
-from tests.kit.servers import EtcdCluster, KubernetesServer, ZooKeeperEnsemble
+from tests.kit.servers import EtcdCluster, KubernetesServer, PostgresServer, ZooKeeperEnsemble
 from tests.support.proxy import TcpProxy
-from tests.support.store_fixtures import EtcdRig, KubernetesRig, ZooKeeperRig
+from tests.support.store_fixtures import EtcdRig, KubernetesRig, PostgresRig, ZooKeeperRig
 
 _MULTI = 14
 """ZooKeeper's number of a multi, in the third word of a request."""
@@ -21,6 +22,9 @@ _OF_NOTHING = 17
 """How long a multi without operations is, by the first word: it comes before reads."""
 _FRAME = 9
 """The bytes of HTTP/2's head of a frame."""
+
+
+NEEDLE_IN_HEX = b"needle".hex().encode()
 
 
 class Place:
@@ -115,6 +119,28 @@ class EtcdPlace(Place):
                 return True
             data = data[_FRAME + int.from_bytes(data[:3], "big") :]
         return False
+
+
+class PostgresPlaceOfTests(Place):
+    """Its answers need not be told from what the server says by itself: a line that listens sends no commit."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        super().__init__(server.port)
+        self.place = PostgresRig(server).place
+
+    def direct(self) -> CoordinationStore:
+        return self.keep(PostgresStore(self.place))
+
+    def through(self) -> CoordinationStore:
+        (server,) = self.place.servers
+        gated = replace(self.place, servers=({**server, "port": str(self.proxy.port)},))
+        return self.keep(PostgresStore(gated))
+
+    def is_commit(self, request: bytes) -> bool:
+        return request[:1] == b"Q" and NEEDLE_IN_HEX in request
+
+    def is_reply(self, data: bytes) -> bool:
+        return True
 
 
 def clients_of_one_server(servers: ZooKeeperEnsemble | EtcdCluster) -> Callable[[int], CoordinationStore]:

@@ -9,8 +9,8 @@ import pytest
 from tenure.coordination.records import Guard, wanted_version
 from tests.kit import memory
 from tests.kit.conformance import MemoryRig, StoreConformance, StoreRig
-from tests.kit.servers import EtcdCluster, KubernetesServer, SeaweedFs, ZooKeeperEnsemble
-from tests.support.store_fixtures import EtcdRig, KubernetesRig, S3Rig, SqliteRig, ZooKeeperRig
+from tests.kit.servers import EtcdCluster, KubernetesServer, PostgresServer, SeaweedFs, ZooKeeperEnsemble
+from tests.support.store_fixtures import EtcdRig, KubernetesRig, PostgresRig, S3Rig, SqliteRig, ZooKeeperRig
 
 
 class TestMemory(StoreConformance):
@@ -66,5 +66,13 @@ class TestS3(StoreConformance):
     @pytest.fixture
     def rig(self, seaweedfs: SeaweedFs) -> Iterator[StoreRig]:
         rig = S3Rig(seaweedfs)
+        yield rig
+        rig.close()
+
+
+class TestPostgres(StoreConformance):
+    @pytest.fixture
+    def rig(self, postgres: PostgresServer) -> Iterator[StoreRig]:
+        rig = PostgresRig(postgres)
         yield rig
         rig.close()

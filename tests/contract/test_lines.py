@@ -14,8 +14,8 @@ from tenure.coordination.records import Absent, Delete, Exact, Guard, Key, Put, 
 from tenure.coordination.settle import commit_settled
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, TenureError
-from tests.contract.places import EtcdPlace, Place, ZooKeeperPlace
-from tests.kit.servers import EtcdCluster, ZooKeeperEnsemble
+from tests.contract.places import EtcdPlace, Place, PostgresPlaceOfTests, ZooKeeperPlace
+from tests.kit.servers import EtcdCluster, PostgresServer, ZooKeeperEnsemble
 from tests.kit.waiting import NEVER_S, Deadline, wait_until
 
 SCOPE = Scope("lines")
@@ -23,9 +23,17 @@ A, LEADER = Key("a"), Key("leader")
 NEEDLE = b"needle"
 
 
-@pytest.fixture(params=["zookeeper", "etcd"])
-def place(request: pytest.FixtureRequest, zookeeper: ZooKeeperEnsemble, etcd: EtcdCluster) -> Iterator[Place]:
-    made = ZooKeeperPlace(zookeeper) if request.param == "zookeeper" else EtcdPlace(etcd)
+@pytest.fixture(params=["zookeeper", "etcd", "postgres"])
+def place(
+    request: pytest.FixtureRequest, zookeeper: ZooKeeperEnsemble, etcd: EtcdCluster, postgres: PostgresServer
+) -> Iterator[Place]:
+    made: Place = (
+        PostgresPlaceOfTests(postgres)
+        if request.param == "postgres"
+        else ZooKeeperPlace(zookeeper)
+        if request.param == "zookeeper"
+        else EtcdPlace(etcd)
+    )
     yield made
     made.close()
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import settings
 
 from tests.kit.conformance import MemoryRig, agreement_machine, contract_machine
-from tests.kit.servers import EtcdCluster, KubernetesServer, SeaweedFs, ZooKeeperEnsemble
+from tests.kit.servers import EtcdCluster, KubernetesServer, PostgresServer, SeaweedFs, ZooKeeperEnsemble
 from tests.properties import examples
-from tests.support.store_fixtures import EtcdRig, KubernetesRig, S3Rig, SqliteRig, ZooKeeperRig
+from tests.support.store_fixtures import EtcdRig, KubernetesRig, PostgresRig, S3Rig, SqliteRig, ZooKeeperRig
 
 _BOUNDED = settings(max_examples=examples(60), stateful_step_count=30)
 
@@ -26,10 +26,16 @@ _servers: dict[str, Any] = {}
 
 @pytest.fixture(autouse=True, scope="module")
 def servers(
-    zookeeper: ZooKeeperEnsemble, etcd: EtcdCluster, kubernetes: KubernetesServer, seaweedfs: SeaweedFs
+    zookeeper: ZooKeeperEnsemble,
+    etcd: EtcdCluster,
+    kubernetes: KubernetesServer,
+    postgres: PostgresServer,
+    seaweedfs: SeaweedFs,
 ) -> None:
     """Hypothesis makes the rigs by itself."""
-    _servers.update(zookeeper=zookeeper, etcd=etcd, kubernetes=kubernetes, seaweedfs=seaweedfs)
+    _servers.update(
+        zookeeper=zookeeper, etcd=etcd, kubernetes=kubernetes, postgres=postgres, seaweedfs=seaweedfs
+    )
 
 
 class PatientZooKeeperRig(ZooKeeperRig):
@@ -48,6 +54,10 @@ class PatientS3Rig(S3Rig):
     ttl = _LONG_TTL
 
 
+class PatientPostgresRig(PostgresRig):
+    ttl = _LONG_TTL
+
+
 def zookeeper_rig() -> ZooKeeperRig:
     return PatientZooKeeperRig(_servers["zookeeper"])
 
@@ -62,6 +72,10 @@ def kubernetes_rig() -> KubernetesRig:
 
 def s3_rig() -> S3Rig:
     return PatientS3Rig(_servers["seaweedfs"])
+
+
+def postgres_rig() -> PostgresRig:
+    return PatientPostgresRig(_servers["postgres"])
 
 
 TestMemoryKeepsTheContract = contract_machine(MemoryRig).TestCase
@@ -97,3 +111,9 @@ TestS3KeepsTheContract.settings = _SERVED
 
 TestS3AgreesWithMemory = agreement_machine(s3_rig).TestCase
 TestS3AgreesWithMemory.settings = _SERVED
+
+TestPostgresKeepsTheContract = contract_machine(postgres_rig).TestCase
+TestPostgresKeepsTheContract.settings = _SERVED
+
+TestPostgresAgreesWithMemory = agreement_machine(postgres_rig).TestCase
+TestPostgresAgreesWithMemory.settings = _SERVED

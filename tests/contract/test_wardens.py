@@ -66,7 +66,7 @@ class Agent:
             pipe.close()
 
 
-@pytest.fixture(params=["sqlite", "zookeeper", "etcd", "kubernetes", "s3"])
+@pytest.fixture(params=["sqlite", "zookeeper", "etcd", "kubernetes", "postgres", "s3"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return new_store(request, request.param, tmp_path)
 

@@ -16,7 +16,7 @@ from tests.crash.cluster import Cluster
 from tests.crash.truth import Verdict
 from tests.draw import EACH_STEP, only_if_drawn
 from tests.kit.members import MemberProcess
-from tests.stores import STORES, new_store
+from tests.stores import OF_MEMBERS, new_store
 from tests.support.launch import BATCH_STEPS, SEED_PARTS, TAKEOVER_STEPS
 
 STREAM = "joined"
@@ -45,7 +45,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
     yield from _chain(tmp_path_factory.mktemp("steps"), SHORT)
 
 
-@pytest.fixture(scope="module", params=STORES)
+@pytest.fixture(scope="module", params=OF_MEMBERS)
 def whole_chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
     folder = tmp_path_factory.mktemp("steps")
     yield from _chain(folder, STEPS, store=new_store(request, request.param, folder))

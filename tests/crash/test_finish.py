@@ -19,7 +19,7 @@ from tenure.results.store import result_in
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
 from tests.draw import TO_THE_END, only_if_drawn
-from tests.stores import STORES, new_store
+from tests.stores import OF_MEMBERS, new_store
 
 STREAM = "joined"
 FINAL = ("--until-idle", "--final")
@@ -55,7 +55,7 @@ def finish(tmp_path_factory: pytest.TempPathFactory) -> Finish:
     return _finish(tmp_path_factory.mktemp("finish"), SHORT)
 
 
-@pytest.fixture(scope="module", params=STORES)
+@pytest.fixture(scope="module", params=OF_MEMBERS)
 def whole_finish(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finish:
     folder = tmp_path_factory.mktemp("finish")
     return _finish(folder, STEPS, store=new_store(request, request.param, folder))

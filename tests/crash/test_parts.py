@@ -18,7 +18,7 @@ from tenure.checkpoints.store import KEPT
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
 from tests.kit.members import pause_between_writes
-from tests.stores import STORES, long_on_servers, new_store
+from tests.stores import OF_MEMBERS, long_on_servers, new_store
 from tests.support.launch import TAKEOVER_STEPS
 
 STREAM = "joined"
@@ -86,7 +86,7 @@ def test_the_output_is_right(story: Story) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", OF_MEMBERS)
 def test_every_step_of_a_takeover_and_every_blow(request: pytest.FixtureRequest, tmp_path: Path, store: str) -> None:
     story = _run(tmp_path, LONG_CASES, store=new_store(request, store, tmp_path))
     assert story.done == LONG_CASES

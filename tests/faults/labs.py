@@ -11,7 +11,7 @@ import pytest
 from tests.draw import SERVERS, only_if_drawn
 from tests.faults.lab import Lab
 from tests.kit.conformance import StoreRig
-from tests.support.store_fixtures import EtcdRig, KubernetesRig, S3Rig, SqliteRig, ZooKeeperRig
+from tests.support.store_fixtures import EtcdRig, KubernetesRig, PostgresRig, S3Rig, SqliteRig, ZooKeeperRig
 
 STORES = ("memory", "sqlite", *(pytest.param(server, marks=only_if_drawn(server)) for server in SERVERS))
 
@@ -32,6 +32,8 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
         rig = ZooKeeperRig(request.getfixturevalue("zookeeper"))
     elif request.param == "etcd":
         rig = EtcdRig(request.getfixturevalue("etcd"))
+    elif request.param == "postgres":
+        rig = PostgresRig(request.getfixturevalue("postgres"))
     elif request.param == "kubernetes":
         rig = KubernetesRig(request.getfixturevalue("kubernetes"))
     else:

@@ -13,6 +13,7 @@ import pytest
 
 from tenure.backends.etcd import Cluster, EtcdStore
 from tenure.backends.kubernetes import KubernetesStore, Place
+from tenure.backends.postgres import PostgresPlace, PostgresStore, place_of
 from tenure.backends.s3 import BucketPlace, S3Store
 from tenure.backends.sqlite import SqliteStore
 from tenure.backends.zookeeper import Ensemble, ZooKeeperStore
@@ -20,10 +21,12 @@ from tenure.clock import SystemClock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
+from tenure.coordination.store_url import split_url
 from tests.kit.clock import ManualClock
 from tests.kit.conformance.fixture import StoreRig
 from tests.kit.servers.etcd import EtcdCluster
 from tests.kit.servers.kubernetes import KubernetesServer
+from tests.kit.servers.postgres import PostgresServer
 from tests.kit.servers.process import Servers
 from tests.kit.servers.seaweedfs import BUCKET, SeaweedFs, environment
 from tests.kit.servers.zookeeper import ZooKeeperEnsemble
@@ -216,3 +219,16 @@ class S3Rig(ServerRig):
     def close(self) -> None:
         super().close()
         self._patch.undo()
+
+
+class PostgresRig(ServerRig):
+    """A schema of its own in a database."""
+
+    grace = timedelta(seconds=2)
+
+    def __init__(self, server: PostgresServer) -> None:
+        super().__init__(server)
+        self.place: PostgresPlace = place_of(split_url(server.store(f"rig_{new_uid()[:12]}")))
+
+    def open(self) -> CoordinationStore:
+        return PostgresStore(self.place)

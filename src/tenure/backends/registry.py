@@ -97,6 +97,12 @@ def _open_s3(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStor
     return S3Store(place_of(StoreUrl(url, port=None, options=_COMMON)), clock=clock)
 
 
+def _open_postgresql(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
+    from tenure.backends.postgres import PostgresStore, place_of
+
+    return PostgresStore(place_of(url), existing=existing, clock=clock)
+
+
 _COMMON: Final = {"connect_timeout", "request_timeout"}
 _TLS: Final = {"ca", "cert", "key"}
 _KUBERNETES: Final = _COMMON | {"context", "kubeconfig"}
@@ -113,6 +119,9 @@ BACKENDS: Final[dict[str, Backend]] = {
         form="kubernetes://namespace/name", open=_open_kubernetes, extra="kubernetes", package="kubernetes"
     ),
     "s3": Backend(form="s3://bucket/prefix", open=_open_s3, extra="s3", package="botocore"),
+    "postgresql": Backend(
+        form="postgresql://user@host,host/database", open=_open_postgresql, extra="postgres", package="psycopg"
+    ),
 }
 
 

@@ -2,22 +2,28 @@
 
 Promise: `start` returns when a statement is answered. PostgreSQL refuses to run as root; then its files, and its
 programs unless they are installed, are in a folder of their own that the user `nobody` reads, and go with the block.
+A signal reaches the processes of all connections, which are groups of their own: a postmaster that is stopped alone
+lets them go on.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from tests.kit.process import GroupProcess
+from tenure.agent.processes import processes
+from tests.kit.process import GroupProcess, is_stopped
 from tests.kit.servers.process import Servers, free_ports
 from tests.kit.servers.programs import need
+from tests.kit.waiting import wait_until
 
 USER: Final = "tenure"
 PASSWORD: Final = "the-password-of-postgres"
@@ -25,6 +31,30 @@ _UNPACKED: Final = Path(sys.prefix) / "postgres"
 """Where `scripts/setup.sh` unpacks it, unless it is installed."""
 _NOBODY: Final = 65534
 _AS_NOBODY: Final = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
+
+
+class Postmaster(GroupProcess):
+    """The postmaster and its children."""
+
+    def signal(self, number: int) -> None:
+        """SIGSTOP and SIGKILL reach the children, too: the postmaster is stopped first, so it starts no others."""
+        if number not in (signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL) or not self.running:
+            super().signal(number)
+            return
+        if number != signal.SIGCONT:
+            super().signal(signal.SIGSTOP)
+        for child in self.children():
+            with suppress(ProcessLookupError):
+                os.kill(child, number)
+        super().signal(number)
+
+    def pause(self) -> None:
+        super().pause()
+        wait_until(lambda: all(map(is_stopped, self.children())), what="the stop of all processes")
+
+    def children(self) -> list[int]:
+        """The processes that the postmaster has started, that of each connection among them."""
+        return [one.pid for one in processes() if one.parent == self.pid]
 
 
 class PostgresServer(Servers):
@@ -54,11 +84,18 @@ class PostgresServer(Servers):
         found = {"LD_LIBRARY_PATH": ":".join(libraries)} if libraries else {}
         done = subprocess.run(made, check=False, capture_output=True, text=True, cwd="/", env={**os.environ, **found})
         assert done.returncode == 0, done.stderr[-2000:]
-        # The tests kill the server, and never the machine: what a system call wrote is there afterwards.
-        given = {"fsync": "off", "jit": "off", "log_min_messages": "warning", **(settings or {})}
-        command = [*self._as, f"{programs}/postgres", "-D", str(data), "-p", str(self.port), "-h", "127.0.0.1"]
+        self._programs, self._found = programs, found
+        self.nodes: tuple[Postmaster, ...] = (self._postmaster(data, self.port, folder / "log", settings or {}),)
+
+    def store(self, schema: str) -> str:
+        """The URL of a store in this schema, with the password."""
+        return f"{self.url.replace('@', f':{PASSWORD}@', 1)}?schema={schema.replace('-', '_').lower()}"
+
+    def _postmaster(self, data: Path, port: int, log: Path, settings: Mapping[str, str]) -> Postmaster:
+        given = {"jit": "off", "log_min_messages": "warning", **settings}
+        command = [*self._as, f"{self._programs}/postgres", "-D", str(data), "-p", str(port), "-h", "127.0.0.1"]
         command += ["-k", "", *(word for name, value in given.items() for word in ("-c", f"{name}={value}"))]
-        self.nodes = (GroupProcess(command, log=folder / "log", environment=found),)
+        return Postmaster(command, log=log, environment=self._found)
 
     def answers(self, number: int) -> bool:
         """Whether a statement is answered."""

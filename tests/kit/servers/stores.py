@@ -11,20 +11,21 @@ from urllib.parse import quote
 
 from tests.kit.servers.etcd import EtcdCluster
 from tests.kit.servers.kubernetes import KubernetesServer
+from tests.kit.servers.postgres import PostgresServer
 from tests.kit.servers.seaweedfs import BUCKET, SeaweedFs, environment
 from tests.kit.servers.zookeeper import ZooKeeperEnsemble
 
-STORES: Final = ("sqlite", "zookeeper", "etcd", "kubernetes", "s3")
+STORES: Final = ("sqlite", "zookeeper", "etcd", "kubernetes", "postgres", "s3")
 
 
-Server = ZooKeeperEnsemble | EtcdCluster | KubernetesServer | SeaweedFs
+Server = ZooKeeperEnsemble | EtcdCluster | KubernetesServer | PostgresServer | SeaweedFs
 
 
 @contextmanager
 def started(store: str, folder: Path) -> Iterator[str]:
     """The URL of one of `STORES` for the block. ZooKeeper and etcd have three servers, Kubernetes has one
-    API server, whose administrator the kubeconfig names; a server of S3 is named by the variables of AWS within the
-    block. Raises NotInstalled."""
+    API server, whose administrator the kubeconfig names. PostgreSQL is one server, and the URL has its password. A
+    server of S3 is named by the variables of AWS within the block. Raises NotInstalled."""
     with served(store, folder) as (url, _):
         yield url
 
@@ -47,6 +48,9 @@ def served(store: str, folder: Path) -> Iterator[tuple[str, Server | None]]:
     elif store == "s3":
         with SeaweedFs(folder / "s3-store") as bucket, _environment(environment(bucket.url)):
             yield f"s3://{BUCKET}/tenure", bucket
+    elif store == "postgres":
+        with PostgresServer(folder) as database:
+            yield database.store("tenure"), database
     else:
         yield f"sqlite://{folder}/tenure.db", None
 

@@ -167,6 +167,8 @@ class Followed(ABC):
         with self._lock:
             self._whole = Picture(records, Revision(revision))
             self._unnumbered += anew
+            if anew:
+                self._floor = min(self._floor, revision)  # of revisions that are no more
             if changed is not None and (changed > self._changed or anew):
                 self._changed = changed
                 self._doubted_s = None  # it hears

@@ -22,11 +22,15 @@ _ELSEWHERE: Final = {"session_timeout": "leave it out, and say how long a sessio
 """Options of other systems' URLs -> the fix."""
 
 
-def _breaks_off(url: SplitResult) -> bool:
-    """Whether the user's password has a character that ends the hosts of a URL."""
+def check_password(url: SplitResult) -> None:
+    """Raises UsageError: the user's password has a character that ends the hosts of a URL."""
     _, colon, password = url.netloc.partition(":")
     rest = url.path + url.query + url.fragment
-    return bool(colon) and "@" not in url.netloc and "@" in rest and not password.partition(",")[0].isdigit()
+    if colon and "@" not in url.netloc and "@" in rest and not password.partition(",")[0].isdigit():
+        raise UsageError(
+            f"the password in a store URL of {url.scheme} has one of / ? #",
+            fix=f"write it as %2F, %3F or %23; better, {NAME_A_USER}",
+        )
 
 
 class StoreUrl:
@@ -39,11 +43,7 @@ class StoreUrl:
         self.scheme = url.scheme
         user, at, hosts = url.netloc.rpartition("@")
         name, colon, password = user.partition(":")
-        if _breaks_off(url):
-            raise UsageError(
-                f"the password in a store URL of {url.scheme} has one of / ? #",
-                fix=f"write it as %2F, %3F or %23; better, {NAME_A_USER}",
-            )
+        check_password(url)
         self.user: str | None = unquote(name) if at else None
         """None: the URL names no user."""
         self.password = unquote(password)
