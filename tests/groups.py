@@ -137,8 +137,13 @@ OTHER_SPARK: Final = (
 
 LONG_CASES: Final = (
     "tests/unit/cleanup/test_ended_pipeline.py::test_a_crash_at_any_effect_is_mended_by_the_next_cleanup[kubernetes]",
+    *(
+        f"tests/contract/test_postgres_pair.py::test_a_failover_loses_no_write_and_gives_no_epoch_twice[{blow}]"
+        for blow in ("killed", "cut_off")
+    ),
 )
-"""Single cases that take minutes on one store: there, a hundred members of one test all watch one ConfigMap."""
+"""Single cases that take minutes. On Kubernetes, a hundred members of one test all watch one ConfigMap. Of PostgreSQL's
+failovers, each run tries the stopped primary, which comes back with all that it knew."""
 
 _STRUCK = "tests/regressions/test_struck_leaders.py::"
 BESIDE_THE_GATE: Final = (

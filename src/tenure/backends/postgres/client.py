@@ -77,7 +77,7 @@ class PostgresClient:
         try:
             reply = connection.ask(request, within_s=within_s)
         except NoReply as error:
-            raise self._unavailable(error, "be asked") from error
+            raise self._unavailable(error, "serve this client") from error
         if isinstance(reply.failure, NoReply):
             self._demote(connection)
         elif reply.failure is not None:
@@ -171,7 +171,7 @@ class PostgresClient:
             self._check(connection)
         except (SqlRefused, NoReply, Unreplicated) as error:
             connection.close()
-            raise self._unavailable(error, "be asked") from error
+            raise self._unavailable(error, "serve this client") from error
         except BaseException:
             connection.close()
             raise
@@ -198,10 +198,15 @@ class PostgresClient:
         """Whether two connections have the same process of the server, or a connection has another process later."""
         other = connect(connection.server, connect_s=self.place.connect_timeout.total_seconds(), clock=self._clock)
         ask = "select pg_backend_pid()"
+        within_s = self.request_s
         try:
-            first = connection.rows(ask, within_s=self.request_s)
-            beside = other.rows(f"begin; {ask}", within_s=self.request_s)
-            second = connection.rows(ask, within_s=self.request_s)
+            first = connection.rows(ask, within_s=within_s)
+            beside = other.rows(f"begin; {ask}", within_s=within_s)
+            second = connection.rows(ask, within_s=within_s)
+        except NoReply as error:
+            if "statement pooling mode" in str(error):
+                return True
+            raise
         finally:
             other.close()
         return first != second or first[0] == beside[1]

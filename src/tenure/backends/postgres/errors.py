@@ -68,7 +68,7 @@ def unavailable(error: Failure, what: str, where: str) -> StoreUnavailable:
     """For a request of which nothing was written. `what`: the request; `where`: the database."""
     state = error.state if isinstance(error, SqlRefused) else ""
     if state in _DENIED:
-        return AccessDenied(f"PostgreSQL at {where} does not permit to {what}: {error}", fix=_DENIED[state])
+        return AccessDenied(f"PostgreSQL at {where} did not {what}: {error}", fix=_DENIED[state])
     return StoreUnavailable(f"PostgreSQL at {where} did not {what}: {error}", fix=_FIXES.get(state))
 
 

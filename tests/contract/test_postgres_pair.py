@@ -1,0 +1,171 @@
+"""A primary and its synchronous standby: the primary is killed, stopped or cut off, the standby is promoted, and the
+old primary comes back. No epoch is given twice, no acknowledged write is lost, no write of an old term is committed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tenure.backends.registry import open_store
+from tenure.clock import SystemClock
+from tenure.coordination.election import Election
+from tenure.coordination.records import Key, Put, Scope
+from tenure.coordination.session import SessionKeeper
+from tenure.coordination.store import CoordinationStore
+from tenure.coordination.term import Term, commit_under
+from tenure.errors import OutcomeUnknown, StoreUnavailable, TermLost
+from tests.kit.servers import installed
+from tests.kit.servers.postgres_pair import PostgresPair
+from tests.kit.waiting import NEVER_S, wait_until
+from tests.support.proxy import TcpProxy
+
+SCOPE, CLOCK = Scope("flights"), SystemClock()
+TTL = timedelta(seconds=4)
+_LIMITS = "connect_timeout=2s&request_timeout=1s"
+
+
+class FailoverScene:
+    """A pair, whose primary the members reach through a proxy."""
+
+    def __init__(self, pair: PostgresPair, stack: ExitStack) -> None:
+        self.pair = pair
+        self.proxy = stack.enter_context(TcpProxy(("127.0.0.1", pair.ports[0])))
+        self._stack = stack
+        self.epochs: list[int] = []
+        self.acknowledged: list[str] = []
+        self.stop = threading.Event()
+
+    def store(self, *, schema: str = "tenure", old_alone: bool = False) -> CoordinationStore:
+        """A client of both servers, or of the old primary alone."""
+        ports = (self.proxy.port,) if old_alone else (self.proxy.port, self.pair.ports[1])
+        url = f"{self.pair.hosts(*ports)}?schema={schema}&{_LIMITS}"
+        return self._stack.enter_context(closing(open_store(url, clock=CLOCK)))
+
+    def lead(self, name: str) -> None:
+        """Lead again and again, and write under each term, until the scene ends."""
+        store = self.store()
+        while not self.stop.is_set():
+            try:
+                with SessionKeeper(store, ttl=TTL, clock=CLOCK) as keeper:
+                    term = Election(store, SCOPE, member=name, clock=CLOCK).campaign(keeper, stop=self.stop)
+                    if term is not None:
+                        self.epochs.append(term.epoch)
+                        self._write(store, term)
+            except (StoreUnavailable, OutcomeUnknown, TermLost):
+                CLOCK.wait(self.stop, timeout_s=0.1)
+
+    def _write(self, store: CoordinationStore, term: Term) -> None:
+        number = 0
+        while not self.stop.is_set():
+            number += 1
+            name = f"{term.epoch}-{number}"
+            commit_under(store, term, writes=[Put(Key(f"written/{name}"), b"", None)], clock=CLOCK)
+            self.acknowledged.append(name)
+            CLOCK.wait(self.stop, timeout_s=0.02)
+
+    def wait_for_writes(self) -> None:
+        """Return when ten more writes were acknowledged."""
+        before = len(self.acknowledged)
+        wait_until(lambda: len(self.acknowledged) >= before + 10, what="acknowledged writes")
+
+    def check(self) -> None:
+        """Every acknowledged write is there, and no epoch was given twice."""
+        with closing(open_store(f"{self.pair.hosts(self.pair.ports[1])}?{_LIMITS}", clock=CLOCK)) as store:
+            there = {record.key.name for record in store.list(SCOPE, "written").records}
+        assert set(self.acknowledged) <= there
+        assert len(set(self.epochs)) == len(self.epochs)
+        assert self.epochs == sorted(self.epochs)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[FailoverScene]:
+    with installed(), PostgresPair(tmp_path / "pair") as pair, ExitStack() as stack:
+        yield FailoverScene(pair, stack)
+
+
+def killed(scene: FailoverScene) -> Callable[[], None]:
+    old = scene.pair.nodes[0]
+    old.kill()
+    return old.start
+
+
+def stopped(scene: FailoverScene) -> Callable[[], None]:
+    old = scene.pair.nodes[0]
+    old.pause()
+    return old.wake
+
+
+def cut_off(scene: FailoverScene) -> Callable[[], None]:
+    """From its clients. Its standby leaves it with the promotion."""
+    scene.proxy.hold()
+    return scene.proxy.heal
+
+
+@pytest.mark.parametrize("blow", [killed, stopped, cut_off])
+def test_a_failover_loses_no_write_and_gives_no_epoch_twice(
+    scene: FailoverScene, blow: Callable[[FailoverScene], Callable[[], None]]
+) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        members = [pool.submit(scene.lead, name) for name in ("anna", "ben")]
+        try:
+            scene.wait_for_writes()
+            bring_back = blow(scene)
+            scene.pair.promote()
+            scene.wait_for_writes()
+            bring_back()
+            scene.wait_for_writes()
+        finally:
+            scene.stop.set()
+        for member in members:
+            member.result(NEVER_S)
+    scene.check()
+
+
+def test_an_old_primary_commits_and_answers_nothing(scene: FailoverScene) -> None:
+    """It is stopped before the promotion, and woken after it; its clients reach it alone."""
+    store, stale = scene.store(), scene.store(schema="tenure", old_alone=True)
+    first = store.commit(SCOPE, guards=[], writes=[Put(Key("a"), b"1", None)]).versions[Key("a")]
+    assert stale.list(SCOPE).records[0].version == first
+    old = scene.pair.nodes[0]
+    old.pause()
+    scene.pair.promote()
+
+    def commits() -> bool:
+        try:
+            store.commit(SCOPE, guards=[], writes=[Put(Key("b"), b"new", None)])
+        except (StoreUnavailable, OutcomeUnknown):
+            return False
+        return True
+
+    wait_until(commits, what="the promoted server")
+    old.wake()
+    with pytest.raises((StoreUnavailable, OutcomeUnknown)):
+        stale.commit(SCOPE, guards=[], writes=[Put(Key("a"), b"late", first)])
+    with pytest.raises(StoreUnavailable):
+        stale.read(SCOPE, Key("b"))
+    assert {str(record.key): record.value for record in store.list(SCOPE).records} == {"a": b"1", "b": b"new"}
+
+
+def test_a_client_that_has_seen_the_promotion_refuses_the_old_primary(scene: FailoverScene) -> None:
+    store = scene.store()
+    store.commit(SCOPE, guards=[], writes=[Put(Key("a"), b"1", None)])
+    scene.proxy.cut()
+    scene.pair.promote()
+
+    def answers(words: str = "") -> bool:
+        try:
+            store.read(SCOPE, Key("a"))
+        except StoreUnavailable as away:
+            return bool(words) and words in str(away)
+        return not words
+
+    wait_until(answers, what="the promoted server")
+    scene.proxy.heal()
+    scene.pair.nodes[1].kill()
+    wait_until(lambda: answers("old primary"), what="the refusal")
