@@ -19,7 +19,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.records import Exact, Key, Put, Scope, Version
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.store_url import split_url
-from tenure.errors import GuardFailed, OutcomeUnknown, StoreUnavailable
+from tenure.errors import GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable
 from tests.contract.places import PostgresPlaceOfTests
 from tests.kit.servers import PostgresServer, installed
 from tests.kit.servers.postgres import PASSWORD
@@ -79,6 +79,17 @@ def test_a_client_that_is_paused_in_the_middle_of_a_commit_holds_nobody_up(place
         with pytest.raises((GuardFailed, OutcomeUnknown)):
             late.result(NEVER_S)
     assert keys(direct) == ["a"]
+
+
+def test_a_commit_asks_for_the_session_under_the_row_of_its_scope(place: PostgresPlaceOfTests) -> None:
+    """The scope is there, so the commit would write. The foreign key alone would refuse the commit, and not say why."""
+    store = place.direct()
+    session = store.open_session(ttl=timedelta(minutes=5))
+    store.commit(SCOPE, guards=[], writes=[Put(A, b"", None, session.id)])
+    session.close()
+    with pytest.raises(SessionEnded):
+        store.commit(SCOPE, guards=[], writes=[Put(B, b"", None, session.id)])
+    assert keys(store) == []
 
 
 # --- the line ---------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 from tests.mutants.of_commits import OF_DOUBT, OF_FENCE
 from tests.mutants.of_connectors import OF_CONNECTORS
+from tests.mutants.of_databases import OF_DATABASES
 from tests.mutants.of_declarations import OF_DECLARATIONS
 from tests.mutants.of_edges import OF_EDGES
 from tests.mutants.of_embedded import OF_EMBEDDED
@@ -51,6 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_OWNERS,
     *OF_MOVES,
     *OF_POSTGRES,
+    *OF_DATABASES,
     *OF_KAFKA,
     *OF_STORAGE,
     *OF_CONNECTORS,
