@@ -130,8 +130,9 @@ def _pids(servers: Server) -> list[int]:
 
 
 def _ports(servers: Server) -> tuple[int, ...]:
-    one_port = isinstance(servers, KubernetesServer | PostgresServer | SeaweedFs)
-    return (servers.port,) if one_port else servers.ports
+    if isinstance(servers, KubernetesServer | PostgresServer | SeaweedFs):
+        return (servers.port,)
+    return servers.ports
 
 
 def _connections(pid: int, ports: tuple[int, ...]) -> int:

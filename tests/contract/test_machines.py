@@ -33,9 +33,7 @@ def servers(
     seaweedfs: SeaweedFs,
 ) -> None:
     """Hypothesis makes the rigs by itself."""
-    _servers.update(
-        zookeeper=zookeeper, etcd=etcd, kubernetes=kubernetes, postgres=postgres, seaweedfs=seaweedfs
-    )
+    _servers.update(zookeeper=zookeeper, etcd=etcd, kubernetes=kubernetes, postgres=postgres, seaweedfs=seaweedfs)
 
 
 class PatientZooKeeperRig(ZooKeeperRig):
