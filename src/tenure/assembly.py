@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tenure.agent.child import Child, ChildProcess, Start
@@ -36,11 +37,13 @@ from tenure.opening import check_storage, scope_context, scope_store
 from tenure.settings import Settings
 from tenure.spark.installed import find_spark
 from tenure.spark.submit import Submit, read_submit
-from tenure.wording import how_to_install
+from tenure.wording import how_to_install, masked_url
 
 if TYPE_CHECKING:
     from tenure.agent.metrics import Metrics
     from tenure.agent.probes import ProbeServer
+    from tenure.ui.app import Page
+    from tenure.ui.late import LatePage
 
 _AGENT_PATIENCE: Final = timedelta(seconds=2)
 """How much longer the agent waits than the driver, so that a driver that kills its own JVM can still report that."""
@@ -159,11 +162,33 @@ def assemble(
         if settings.http is not None and metrics is not None:
             from tenure.agent.probes import ProbeServer
 
-            probes = ProbeServer(settings.http, condition=lambda: member.condition, metrics=metrics, rings=rings)
+            probes = ProbeServer(
+                settings.http,
+                _late_page(settings, scope, clock=clock),
+                condition=lambda: member.condition,
+                metrics=metrics,
+                rings=rings,
+            )
     except BaseException:
         close()
         raise
     return Assembled(member, kill=driver.kill, close=close, scope=scope, name=identity.member, events=events)
+
+
+def _late_page(settings: Settings, scope: Scope, *, clock: Clock) -> LatePage:
+    """The page of one scope beside the probes: read-only, with a client of the store of its own."""
+    from tenure.ui.late import LatePage
+
+    def build() -> Page:
+        from tenure.ui.access_rules import Access
+        from tenure.ui.app import Page, Site
+        from tenure.ui.store_client import StoreClient
+
+        client = StoreClient(partial(scope_store, settings, clock=clock, existing=True))
+        access = Access(hosts=frozenset({socket.gethostname().lower()}))
+        return Page(Site(client, clock, access, masked_url(settings.required("store")), only=scope))
+
+    return LatePage(build)
 
 
 def start_spark_driver(member: str) -> Child:

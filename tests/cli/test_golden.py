@@ -48,6 +48,7 @@ tenure status -h
 tenure history -h
 tenure list -h
 tenure scopes -h
+tenure ui -h
 tenure switchover -h
 tenure failover -h
 tenure pause -h

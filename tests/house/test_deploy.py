@@ -11,7 +11,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tenure.agent.probes import QUESTIONS, parse_address
+from tenure.agent.listening import parse_address
+from tenure.agent.probes import QUESTIONS
 from tenure.backends.kubernetes.leases import STORE
 from tenure.backends.kubernetes.objects import object_name
 from tenure.backends.kubernetes.url import place_of

@@ -32,6 +32,7 @@ PROGRAMS = {
     ".",
     "cat",
     "cd",
+    "curl",
     "docker",
     "etcdctl",
     "export",

@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "list": "look:list_members",
     "scopes": "look:scopes",
     "events": "events:events",
+    "ui": "ui:ui",
     "switchover": "verbs:switchover",
     "failover": "verbs:failover",
     "pause": "verbs:pause",

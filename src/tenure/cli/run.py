@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from tenure.assembly import Run, assemble
 from tenure.cli.options import takes_settings
-from tenure.cli.output import ERASE, Narrator, replaces, wait_no_more
+from tenure.cli.output import Narrator, wait_no_more
+from tenure.cli.signals import stop_on_signals
 from tenure.clock import SystemClock
 from tenure.errors import TenureError
 from tenure.settings import Settings
@@ -43,7 +41,7 @@ def run(
     stop = threading.Event()
     narrator = Narrator(clock=clock, quiet=quiet)
     narrator.wait("waits for the pipeline file and the store")
-    with _stop_on_signals(stop) as signalled:
+    with stop_on_signals(stop) as signalled:
         assembled = assemble(
             settings,
             Run(pipeline_file, until_idle=until_idle, final=final),
@@ -63,25 +61,3 @@ def run(
             wait_no_more()
     if signal.SIGINT in signalled:
         raise typer.Exit(130)
-
-
-@contextmanager
-def _stop_on_signals(stop: threading.Event) -> Iterator[set[int]]:
-    """Let SIGINT, SIGTERM and SIGHUP stop the member, and a second SIGINT interrupt. Yields the received signals."""
-    came: set[int] = set()
-    line = f"{ERASE if replaces() else ''}tenure: stopping; interrupt again to end at once\n".encode()
-
-    def asked(number: int, frame: object) -> None:
-        if number == signal.SIGINT:
-            if number in came:
-                raise KeyboardInterrupt
-            os.write(2, line)  # no buffer: this is a signal handler
-        came.add(number)
-        stop.set()
-
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

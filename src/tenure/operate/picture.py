@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tenure.coordination.candidates import Candidate
 from tenure.coordination.election import view_in
-from tenure.coordination.records import Scope
+from tenure.coordination.records import Listing, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.operate.history import TermHistory, TermStatus, history_in
 from tenure.operate.snapshot import Snapshot, snapshot_in
@@ -43,7 +43,11 @@ class ScopePicture:
 
 def take_picture(store: CoordinationStore, scope: Scope, *, now: datetime) -> ScopePicture:
     """All that a verdict needs, of one read. Raises StoreUnavailable, Corrupt."""
-    listing = store.list(scope, "")
+    return picture_in(scope, store.guarantees.name, store.list(scope, ""), now=now)
+
+
+def picture_in(scope: Scope, store: str, listing: Listing, *, now: datetime) -> ScopePicture:
+    """The picture in all records of a scope. `store`: its kind. Raises Corrupt."""
     view = view_in(listing)
-    snapshot = snapshot_in(scope, store.guarantees.name, view, listing.records)
+    snapshot = snapshot_in(scope, store, view, listing.records)
     return ScopePicture(snapshot, history_in(view, listing.records), result_in(listing.records), now)

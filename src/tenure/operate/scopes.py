@@ -8,10 +8,12 @@ them (`known_records`). Nothing is written.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from tenure.checkpoints.store import planned_last
 from tenure.coordination.candidates import members_in
@@ -19,8 +21,11 @@ from tenure.coordination.election import view_in
 from tenure.coordination.records import Listing, Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import AccessDenied, Corrupt, UsageError
+from tenure.operate.picture import ScopePicture, picture_in
 from tenure.operate.removal_rules import is_removed
 from tenure.results.store import result_in
+
+T = TypeVar("T")
 
 AT_ONCE: Final = 16
 """How many scopes are listed at once: a listing mostly waits for the store."""
@@ -47,9 +52,29 @@ class ScopeStatus:
 
 def scope_statuses(store: CoordinationStore) -> list[ScopeStatus]:
     """All scopes with a record, ordered by name. Raises StoreUnavailable."""
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="tenure-scopes") as pool:
-        found = list(pool.map(partial(_status, store), store.scopes()))
+    found = _of_each_scope(store, partial(_status, store))
     return [status for status in found if status is not None]
+
+
+def scope_pictures(store: CoordinationStore, *, now: datetime) -> list[tuple[Scope, ScopePicture | Corrupt]]:
+    """The picture of each scope with a record, ordered by name; Corrupt: a record of the scope does not decode. Raises
+    StoreUnavailable."""
+    found = _of_each_scope(store, partial(_picture, store, now))
+    return [one for one in found if one is not None]
+
+
+def _of_each_scope(store: CoordinationStore, look: Callable[[Scope], T]) -> list[T]:
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="tenure-scopes") as pool:
+        return list(pool.map(look, store.scopes()))
+
+
+def _picture(store: CoordinationStore, now: datetime, scope: Scope) -> tuple[Scope, ScopePicture | Corrupt] | None:
+    """The scope and its picture; None: its last record is gone."""
+    try:
+        listing = store.list(scope, "")
+        return (scope, picture_in(scope, store.guarantees.name, listing, now=now)) if listing.records else None
+    except Corrupt as error:
+        return scope, error
 
 
 def _status(store: CoordinationStore, scope: Scope) -> ScopeStatus | None:

@@ -12,8 +12,9 @@ from dataclasses import replace
 import pytest
 
 from tenure.agent.condition import Condition
+from tenure.agent.listening import parse_address
 from tenure.agent.metrics import Metrics
-from tenure.agent.probes import ProbeServer, parse_address
+from tenure.agent.probes import ProbeServer
 from tenure.agent.rings import Rings
 from tenure.coordination.candidates import State
 from tenure.errors import UsageError
