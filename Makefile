@@ -62,6 +62,7 @@ test-rest: kubernetes connectors ## all other tests, but the long ones
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
 	@sh scripts/setup.sh prometheus
+	@sh scripts/setup.sh chromium
 	@$(RUN_TESTS) rest $(if $(THEN),--then $(THEN))
 
 test-other-spark: kubernetes connectors ## what differs between releases, with another PySpark, which is beside the installed one

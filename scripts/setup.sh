@@ -8,6 +8,7 @@
 #   scripts/setup.sh hdfs        Hadoop's servers for the tests
 #   scripts/setup.sh kafka       a broker of Kafka for the tests
 #   scripts/setup.sh postgres    PostgreSQL for the tests
+#   scripts/setup.sh chromium    Chromium for the tests of the page
 #   scripts/setup.sh kubernetes  Kubernetes' API server and kubectl for the tests, built with Go
 #   scripts/setup.sh spark 4.1   another PySpark for the tests, beside the installed one
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
@@ -205,6 +206,23 @@ set_up_postgres() {
     say "no PostgreSQL: its tests are skipped; install it, or set TENURE_TEST_POSTGRES to the folder of initdb"
 }
 
+# Debian's Chromium without a window, unpacked below .venv and not installed, with the libraries that are not here.
+set_up_chromium() {
+    ! command -v chromium-headless-shell >/dev/null 2>&1 || return 0
+    [ ! -x "$VENV/chromium/usr/lib/chromium/chromium-headless-shell" ] || return 0
+    mkdir -p "$VENV/chromium"
+    apt=$(apt_command) && $apt update -qq >&2 || true
+    wanted=$(apt-get install -s --no-install-recommends chromium-headless-shell 2>/dev/null |
+        sed -n 's/^Inst \([^ ]*\).*/\1/p' | grep -E '^(chromium-headless-shell|chromium-common|lib.*)$' | tr '\n' ' ')
+    # shellcheck disable=SC2086 # a list of names
+    [ -z "$wanted" ] || (cd "$VENV/chromium" && apt-get download -qq $wanted) >&2 || true
+    for package in "$VENV"/chromium/*.deb; do
+        [ -f "$package" ] && dpkg -x "$package" "$VENV/chromium" && rm "$package"
+    done
+    [ -x "$VENV/chromium/usr/lib/chromium/chromium-headless-shell" ] ||
+        say "no Chromium: the tests of the page are skipped; install chromium-headless-shell, or set TENURE_TEST_CHROMIUM"
+}
+
 set_up_prometheus() {
     ! command -v promtool >/dev/null 2>&1 || return 0
     [ ! -x "$VENV/prometheus/usr/bin/promtool" ] || return 0
@@ -362,11 +380,12 @@ hdfs) set_up_hdfs ;;
 kafka) set_up_kafka ;;
 postgres) set_up_postgres ;;
 prometheus) set_up_prometheus ;;
+chromium) set_up_chromium ;;
 kubernetes)
     set_up_openssl
     set_up_kubernetes
     ;;
 spark) set_up_spark "$2" ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: etcd, connectors, hdfs, kafka, kubernetes, postgres, prometheus, or: spark RELEASE, tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: chromium, etcd, connectors, hdfs, kafka, kubernetes, postgres, prometheus, or: spark RELEASE, tool NAME" ;;
 esac

@@ -21,6 +21,7 @@ from tests.mutants.of_kubernetes import OF_KUBERNETES
 from tests.mutants.of_links import OF_LINKS
 from tests.mutants.of_moves import OF_MOVES
 from tests.mutants.of_owners import OF_OWNERS
+from tests.mutants.of_pages import OF_PAGES
 from tests.mutants.of_postgres import OF_POSTGRES
 from tests.mutants.of_puts import OF_PUTS
 from tests.mutants.of_removals import OF_REMOVALS
@@ -39,6 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_HANDLES,
     *OF_HISTORY,
     *OF_FIGURES,
+    *OF_PAGES,
     *OF_CHECKPOINTS,
     *OF_KEPT,
     *OF_EDGES,

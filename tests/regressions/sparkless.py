@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -68,14 +68,15 @@ def load(begin: Begin) -> ServedPipeline:
     return ServedPipeline("rows", Work)
 
 
-def main() -> None:
+def main(load: Callable[[Begin], ServedPipeline] = load, command: Sequence[str] = COMMAND) -> None:
+    """The command line. `command`: of the drivers, which `load` makes."""
     if sys.argv[1] == _DRIVER:
         link = become_child(*(int(argument) for argument in sys.argv[-2:]))
         os._exit(Served(link, load=load, clock=_CLOCK, orphaned=end_group).run())
     assemble = assembly.assemble
 
     def without_spark(*positional: Any, **named: Any) -> assembly.Assembled:
-        named["start_driver"] = lambda member: ChildProcess((*COMMAND, _DRIVER), member=member)
+        named["start_driver"] = lambda member: ChildProcess((*command, _DRIVER), member=member)
         return assemble(*positional, **named)
 
     with patch.object(run, "assemble", without_spark):

@@ -61,9 +61,9 @@ export class Chart {
     this.plot = new uPlot({
       width: this.width, height: HEIGHT, tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
       legend: { show: false }, cursor: { drag: { x: false, y: false } },
-      series: [{}, ...queries.map((query, number) => ({ label: query, stroke: colours[number % 4], width: 1.5, dash: dashOf(number), spanGaps: false, points: { show: true, size: 4 } }))],
+      series: [{}, ...queries.map((query, number) => ({ label: query, stroke: colours[number % 4], width: 1.5, dash: dashOf(number), spanGaps: false, points: { show: data[0].length < 300, size: 4 } }))],
       axes: [{ ...ends, values: (plot, ticks) => ticks.map((at) => new Date(at * 1000).toISOString().slice(11, 19)), space: 70 }, { ...ends, size: 62, values: (plot, ticks) => ticks.map((value) => `${value} ${this.unit}`) }],
-      scales: { y: { range: (plot, low, high) => [0, Math.max(high * 1.1, 0.1)] } },
+      scales: { y: { range: (plot, low, high) => [0, Math.max(high * 1.25, 0.1)] } },
       hooks: { draw: [(plot) => this.#draw(plot, gap, font)] },
     }, data, this.box);
   }

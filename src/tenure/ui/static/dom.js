@@ -28,6 +28,12 @@ let ahead = 0; // how far the server's clock is ahead of this one, in ms
 export const setNow = (now) => { ahead = Date.parse(now) - Date.now(); };
 export const nowMs = () => Date.now() + ahead;
 
+let frozen = null; // when the store was read last, while it does not answer
+
+export const freeze = (time) => { frozen = time ? Date.parse(time) : null; };
+export const knownUntilMs = () => frozen ?? nowMs(); // nothing is known of the time after it
+export const nowWord = () => (frozen ? `as of ${clock(new Date(frozen).toISOString())}` : "now");
+
 export function lasting(seconds) {
   const s = Math.max(0, seconds);
   if (s < 1) return `${s.toFixed(2)} s`;
@@ -92,6 +98,7 @@ export class Table {
         if (row.signatures[number] !== signature) {
           row.signatures[number] = signature;
           row.cells[number].replaceChildren(...shown(cell));
+          row.cells[number].classList.toggle("blank", cell == null || cell === "");
         }
       });
       const place = before ? before.nextSibling : this.body.firstChild;

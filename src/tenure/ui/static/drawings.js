@@ -1,6 +1,6 @@
 // The time line of the terms, and the phases of a takeover, as SVG of the width of their place.
 
-import { clock, element, lasting, nowMs, svg } from "./dom.js";
+import { clock, element, knownUntilMs, lasting, nowWord, svg } from "./dom.js";
 
 const NARROW = 560;
 const kinds = ["a", "b", "c", "d"];
@@ -12,11 +12,11 @@ export function colourOf(holder) {
   return holders.get(holder);
 }
 
-export const secondsOf = (span) => ((span.until ? Date.parse(span.until) : nowMs()) - Date.parse(span.since)) / 1000;
+export const secondsOf = (span) => ((span.until ? Date.parse(span.until) : knownUntilMs()) - Date.parse(span.since)) / 1000;
 
 export function timeLine(place, spans, range) {
   const width = Math.floor(place.clientWidth);
-  const now = nowMs();
+  const now = knownUntilMs();
   const shown = spans.filter((span) => !range || (span.until ? Date.parse(span.until) : now) > now - range);
   if (width < NARROW || !shown.length) { place.replaceChildren(); return; }
   const first = Date.parse(shown[0].since);
@@ -33,7 +33,7 @@ export function timeLine(place, spans, range) {
     const a = x(Date.parse(span.since)), b = x(span.until ? Date.parse(span.until) : now);
     if (span.kind === "term") {
       const bar = svg("rect", { x: a, y: 42, width: Math.max(2, b - a), height: 28, rx: 3, class: `bar ${colourOf(span.holder)}` });
-      bar.append(svg("title", {}, `epoch ${span.epoch}: ${span.holder}, ${clock(span.since)} to ${span.until ? clock(span.until) : "now"}${span.why ? `; ${span.why}` : ""}`));
+      bar.append(svg("title", {}, `epoch ${span.epoch}: ${span.holder}, ${clock(span.since)} to ${span.until ? clock(span.until) : nowWord()}${span.why ? `; ${span.why}` : ""}`));
       drawing.append(bar);
       write(drawing, `${span.holder} ${span.epoch}`, a + 6, 61, "in-bar", b - a - 10);
       if (span.why) put(drawing, below, span.why, b, width, 86, 1);

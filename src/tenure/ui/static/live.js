@@ -1,6 +1,6 @@
 // The stream of a page: its parts, whether they are old, and who is signed in.
 
-import { ROOT, ago, byId, clock, element, setNow } from "./dom.js";
+import { ROOT, ago, byId, clock, element, freeze, setNow } from "./dom.js";
 
 const MOST = 4000; // lines of a log
 
@@ -47,6 +47,7 @@ export class Live {
 
   showAge() {
     const store = this.parts.store;
+    freeze(this.lostAt || store?.away_since ? store?.read_at : null);
     const lines = [];
     if (this.lostAt) lines.push(`This page has no connection to its server since ${clock(this.lostAt)} UTC.`);
     if (store?.away_since) lines.push(`The store does not answer since ${clock(store.away_since)} UTC (${ago(store.away_since)}): ${store.why}`);

@@ -1,6 +1,6 @@
 // One pipeline: verdict, terms, members, the last takeover, batches, checkpoints, events.
 
-import { Table, ago, byId, bytes, chooser, chosen, clock, element, finder, lasting, pill } from "./dom.js";
+import { Table, ago, byId, bytes, chooser, chosen, clock, element, finder, lasting, nowWord, pill } from "./dom.js";
 import { secondsOf, timeLine, waterfall } from "./drawings.js";
 import { Chart } from "./charts.js";
 import { Live } from "./live.js";
@@ -54,6 +54,7 @@ export function showPipeline(scope, session) {
   section("Mirrors and sweep", "half", mirrors.node);
 
   const events = table("events, the newest first", ["at", "of", "event", "text"], "none that fits");
+  events.table.classList.add("compact");
   section("Events", "wide", element("div", { class: "controls" }, finder("Filter", "events", () => drawEvents()),
     chooser("Kind", "kind", { "": "all but batches", trouble: "trouble", all: "all" }, () => drawEvents())), events.node);
 
@@ -97,7 +98,7 @@ export function showPipeline(scope, session) {
   function drawTerms() {
     const spans = live.parts.spans ?? [], known = new Map((live.parts.terms ?? []).map((term) => [term.epoch, term]));
     terms.update([...spans].reverse().filter((span) => span.kind === "term" || secondsOf(span) >= 1).slice(0, 40).map((span) => {
-      const to = span.until ? clock(span.until) : "now";
+      const to = span.until ? clock(span.until) : nowWord();
       const lasted = lasting(secondsOf(span));
       if (span.kind !== "term") return [`${span.kind} ${span.since}`, ["", { text: span.kind === "gap" ? "nobody led" : "nobody knows", mark: "bad" }, clock(span.since), to, lasted, span.kind === "gap" ? "" : "after the last known sign of the leader"]];
       const term = known.get(span.epoch);
@@ -118,6 +119,7 @@ export function showPipeline(scope, session) {
         one.lag ? `${one.lag.batches} batches, ${bytes(one.lag.bytes)}` : "", driver, one.tags.join(", "), answers]];
     }));
     const asked = all.filter((one) => one.has_probes), answering = asked.filter((one) => says.get(one.member) && !says.get(one.member).trouble);
+    reach.hidden = !all.length || answering.length > 0;
     reach.textContent = !all.length || answering.length ? "" : asked.length ? "No member answers: this page has what the store knows, and no more." : "No member serves --http: this page has what the store knows, and no events and batches.";
   }
 
