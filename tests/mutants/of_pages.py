@@ -21,7 +21,7 @@ OF_PAGES: Final = (
         (Change(RULES, 'or host.endswith(".localhost") or host in names', "or True"),),
         (
             OF_RULES + "test_a_foreign_name_is_not_served[evil.example-False]",
-            OF_APP + "test_a_foreign_host_is_refused_everywhere[/api/live]",
+            OF_APP + "test_a_foreign_host_is_refused_everywhere[/api/session]",
         ),
     ),
     Mutant(
