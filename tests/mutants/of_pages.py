@@ -79,15 +79,6 @@ OF_PAGES: Final = (
         (OF_LATE + "test_a_client_of_another_host_is_sent_away",),
     ),
     Mutant(
-        "a-viewer-holds-the-page",
-        "Ctrl-C waits for each open page",
-        (
-            Change("ui/boards.py", "            one.board.wake_all()\n", ""),
-            Change("ui/boards.py", "self._is_over = True", "pass"),
-        ),
-        (OF_APP + "test_open_streams_end_with_the_page",),
-    ),
-    Mutant(
         "nobody-knows-is-led",
         "the time line draws a time in which nobody may have led as a term",
         (Change(PAGES, "if surely != before.until:", "if False:"),),

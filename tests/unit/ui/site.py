@@ -56,7 +56,9 @@ class Served:
             named = {"Content-Type": "application/json", **named}
         line.request(method, path, body=None if body is None else json.dumps(body), headers=named)
         got = line.getresponse()
-        found = Reply(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read().decode())
+        given = {name.lower(): value for name, value in got.getheaders()}
+        is_stream = given.get("content-type", "").startswith("text/event-stream")  # without an end
+        found = Reply(got.status, given, "" if is_stream else got.read().decode())
         line.close()
         return found
 
