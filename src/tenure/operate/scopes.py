@@ -69,10 +69,12 @@ def _of_each_scope(store: CoordinationStore, look: Callable[[Scope], T]) -> list
 
 
 def _picture(store: CoordinationStore, now: datetime, scope: Scope) -> tuple[Scope, ScopePicture | Corrupt] | None:
-    """The scope and its picture; None: its last record is gone."""
+    """The scope and its picture; None: it was removed."""
     try:
         listing = store.list(scope, "")
-        return (scope, picture_in(scope, store.guarantees.name, listing, now=now)) if listing.records else None
+        if is_removed(listing.records):
+            return None
+        return scope, picture_in(scope, store.guarantees.name, listing, now=now)
     except Corrupt as error:
         return scope, error
 
