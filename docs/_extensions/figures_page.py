@@ -1,5 +1,5 @@
-"""The directives `{metrics}`, `{events}` and `{verdicts}`: every figure of /metrics, every event of `--event-log`, and
-every rule of `tenure status`.
+"""The directives `{metrics}`, `{events}`, `{verdicts}` and `{checks}`: every figure of /metrics, every event of
+`--event-log`, every rule of `tenure status`, and every check of `tenure doctor`.
 
 Promise: the lists are made of the code at each build, so they cannot differ from it.
 """
@@ -16,6 +16,7 @@ from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
 from tenure.agent.metrics import METRICS
+from tenure.doctor.checks import CHECKS
 from tenure.events import Event
 from tenure.operate.verdict import RULES
 
@@ -51,6 +52,14 @@ def verdicts() -> Iterator[str]:
         yield f"| {rule.when} | {rule.level.value} | `{rule.name}` | {rule.do or 'nothing'} |"
 
 
+def checks() -> Iterator[str]:
+    """The checks of the doctor in their order, in Markdown."""
+    for check in CHECKS:
+        needs = f" Needs {', '.join(check.needs)}." if check.needs else ""
+        yield from (f"`{check.name}`", f": Looks at this: {check.looks}.{needs}", "")
+        yield from (f"  Where it fails: {check.otherwise}.", "")
+
+
 class _List(Directive):
     lines = staticmethod(metrics)
 
@@ -68,9 +77,14 @@ class _Verdicts(_List):
     lines = staticmethod(verdicts)
 
 
+class _Checks(_List):
+    lines = staticmethod(checks)
+
+
 def setup(sphinx: Any) -> dict[str, bool]:
     """Called by Sphinx."""
     sphinx.add_directive("metrics", _List)
     sphinx.add_directive("events", _Events)
     sphinx.add_directive("verdicts", _Verdicts)
+    sphinx.add_directive("checks", _Checks)
     return {"parallel_read_safe": True}

@@ -53,9 +53,11 @@ from tenure.errors import (
     StorageError,
     StorageUnavailable,
     StoreError,
+    StoreNotMade,
     StoreUnavailable,
     TenureError,
     TermLost,
+    UnsafeToLead,
     UsageError,
 )
 from tenure.pipelines.pipeline import Job, Pipeline, pipeline
@@ -115,9 +117,11 @@ __all__ = [
     "StorageError",
     "StorageUnavailable",
     "StoreError",
+    "StoreNotMade",
     "StoreUnavailable",
     "TenureError",
     "TermLost",
+    "UnsafeToLead",
     "UsageError",
     "WritableHandles",
     "Written",

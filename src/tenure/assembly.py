@@ -105,9 +105,9 @@ def assemble(
     DriverFolder.make(identity.member).remove()  # raises first where the temporary folder cannot be used
     spark_log = settings.spark_log or str(temporary_folder() / f"tenure-{identity.member}.spark.log")
     settings = settings.model_copy(update={"member": identity.member, "spark_log": spark_log})
-    _check_log(spark_log, flag="--spark-log")
+    check_log(spark_log, flag="--spark-log")
     if settings.event_log is not None:
-        _check_log(settings.event_log, flag="--event-log")
+        check_log(settings.event_log, flag="--event-log")
     settings.required("store")
     settings.required("storage")
     submit_of(settings)
@@ -229,7 +229,7 @@ def member_events(settings: Settings, *subscribers: Subscriber, clock: Clock) ->
     return Events(*log, *subscribers)
 
 
-def _check_log(path: str, *, flag: str) -> None:
+def check_log(path: str, *, flag: str) -> None:
     """Check that a log can be written to. No file is made: the first event makes the log of events,
     and the start of Spark makes the log of Spark. Raises UsageError."""
     try:

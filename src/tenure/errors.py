@@ -78,6 +78,12 @@ class SinkUnavailable(QueryFailed):
     batch; the batch runs again, later."""
 
 
+class UnsafeToLead(TenureError):
+    """`tenure doctor` found that a member could not lead here, or not safely. Nothing stays of what it wrote."""
+
+    exit_code = 14
+
+
 # --- the coordination store -------------------------------------------------------------------------------
 
 
@@ -89,6 +95,10 @@ class StoreError(TenureError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached or refuses service. Nothing was written; try again later."""
+
+
+class StoreNotMade(StoreUnavailable):
+    """There is no store yet at a place that could hold it. The first member makes it; a reader does not."""
 
 
 class AccessDenied(StoreUnavailable):

@@ -44,6 +44,7 @@ tenure --version
 tenure version
 tenure -h
 tenure run -h
+tenure doctor -h
 tenure status -h
 tenure history -h
 tenure list -h

@@ -7,6 +7,7 @@ from tests.mutants.of_commits import OF_DOUBT, OF_FENCE
 from tests.mutants.of_connectors import OF_CONNECTORS
 from tests.mutants.of_databases import OF_DATABASES
 from tests.mutants.of_declarations import OF_DECLARATIONS
+from tests.mutants.of_doctor import OF_DOCTOR
 from tests.mutants.of_edges import OF_EDGES
 from tests.mutants.of_embedded import OF_EMBEDDED
 from tests.mutants.of_ends import OF_ENDS
@@ -67,4 +68,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_KUBERNETES,
     *OF_S3_STORE,
     *OF_WARDENS,
+    *OF_DOCTOR,
 )

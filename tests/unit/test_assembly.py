@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tenure.assembly import _check_log
+from tenure.assembly import check_log
 from tenure.errors import UsageError
 
 
 def test_a_check_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for path in (str(tmp_path / "log"), "log"):
-        _check_log(path, flag="--spark-log")
+        check_log(path, flag="--spark-log")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -21,7 +21,7 @@ def test_a_log_that_was_there_stays_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("a line of before\n")
     (tmp_path / "link").symlink_to(tmp_path / "log")
     for name in ("log", "link"):
-        _check_log(str(tmp_path / name), flag="--spark-log")
+        check_log(str(tmp_path / name), flag="--spark-log")
         assert (tmp_path / name).read_text() == "a line of before\n"
     assert (tmp_path / "link").is_symlink()
 
@@ -29,9 +29,9 @@ def test_a_log_that_was_there_stays_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["", "no/such/log", "no-such/"])
 def test_a_file_that_cannot_be_written(tmp_path: Path, path: str) -> None:
     with pytest.raises(UsageError, match=r"^--event-log '.*' cannot be written: (Is a directory|No such file)"):
-        _check_log(f"{tmp_path}/{path}", flag="--event-log")
+        check_log(f"{tmp_path}/{path}", flag="--event-log")
 
 
 def test_a_log_without_a_name() -> None:
     with pytest.raises(UsageError, match=r"^--event-log '' cannot be written: No such file"):
-        _check_log("", flag="--event-log")
+        check_log("", flag="--event-log")

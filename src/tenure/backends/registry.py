@@ -23,7 +23,7 @@ from tenure.backends.shared.server_url import StoreUrl
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.store_url import split_url
-from tenure.errors import StoreUnavailable, UsageError
+from tenure.errors import StoreNotMade, StoreUnavailable, UsageError
 from tenure.wording import how_to_install, masked_url
 
 
@@ -66,7 +66,7 @@ def _check_exists(path: str) -> None:
             fix="check the path, and that its volume is mounted",
         )
     if not os.path.exists(path):
-        raise StoreUnavailable(
+        raise StoreNotMade(
             f"store {path} does not exist, but its directory does",
             fix="check the path, and that its volume is mounted; the first member of a new store makes the file",
         )

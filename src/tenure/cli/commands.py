@@ -17,6 +17,7 @@ import typer
 
 COMMANDS: Final = {
     "run": "run:run",
+    "doctor": "doctor:doctor",
     "status": "look:status",
     "history": "look:history",
     "list": "look:list_members",

@@ -91,6 +91,7 @@ def load(
                     mirrors=not settings.nofailover,
                     stop_patience=settings.stop_patience,
                     zone=zone,
+                    asks_targets=begin.asks_targets,
                     short_batch=settings.short_batch,
                 ),
                 start_spark=lambda: made or _session(scope, settings, submit),

@@ -23,6 +23,7 @@ from tenure.cleanup.cleaner import Combined, stop_or_lost
 from tenure.cleanup.plan import STAGED, Cleanable
 from tenure.clock import Clock
 from tenure.coordination.term import Term
+from tenure.doctor.targets import ask_targets
 from tenure.driver.declarations import Declarations
 from tenure.driver.declare_streams import declare, limits_of, with_sources
 from tenure.driver.failures import (
@@ -86,6 +87,8 @@ class DriverWork:
     stop_patience: timedelta
     """How long queries may take to stop."""
     zone: GivenZone = NO_ZONE
+    asks_targets: bool = False
+    """Ask the targets of the queries before the declarations are compared."""
     short_batch: Collection[str] = ()
     """The queries whose newest batch may run again without records that are gone."""
 
@@ -151,6 +154,8 @@ class SparkDriver:
         for stream in streams:
             if isinstance(stream.sink, Located):
                 check_classes(spark, stream.sink.location, what=f"the sink of stream {stream.name!r}")
+        if self._work.asks_targets:
+            ask_targets(streams, self._context)
         self._declarations.check(streams)
         self._rehearsals = Rehearsals(streams, self._heard, member=self._work.member, tables=self._tables)
         self._declared = streams

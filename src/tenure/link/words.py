@@ -31,6 +31,8 @@ class Begin(Word):
     settings: dict[str, Any] = field(repr=False)
     pipeline_file: str
     until_idle: bool
+    asks_targets: bool = False
+    """Ask the target of each query before the driver is prepared (`TargetAsked`)."""
 
 
 @dataclass(frozen=True, slots=True)

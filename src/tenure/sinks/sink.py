@@ -177,6 +177,16 @@ class Located(Protocol):
 
 
 @runtime_checkable
+class Answers(Protocol):
+    """A sink whose target can be asked whether it takes batches."""
+
+    def ask(self) -> None:
+        """Connect as `write` does, and ask for the rights. Writes nothing. Raises StorageError, QueryFailed,
+        UsageError."""
+        ...
+
+
+@runtime_checkable
 class Rehearsable(Protocol):
     """A sink that can warm up for `write`. For any other sink, a rehearsal only evaluates the rows."""
 

@@ -15,7 +15,7 @@ from tenure.errors import DriverDied, QueryFailed, TenureError, UsageError
 from tenure.spark.fetching import fix_of_fetching, lacking_in
 
 LEAST_JAVA: Final = 17
-_JAVA: Final = (
+INSTALL_JAVA: Final = (
     f"install Java {LEAST_JAVA} or newer (apt-get install openjdk-{LEAST_JAVA}-jre-headless), or set JAVA_HOME to it"
 )
 
@@ -66,9 +66,9 @@ def _before_the_gateway(failure: NotStarted) -> TenureError | None:
     """The error where the output says why; None: it has only spark-submit's own words, if any."""
     if (missing := _NO_JAVA.search(failure.said)) is not None:
         named = "JAVA_HOME is not set, and no java is in PATH" if missing[1] else f"{missing[2]} is not there"
-        return UsageError(f"Spark finds no Java: {named}", fix=_JAVA)
+        return UsageError(f"Spark finds no Java: {named}", fix=INSTALL_JAVA)
     if _OLD_JAVA.search(failure.said) is not None:
-        return UsageError(f"Spark needs Java {LEAST_JAVA} or newer, and the installed Java is older", fix=_JAVA)
+        return UsageError(f"Spark needs Java {LEAST_JAVA} or newer, and the installed Java is older", fix=INSTALL_JAVA)
     if (lacking := lacking_in(failure.said)) is not None:
         kind = DriverDied if lacking.in_passing else QueryFailed
         names = ", ".join(lacking.packages)

@@ -82,11 +82,16 @@ def check_java(spark: SparkSession) -> None:
     """Check that the installed release of Spark runs on the Java of a session. Raises UsageError."""
     jvm: Any = spark._jvm
     major = int(str(jvm.java.lang.System.getProperty("java.specification.version")).removeprefix("1."))
-    on = RUNS_ON[minor_of(installed())]
+    check_java_version(major, version=installed())
+
+
+def check_java_version(major: int, *, version: str) -> None:
+    """Check that a supported version of PySpark runs on a Java. Raises UsageError."""
+    on = RUNS_ON[minor_of(version)]
     first, last = on.java
     if major < first or (last is not None and major > last):
         raise UsageError(
-            f"PySpark {installed()} runs on {on.javas}, and this is Java {major}", fix=f"set JAVA_HOME to {on.javas}"
+            f"PySpark {version} runs on {on.javas}, and this is Java {major}", fix=f"set JAVA_HOME to {on.javas}"
         )
 
 

@@ -10,6 +10,7 @@ import errno
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Final
@@ -18,6 +19,30 @@ from tenure.clock import Clock
 from tenure.storage.storage import FAILED, GONE, REMOVED, Outcome, reason, remove_at_last
 
 _BUSY: Final = {errno.EBUSY, errno.EAGAIN, errno.EIO, errno.ETIMEDOUT, errno.EINTR}
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSpace:
+    """What this user may still write to a file system. `files`, `of_files`: None where it does not limit them."""
+
+    bytes: int
+    of_bytes: int
+    files: int | None
+    of_files: int | None
+
+
+def free_space(path: str) -> FreeSpace:
+    """Of the file system of a path, or of the nearest folder above it that exists. Raises OSError."""
+    while not os.path.exists(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    found = os.statvfs(path)
+    limited = found.f_files > 0
+    return FreeSpace(
+        bytes=found.f_bavail * found.f_frsize,
+        of_bytes=found.f_blocks * found.f_frsize,
+        files=found.f_favail if limited else None,
+        of_files=found.f_files if limited else None,
+    )
 
 
 def make_folders(folder: str) -> None:

@@ -40,6 +40,10 @@ class Local(Storage):
         self._lock = threading.Lock()
         self._unsynced: set[str] = set()  # folders with names that may not be on the disk; guarded by _lock
 
+    @property
+    def local_folder(self) -> str:
+        return self.root
+
     def spark_url(self, *, like: str) -> str:
         return f"file:{self.root}"
 

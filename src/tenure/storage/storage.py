@@ -120,6 +120,11 @@ class Storage(ABC):
             self._create(self._full(probe), b"tenure")
         self.delete(probe)
 
+    @property
+    def local_folder(self) -> str | None:
+        """The folder of this machine that is the root; None: the root is elsewhere."""
+        return None
+
     def replace(self, path: str, data: bytes) -> None:
         """Write a file or replace it; readers see the old content or the new content. Raises StorageError."""
         with self._naming("write", path):

@@ -13,6 +13,7 @@ import yaml
 from tenure import events
 from tenure.cli import output as output_module
 from tenure.cli.output import Narrator, Output, check_output, complain, show, show_done
+from tenure.doctor.targets import TargetAsked
 from tenure.errors import UsageError
 from tests.kit.clock import ManualClock
 
@@ -42,6 +43,8 @@ TOLD: dict[events.Event, str | None] = {
     events.LeadershipAwaited(scope="rows", member="ben", leader="", epoch=0, paused=True): (
         "member ben waits for the leadership: nobody leads, and the scope is paused"
     ),
+    TargetAsked(scope="rows", query="copy", why=""): "the target of query copy answers",
+    TargetAsked(scope="rows", query="copy", why="x"): "the target of query copy does not answer: x",
     events.StandbyWarm(scope="rows", member="anna", seconds=16.2): "member anna is warm after 16 s of rehearsals",
     events.LocalFilesSlow(
         scope="rows", member="a", why="x"
@@ -133,7 +136,7 @@ TOLD: dict[events.Event, str | None] = {
 
 def test_every_event_has_its_line_here() -> None:
     kinds = {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, events.Event)}
-    assert {type(event) for event in TOLD} == kinds - {events.Event, events.Away, events.OfBatch}
+    assert {type(event) for event in TOLD} == {*kinds, TargetAsked} - {events.Event, events.Away, events.OfBatch}
     assert all(fields(kind) for kind in kinds)
 
 

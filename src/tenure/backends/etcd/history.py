@@ -25,7 +25,7 @@ import grpc
 
 from tenure.backends.etcd import fullness
 from tenure.backends.etcd.errors import REFUSED, code_of, is_compacted, unavailable, words_of
-from tenure.backends.etcd.fullness import Kept, finding_about
+from tenure.backends.etcd.fullness import Finding, Kept, finding_about
 from tenure.backends.etcd.messages import pb
 from tenure.backends.etcd.rpc import Cluster, Endpoint, Rpc, end_of
 from tenure.clock import Clock
@@ -139,7 +139,20 @@ class History:
     def _status(self, endpoint: Endpoint) -> Any:
         return self._rpc.send(endpoint, lambda at: at.maintenance.Status, pb.StatusRequest(), timeout_s=_STATUS_S)
 
+    def finding(self) -> Finding | None:
+        """What an operator has to know about the room of the server in use; None: nothing. Raises StoreUnavailable."""
+        endpoint = self._rpc.endpoint()
+        try:
+            return self._finding(endpoint, self._status(endpoint))
+        except grpc.RpcError as error:
+            raise unavailable(error, "say how full it is") from error
+
     def _tell(self, endpoint: Endpoint, status: Any) -> None:
+        finding = self._finding(endpoint, status)
+        if finding is not None:
+            self._say(finding.line, kind=finding.kind)
+
+    def _finding(self, endpoint: Endpoint, status: Any) -> Finding | None:
         newest = int(status.header.revision)
         has_many = newest > fullness.MANY and self._keeps(endpoint, newest - fullness.MANY)
         kept = Kept(
@@ -150,9 +163,7 @@ class History:
             has_many=has_many,
             alarms=tuple(status.errors),
         )
-        finding = finding_about(kept, compacts=self._cluster.compact is not None)
-        if finding is not None:
-            self._say(finding.line, kind=finding.kind)
+        return finding_about(kept, compacts=self._cluster.compact is not None)
 
     def _keeps(self, endpoint: Endpoint, revision: int) -> bool:
         """Whether etcd still knows its keys as they were at a revision."""

@@ -57,6 +57,8 @@ class Endpoint:
     """A channel to one member of the cluster, and the services on it. Thread-safe."""
 
     def __init__(self, cluster: Cluster, address: str) -> None:
+        self.address: Final = address
+        """`host:port`."""
         if cluster.credentials is None:
             self.channel = grpc.insecure_channel(address, options=_OPTIONS)
         else:

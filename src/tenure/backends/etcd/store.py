@@ -21,6 +21,7 @@ from typing import Any, Final
 import grpc
 
 from tenure.backends.etcd.errors import LEASE_GONE, is_full, outcome, unavailable, words_of
+from tenure.backends.etcd.examination import EtcdExamination
 from tenure.backends.etcd.follower import EtcdFollowing
 from tenure.backends.etcd.fullness import CURE
 from tenure.backends.etcd.history import History
@@ -134,6 +135,10 @@ class EtcdStore:
         followed = self._following.scope(scope)
         followed.begin_after(after)
         return FollowedChanges(followed, after=after, clock=self._clock)
+
+    def examination(self) -> EtcdExamination:
+        """See `Examinable`."""
+        return EtcdExamination(self._cluster, self._rpc, self._history)
 
     # --- writing ------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ import ssl
 import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -206,6 +208,16 @@ class Api:
     def line(self, path: str, *, query: Sequence[tuple[str, str]], silent_s: float) -> Line:
         """A watch. `silent_s`: a line that says nothing for so long is broken. Raises what `ask` raises."""
         return Line(self._answered(_Request("GET", path, query, None, silent_s, _JSON)).response)
+
+    def server_time(self) -> datetime | None:
+        """The wall clock of the server, by the date of an answer: in whole seconds, rounded down; None: it does not
+        say. Raises StoreUnavailable."""
+        try:
+            response = self._answered(_Request("GET", "/version", (), None, self.request_s, _JSON))
+            response.read()
+            return parsedate_to_datetime(response.headers["Date"])
+        except (Refused, NoAnswer, HTTPError, OSError, KeyError, TypeError, ValueError):
+            return None
 
     def close(self) -> None:
         """Let go of all connections. A later request is StoreUnavailable."""

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
+from tenure.backends.kubernetes.examination import KubernetesExamination
 from tenure.backends.kubernetes.followed import KubernetesFollowed, SeenConfigMap
 from tenure.backends.kubernetes.follower import Follower
 from tenure.backends.kubernetes.objects import object_name, version_of
@@ -124,6 +125,10 @@ class KubernetesStore:
         followed = self._following.scope(scope)
         followed.begin()
         return FollowedChanges(followed, after=after, clock=self._clock)
+
+    def examination(self) -> KubernetesExamination:
+        """See `Examinable`."""
+        return KubernetesExamination(self._place, self._api)
 
     # --- writing ------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from tenure.backends.shared.amending import amend_by_commit
 from tenure.backends.shared.following import FollowedChanges
 from tenure.backends.shared.renewals import SessionRow
 from tenure.backends.sqlite.database import Database
+from tenure.backends.sqlite.examination import SqliteExamination
 from tenure.backends.sqlite.rows import Rows
 from tenure.backends.sqlite.session import Sessions
 from tenure.clock import Clock, SystemClock
@@ -98,6 +99,10 @@ class SqliteStore:
 
     def watch(self, scope: Scope, *, after: Revision) -> FollowedChanges:
         return FollowedChanges(_Polled(self, scope, after), after=after, clock=self._clock)
+
+    def examination(self) -> SqliteExamination:
+        """See `Examinable`."""
+        return SqliteExamination(self._database.path)
 
     # --- writing ------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from tenure.backends.shared.following import FollowedChanges
 from tenure.backends.zookeeper.connection import Connection, Ensemble, barrier
 from tenure.backends.zookeeper.errors import NOT_ANSWERED, first_failure, unavailable, unknown
+from tenure.backends.zookeeper.examination import ZooKeeperExamination
 from tenure.backends.zookeeper.follower import ZooKeeperFollowing, read_scope
 from tenure.backends.zookeeper.multi import (
     MARKERS,
@@ -106,6 +107,10 @@ class ZooKeeperStore:
     def watch(self, scope: Scope, *, after: Revision) -> FollowedChanges:
         self.standing()
         return FollowedChanges(self._following.scope(scope), after=after, clock=self._clock)
+
+    def examination(self) -> ZooKeeperExamination:
+        """See `Examinable`."""
+        return ZooKeeperExamination(self._ensemble, self.of_requests)
 
     # --- connections --------------------------------------------------------------------------------------------
 

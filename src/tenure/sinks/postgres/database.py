@@ -114,6 +114,19 @@ class PostgresTable:
                 found["password"] = connection.info.password
         return {name: value for name, value in found.items() if name not in _OF_A_FILE}
 
+    def ask(self) -> None:
+        """Connect, and ask whether this user may make the tables of a batch. Raises UsageError, StorageError,
+        QueryFailed."""
+        with self.connected() as connection:
+            asked = "select has_schema_privilege(current_user, %s, 'create'), current_user"
+            row = connection.execute(asked, (self._schema,)).fetchone()
+            if row is None or not row[0]:
+                user = "" if row is None else row[1]
+                raise UsageError(
+                    f"{self}: user {user!r} may not create tables in schema {self._schema!r}",
+                    fix=f"grant create on schema {self._schema} to {user}",
+                )
+
     # --- the table --------------------------------------------------------------------------------------------------
 
     def make(self, columns: Mapping[str, str], *, keys: Sequence[str]) -> None:

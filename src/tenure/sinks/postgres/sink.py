@@ -104,6 +104,10 @@ class Postgres:
         with suppress(StorageError):
             self._database.look(columns, keys=self._keys)
 
+    def ask(self) -> None:
+        """Connect, and ask for the right to make tables; see `Answers`."""
+        self._database.ask()
+
     def write(self, rows: DataFrame, batch: Batch, *, planned: Callable[[], None], events: Events) -> Written:
         """Stage, wait for the plan, move; see `Sink.write`."""
         from tenure.sinks.postgres.database import Claim, Staged
