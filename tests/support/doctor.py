@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tenure.agent.child import Child, Start
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.examination import Grade, Remark
 from tenure.doctor.case import Case
-from tenure.doctor.checks import examine
+from tenure.doctor.checks import CHECKS, examine
 from tenure.settings import Settings
 
 
@@ -23,12 +23,14 @@ def lines_of(
     pipeline_file: str | None = None,
     clock: Clock | None = None,
     start_driver: Start = no_driver,
+    only: Collection[str] = (),
     **settings: Any,
 ) -> Mapping[str, Sequence[Remark]]:
-    """Check -> its lines."""
+    """Check -> its lines. `only`: these checks; empty: all."""
+    checks = [check for check in CHECKS if not only or check.name in only]
     found: dict[str, list[Remark]] = {}
     with Case(Settings(**settings), pipeline_file, clock or SystemClock(), start_driver) as case:
-        for line in examine(case):
+        for line in examine(case, checks):
             found.setdefault(line.check, []).append(line.remark)
     return found
 

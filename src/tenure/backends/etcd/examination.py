@@ -24,6 +24,8 @@ from tenure.coordination.records import Scope
 from tenure.errors import StoreUnavailable
 
 _ANSWERS_S: Final = 2.0
+_NO_LEADER: Final = "no leader"
+"""Among the errors in the status of a server."""
 
 
 class EtcdExamination:
@@ -55,7 +57,7 @@ class EtcdExamination:
             if fault is not None:
                 what, _, fix = fault.partition("; ")
                 remarks.append(Remark(Grade.WARN, f"{address}: {what}", mend=fix))
-            if not status.leader:
+            if any(_NO_LEADER in error for error in status.errors):
                 remarks.append(
                     Remark(
                         Grade.BAD,
