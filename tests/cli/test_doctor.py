@@ -28,7 +28,10 @@ def place(tmp_path: Path) -> Place:
 def doctor(place: Place, *more: str, spark: SparkSession | None = None) -> Told:
     """`spark`: the session that the driver borrows."""
     flags = [*place.flags(ttl="5s"), "--output", "json", *more]
-    with patch("tenure.cli.doctor.start_spark_driver", ThreadChild):
+    with (
+        patch("tenure.cli.doctor.start_spark_driver", ThreadChild),
+        patch("tenure.doctor.of_pipeline._REHEARSES_S", NEVER_S),
+    ):
         return tenure("doctor", *flags, spark=spark)
 
 

@@ -171,6 +171,15 @@ def test_an_account_with_the_rights_of_members(kubernetes: KubernetesServer) -> 
     assert lines["servers"][0].seen.startswith("the account has all rights of a member in test-")
 
 
+def test_rights_that_name_the_config_map_suffice(kubernetes: KubernetesServer) -> None:
+    records, sessions = RULES
+    named = {**records, "resourceNames": ["tenure.shop"], "verbs": ["get", "update", "list", "watch"]}
+    url = account_at(kubernetes, (named, {**records, "verbs": ["create"]}, sessions))
+    assert bad(at(url)) == []
+    (line,) = [one for one in lines_of(only=OF_STORE, store=url, scope="other")["servers"] if "get" in one.seen]
+    assert line.seen == "the account cannot get configmaps 'tenure.other'"
+
+
 @pytest.mark.parametrize(
     ("verb", "resource"), [("update", "configmaps"), ("create", "configmaps"), ("delete", "leases")]
 )
