@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import os
 import platform
-import socket
 from collections.abc import Iterator
+from typing import Final
 
-from tenure.agent.probes import parse_address
 from tenure.assembly import check_log, identify, submit_of
 from tenure.coordination.examination import Grade, Remark
 from tenure.doctor import rules
 from tenure.doctor.case import Case, NotMade
+from tenure.doctor.other_clocks import time_at
 from tenure.errors import UsageError
 from tenure.link.driver_folder import DriverFolder, temporary_folder
 from tenure.spark.installed import find_spark, use_spark
 from tenure.spark.installed_java import find_java, java_version
 from tenure.storage.disk import free_space
-from tenure.wording import has_password, masked_url
+from tenure.wording import has_password, how_to_install, masked_url
+
+_EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
 def look_at_settings(case: Case) -> Iterator[Remark]:
@@ -70,21 +72,21 @@ def look_at_temporary_folder(case: Case) -> Iterator[Remark]:
 
 def look_at_http(case: Case) -> Iterator[Remark]:
     """The address of the probes. Raises UsageError."""
-    if case.settings.http is None:
+    address = case.settings.http
+    if address is None:
         raise NotMade("no --http is given, so nobody can ask a member how it is")
-    host, port = parse_address(case.settings.http)
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as asked:
-        asked.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            asked.bind((host, port))
-            asked.listen()
-        except OSError as error:
-            raise UsageError(
-                f"--http {case.settings.http!r} cannot be listened at: {error.strerror or error}",
-                fix="give a free address, unless a member that runs here has it",
-            ) from error
     try:
-        import tenure.agent.metrics  # noqa: F401 - a member imports it for --http
+        from tenure.agent.listening import listen, parse_address
     except ModuleNotFoundError as error:
-        raise UsageError(f"--http needs the Python package {error.name!r}, which is not installed") from error
-    yield Remark(Grade.OK, f"{case.settings.http} is free")
+        raise UsageError(
+            f"--http needs the Python package {error.name!r}, which is not installed", fix=how_to_install("metrics")
+        ) from error
+    host, port = parse_address(address)
+    try:
+        listen(address).close()
+    except UsageError:
+        if port == 0 or time_at(f"{'127.0.0.1' if host in _EVERYWHERE else host}:{port}") is None:
+            raise
+        yield Remark(Grade.NOTE, f"a member that runs here listens at {address}")
+    else:
+        yield Remark(Grade.OK, f"{address} is free")

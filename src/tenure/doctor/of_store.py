@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from datetime import datetime, timedelta
-from email.utils import parsedate_to_datetime
-from http.client import HTTPException
 from typing import Final
-from urllib.request import urlopen
 
 from tenure.clock import Clock
 from tenure.coordination.encoding import new_uid
@@ -21,6 +18,7 @@ from tenure.coordination.records import Exact, Key, Put, Version
 from tenure.coordination.store import CoordinationStore, Session
 from tenure.doctor import rules
 from tenure.doctor.case import Case, NotMade
+from tenure.doctor.other_clocks import ahead_of, time_at
 from tenure.doctor.scratch import SCRATCH
 from tenure.errors import GuardFailed, StoreNotMade
 from tenure.opening import scope_store
@@ -30,8 +28,6 @@ REQUESTS: Final = 20
 """How many commits are measured, one after the other."""
 
 _WAKES: Final = timedelta(seconds=5)
-_ANSWERS_S: Final = 2.0
-_HALF_A_SECOND: Final = timedelta(seconds=0.5)
 
 
 def look_at_store(case: Case) -> Iterator[Remark]:
@@ -140,7 +136,7 @@ def look_at_clocks(case: Case) -> Iterator[Remark]:
         yield rules.about_clock("the store", ahead[0], within_s=ahead[1])
     with suppress(NotMade):
         for one in take_snapshot(case.store, case.scope).members:
-            found = _ahead(case.clock, lambda: _date_of(one.http)) if one.http else None  # noqa: B023 - called at once
+            found = ahead_of(case.clock, lambda: time_at(one.http)) if one.http else None  # noqa: B023 - called at once
             if found is not None:
                 asked = True
                 yield rules.about_clock(f"member {one.member} on {one.host}", found[0], within_s=found[1])
@@ -150,7 +146,7 @@ def look_at_clocks(case: Case) -> Iterator[Remark]:
 
 def _ahead_of_store(case: Case, examination: Examination) -> tuple[float, float] | None:
     if not examination.has_scratch:
-        return _ahead(case.clock, lambda: examination.server_time(SCRATCH))
+        return ahead_of(case.clock, lambda: examination.server_time(SCRATCH))
     session = case.store.open_session(ttl=case.settings.ttl, purpose="tenure doctor")
     with closing(session):
         key = Key(f"clock/{new_uid()}")
@@ -160,31 +156,9 @@ def _ahead_of_store(case: Case, examination: Examination) -> tuple[float, float]
             case.store.commit(SCRATCH, guards=(), writes=(put,))
             return examination.server_time(SCRATCH)
 
-        found = _ahead(case.clock, time)
+        found = ahead_of(case.clock, time)
     examination.forget(SCRATCH)
     return found
-
-
-def _ahead(clock: Clock, time: Callable[[], datetime | None]) -> tuple[float, float] | None:
-    """By how many seconds a clock is ahead of this host's, and how exact that is; None: the clock is not shown."""
-    before = clock.now()
-    found = time()
-    after = clock.now()
-    if found is None:
-        return None
-    middle, half = before + (after - before) / 2, abs(after - before) / 2
-    if found.microsecond == 0:  # in whole seconds, rounded down
-        found, half = found + _HALF_A_SECOND, half + _HALF_A_SECOND
-    return (found - middle).total_seconds(), half.total_seconds()
-
-
-def _date_of(address: str) -> datetime | None:
-    """The time of the process that serves HTTP there; None: it does not answer."""
-    try:
-        with urlopen(f"http://{address}/livez", timeout=_ANSWERS_S) as answer:
-            return parsedate_to_datetime(answer.headers["Date"])
-    except (OSError, ValueError, TypeError, HTTPException):
-        return None
 
 
 def look_at_members(case: Case) -> Iterator[Remark]:
@@ -193,7 +167,7 @@ def look_at_members(case: Case) -> Iterator[Remark]:
     yield from rules.about_members(snapshot.members, leader=snapshot.leader)
     if case.found_driver is not None:
         yield from rules.about_file(snapshot.members, file=case.driver.file)
-    silent = [one for one in snapshot.members if one.http and _date_of(one.http) is None]
+    silent = [one for one in snapshot.members if one.http and time_at(one.http) is None]
     for one in silent:
         yield Remark(
             Grade.NOTE,

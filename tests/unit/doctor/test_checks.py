@@ -155,7 +155,7 @@ def test_an_address_that_is_taken() -> None:
         (line,) = lines_of(http=address)["http"]
     assert line.grade is Grade.BAD
     assert line.seen == f"--http '{address}' cannot be listened at: Address already in use"
-    assert line.mend == "give a free address, unless a member that runs here has it"
+    assert line.mend == "give a free address"
 
 
 # --- the storage ------------------------------------------------------------------------------------------------------
