@@ -63,7 +63,8 @@ def test_warnings_alone_are_no_failure(place: Place) -> None:
     assert " 1 warn; " in text.err
 
 
-def test_nothing_stays_after_an_interrupt(place: Place, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_stays_after_an_interrupt(place: Place, tmp_path: Path, number: signal.Signals) -> None:
     """The doctor waits for a Java that hangs."""
     java = tmp_path / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
@@ -75,7 +76,7 @@ def test_nothing_stays_after_an_interrupt(place: Place, tmp_path: Path) -> None:
     )
     pid = Path(f"{java}.pid")
     wait_until(lambda: pid.exists() and pid.read_text().strip() != "", what="the start of Java")
-    started.send_signal(signal.SIGINT)
+    started.send_signal(number)
     out, err = started.communicate(timeout=NEVER_S)
     assert started.returncode == 130, err
     assert out.startswith(b"ok    settings")
@@ -115,6 +116,7 @@ def test_a_pipeline_that_goes_on(led: Place, spark: SparkSession) -> None:
     assert found["declaration"][-1]["seen"] == "the streams can be declared, as the scope has run them"
     assert found["rehearsal"][0]["seen"].startswith("the newest batches run here: a standby is warm after ")
     assert led.ids() == [1, 2]
+    assert list((led.storage / "rows" / "rehearsals").iterdir()) == []
 
 
 def test_two_pipelines_with_one_scope(led: Place, spark: SparkSession) -> None:

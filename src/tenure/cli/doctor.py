@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated
 
@@ -37,7 +39,7 @@ def doctor(
 ) -> None:
     """Could a member lead here? Each line names a fact, its meaning and the fix. Nothing that it writes stays."""
     lines: list[DoctorLine] = []
-    with Case(settings, pipeline_file, SystemClock(), start_spark_driver) as case:
+    with _interrupted_by(signal.SIGTERM), Case(settings, pipeline_file, SystemClock(), start_spark_driver) as case:
         for line in examine(case):
             lines.append(line)
             if output is Output.TABLE:
@@ -52,6 +54,20 @@ def doctor(
         )
     if output is Output.TABLE:
         note(summary(lines))
+
+
+@contextmanager
+def _interrupted_by(number: signal.Signals) -> Iterator[None]:
+    """Let a signal end the block as Ctrl-C does, so that nothing stays."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def text_of(line: DoctorLine) -> str:

@@ -2,12 +2,14 @@
 streams and compares them with the scope, as a member's driver does before the member contends. Then it rehearses.
 
 Promise: the driver plans nothing, mirrors nothing, and has no session. Its rehearsal writes below
-`rehearsals/doctor-RANDOM` of the scope's storage, and the driver removes that. Not promised: a rehearsal of a query
-that has no batch yet.
+`rehearsals/doctor-HOST` of the scope's storage, and the driver removes that; after a kill, the next doctor of that host
+does, before it rehearses. Not promised: a rehearsal of a query that has no batch yet; two doctors with one scope on one
+host at a time.
 """
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -16,11 +18,11 @@ from typing import Final
 
 from tenure.agent.driver_process import DriverProcess, Patience
 from tenure.checkpoints.store import newest_in
-from tenure.coordination.encoding import new_uid
 from tenure.coordination.examination import Grade, Remark
 from tenure.coordination.records import Record
 from tenure.doctor import rules
 from tenure.doctor.case import Case, NotMade
+from tenure.doctor.scratch import word_of
 from tenure.doctor.targets import TargetAsked
 from tenure.events import (
     Event,
@@ -45,7 +47,7 @@ def look_at_pipeline(case: Case) -> Iterator[Remark]:
     """Load the file in a driver. Raises PipelineFileError, UsageError, the errors of a Spark that does not start."""
     if case.pipeline_file is None:
         raise NotMade("no --for PIPELINE.py is given")
-    member = f"doctor-{new_uid()[:8]}"
+    member = f"doctor-{word_of(socket.gethostname())}"
     log = temporary_folder() / f"tenure-{member}.spark.log"
     case.closing(lambda: log.unlink(missing_ok=True))
     own = {"member": member, "spark_log": str(log), "event_log": None, "http": None, "nofailover": True}

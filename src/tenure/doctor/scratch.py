@@ -28,7 +28,12 @@ _OLD: Final = timedelta(days=1)
 
 def name_of(host: str, pid: int, began: datetime) -> str:
     """The name of the folder of a doctor."""
-    return f"{re.sub(r'[^A-Za-z0-9_-]', '_', host)}.{pid}.{int(began.timestamp())}"
+    return f"{word_of(host)}.{pid}.{int(began.timestamp())}"
+
+
+def word_of(host: str) -> str:
+    """The name of a host as one word, for names of files and members."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", host)
 
 
 def is_abandoned(name: str, *, host: str, runs: Callable[[int], bool], now: datetime) -> bool:
@@ -36,7 +41,7 @@ def is_abandoned(name: str, *, host: str, runs: Callable[[int], bool], now: date
     found = _NAME.fullmatch(name)
     if found is None:
         return False
-    here = found["host"] == name_of(host, 0, now).partition(".")[0]
+    here = found["host"] == word_of(host)
     if here and not runs(int(found["pid"])):
         return True
     return now.timestamp() - int(found["began"]) > _OLD.total_seconds()
