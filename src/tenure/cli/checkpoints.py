@@ -16,7 +16,7 @@ import typer
 from tenure.checkpoints.checkpoint import checkpoint_name
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.cli.options import OutputOption, open_scope, operator, takes_settings
-from tenure.cli.output import Output, note, print_json, show, show_record, warn
+from tenure.cli.output import Output, note, print_document, show, show_done, show_record, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import AskedBy
 from tenure.errors import CorruptCheckpoint, CorruptRunDirectory, HandleNotFound, UsageError
@@ -102,7 +102,10 @@ def checkpoints_diff(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """The differences between two kept checkpoints, and the input between them."""
+    """The differences between two kept checkpoints, and the input between them.
+
+    Example: tenure checkpoints diff hourly 410 417
+    """
     from tenure.inputs.planned_inputs import count_files
     from tenure.operate.checkpoint_diff import differences
     from tenure.rundirs.run_directory import RunDirectory
@@ -138,7 +141,10 @@ def checkpoints_verify(
     settings: Settings,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Read all files that a takeover needs at a checkpoint. The exit code is 5 if a file is missing or damaged."""
+    """Read all files that a takeover needs at a checkpoint. The exit code is 5 if a file is missing or damaged.
+
+    Example: tenure checkpoints verify hourly
+    """
     if every and batch is not None:
         raise UsageError(f"--all and batch {batch} are given", fix="give one of them")
     use_spark()  # the rooms of takeovers import PySpark
@@ -148,8 +154,8 @@ def checkpoints_verify(
     with _context(settings) as context:
         queries = known_queries(context) if query is None else [query]
         found = [one for shown in queries for one in verify(context, shown, chosen=chosen)]
-    if output is Output.JSON:
-        print_json([_verified(one) for one in found])
+    if output.is_data:
+        print_document([_verified(one) for one in found], output=output)
     else:
         rows = [
             {"query": one.query, "batch": one.batch, "verdict": _verdict(one), "damage": line}
@@ -178,18 +184,22 @@ def checkpoints_pin(
     *,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the list.")] = "",
     settings: Settings,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Keep a checkpoint until it is unpinned, with a copy of its state. Members may run meanwhile."""
+    """Keep a checkpoint until it is unpinned, with a copy of its state. Members may run meanwhile.
+
+    Example: tenure checkpoints pin hourly 417 --reason "before the upgrade"
+    """
     use_spark()  # the rooms of takeovers import PySpark
     from tenure.operate.pinning import pin
 
     with _context(settings) as context:
         pinned = pin(context, query, batch, asked=AskedBy(operator(), " ".join(reason.split())))
     what = f"checkpoint {pinned.batch} of {query}"
+    line = f"{what} is pinned already, {_pin_in_words(pinned.pin)}"
     if pinned.is_new:
-        sys.stdout.write(f"{what} is pinned; {pinned.files} files are copied to {pinned.pin.copy}\n")
-    else:
-        sys.stdout.write(f"{what} is pinned already, {_pin_in_words(pinned.pin)}\n")
+        line = f"{what} is pinned; {pinned.files} files are copied to {pinned.pin.copy}"
+    show_done(line, {"query": query, "batch": pinned.batch, "copy": pinned.pin.copy}, output=output)
 
 
 @checkpoints_app.command("unpin")
@@ -199,15 +209,20 @@ def checkpoints_unpin(
     batch: Annotated[int, typer.Argument(help="The batch.")],
     *,
     settings: Settings,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Let a pinned checkpoint go as others do, and remove its copy."""
+    """Let a pinned checkpoint go as others do, and remove its copy.
+
+    Example: tenure checkpoints unpin hourly 417
+    """
     use_spark()  # the rooms of takeovers import PySpark
     from tenure.operate.pinning import unpin
 
     with _context(settings) as context:
         pin, kept = unpin(context, query, batch)
     what = f"checkpoint {batch} of {query}"
-    sys.stdout.write(f"{what} is not pinned\n" if pin is None else f"{what} is not pinned any more\n")
+    line = f"{what} is not pinned" if pin is None else f"{what} is not pinned any more"
+    show_done(line, {"query": query, "batch": batch, "was_pinned": pin is not None}, output=output)
     if kept is not None:
         warn(f"its copy stays for the next sweep: {kept}")
 

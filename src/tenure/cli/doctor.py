@@ -14,7 +14,7 @@ import typer
 
 from tenure.assembly import start_spark_driver
 from tenure.cli.options import OutputOption, takes_settings
-from tenure.cli.output import Output, note, print_json
+from tenure.cli.output import Output, note, print_document
 from tenure.clock import SystemClock
 from tenure.coordination.examination import Grade
 from tenure.doctor.case import Case
@@ -37,22 +37,25 @@ def doctor(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Could a member lead here? Each line names a fact, its meaning and the fix. Nothing that it writes stays."""
+    """Could a member lead here? Each line names a fact, its meaning and the fix. Nothing that it writes stays.
+
+    Example: tenure doctor --for flights.py
+    """
     lines: list[DoctorLine] = []
     with _interrupted_by(signal.SIGTERM), Case(settings, pipeline_file, SystemClock(), start_spark_driver) as case:
         for line in examine(case):
             lines.append(line)
-            if output is Output.TABLE:
+            if not output.is_data:
                 sys.stdout.write(text_of(line))
                 sys.stdout.flush()
-    if output is Output.JSON:
-        print_json([{"check": line.check, **asdict(line.remark)} for line in lines])
+    if output.is_data:
+        print_document([{"check": line.check, **asdict(line.remark)} for line in lines], output=output)
     bad = list(dict.fromkeys(line.check for line in lines if line.remark.grade is Grade.BAD))
     if bad:
         raise UnsafeToLead(
             f"a member could not lead here, or not safely: {', '.join(bad)}", fix="mend the lines that begin with bad"
         )
-    if output is Output.TABLE:
+    if not output.is_data:
         note(summary(lines))
 
 
