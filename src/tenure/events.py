@@ -1,51 +1,23 @@
-"""Typed events: what logs, metrics and displays read. An event carries its own line for people, and its metrics.
+"""The kinds of events: what logs, metrics and displays read. An event carries its own line for people, and its metrics.
 
-Promise: an event is emitted after the fact that it names. The error of a subscriber is a bug of the subscriber, and
-reaches the emitter's thread. No text of an event has a password. Events decide nothing.
+Promise: as `event.py` says, whose names are here, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Final, dataclass_transform
+from collections.abc import Mapping
+from dataclasses import field
+from typing import ClassVar, Final
 
+from tenure.event import Event, Events, Once, Subscriber, event_from_data, event_to_data
 from tenure.metric import Kind, Metric
-from tenure.wording import masked
+
+__all__ = ["Event", "Events", "Once", "Subscriber", "event_from_data", "event_to_data"]
+"""The names of `event.py`. Who imports a kind of event imports them from here, too."""
 
 _OF_QUERY: Final = {"query": "query"}
 _ORPHANS: Final = ("orphans", "Orphans of dead leaders and members that are not removed yet")
 _LEADER_GAVE_UP: Final = (Metric("away", "Times that a leader gave up because this was away", labels={"what": "what"}),)
-
-
-@dataclass_transform(frozen_default=True)
-@dataclass(frozen=True)
-class Event:
-    """Root of all events, `scope` is the pipeline's. A kind of event is a frozen dataclass that carries its line for
-    people: text with the names of fields in braces, or `line`. Without either it has no line."""
-
-    scope: str
-
-    kinds: ClassVar[dict[str, type[Event]]] = {}
-    """Name -> the kind of event."""
-    _line: ClassVar[str]
-    metrics: ClassVar[tuple[Metric, ...]] = ()
-    waits: ClassVar[bool] = False
-    """The line says for what a member waits: at a terminal, the next line replaces it."""
-
-    def __init_subclass__(cls, line: str = "") -> None:
-        dataclass(frozen=True)(cls)
-        cls._line = line
-        Event.kinds[cls.__name__] = cls
-
-    def line(self) -> str:
-        return self._line.format_map(vars(self))
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            text = getattr(self, one.name)
-            if isinstance(text, str) and (shown := masked(text)) != text:
-                object.__setattr__(self, one.name, shown)  # as the constructor of a frozen dataclass does
 
 
 class DriverStarted(Event, line="member {member} waits for Spark to start"):
@@ -288,6 +260,35 @@ class BatchCommitted(OfBatch):
         return f"query {self.query} batch {self.batch} committed in {self.seconds:.2f} s{again}"
 
 
+class BatchMeasured(OfBatch):
+    """Spark's figures of a batch that has ended, up to a second after its end. `state_rows` and `state_bytes` None: the
+    query keeps no state. `watermark_lag_s` None: it has no watermark yet. `backlog`: source -> unit -> how much of it
+    no batch has taken, where Spark knows it: each topic of Kafka by its name in `offsets`, a table of Delta in `files`
+    and `bytes`. `at_limit`: a source of files gave `maxFilesPerTrigger` files, so more may wait."""
+
+    rows: int
+    rows_per_s: float
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    watermark_lag_s: float | None = None
+    backlog: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
+    at_limit: bool = False
+    metrics = (
+        Metric("input_rows", "Rows that batches have read", "rows", _OF_QUERY),
+        Metric("batches_at_limit", "Batches that took as many files as they may", "at_limit", _OF_QUERY),
+        Metric("state_rows", "Rows of the states of a query", "state_rows", _OF_QUERY, Kind.GAUGE, True),
+        Metric("state_bytes", "Bytes of the states of a query", "state_bytes", _OF_QUERY, Kind.GAUGE, True),
+        Metric(
+            "watermark_lag_seconds",
+            "How far the watermark was behind the clock when the newest batch began",
+            "watermark_lag_s",
+            _OF_QUERY,
+            Kind.GAUGE,
+            True,
+        ),
+    )
+
+
 class RecordsSkipped(
     OfBatch, line="query {query} batch {batch} lacks {offsets} offsets that Kafka has no more: {what}"
 ):
@@ -398,52 +399,3 @@ class CleanupEnded(Event):
 def _removed(event: CleanupEnded | Swept) -> str:
     left = f"; {event.left} left, the first: {event.first}" if event.left else ""
     return f"in {event.seconds:.1f} s: {event.removed} removed{left}"
-
-
-def event_to_data(event: Event) -> dict[str, Any]:
-    """The event as data: its kind under `event`, and its fields."""
-    return {"event": type(event).__name__, **asdict(event)}
-
-
-def event_from_data(data: Mapping[str, Any]) -> Event:
-    """The event that `event_to_data` described. Raises ValueError."""
-    values = dict(data)
-    kind = Event.kinds.get(name := values.pop("event", ""))
-    if kind is None:
-        raise ValueError(f"no event is called {name!r}")
-    return kind(**values)
-
-
-Subscriber = Callable[[Event], None]
-
-
-class Events:
-    """Hands each event to every subscriber, in the emitter's thread. The events of a thread stay in order."""
-
-    nobody: ClassVar[Events]
-
-    def __init__(self, *subscribers: Subscriber) -> None:
-        self._subscribers = subscribers
-
-    def emit(self, event: Event) -> None:
-        for subscriber in self._subscribers:
-            subscriber(event)
-
-
-Events.nobody = Events()
-
-
-class Once:
-    """Emits the events of a state that is looked at again and again: each event once, for as long as it stands. Used by
-    one thread."""
-
-    def __init__(self, events: Events) -> None:
-        self._events = events
-        self._last: Sequence[Event] = ()
-
-    def look(self, *now: Event) -> None:
-        """Emit those events of the present state that the last look did not have."""
-        last, self._last = self._last, now
-        for event in now:
-            if event not in last:
-                self._events.emit(event)

@@ -28,7 +28,7 @@ class Metric:
     """Without `tenure_`, and without the `_total` of a counter."""
     what: str
     value: str | int = 1
-    """A number, or the field that has it."""
+    """A number, or the field that has it; None there: the figure does not change."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Label -> the field that has it."""
     kind: Kind = Kind.COUNTER

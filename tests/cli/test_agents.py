@@ -48,6 +48,13 @@ def probe(port: int, path: str) -> int:
         return 0
 
 
+def input_rows(port: int) -> float:
+    """The rows that a leader with one query has read, by its page."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=NEVER_S) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("tenure_input_rows_total"))
+
+
 @pytest.mark.parametrize("seconds", [9, pytest.param(30, marks=pytest.mark.long)])
 def test_user_code_that_holds_the_interpreter_past_the_ttl_costs_nothing(place: Place, seconds: int) -> None:
     place.feed(1)
@@ -81,6 +88,9 @@ def test_probes_and_the_end_of_either_process(place: Place) -> None:
     with member(place, file, "anna", "--http", f"127.0.0.1:{ports['anna']}", "--ttl", "5m") as anna:
         wait_until(lambda: probe(ports["anna"], "/livez") == 200, what="the probes")
         anna.wait_for("BatchCommitted")
+        rows = anna.wait_for("BatchMeasured")["rows"]
+        wait_until(lambda: input_rows(ports["anna"]) == rows, what="Spark's figures")
+        assert rows > 0
         with member(place, file, "ben", "--http", f"127.0.0.1:{ports['ben']}") as ben:
             ben.wait_for("StandbyWarm")
             wait_until(lambda: probe(ports["ben"], "/readyz") == 200, what="a ready standby")

@@ -42,6 +42,7 @@ BACKEND_BASE = (
     "tenure.errors",
     "tenure.clock",
     "tenure.retry",
+    "tenure.event",
     "tenure.events",
     "tenure.file_locks",
     "tenure.s3_settings",

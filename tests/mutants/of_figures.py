@@ -11,6 +11,7 @@ CONDITION: Final = "agent/condition.py"
 VERDICT: Final = "operate/verdict.py"
 FIGURES: Final = "tests/unit/agent/test_metrics.py::"
 STATES: Final = "tests/unit/agent/test_condition.py::"
+PROGRESS: Final = "tests/unit/driver/test_progress.py::"
 PROBES: Final = "tests/unit/agent/test_probes.py::"
 VERDICTS: Final = "tests/unit/operate/test_verdict.py::"
 
@@ -20,6 +21,30 @@ OF_FIGURES: Final = (
         "the last batch of a member that led once stands still on its page, and alarms fire for ever",
         (Change(METRICS, "            if metric.of_term:\n", "            if False:\n"),),
         (FIGURES + "test_the_figures_of_a_term_go_with_it",),
+    ),
+    Mutant(
+        "late-figures-stay",
+        "a batch that the driver tells after the end of the term puts its figures back, for ever",
+        (Change(METRICS, "not metric.of_term or self._is_present(event)", "True"),),
+        (FIGURES + "test_what_spark_says_of_a_batch",),
+    ),
+    Mutant(
+        "topics-outlive-their-query",
+        "a source that a query reads no more keeps its backlog, and an alarm fires for ever",
+        (Change(METRICS, '        self._figures[BACKLOG].remove_by_labels({"query": event.query})\n', ""),),
+        (FIGURES + "test_what_spark_says_of_a_batch",),
+    ),
+    Mutant(
+        "only-the-newest-batch",
+        "of several batches between two looks, only the last is counted",
+        (Change("driver/progress.py", "for index in reversed(range(len(recent)))", "for index in ()"),),
+        (PROGRESS + "test_each_batch_is_told_once_and_spark_is_asked_no_more_than_needed",),
+    ),
+    Mutant(
+        "all-that-spark-remembers",
+        "each look asks the JVM for a hundred progresses",
+        (Change("driver/progress_rules.py", '        if progress["timestamp"] <= after:\n            break\n', ""),),
+        (PROGRESS + "test_each_batch_is_told_once_and_spark_is_asked_no_more_than_needed",),
     ),
     Mutant(
         "counters-are-born-at-one",

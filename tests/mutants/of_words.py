@@ -24,7 +24,7 @@ OF_WORDS: Final = (
     Mutant(
         "events-with-passwords",
         "an event shows the password of a URL that it cites",
-        (Change("events.py", "(shown := masked(text)) != text", "(shown := text) != text"),),
+        (Change("event.py", "(shown := masked(text)) != text", "(shown := text) != text"),),
         (OPEN + "test_errors_events_and_lines",),
     ),
     Mutant(

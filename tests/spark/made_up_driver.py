@@ -99,7 +99,7 @@ class FakeStream:
         self.failure: BaseException | None = None
         self.ends_by_itself = False
         self.closed, self.finished, self.in_batch, self.elsewhere = False, False, False, False
-        self.begun = 0
+        self.begun = self.measured = 0
         self.wanted: list[str] = []
         self.last_is_done = True
         self.refused = False
@@ -115,6 +115,9 @@ class FakeStream:
         if hook is not None:
             hook(self)
         return self.query
+
+    def measure(self) -> None:
+        self.measured += 1
 
     def behind(self) -> int | None:
         return {"a": 7, "b": 0}.get(self.name)

@@ -23,6 +23,7 @@ from tenure.coordination.candidates import State
 from tenure.coordination.terms import WHYS
 from tenure.events import (
     BatchCommitted,
+    BatchMeasured,
     BatchStarted,
     Event,
     OfBatch,
@@ -92,12 +93,6 @@ OF_STATE: Final = (
         (),
         _one(lambda now: None if now.lag is None else now.lag.bytes),
     ),
-    Figure(
-        "source_offsets_behind",
-        "Kafka offsets that a query is behind",
-        ("query",),
-        lambda now: {(query,): float(offsets) for query, offsets in now.behind.items()},
-    ),
 )
 """The figures of a member's condition."""
 
@@ -108,6 +103,9 @@ OF_EVENTS: Final[Mapping[str, Metric]] = {
 
 RUNNING: Final = "batch_running_seconds"
 TAKEOVER: Final = "takeover_duration_seconds"
+BACKLOG: Final = "source_backlog"
+BEGAN: Final = "term_start_timestamp_seconds"
+COMMITTED: Final = "last_commit_timestamp_seconds"
 
 METRICS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "build_info": ("gauge", "1, with the versions", ("version", "python")),
@@ -122,8 +120,9 @@ METRICS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     },
     RUNNING: ("gauge", "For how long the present batch of a query runs", ("query",)),
     TAKEOVER: ("histogram", "From the grant of a term to the first batch of a query", ("query",)),
-    "term_start_timestamp_seconds": ("gauge", "When the term of the leader began, by its clock", ()),
-    "last_commit_timestamp_seconds": ("gauge", "When the newest batch of a query was in its sink", ("query",)),
+    BACKLOG: ("gauge", "How much of a source no batch has taken, where Spark knows it", ("query", "source", "unit")),
+    BEGAN: ("gauge", "When the term of the leader began, by its clock", ()),
+    COMMITTED: ("gauge", "When the newest batch of a query was in its sink", ("query",)),
 }
 """Each figure, without `tenure_`: its type, what it says, and its labels beside `scope` and `member`."""
 
@@ -140,7 +139,7 @@ class Metrics:
         self._lock = threading.Lock()  # guards the fields below
         self._scope: str | None = None  # None: no event and no page named it yet
         self._queries: set[str] = set()
-        self._won_s: float | None = None  # on the monotonic clock; None: the member holds no term
+        self._won: tuple[int, float] | None = None  # the epoch, and when on the monotonic clock; None: no term is held
         self._opened: set[str] = set()  # queries with a batch in this term
         self._running: dict[str, float] = {}  # query -> when its present batch began
         self._figures: dict[str, Any] = {name: self._made(name, *about) for name, about in METRICS.items()}
@@ -158,24 +157,41 @@ class Metrics:
             now_s, wall_s = self._clock.monotonic_s(), self._clock.now().timestamp()
             match event:
                 case TermWon():
-                    self._won_s, self._opened = now_s, set()
-                    self._of("term_start_timestamp_seconds").set(wall_s)
+                    self._won, self._opened = (event.epoch, now_s), set()
+                    self._of(BEGAN).set(wall_s)
                 case QueryStarted():
                     self._meet(event.query)
-                case BatchStarted():
+                case BatchStarted() if self._is_present(event):
                     self._running[event.query] = now_s
-                case BatchCommitted():
-                    self._running.pop(event.query, None)
-                    self._of("last_commit_timestamp_seconds", event.query).set(wall_s)
-                    if self._won_s is not None and event.query not in self._opened:
-                        self._opened.add(event.query)
-                        self._of(TAKEOVER, event.query).observe(now_s - self._won_s)
+                case BatchCommitted() if self._is_present(event):
+                    self._committed(event.query, now_s, wall_s)
+                case BatchMeasured() if self._is_present(event):
+                    self._behind(event)
             if isinstance(event, OfBatch):
                 self._meet(event.query)
             for metric in event.metrics:
-                self._change(metric, event)
+                if not metric.of_term or self._is_present(event):
+                    self._change(metric, event)
             if isinstance(event, TermEnded):
                 self._end_term()
+
+    def _is_present(self, event: Event) -> bool:
+        """Whether the event may change figures of the present term. A driver tells some events late."""
+        return self._won is not None and getattr(event, "epoch", self._won[0]) == self._won[0]
+
+    def _committed(self, query: str, now_s: float, wall_s: float) -> None:
+        self._running.pop(query, None)
+        self._of(COMMITTED, query).set(wall_s)
+        if self._won is not None and query not in self._opened:
+            self._opened.add(query)
+            self._of(TAKEOVER, query).observe(now_s - self._won[1])
+
+    def _behind(self, event: BatchMeasured) -> None:
+        """Put the backlog of the query's sources: those that the event names, and no other."""
+        self._figures[BACKLOG].remove_by_labels({"query": event.query})
+        for source, units in event.backlog.items():
+            for unit, count in units.items():
+                self._of(BACKLOG, event.query, source, unit).set(count)
 
     def page(self, condition: Condition) -> bytes:
         """The page in Prometheus' text format."""
@@ -214,6 +230,8 @@ class Metrics:
     def _change(self, metric: Metric, event: Event) -> None:
         labels = [_among(metric.name, label, getattr(event, one)) for label, one in metric.labels.items()]
         value = getattr(event, metric.value) if isinstance(metric.value, str) else metric.value
+        if value is None:
+            return
         match metric.kind:
             case Kind.COUNTER:
                 self._of(f"{metric.name}_total", *labels).inc(value)
@@ -226,12 +244,12 @@ class Metrics:
 
     def _end_term(self) -> None:
         """Remove the figures of a term: from now on they are another leader's."""
-        self._won_s = None
+        self._won = None
         self._running.clear()
         for metric in OF_EVENTS.values():
             if metric.of_term:
                 self._figures[metric.name].clear()
-        for name in ("term_start_timestamp_seconds", "last_commit_timestamp_seconds"):
+        for name in (BEGAN, COMMITTED, BACKLOG):
             self._figures[name].clear()
 
 

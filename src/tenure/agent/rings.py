@@ -1,22 +1,26 @@
 """The newest events and batches of a member, for people who ask it later.
 
 Promise: the memory is bounded: 2,000 events, 3,600 batches. Each event has a number, one more each time, and a reader
-asks for higher numbers than the last that it has. Thread-safe. Not promised: that nothing falls out between two
-questions; the first number of an answer shows it. The rings end with the agent, and the record of the term stays.
+asks for higher numbers than the last that it has. A batch has a line when the sink has it, and a second line with the
+figures of Spark, up to a second later; both have its query, its number and its epoch. Thread-safe. Not promised: that
+nothing falls out between two questions; the first number of an answer shows it. The rings end with the agent, and the
+record of the term stays.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tenure.clock import Clock, timestamp
-from tenure.events import BatchCommitted, Event, event_to_data
+from tenure.events import BatchCommitted, BatchMeasured, BatchStarted, Event, OfBatch, TermEnded, TermWon, event_to_data
 
 EVENTS: Final = 2000
 BATCHES: Final = 3600
+
+_OF_BATCH: Final = (BatchCommitted, BatchMeasured)
 
 
 class Rings:
@@ -24,10 +28,12 @@ class Rings:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lock = threading.Lock()  # guards the three below
+        self._lock = threading.Lock()  # guards all below
         self._number = 0
         self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS)
-        self._batches: deque[dict[str, Any]] = deque(maxlen=BATCHES)
+        self._batches: deque[dict[str, Any]] = deque(maxlen=len(_OF_BATCH) * BATCHES)
+        self._epoch: int | None = None  # of the present term; None: there is none
+        self._queries: dict[str, dict[str, Any]] = {}
 
     def __call__(self, event: Event) -> None:
         """Keep one event."""
@@ -35,9 +41,25 @@ class Rings:
         with self._lock:
             self._number += 1
             self._events.append({"number": self._number, **data})
-            if isinstance(event, BatchCommitted):
-                named = ("at", "epoch", "query", "batch", "seconds", "repeated")
-                self._batches.append({"number": self._number, **{name: data[name] for name in named}})
+            if isinstance(event, _OF_BATCH):
+                named = {name: value for name, value in data.items() if name not in ("event", "scope")}
+                self._batches.append({"number": self._number, **named})
+            if isinstance(event, TermWon | TermEnded):
+                self._epoch, self._queries = event.epoch if isinstance(event, TermWon) else None, {}
+            if isinstance(event, OfBatch) and event.epoch == self._epoch:
+                self._note(event, data)
+
+    def _note(self, event: OfBatch, data: Mapping[str, Any]) -> None:
+        query = self._queries.setdefault(event.query, {})
+        match event:
+            case BatchStarted():
+                query["running"], query["running_since"] = event.batch, data["at"]
+            case BatchCommitted():
+                query["running"] = query["running_since"] = None
+                query["batch"], query["committed_at"], query["seconds"] = event.batch, data["at"], event.seconds
+            case BatchMeasured():
+                known = ("event", "scope", "epoch", "query", "batch", "at")
+                query.update({name: value for name, value in data.items() if name not in known})
 
     def events(self, *, after: int = 0) -> Sequence[dict[str, Any]]:
         """The events with higher numbers, oldest first."""
@@ -45,6 +67,11 @@ class Rings:
             return [event for event in self._events if event["number"] > after]
 
     def batches(self, *, after: int = 0) -> Sequence[dict[str, Any]]:
-        """The committed batches with higher numbers, oldest first."""
+        """The lines of batches with higher numbers, oldest first."""
         with self._lock:
             return [batch for batch in self._batches if batch["number"] > after]
+
+    def queries(self) -> dict[str, dict[str, Any]]:
+        """Query of the present term -> its newest batches and figures; none, where the member does not lead."""
+        with self._lock:
+            return {query: dict(figures) for query, figures in self._queries.items()}

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Final, TypeVar
@@ -214,6 +215,9 @@ class SparkDriver:
                 sweeper.stop()
                 self._streams = ()
                 self._stop(running)
+                with suppress(*SPARK_ERRORS):  # the JVM is gone, and the end of its queries says so
+                    for stream in streams:
+                        stream.measure()
                 for stream in streams:
                     stream.close()
         if (short := short_batch(streams)) is not None:
@@ -282,7 +286,7 @@ class SparkDriver:
         return [stream.resting for stream in self._streams]
 
     def pulse(self) -> Pulse:
-        """Ask the JVM for the time, and the queries with a stall timeout or a source of Kafka for their progress.
+        """Ask the JVM for the time, and the queries for their progress; emit the figures of the batches that ended.
 
         Raises DriverDied: the JVM is gone.
         """
@@ -294,6 +298,8 @@ class SparkDriver:
             streams = self._streams  # another thread sets it
             marks = {name: mark for stream in streams for name, mark in stream.marks(self._limits)}
             behind = {stream.name: count for stream in streams if (count := stream.behind()) is not None}
+            for stream in streams:
+                stream.measure()
         except SPARK_ERRORS as error:
             if self._spark is None:
                 return Pulse({})  # the driver ended Spark meanwhile

@@ -17,6 +17,7 @@ from tenure.checkpoints.source import KAFKA, kinds_of
 from tenure.coordination.term import Term
 from tenure.driver.batch_writer import BatchWriter
 from tenure.driver.declare_streams import call_of, is_available_now, may_run_without_data, with_trigger
+from tenure.driver.progress import ProgressReader
 from tenure.errors import InputsGone, StorageError
 from tenure.events import BatchCommitted, BatchStarted, QueryStarted
 from tenure.inputs.input_files import Missing
@@ -78,6 +79,7 @@ class FencedStream:
         )
         self._begun = Begun("")
         self._writer: BatchWriter | None = None  # None: not taken over
+        self._reader: ProgressReader | None = None  # None: as above
         self._query: StreamingQuery | None = None  # None: not started
         self._started = threading.Event()  # set when it is known whether `_query` runs
         self._newest = -1  # the newest batch that has begun; -1: none
@@ -117,6 +119,7 @@ class FencedStream:
             inputs=self._inputs,
             query=self._running,
         )
+        self._reader = ProgressReader(self.name, self._term, directory=self._directory)
 
     def start(self) -> StreamingQuery:
         """Start the query on its run directory. Raises RuntimeError before `prepare`; Spark's own errors."""
@@ -193,6 +196,13 @@ class FencedStream:
         """Whether the query ended because it began a batch after `finish`."""
         with self._turn:
             return self._refused
+
+    def measure(self) -> None:
+        """Emit the figures of the batches that ended since the last call. Raises Spark's own errors when its JVM is
+        gone."""
+        if self._query is not None and self._reader is not None:
+            for measured in self._reader.look(self._query):
+                self._context.events.emit(measured)
 
     def behind(self) -> int | None:
         """How many offsets of Kafka the query is behind, by Spark's last progress; None: it reads none, or does not

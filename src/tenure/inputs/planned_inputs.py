@@ -199,7 +199,7 @@ def _logged(directory: RunDirectory, folder: str, *, after: int, last: int) -> I
         yield from files_in_entry(text, after=after, last=last, where=directory.where(path))
 
 
-_KAFKA: Final = "KafkaV2["
+KAFKA_SOURCE: Final = "KafkaV2["
 """The begin of what Spark's source of Kafka calls itself."""
 
 
@@ -208,7 +208,7 @@ def offsets_behind(progress: Mapping[str, Any]) -> int | None:
     end of one, as in the first batch of a leader."""
     behind: int | None = None
     for source in progress["sources"]:
-        if not source["description"].startswith(_KAFKA):
+        if not source["description"].startswith(KAFKA_SOURCE):
             continue
         end, latest = (kafka_partitions(source[name]) for name in ("endOffset", "latestOffset"))
         if end is None:

@@ -81,6 +81,25 @@ def has_state(*plans: Any) -> bool:
     return any(is_stateful(node) for plan in plans for node in walk(plan))
 
 
+_FILE_SOURCE: Final = ".FileStreamSource"
+"""How the class of Spark's own source of files ends."""
+
+
+def file_limits_of(query: StreamingQuery) -> tuple[int | None, ...]:
+    """`maxFilesPerTrigger` of each source of a running query; None: it has none, or is not Spark's own source of files.
+    A source that is read twice is there once. Raises Spark's own errors."""
+    limits: list[int | None] = []
+    distinct: list[Any] = []
+    for source in items(query._jsq.streamingQuery().sources()):
+        if any(earlier.equals(source) for earlier in distinct):
+            continue
+        distinct.append(source)
+        limit: Any = source.getDefaultReadLimit() if source.getClass().getName().endswith(_FILE_SOURCE) else None
+        files = limit is not None and limit.getClass().getSimpleName() == "ReadMaxFiles"
+        limits.append(int(limit.maxFiles()) if files else None)
+    return tuple(limits)
+
+
 def source_folders_of(query: StreamingQuery) -> tuple[str, ...]:
     """The folder below `sources/` for each line of the query's offsets. Spark 4.3 numbers sources by their first place
     in the plan; a source that is read twice has two lines and one folder."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,6 +16,7 @@ from tenure.coordination.candidates import Lag, State
 from tenure.coordination.terms import WHYS
 from tenure.events import (
     BatchCommitted,
+    BatchMeasured,
     BatchStarted,
     CheckpointSaved,
     DriverEnded,
@@ -72,13 +74,11 @@ def test_the_state_is_that_of_the_moment(site: Site) -> None:
     assert has(page, {"state{state=warm}": 1, "state{state=leading}": 0, "leader{}": 0, "leader_seen{}": 1})
     assert has(page, {"epoch{}": 2, "ready{}": 1, "mirror_lag_batches{}": 2, "mirror_lag_bytes{}": 700})
     assert has(page, {"session_remaining_seconds{}": 9.5, "store_away{}": 0, "driver_silent_seconds{}": 0})
-    site.condition = replace(LEADING, behind={"copy": 120}, session_s=None, silent_s=6.5)
+    site.condition = replace(LEADING, session_s=None, silent_s=6.5)
     page = site.page()
-    assert has(page, {"leader{}": 1, "source_offsets_behind{query=copy}": 120, "driver_silent_seconds{}": 6.5})
+    assert has(page, {"leader{}": 1, "driver_silent_seconds{}": 6.5})
     assert "mirror_lag_bytes{}" not in page, "a leader has no mirror"
     assert "session_remaining_seconds{}" not in page
-    site.condition = LEADING
-    assert "source_offsets_behind{query=copy}" not in site.page()
 
 
 def test_a_counter_is_there_before_its_first_event(site: Site) -> None:
@@ -157,6 +157,39 @@ def test_the_figures_of_a_term_go_with_it(site: Site) -> None:
     page = site.page()
     assert not of_term & page.keys(), "an alarm on them would fire for every member that led once"
     assert page["batches_committed_total{query=copy}"] == 1
+
+
+def measured(batch: int, *, epoch: int = 3, **more: Any) -> BatchMeasured:
+    """What Spark says of a batch of 40 rows."""
+    return BatchMeasured("rows", epoch, "copy", batch, rows=40, rows_per_s=80.0, **more)
+
+
+def test_what_spark_says_of_a_batch(site: Site) -> None:
+    of_state: dict[str, Any] = {"state_rows": 7, "state_bytes": 900, "watermark_lag_s": 30.5}
+    site.tell(
+        TermWon("rows", "anna", 3),
+        measured(7, **of_state, backlog={"orders": {"offsets": 12}, "prices": {"offsets": 0}}, at_limit=True),
+        measured(8, **of_state, backlog={"orders": {"offsets": 9}}),
+    )
+    page = site.page()
+    assert has(page, {"input_rows_total{query=copy}": 80, "batches_at_limit_total{query=copy}": 1})
+    assert has(page, {"state_rows{query=copy}": 7, "state_bytes{query=copy}": 900})
+    assert page["watermark_lag_seconds{query=copy}"] == 30.5
+    assert {name: value for name, value in page.items() if name.startswith("source_backlog")} == {
+        "source_backlog{query=copy,source=orders,unit=offsets}": 9
+    }
+    site.tell(TermEnded("rows", "anna", 3, why="switchover"), measured(9, **of_state, backlog={"a": {"offsets": 1}}))
+    page = site.page()
+    of_term = ("state_", "watermark_", "source_backlog")
+    assert not [name for name in page if name.startswith(of_term)], "also of a batch that is told late"
+    assert page["input_rows_total{query=copy}"] == 120, "it was read all the same"
+    site.tell(TermWon("rows", "anna", 5), measured(9, **of_state))
+    assert not [name for name in site.page() if name.startswith(of_term)], "it is of another term"
+
+
+def test_a_query_without_state_has_no_figure_of_it(site: Site) -> None:
+    site.tell(TermWon("rows", "anna", 3), measured(7))
+    assert not [name for name in site.page() if name.startswith(("state_rows", "state_bytes", "watermark"))]
 
 
 def test_a_takeover_lasts_until_the_first_batch_of_each_query(site: Site) -> None:

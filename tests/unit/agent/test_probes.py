@@ -18,7 +18,7 @@ from tenure.agent.probes import ProbeServer
 from tenure.agent.rings import Rings
 from tenure.coordination.candidates import State
 from tenure.errors import UsageError
-from tenure.events import BatchCommitted, TermEnded
+from tenure.events import BatchCommitted, BatchMeasured, BatchStarted, TermEnded, TermWon
 from tests.kit.clock import ManualClock
 from tests.kit.waiting import NEVER_S
 
@@ -92,6 +92,7 @@ def test_each_probe_answers_its_question(site: Site, path: str) -> None:
             "away_since": condition.away_since,
             "silent_s": condition.silent_s,
             "session_s": None,
+            "queries": {},
         }
         assert site.get(path, "HEAD") == (code, "")
 
@@ -123,7 +124,41 @@ def test_events_and_batches_come_after_a_number(site: Site) -> None:
     assert {name: batch[name] for name in ("number", "query", "batch", "seconds")} == {
         "number": 2, "query": "copy", "batch": 8, "seconds": 0.5,
     }  # fmt: skip
+    site.rings(BatchMeasured("rows", 3, "copy", 8, rows=40, rows_per_s=80.0, state_rows=7))
+    (figures,) = [json.loads(line) for line in site.get("/batches?after=2")[1].splitlines()]
+    assert {name: figures[name] for name in ("number", "epoch", "query", "batch", "rows", "state_rows", "backlog")} == {
+        "number": 4, "epoch": 3, "query": "copy", "batch": 8, "rows": 40, "state_rows": 7, "backlog": {},
+    }  # fmt: skip
     assert site.get("/events?after=x") == (400, "after='x' is no number\n")
+
+
+def test_the_status_has_the_queries_of_the_present_term(site: Site) -> None:
+    site.rings(TermWon("rows", "anna", 3))
+    site.rings(BatchCommitted("rows", 3, "copy", 7, repeated=False, seconds=0.5))
+    site.rings(BatchMeasured("rows", 3, "copy", 7, rows=40, rows_per_s=80.0, backlog={"a": {"offsets": 2}}))
+    site.rings(BatchMeasured("rows", 2, "copy", 6, rows=1, rows_per_s=1.0))
+    site.rings(BatchStarted("rows", 3, "copy", 8))
+    queries = json.loads(site.get("/status")[1])["queries"]
+    assert (
+        queries["copy"].pop("committed_at") == queries["copy"].pop("running_since") == "2030-01-01T00:00:00.000+00:00"
+    )
+    assert queries == {
+        "copy": {
+            "batch": 7,
+            "seconds": 0.5,
+            "running": 8,
+            "rows": 40,
+            "rows_per_s": 80.0,
+            "state_rows": None,
+            "state_bytes": None,
+            "watermark_lag_s": None,
+            "backlog": {"a": {"offsets": 2}},
+            "at_limit": False,
+        }
+    }
+    site.rings(TermEnded("rows", "anna", 3, why="switchover"))
+    site.rings(BatchMeasured("rows", 3, "copy", 8, rows=40, rows_per_s=80.0))
+    assert json.loads(site.get("/status")[1])["queries"] == {}
 
 
 @pytest.mark.parametrize(

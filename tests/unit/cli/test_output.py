@@ -86,6 +86,7 @@ TOLD: dict[events.Event, str | None] = {
     events.BatchCommitted(scope="rows", epoch=3, query="copy", batch=7, repeated=True, seconds=1.0): (
         "query copy batch 7 committed in 1.00 s (the sink had it already)"
     ),
+    events.BatchMeasured(scope="rows", epoch=3, query="copy", batch=7, rows=40, rows_per_s=80.0): None,
     events.RecordsSkipped(scope="rows", epoch=3, query="copy", batch=7, offsets=9, what="topic 'a' partition 0 ..."): (
         "query copy batch 7 lacks 9 offsets that Kafka has no more: topic 'a' partition 0 ..."
     ),
