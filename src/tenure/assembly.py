@@ -146,19 +146,19 @@ def assemble(
     try:
         scope = Scope(settings.scope or driver.load())
         check_storage(settings, scope)
-        store = wrap_store(scope_store(settings, clock=clock))
+        if metrics is not None:
+            metrics.know(scope)
+        store = wrap_store(scope_store(settings, clock=clock, told=metrics))
         context = scope_context(settings, store, scope, clock=clock, events=events)
         context.owner().check()  # raises for an unusable store before Spark takes its seconds to start
-        hold, cold = settings.on_store_loss == "hold", settings.standby == "cold"
-        conduct = Conduct(
-            ttl=settings.ttl,
-            hold=hold,
-            cold=cold,
-            final=run.final,
-            ends=run.until_idle or run.final,
-            limits=Limits(batch_attempts=settings.batch_attempts, away=settings.away_limit),
+        member = Member(
+            context,
+            identity=identity,
+            driver=driver,
+            conduct=_conduct(settings, run),
+            warden=warden,
+            openings=openings,
         )
-        member = Member(context, identity=identity, driver=driver, conduct=conduct, warden=warden, openings=openings)
         if settings.http is not None and metrics is not None:
             from tenure.agent.probes import ProbeServer
 
@@ -189,6 +189,17 @@ def _late_page(settings: Settings, scope: Scope, *, clock: Clock) -> LatePage:
         return Page(Site(client, clock, access, masked_url(settings.required("store")), only=scope))
 
     return LatePage(build)
+
+
+def _conduct(settings: Settings, run: Run) -> Conduct:
+    return Conduct(
+        ttl=settings.ttl,
+        hold=settings.on_store_loss == "hold",
+        cold=settings.standby == "cold",
+        final=run.final,
+        ends=run.until_idle or run.final,
+        limits=Limits(batch_attempts=settings.batch_attempts, away=settings.away_limit),
+    )
 
 
 def start_spark_driver(member: str) -> Child:

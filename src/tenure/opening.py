@@ -8,15 +8,21 @@ from tenure.backends.registry import SHARED, open_store
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
+from tenure.coordination.timed_store import TimedStore, Told
 from tenure.events import Events
 from tenure.scope_context import ScopeContext
 from tenure.settings import Settings
 from tenure.storage.reach import reach
 
 
-def scope_store(settings: Settings, *, clock: Clock | None = None, existing: bool = False) -> CoordinationStore:
-    """Open the store that the settings name. `existing`: it must exist. Raises UsageError, StoreUnavailable."""
-    return open_store(settings.store_url(), clock=clock or SystemClock(), existing=existing)
+def scope_store(
+    settings: Settings, *, clock: Clock | None = None, existing: bool = False, told: Told | None = None
+) -> CoordinationStore:
+    """Open the store that the settings name. `existing`: it must exist. `told`: hears of each request. Raises
+    UsageError, StoreUnavailable."""
+    clock = clock or SystemClock()
+    store = open_store(settings.store_url(), clock=clock, existing=existing)
+    return store if told is None else TimedStore(store, told=told, clock=clock)
 
 
 def shared_store(settings: Settings, *, clock: Clock) -> AbstractContextManager[CoordinationStore]:

@@ -11,6 +11,7 @@ CONDITION: Final = "agent/condition.py"
 VERDICT: Final = "operate/verdict.py"
 FIGURES: Final = "tests/unit/agent/test_metrics.py::"
 STATES: Final = "tests/unit/agent/test_condition.py::"
+TIMED: Final = "tests/unit/coordination/test_timed_store.py::"
 PROGRESS: Final = "tests/unit/driver/test_progress.py::"
 PROBES: Final = "tests/unit/agent/test_probes.py::"
 VERDICTS: Final = "tests/unit/operate/test_verdict.py::"
@@ -45,6 +46,24 @@ OF_FIGURES: Final = (
         "each look asks the JVM for a hundred progresses",
         (Change("driver/progress_rules.py", '        if progress["timestamp"] <= after:\n            break\n', ""),),
         (PROGRESS + "test_each_batch_is_told_once_and_spark_is_asked_no_more_than_needed",),
+    ),
+    Mutant(
+        "silence-is-contact",
+        "a store that does not answer was heard of just now",
+        (Change(METRICS, "            if error not in AWAY:\n", "            if True:\n"),),
+        (FIGURES + "test_the_requests_to_the_store",),
+    ),
+    Mutant(
+        "failed-requests-take-no-time",
+        "a store that answers nobody in time looks fast",
+        (
+            Change(
+                "coordination/timed_store.py",
+                "            error = _kind(failed)\n            raise\n        finally:",
+                "            raise\n        else:",
+            ),
+        ),
+        (TIMED + "test_a_slow_request_is_told_with_its_time_also_when_it_fails",),
     ),
     Mutant(
         "counters-are-born-at-one",

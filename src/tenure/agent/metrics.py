@@ -21,6 +21,7 @@ from tenure.agent.condition import Condition
 from tenure.clock import Clock
 from tenure.coordination.candidates import State
 from tenure.coordination.terms import WHYS
+from tenure.coordination.timed_store import AWAY, KINDS
 from tenure.events import (
     BatchCommitted,
     BatchMeasured,
@@ -106,6 +107,9 @@ TAKEOVER: Final = "takeover_duration_seconds"
 BACKLOG: Final = "source_backlog"
 BEGAN: Final = "term_start_timestamp_seconds"
 COMMITTED: Final = "last_commit_timestamp_seconds"
+REQUESTS: Final = "store_request_duration_seconds"
+REFUSED: Final = "store_errors_total"
+CONTACT: Final = "store_last_contact_timestamp_seconds"
 
 METRICS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "build_info": ("gauge", "1, with the versions", ("version", "python")),
@@ -123,6 +127,9 @@ METRICS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     BACKLOG: ("gauge", "How much of a source no batch has taken, where Spark knows it", ("query", "source", "unit")),
     BEGAN: ("gauge", "When the term of the leader began, by its clock", ()),
     COMMITTED: ("gauge", "When the newest batch of a query was in its sink", ("query",)),
+    REQUESTS: ("histogram", "How long requests of the agent to the store took, also those that failed", ("op",)),
+    REFUSED: ("counter", "Requests of the agent that the store did not answer, or did not permit", ("kind",)),
+    CONTACT: ("gauge", "When the store answered the agent last", ()),
 }
 """Each figure, without `tenure_`: its type, what it says, and its labels beside `scope` and `member`."""
 
@@ -193,6 +200,22 @@ class Metrics:
             for unit, count in units.items():
                 self._of(BACKLOG, event.query, source, unit).set(count)
 
+    def request(self, op: str, seconds: float | None, *, error: str) -> None:
+        """Count a request to the store, see `coordination.timed_store.Told`."""
+        with self._lock:
+            assert self._scope is not None, "`know` comes before the first request"
+            if seconds is not None:
+                self._of(REQUESTS, op).observe(seconds)
+            if error:
+                self._of(REFUSED, error).inc()
+            if error not in AWAY:
+                self._of(CONTACT).set(self._clock.now().timestamp())
+
+    def know(self, scope: str) -> None:
+        """The member's scope, as soon as it is known."""
+        with self._lock:
+            self._know(scope)
+
     def page(self, condition: Condition) -> bytes:
         """The page in Prometheus' text format."""
         with self._lock:
@@ -218,6 +241,8 @@ class Metrics:
             for metric in OF_EVENTS.values():
                 for labels in _known_labels(metric) if metric.kind is Kind.COUNTER else ():
                     self._of(f"{metric.name}_total", *labels)
+            for kind, _ in KINDS:
+                self._of(REFUSED, kind)
 
     def _meet(self, query: str) -> None:
         """Put the counters of a query that no event has changed yet."""

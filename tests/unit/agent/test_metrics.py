@@ -42,6 +42,7 @@ class Site:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.metrics = Metrics(member="anna", clock=self.clock)
+        self.metrics.know("rows")
         self.condition = WARM
 
     def tell(self, *events: Event) -> None:
@@ -190,6 +191,27 @@ def test_what_spark_says_of_a_batch(site: Site) -> None:
 def test_a_query_without_state_has_no_figure_of_it(site: Site) -> None:
     site.tell(TermWon("rows", "anna", 3), measured(7))
     assert not [name for name in site.page() if name.startswith(("state_rows", "state_bytes", "watermark"))]
+
+
+def test_the_requests_to_the_store(site: Site) -> None:
+    page = site.page()
+    kinds = ("denied", "unavailable", "unknown")
+    assert has(page, {f"store_errors_total{{kind={kind}}}": 0 for kind in kinds})
+    assert "store_last_contact_timestamp_seconds{}" not in page, "there was none"
+    site.metrics.request("commit", 0.02, error="")
+    at = site.clock.now().timestamp()
+    site.clock.advance(timedelta(seconds=60))
+    site.metrics.request("commit", 0.5, error="unavailable")
+    site.metrics.request("glance", None, error="unknown")
+    page = site.page()
+    assert has(
+        page, {"store_request_duration_seconds_count{op=commit}": 2, "store_last_contact_timestamp_seconds{}": at}
+    )
+    assert page["store_request_duration_seconds_sum{op=commit}"] == 0.52
+    assert has(page, {f"store_errors_total{{kind={kind}}}": kind != "denied" for kind in kinds})
+    assert "store_request_duration_seconds_count{op=glance}" not in page
+    site.metrics.request("list", 0.02, error="denied")
+    assert site.page()["store_last_contact_timestamp_seconds{}"] == at + 60, "it answered"
 
 
 def test_a_takeover_lasts_until_the_first_batch_of_each_query(site: Site) -> None:
