@@ -5,12 +5,10 @@ Promise: everything that can be checked before the start is checked here. This f
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
 import tempfile
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -30,7 +28,8 @@ from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import TenureError, UsageError
-from tenure.events import Event, Events, RunEnded, Subscriber, event_to_data
+from tenure.event_log import JsonLines
+from tenure.events import Events, RunEnded, Subscriber
 from tenure.link.driver_folder import DriverFolder, temporary_folder
 from tenure.link.words import Begin
 from tenure.opening import check_storage, scope_context, scope_store
@@ -219,25 +218,11 @@ def _metrics(member: str, clock: Clock) -> Metrics:
     return Metrics(member=member, clock=clock)
 
 
-class JsonLines:
-    """A subscriber that appends each event to a file as one JSON line, by one write."""
-
-    def __init__(self, path: str, *, clock: Clock) -> None:
-        self._path = path
-        self._clock = clock
-        self._lock = threading.Lock()
-
-    def __call__(self, event: Event) -> None:
-        fields = event_to_data(event)
-        line = {"event": fields.pop("event"), "at": self._clock.now().isoformat(), **fields}
-        with self._lock, open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-
-
 def member_events(settings: Settings, *subscribers: Subscriber, clock: Clock) -> Events:
     """The events of a member's process, which go to the subscribers and to the event log."""
-    log = () if settings.event_log is None else (JsonLines(settings.event_log, clock=clock),)
-    return Events(*log, *subscribers)
+    if settings.event_log is None:
+        return Events(*subscribers)
+    return Events(JsonLines(settings.event_log, clock=clock, most_bytes=settings.event_log_bytes), *subscribers)
 
 
 def check_log(path: str, *, flag: str) -> None:

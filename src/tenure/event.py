@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, Literal, dataclass_transform
 
 from tenure.metric import Metric
 from tenure.wording import masked
@@ -26,6 +26,8 @@ class Event:
     """Name -> the kind of event."""
     _line: ClassVar[str]
     metrics: ClassVar[tuple[Metric, ...]] = ()
+    level: ClassVar[Literal["info", "warning", "error"]] = "info"
+    """`warning`: something does not work, and the product goes on by itself. `error`: somebody must act."""
     waits: ClassVar[bool] = False
     """The line says for what a member waits: at a terminal, the next line replaces it."""
 

@@ -29,6 +29,7 @@ class DriverStarted(Event, line="member {member} waits for Spark to start"):
 
 
 class DriverEnded(Event, line="driver of member {member} is replaced in {again_s:g} s: {why}"):
+    level = "warning"
     member: str
     why: str
     again_s: float
@@ -38,6 +39,7 @@ class DriverEnded(Event, line="driver of member {member} is replaced in {again_s
 class Away(Event):
     """Something does not answer a member, which tries again `again_s` seconds later."""
 
+    level = "warning"
     member: str
     why: str
     again_s: float
@@ -59,6 +61,7 @@ class StoreBack(Event, line="the store answers member {member} again, after {awa
 class DriverSilent(Event, line="the driver of member {member} gives no sign of life, for {silent_s:g} s now"):
     """Emitted once a silence. The driver is killed after `driver_silence`."""
 
+    level = "warning"
     member: str
     silent_s: float
 
@@ -67,6 +70,7 @@ class RunEnded(Event):
     """The run of a member ends with an error. `error`: the line that the command prints. `exit_code`: of the
     command."""
 
+    level = "error"
     member: str
     exit_code: int
     error: str
@@ -93,6 +97,7 @@ class StorageAway(Away, line="member {member} tries its storage again in {again_
 class RecordSkipped(Event, line="{why}; it is skipped"):
     """A record of a member or of a request does not decode and is skipped. Each member emits this once for a record."""
 
+    level = "warning"
     record: str
     why: str
 
@@ -122,6 +127,7 @@ class LeadershipAwaited(Event):
 class LocalFilesSlow(Event, line="member {member} starts a process for each local file of Spark: {why}"):
     """The driver's JVM starts a process for each file that it creates on a local disk. `why` nothing avoids that."""
 
+    level = "warning"
     member: str
     why: str
 
@@ -129,6 +135,7 @@ class LocalFilesSlow(Event, line="member {member} starts a process for each loca
 class TablesNotKept(Event, line="member {member} copies a state from the storage at each start of a query: {why}"):
     """The driver's JVM keeps no tables of states on its disk: it copies them from the storage at each start. `why`."""
 
+    level = "warning"
     member: str
     why: str
 
@@ -141,6 +148,7 @@ class StandbyWarm(Event, line="member {member} is warm after {seconds:.0f} s of 
 
 
 class RehearsalFailed(Event, line="query {query} was not rehearsed: {why}"):
+    level = "warning"
     query: str
     why: str
 
@@ -153,12 +161,14 @@ class DeclarationChanged(Event, line="the pipeline differs from its last leader'
 
 
 class FlagsNotNeeded(Event, line="{flags}: not needed, and would allow the next change as well: leave it out"):
+    level = "warning"
     flags: str
 
 
 class TableShared(Event, line="query {query} begins in a table with other writers: {by}"):
     """A query that has planned nothing yet writes to a table that other writers, `by`, have written to."""
 
+    level = "warning"
     query: str
     by: str
 
@@ -166,6 +176,7 @@ class TableShared(Event, line="query {query} begins in a table with other writer
 class MirrorFailed(Event, line="query {query} is not mirrored: {why}"):
     """A standby could not go on mirroring a query, and begins again. Emitted once for each reason."""
 
+    level = "warning"
     query: str
     why: str
 
@@ -173,6 +184,7 @@ class MirrorFailed(Event, line="query {query} is not mirrored: {why}"):
 class SnapshotNotMade(Event, line="a takeover of query {query} replays its last changes: {why}"):
     """A standby could not make a snapshot of a state that is in changelogs only."""
 
+    level = "warning"
     query: str
     why: str
 
@@ -295,6 +307,7 @@ class RecordsSkipped(
     """The sink has the batch, and `offsets` records that are planned for it are gone from Kafka; `what` names them. A
     record that went after it was read counts, too."""
 
+    level = "warning"
     offsets: int
     what: str
 
@@ -303,6 +316,7 @@ class AttemptFailed(Event):
     """Batch `batch` of a query failed by itself, for the `attempt`-th time by this error (batch -1: before any batch;
     query empty: the pipeline's own function failed). A member tries again `again_s` seconds later."""
 
+    level = "warning"
     member: str
     query: str
     batch: int
@@ -320,6 +334,7 @@ class AttemptFailed(Event):
 class ScopePaused(Event, line="paused by member {member} after the last attempt: {why}; see tenure resume"):
     """The last allowed attempt at a batch failed. No member is elected until an operator resumes the scope."""
 
+    level = "error"
     member: str
     why: str
 
@@ -327,6 +342,7 @@ class ScopePaused(Event, line="paused by member {member} after the last attempt:
 class WriteRefused(Event, line="refused by the {by}: {what} (epoch {epoch} is over)"):
     """A write of a term that is over was refused. `by`: `store` or `sink`; `what` names the write."""
 
+    level = "warning"
     epoch: int
     by: str
     what: str
@@ -336,6 +352,7 @@ class WriteRefused(Event, line="refused by the {by}: {what} (epoch {epoch} is ov
 class BlobLeft(Event, line="blob {address} stays for the sweep: {why}"):
     """A blob that is not needed could not be deleted, or must stay until the sweep decides."""
 
+    level = "warning"
     address: str
     why: str
 
@@ -379,6 +396,7 @@ class Swept(Event):
 
 
 class CleanupDelayed(Event, line="cleanup: {left} left, tried again in {again_s:g} s; the first: {first}"):
+    level = "warning"
     left: int
     first: str
     again_s: float

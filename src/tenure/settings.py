@@ -149,6 +149,10 @@ class Settings(BaseSettings):
     """File for the output of Spark's JVM."""
     event_log: str | None = None
     """File for events, one JSON object a line."""
+    event_log_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
+    """The size at which the event log is renamed to `.1`, and a new file begins; 0: never. Three renamed files stay."""
+    log_format: Literal["text", "json"] = "text"
+    """text, or json: each line on stderr is a JSON object."""
 
     @classmethod
     def settings_customise_sources(

@@ -11,6 +11,8 @@ CONDITION: Final = "agent/condition.py"
 VERDICT: Final = "operate/verdict.py"
 FIGURES: Final = "tests/unit/agent/test_metrics.py::"
 STATES: Final = "tests/unit/agent/test_condition.py::"
+LOG: Final = "event_log.py"
+LOGS: Final = "tests/unit/test_event_log.py::"
 TIMED: Final = "tests/unit/coordination/test_timed_store.py::"
 PROGRESS: Final = "tests/unit/driver/test_progress.py::"
 PROBES: Final = "tests/unit/agent/test_probes.py::"
@@ -64,6 +66,35 @@ OF_FIGURES: Final = (
             ),
         ),
         (TIMED + "test_a_slow_request_is_told_with_its_time_also_when_it_fails",),
+    ),
+    Mutant(
+        "everybody-rotates",
+        "two processes rename the log at once, and the second renames the new file over the old",
+        (Change(LOG, "            if is_at(path, descriptor):\n", "            if True:\n"),),
+        (LOGS + "test_writers_at_once_lose_and_tear_nothing",),
+    ),
+    Mutant(
+        "a-rotation-waits",
+        "an agent waits for the log of its driver, which is stopped, and loses its term",
+        (
+            Change(
+                LOG,
+                "            if not take_lock(descriptor):\n                return False\n",
+                "            while not take_lock(descriptor):\n                raise TimeoutError\n",
+            ),
+            Change(
+                LOG,
+                "        except OSError:\n            return False\n",
+                "        except PermissionError:\n            return False\n",
+            ),
+        ),
+        (LOGS + "test_nobody_waits_for_a_process_that_was_stopped_while_it_renamed",),
+    ),
+    Mutant(
+        "a-cut-line-spoils-the-next",
+        "after a full disk, two lines of the event log are one that no reader takes",
+        (Change(LOG, 'b"\\n" * self._torn + line', "line"),),
+        (LOGS + "test_a_line_that_a_full_disk_cut_spoils_no_other",),
     ),
     Mutant(
         "counters-are-born-at-one",

@@ -15,7 +15,6 @@ from urllib.parse import SplitResult
 import pytest
 
 from tenure.agent.child import ChildProcess
-from tenure.assembly import JsonLines
 from tenure.backends import registry
 from tenure.backends.etcd import cluster_of
 from tenure.backends.shared.server_url import StoreUrl
@@ -25,6 +24,7 @@ from tenure.clock import Clock
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.store_url import split_url
 from tenure.errors import QueryFailed, StorageError, TenureError, UsageError
+from tenure.event_log import JsonLines
 from tenure.events import StoreAway
 from tenure.settings import PasswordInUrl, Settings, load_settings
 from tenure.sinks import Postgres

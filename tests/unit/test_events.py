@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.assembly import JsonLines
+from tenure.event_log import JsonLines
 from tenure.events import BatchCommitted, BlobLeft, Event, Events, MirrorFailed, Once, TermEnded, TermWon
 from tests.kit.clock import ManualClock
 from tests.kit.waiting import NEVER_S

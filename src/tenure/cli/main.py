@@ -15,7 +15,9 @@ from typing import Any
 import typer
 
 from tenure.cli.commands import app_for
-from tenure.cli.output import complain, warn
+from tenure.cli.log_format import asks_for_json, use_json
+from tenure.cli.output import complain, warn, writes_json
+from tenure.clock import SystemClock
 from tenure.errors import StorageError, TenureError
 from tenure.settings import PasswordInUrl
 
@@ -24,7 +26,7 @@ def _shows(others: Callable[..., object]) -> Callable[..., None]:
     """What shows a warning: ours as a line, by `others` those of libraries."""
 
     def show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
-        if issubclass(category, PasswordInUrl):
+        if issubclass(category, PasswordInUrl) or writes_json():
             warn(str(message))
         else:
             others(message, category, *place)
@@ -40,6 +42,8 @@ def _drop_output() -> None:
 def main() -> None:
     """The entry point of `tenure`."""
     warnings.showwarning = _shows(warnings.showwarning)
+    if asks_for_json(sys.argv[1:], os.environ):
+        use_json(SystemClock())
     try:
         result = app_for(sys.argv[1:])(prog_name="tenure", standalone_mode=False)
         code = result if isinstance(result, int) else 0

@@ -5,8 +5,9 @@ file, a table is a line of names and a line for each row, separated by tabs; std
 are the same at a terminal and elsewhere, and each is the same document.
 
 A line on stderr is written whole, also where threads write at once; a closed terminal or pipe does not stop a member.
-At a terminal, the next line replaces a waiting line; elsewhere nothing is ever replaced. Not promised: a line of its
-own for the output of a pipeline's code, which may come while a waiting line stands.
+At a terminal, the next line replaces a waiting line; elsewhere nothing is ever replaced. With `--log-format json` each
+line is one JSON object with `time`, `level` and `event`. Not promised: a line of its own for the output of a pipeline's
+code, which may come while a waiting line stands.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from tenure.clock import Clock
+from tenure.clock import Clock, timestamp
 from tenure.errors import UsageError
-from tenure.events import Away, BatchCommitted, Event
+from tenure.events import Away, BatchCommitted, Event, event_to_data
 from tenure.wording import how_to_install, masked
 
 _ANY_WIDTH: Final = 10_000
@@ -164,12 +165,14 @@ def document_text(document: object, *, output: Output) -> str:
 
 def complain(line: str) -> None:
     """Print an error in one line. The lines of a longer message, as of a user's exception, are joined."""
-    say(f"tenure: error: {' '.join(line.split())}")
+    joined = " ".join(line.split())
+    say(f"tenure: error: {joined}", as_json=("error", "error", {"message": joined}))
 
 
 def warn(line: str) -> None:
     """Print a warning in one line."""
-    say(f"tenure: warning: {' '.join(line.split())}")
+    joined = " ".join(line.split())
+    say(f"tenure: warning: {joined}", as_json=("warning", "warning", {"message": joined}))
 
 
 class Narrator:
@@ -193,6 +196,8 @@ class Narrator:
         if not line or (self._quiet and (event.waits or isinstance(event, BatchCommitted))):
             return
         told = f"{self._clock.now():%H:%M:%S} {event.scope}: {line}"
+        fields = event_to_data(event)
+        as_json: Json = (event.level, fields.pop("event"), {"message": line, **fields})
         away = (type(event), event.why) if isinstance(event, Away) else None
         if away is not None and away == self._away:
             if not self._quiet:
@@ -200,7 +205,7 @@ class Narrator:
         elif event.waits and replaces():
             say_waiting(told)
         else:
-            say(told)
+            say(told, as_json=as_json)
         self._away = away
 
 
@@ -212,7 +217,7 @@ _DOTS: Final = "..."
 
 def replaces() -> bool:
     """Whether stderr is a terminal at which a line can be replaced."""
-    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return not writes_json() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 class _Lines:
@@ -222,6 +227,8 @@ class _Lines:
         self._lock = threading.Lock()  # guards the writes, and _waiting
         self._waiting = False
         """Whether a waiting line stands at the cursor."""
+        self.clock: Clock | None = None
+        """Of the lines in JSON; None: lines are text."""
 
     def write(self, text: str, *, waiting: bool) -> None:
         with self._lock, suppress(OSError):
@@ -234,9 +241,32 @@ class _Lines:
 _LINES: Final = _Lines()
 
 
-def say(line: str) -> None:
-    """Write a line, without passwords."""
-    _LINES.write(f"{masked(line)}\n", waiting=False)
+Json = tuple[str, str, Mapping[str, Any]]
+"""The level of a line, its event, and its other fields."""
+
+
+def write_json(clock: Clock) -> None:
+    """From now on, write each line as a JSON object."""
+    _LINES.clock = clock
+
+
+def writes_json() -> bool:
+    """Whether lines are JSON objects."""
+    return _LINES.clock is not None
+
+
+def json_line(as_json: Json, *, clock: Clock) -> str:
+    """A line as a JSON object, without passwords."""
+    level, event, fields = as_json
+    shown = {name: masked(value) if isinstance(value, str) else value for name, value in fields.items()}
+    return json.dumps({"time": timestamp(clock), "level": level, "event": event, **shown})
+
+
+def say(line: str, *, as_json: Json | None = None) -> None:
+    """Write a line, without passwords. `as_json` None: as JSON it is a note."""
+    clock = _LINES.clock
+    shown = masked(line) if clock is None else json_line(as_json or ("info", "note", {"message": line}), clock=clock)
+    _LINES.write(f"{shown}\n", waiting=False)
 
 
 def say_waiting(line: str) -> None:

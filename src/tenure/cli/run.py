@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tenure.assembly import Run, assemble
+from tenure.cli.log_format import use_json
 from tenure.cli.options import takes_settings
 from tenure.cli.output import Narrator, wait_no_more
 from tenure.cli.signals import stop_on_signals
@@ -21,7 +22,7 @@ from tenure.settings import Settings
     *("store", "storage", "scope", "params", "conf", "master", "connector", "packages", "jars", "py_files", "submit"),
     *("ttl", "member", "until_idle", "final", "new_stream", "drop_stream", "changed_query", "changed_source"),
     *("changed_zone", "short_batch", "batch_attempts", "away_limit", "stop_patience", "priority", "nofailover"),
-    *("on_store_loss", "standby", "http", "spark_log", "event_log"),
+    *("on_store_loss", "standby", "http", "spark_log", "event_log", "log_format"),
 )
 def run(
     pipeline_file: Annotated[str, typer.Argument(metavar="PIPELINE.py", help="The file that declares the pipeline.")],
@@ -38,10 +39,12 @@ def run(
     Example: tenure run flights.py --store sqlite:///srv/ha.db --storage file:///srv/storage
     """
     clock = SystemClock()
+    if settings.log_format == "json":
+        use_json(clock)
     stop = threading.Event()
     narrator = Narrator(clock=clock, quiet=quiet)
     narrator.wait("waits for the pipeline file and the store")
-    with stop_on_signals(stop) as signalled:
+    with stop_on_signals(stop, clock=clock) as signalled:
         assembled = assemble(
             settings,
             Run(pipeline_file, until_idle=until_idle, final=final),

@@ -11,20 +11,24 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tenure.cli.output import ERASE, replaces
+from tenure.cli.output import ERASE, Json, json_line, replaces, writes_json
+from tenure.clock import Clock
 
 
 @contextmanager
-def stop_on_signals(stop: threading.Event) -> Iterator[set[int]]:
+def stop_on_signals(stop: threading.Event, *, clock: Clock) -> Iterator[set[int]]:
     """Let SIGINT, SIGTERM and SIGHUP set `stop`, and a second SIGINT interrupt. Yields the received signals."""
     came: set[int] = set()
-    line = f"{ERASE if replaces() else ''}tenure: stopping; interrupt again to end at once\n".encode()
+    words = "stopping; interrupt again to end at once"
+    stopping: Json = ("info", "stopping", {"message": words})
+    text = f"{ERASE if replaces() else ''}tenure: {words}"
 
     def asked(number: int, frame: object) -> None:
         if number == signal.SIGINT:
             if number in came:
                 raise KeyboardInterrupt
-            os.write(2, line)  # no buffer: this is a signal handler
+            line = json_line(stopping, clock=clock) if writes_json() else text
+            os.write(2, f"{line}\n".encode())  # no buffer: this is a signal handler
         came.add(number)
         stop.set()
 

@@ -66,7 +66,7 @@ def ui(
     stop = threading.Event()
     server = HttpServer(page.asgi, listening, name="tenure-ui")
     say(f"tenure: the page is at http://{_shown(host)}:{server.port}/")
-    with stop_on_signals(stop) as signalled:
+    with stop_on_signals(stop, clock=SystemClock()) as signalled:
         try:
             stop.wait()
         finally:

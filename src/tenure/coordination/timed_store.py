@@ -1,8 +1,8 @@
 """A store around another, which tells how long each request took, and which requests failed.
 
-Promise: the store answers, raises and guarantees what the inner store does. Each request is told once, after its end,
-in the thread of its caller. Not told: a glance and a watch that succeed, as they are no requests. What hears of the
-requests raises nothing.
+Promise: the store answers, raises and guarantees what the inner store does. The listener hears of each request once,
+after its end, in the thread of the caller. It does not hear of a glance or a watch that succeeds, as neither is a
+request. Not promised: the answer of the store where the listener raises.
 """
 
 from __future__ import annotations
