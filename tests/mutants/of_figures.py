@@ -97,6 +97,24 @@ OF_FIGURES: Final = (
         (LOGS + "test_a_line_that_a_full_disk_cut_spoils_no_other",),
     ),
     Mutant(
+        "streams-outlive-the-agent",
+        "a page that listens keeps a member from its end",
+        (
+            Change(
+                "agent/event_stream.py",
+                "                    closing = self._closing ",
+                "                    closing = False ",
+            ),
+        ),
+        (PROBES + "test_a_stream_ends_with_its_agent_and_has_the_last_event",),
+    ),
+    Mutant(
+        "numbers-of-another-agent",
+        "after a restart of the agent, a page waits for numbers that come in a week",
+        (Change("agent/event_stream.py", "if after > self._rings.newest:", "if False:"),),
+        (PROBES + "test_events_are_streamed_as_they_come",),
+    ),
+    Mutant(
         "counters-are-born-at-one",
         "a counter is not there before its first event, so an alarm on its growth misses that event",
         (Change(METRICS, "    if all(one is not None for one in lists):\n", "    if False:\n"),),

@@ -20,6 +20,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenure.agent.condition import Condition
+from tenure.agent.event_stream import EventStreams
 from tenure.agent.listening import HttpServer, listen
 from tenure.agent.metrics import Metrics
 from tenure.agent.rings import Rings
@@ -58,19 +59,22 @@ class ProbeServer:
     ) -> None:
         """Listen at once. `page`: for people, under `/ui`. Raises UsageError: `address` is malformed or not free."""
         self._page = page
-        self._server = HttpServer(_application(condition, metrics, rings, page), listen(address), name="tenure-probes")
+        self._streams = EventStreams(rings)
+        application = _application(condition, metrics, rings, self._streams, page)
+        self._server = HttpServer(application, listen(address), name="tenure-probes")
         self.port: int = self._server.port
         """The port of the server; chosen by the system when `address` has port 0."""
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, and end the streams."""
+        self._streams.close()
         if self._page is not None:
             self._page.close()
         self._server.close()
 
 
 def _application(
-    condition: Callable[[], Condition], metrics: Metrics, rings: Rings, people: ASGIApp | None
+    condition: Callable[[], Condition], metrics: Metrics, rings: Rings, streams: EventStreams, people: ASGIApp | None
 ) -> Starlette:
     def answer(question: Callable[[Condition], bool]) -> Callable[[Request], Response]:
         async def answered(request: Request) -> Response:
@@ -82,11 +86,13 @@ def _application(
     async def page(request: Request) -> Response:
         return Response(metrics.page(condition()), media_type="text/plain; version=0.0.4")
 
-    def kept(of: Callable[..., Sequence[Mapping[str, Any]]]) -> Callable[[Request], Response]:
+    def kept(of: Callable[..., Sequence[Mapping[str, Any]]], *, streamed: bool) -> Callable[[Request], Response]:
         async def answered(request: Request) -> Response:
             after = request.query_params.get("after", "0")
             if not after.isdecimal():
                 return PlainTextResponse(f"after={after!r} is no number\n", status_code=400)
+            if streamed and streams.is_asked(request):
+                return streams.answer(request, after=int(after))
             lines = "".join(f"{json.dumps(one)}\n" for one in of(after=int(after)))
             return Response(lines, media_type="application/x-ndjson")
 
@@ -95,7 +101,8 @@ def _application(
     routes: list[Route | Mount] = [
         Route(path, answer(question), methods=["GET", "HEAD", "OPTIONS"]) for path, question in QUESTIONS.items()
     ]
-    routes += [Route("/metrics", page), Route("/events", kept(rings.events)), Route("/batches", kept(rings.batches))]
+    routes += [Route("/metrics", page), Route("/events", kept(rings.events, streamed=True))]
+    routes += [Route("/batches", kept(rings.batches, streamed=False))]
     if people is not None:
         routes.append(Mount("/ui", people))
     return Starlette(routes=routes)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from tenure.clock import Clock, timestamp
@@ -34,6 +35,7 @@ class Rings:
         self._batches: deque[dict[str, Any]] = deque(maxlen=len(_OF_BATCH) * BATCHES)
         self._epoch: int | None = None  # of the present term; None: there is none
         self._queries: dict[str, dict[str, Any]] = {}
+        self._listeners: list[Callable[[], None]] = []
 
     def __call__(self, event: Event) -> None:
         """Keep one event."""
@@ -48,6 +50,26 @@ class Rings:
                 self._epoch, self._queries = event.epoch if isinstance(event, TermWon) else None, {}
             if isinstance(event, OfBatch) and event.epoch == self._epoch:
                 self._note(event, data)
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener()
+
+    @contextmanager
+    def listening(self, listener: Callable[[], None]) -> Iterator[None]:
+        """Call `listener` after each event, for as long as the block lasts. It returns at once, and raises nothing."""
+        with self._lock:
+            self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners.remove(listener)
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest event; 0: there was none."""
+        with self._lock:
+            return self._number
 
     def _note(self, event: OfBatch, data: Mapping[str, Any]) -> None:
         query = self._queries.setdefault(event.query, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import urllib.error
@@ -20,7 +21,7 @@ from tenure.coordination.candidates import State
 from tenure.errors import UsageError
 from tenure.events import BatchCommitted, BatchMeasured, BatchStarted, TermEnded, TermWon
 from tests.kit.clock import ManualClock
-from tests.kit.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S, wait_until
 
 STARTING = Condition("anna", State.STARTING, None, ready=False, scope="rows")
 CONDITIONS = {
@@ -130,6 +131,65 @@ def test_events_and_batches_come_after_a_number(site: Site) -> None:
         "number": 4, "epoch": 3, "query": "copy", "batch": 8, "rows": 40, "state_rows": 7, "backlog": {},
     }  # fmt: skip
     assert site.get("/events?after=x") == (400, "after='x' is no number\n")
+
+
+class Stream:
+    """A reader of the stream of events. `last`: the number that a browser sends after a broken line."""
+
+    def __init__(self, site: Site, path: str = "/events", *, last: int | None = None) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", site.server.port, timeout=NEVER_S)
+        headers = {"Accept": "text/event-stream"} | ({} if last is None else {"Last-Event-ID": str(last)})
+        self._connection.request("GET", path, headers=headers)
+        self.answer = self._connection.getresponse()
+        assert self.answer.headers["content-type"].startswith("text/event-stream")
+
+    def next(self) -> tuple[int, str] | None:
+        """The number and the kind of the next event; None: the stream has ended."""
+        number = 0
+        while line := self.answer.readline().decode():
+            name, _, value = line.strip().partition(": ")
+            assert name or not value, "no event came: the stream says that it lives"
+            if name == "id":
+                number = int(value)
+            elif name == "data":
+                event = json.loads(value)
+                assert event["number"] == number
+                return number, event["event"]
+        assert self.answer.isclosed(), "the stream broke off"
+        self._connection.close()
+        return None
+
+
+def test_events_are_streamed_as_they_come(site: Site) -> None:
+    site.rings(TermWon("rows", "anna", 3))
+    site.rings(BatchStarted("rows", 3, "copy", 7))
+    stream, second = Stream(site), Stream(site, "/events?after=1")
+    assert [stream.next(), stream.next(), second.next()] == [(1, "TermWon"), (2, "BatchStarted"), (2, "BatchStarted")]
+    site.rings(BatchCommitted("rows", 3, "copy", 7, repeated=False, seconds=0.5))
+    assert stream.next() == second.next() == (3, "BatchCommitted")
+    assert Stream(site, last=2).next() == (3, "BatchCommitted"), "it goes on where the line broke"
+    assert Stream(site, "/events?after=0", last=2).next() == (3, "BatchCommitted")
+    assert Stream(site, last=700).next() == (1, "TermWon"), "the number is of an earlier agent"
+
+
+def test_a_stream_ends_with_its_agent_and_has_the_last_event(site: Site) -> None:
+    stream, idle = Stream(site), Stream(site, last=0)
+    site.rings(TermEnded("rows", "anna", 3, why="stopped"))
+    site.server.close()
+    for one in (stream, idle):
+        assert [one.next(), one.next()] == [(1, "TermEnded"), None]
+
+
+def test_a_reader_that_went_away_is_forgotten(site: Site) -> None:
+    stream = Stream(site)
+    stream.answer.close()
+    stream._connection.close()
+
+    def is_forgotten() -> bool:
+        site.rings(BatchStarted("rows", 3, "copy", 7))  # a write finds out
+        return not site.rings._listeners
+
+    wait_until(is_forgotten, what="the end of the stream")
 
 
 def test_the_status_has_the_queries_of_the_present_term(site: Site) -> None:
