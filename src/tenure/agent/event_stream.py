@@ -71,7 +71,7 @@ class EventStreams:
                 yield "retry: 2000\n\n"
                 while True:
                     news.clear()
-                    closing = self._closing  # read first: what came before the end is sent
+                    closing = self._closing  # read first: the events before the end are sent
                     for event in self._rings.events(after=after):
                         after = event["number"]
                         yield f"id: {after}\ndata: {json.dumps(event)}\n\n"

@@ -172,12 +172,13 @@ def test_events_are_streamed_as_they_come(site: Site) -> None:
     assert Stream(site, last=700).next() == (1, "TermWon"), "the number is of an earlier agent"
 
 
-def test_a_stream_ends_with_its_agent_and_has_the_last_event(site: Site) -> None:
+def test_a_stream_ends_with_its_agent_and_has_the_last_event(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     stream, idle = Stream(site), Stream(site, last=0)
     site.rings(TermEnded("rows", "anna", 3, why="stopped"))
     site.server.close()
     for one in (stream, idle):
         assert [one.next(), one.next()] == [(1, "TermEnded"), None]
+    assert "Cancel" not in caplog.text, "the server did not have to break them off"
 
 
 def test_a_reader_that_went_away_is_forgotten(site: Site) -> None:
