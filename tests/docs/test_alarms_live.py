@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes two members through a failover and an outage of their store."""
+"""A real Prometheus scrapes two members through a failover and an outage of their store. Each panel has data."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
 
+from scripts.dashboards import FLEET, PIPELINE, Panel
 from tests.kit.members import MemberProcess
 from tests.kit.process import GroupProcess
 from tests.kit.servers import installed
@@ -73,6 +76,12 @@ class Site:
         found = self.ask(f"query?query={query}")
         return float(found["result"][0]["value"][1]) if found and found["result"] else None
 
+    def drawn(self, panel: Panel) -> int:
+        """How many series the panel has."""
+        expr = panel.expr.replace("$scope", "rows").replace("$__rate_interval", "10s")
+        found = self.ask(f"query?query={quote(expr)}")
+        return len(found["result"]) if found else 0
+
     def firing(self) -> set[str]:
         """The alarms that fire now."""
         found = self.ask("alerts") or {"alerts": []}
@@ -103,6 +112,8 @@ def test_a_good_failover_is_silent_and_a_lost_store_is_not(site: Site) -> None:
     assert not site.firing() & critical, "nobody is woken for one failover"
     assert site.value("sum(tenure_driver_restarts_total)") == 1
     assert site.value("max(tenure_epoch)") == 2
+    for panel in (*FLEET, *PIPELINE):
+        wait_until(partial(site.drawn, panel), what=f"data for the panel {panel.title!r}: {panel.expr}")
     away = site.store.rename(site.store.with_suffix(".away"))
     wait_until(lambda: {"TenureNobodyLeads", "TenureStoreAway"} <= site.firing(), what="the alarms of a lost store")
     away.rename(site.store)

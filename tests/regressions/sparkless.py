@@ -1,7 +1,7 @@
 """The command line in a process whose drivers run no Spark: `python sparkless.py run ...`.
 
 Not a test: started by the tests beside it. Agents, sessions, elections and verbs are the product's; a driver tells of
-one batch as soon as it leads, and obeys.
+one batch and of the begin of the next as soon as it leads, and obeys.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from tenure.coordination.records import Scope
 from tenure.coordination.term import Term
 from tenure.driver.__main__ import end_group
 from tenure.driver.serving import Served, ServedPipeline
-from tenure.events import BatchCommitted, Events
+from tenure.events import (
+    BatchCommitted,
+    BatchMeasured,
+    BatchStarted,
+    CheckpointSaved,
+    Events,
+    QueryStarted,
+    Swept,
+)
 from tenure.link.driver import Ended
 from tenure.link.records import HeardRecords
 from tenure.link.words import Begin, Pulse
@@ -45,7 +53,16 @@ class Work:
     def stand_by(self) -> None: ...
 
     def lead(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
-        self._events.emit(BatchCommitted(self._scope, term.epoch, "rows", term.epoch, False, 0.0))
+        of_batch = (self._scope, term.epoch, "rows", term.epoch)
+        for event in (
+            QueryStarted(self._scope, term.epoch, "rows", "runs/x"),
+            CheckpointSaved(*of_batch, seconds=0.0),
+            BatchCommitted(*of_batch, repeated=False, seconds=0.0),
+            BatchMeasured(*of_batch, 40, 80.0, 7, 900, 30.5, {"orders": {"offsets": 12}}, at_limit=True),
+            BatchStarted(self._scope, term.epoch, "rows", term.epoch + 1),
+            Swept(self._scope, term.epoch, removed=0, left=0, first="", seconds=0.0),
+        ):
+            self._events.emit(event)
         while not (stop.is_set() or finish.is_set() or term.lost):
             _CLOCK.wait(stop, timeout_s=0.01)
         return Ended.LOST if term.lost else Ended.STOPPED
@@ -54,7 +71,7 @@ class Work:
         return Ended.CLEANED
 
     def pulse(self) -> Pulse:
-        return Pulse({})
+        return Pulse({}, lag={"batches": 0, "bytes": 0})
 
     def elected(self) -> None: ...
 
