@@ -5,7 +5,6 @@ Promise: only `pin` and `unpin` write: a pin, and the copy that it keeps.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
