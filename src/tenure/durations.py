@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)\Z")
@@ -35,6 +35,16 @@ def seconds_since(since: str, *, now: datetime) -> float | None:
         return max(0.0, (now - datetime.fromisoformat(since)).total_seconds())
     except (ValueError, TypeError):
         return None
+
+
+def clock_time(text: str, *, now: datetime) -> str:
+    """A time in ISO 8601 for people: 06:53:53 of the day of `now` (UTC), else 2030-01-01 06:53:53. A text that is no
+    time is returned as it is."""
+    try:
+        at = datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        return text
+    return f"{at:%H:%M:%S}" if at.date() == now.astimezone(UTC).date() else f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 def lasting(seconds: float) -> str:

@@ -87,7 +87,7 @@ def pair(place: Place) -> Iterator[Place]:
 
 def since(place: Place, member: str) -> str | None:
     """When a member joined; None: it is not there."""
-    return next((row["since"] for row in place.look("list") if row["member"] == member), None)
+    return next((row["joined"] for row in place.look("list") if row["member"] == member), None)
 
 
 def verb(place: Place, *words: str) -> Told:

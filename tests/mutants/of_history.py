@@ -10,6 +10,7 @@ HISTORY: Final = "operate/history.py"
 RULES: Final = "coordination/election_rules.py"
 ELECTION: Final = "coordination/election.py"
 RECORDS: Final = "coordination/term_records.py"
+PAST: Final = "coordination/past_members.py"
 ROWS: Final = "tests/unit/operate/test_history.py::"
 STEPS: Final = "tests/unit/coordination/test_election_rules.py::"
 
@@ -49,5 +50,32 @@ OF_HISTORY: Final = (
         "a leader cannot resign whose record has just got its openings",
         (Change(ELECTION, "if not told or refused.guard != implied_guard(told[0]):", "if True:"),),
         (ROWS + "test_openings_that_came_beside_the_resignation_are_kept",),
+    ),
+    Mutant(
+        "old-leaders-miss-members",
+        "a member is missed without the guards of the term",
+        (
+            Change(
+                "agent/past_members.py",
+                "commit_under(self._store, term, writes=(write,), clock=self._clock)",
+                "self._store.commit(self._scope, guards=(), writes=(write,))",
+            ),
+        ),
+        ("tests/unit/agent/test_past_members.py::test_a_leader_notes_nothing_once_its_term_is_taken_away",),
+    ),
+    Mutant(
+        "own-words-are-replaced",
+        "a leader that misses a member forgets what the member said of its end",
+        (Change(PAST, "if name not in live and not row.until:", "if name not in live:"),),
+        (
+            "tests/unit/coordination/test_past_members.py::"
+            "test_the_own_word_of_a_member_stays_while_it_leaves_and_afterwards",
+        ),
+    ),
+    Mutant(
+        "words-of-earlier-lives",
+        "the end of an earlier life is told of the member that lives",
+        (Change(PAST, "row.joined > own.joined", "False"),),
+        ("tests/unit/coordination/test_past_members.py::test_a_late_word_of_an_earlier_life_is_not_told_of_the_next",),
     ),
 )

@@ -19,6 +19,7 @@ from typing import Final
 
 from tenure.agent.condition import Condition, Outlook
 from tenure.agent.failures import Failures, Limits, Noted, pause_line
+from tenure.agent.past_members import PastMembers
 from tenure.agent.scope_watch import NewerSpark, Requests, Restarts, awaited_in
 from tenure.agent.telling import Openings, Telling, last_write
 from tenure.agent.warden import Warden
@@ -118,6 +119,7 @@ class Member:
             self._store, self._scope, member=identity.member, clock=self._clock, http=identity.http
         )
         self._telling = Telling(self._election.own_terms, openings)
+        self._past = PastMembers(context, identity)
         self._restarts = Restarts(self._store, self._scope, member=identity.member)
         self._failures = Failures(context, member=identity.member, limits=conduct.limits)
         self._outlook = Outlook(self._scope, identity, driver=driver, clock=self._clock, events=self._events)
@@ -157,6 +159,15 @@ class Member:
         UsageError: another live member has this name; DeclaredOtherwise: the scope goes on with a newer Spark;
         CleanupIncomplete; OwnerMismatch: the store lost records that this member has read.
         """
+        try:
+            ended = self._run(stop)
+        except TenureError as error:
+            self._past.left(error)
+            raise
+        self._past.left(ended)
+        return ended
+
+    def _run(self, stop: threading.Event) -> Ended:
         restarts, retries = Delays(DRIVER_RESTART), Delays(STORE_RETRY)
         result = self._results.read()
         if result is not None and result.stage is Stage.CLEAN:
@@ -221,6 +232,7 @@ class Member:
             self._outlook.opened(keeper.liveness)
             if not self._join(keeper, stop=stop):
                 return Ended.STOPPED
+            self._past.joined(self._election.joined)
             self._telling.tell_late()
             if self._driver.prepare(scope=self._scope, stop=stop, records=lambda: self._read(keeper, stop)):
                 self._was_ready = True
@@ -235,6 +247,7 @@ class Member:
                 requests.look(records, epoch=None)
                 self._outlook.look(records)
                 self._failures.look(records)
+                self._past.look(records)
                 self._driver.hear(_for_the_driver(records))
                 ahead.look(*awaited_in(records, self._scope, member=self._identity.member))
                 self._nothing_to_rehearse = not newest_batches(records)
@@ -286,6 +299,7 @@ class Member:
                 began = newest_batches(records)
             self._announce(keeper, State.LEADING, behind=self._driver.behind)
             self._telling.look(term)
+            self._past.look(records, term)
             requests.look(records, epoch=term.epoch)
             self._outlook.look(records)
             self._failures.clear(term, records, began=began, led_s=self._clock.monotonic_s() - began_s)

@@ -21,6 +21,7 @@ from tenure.cli.output import Output, note, show, show_done, warn
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import MEMBERS, AskedBy, Candidate, State
 from tenure.coordination.election import View, observe
+from tenure.coordination.past_members import PastMember, is_shown
 from tenure.coordination.reading import read_again, wait_for_change
 from tenure.coordination.records import Revision, Scope
 from tenure.coordination.store import CoordinationStore
@@ -31,6 +32,7 @@ from tenure.operate.snapshot import Snapshot
 from tenure.settings import Settings
 
 _CLOCK = SystemClock()
+_COLUMNS = ("member", "role", "state", "epoch", "lag", "behind", "priority", "tags", "host", "pid")
 
 CandidateOption = Annotated[
     str | None,
@@ -163,17 +165,21 @@ def show_members(snapshot: Snapshot) -> None:
     if snapshot.switchover is not None:
         notes.append(f"switchover to {snapshot.switchover.to or 'the best standby'} asked for")
     behind = {candidate.member: _behind(candidate) for candidate in snapshot.members}
+    now = _CLOCK.now()
+    gone = [row for row in snapshot.gone if is_shown(row, now=now)]
     lags = {candidate.member: _lag(candidate) for candidate in snapshot.members}
     show(
         [
             {**row, "lag": lags.get(str(row["member"])), "behind": behind.get(str(row["member"]))}
-            for row in member_rows(snapshot)
+            for row in [*member_rows(snapshot), *(_gone_row(row) for row in gone)]
         ],
         output=Output.TABLE,
         title=f"{snapshot.scope} on {snapshot.store}: {', '.join(notes)}",
-        columns=("member", "role", "state", "epoch", "lag", "behind", "priority", "tags", "host", "pid", "since"),
-        spare=("since", "host", "priority", "epoch"),
+        columns=(*_COLUMNS, "joined", "leads_since"),
+        spare=("joined", "leads_since", "host", "priority", "epoch"),
     )
+    for past in gone:
+        note(f"{past.member} is gone ({past.shown(now=now)})" + (f": {past.line}" if past.line else ""))
     for line in _troubles(snapshot):
         note(line)
     for row in member_rows(snapshot):
@@ -185,6 +191,10 @@ def show_members(snapshot: Snapshot) -> None:
         note(f"no member ever ran scope {snapshot.scope} in this store; see tenure scopes")
     for line in warnings_of(snapshot):
         warn(line)
+
+
+def _gone_row(row: PastMember) -> dict[str, object]:
+    return {**dict.fromkeys(_COLUMNS), "state": "gone", "leads_since": None, **asdict(row)}
 
 
 def _troubles(snapshot: Snapshot) -> Iterator[str]:
@@ -232,6 +242,7 @@ def member_rows(snapshot: Snapshot) -> list[dict[str, object]]:
     for row in rows:
         leads = row["member"] == snapshot.leader
         row |= {"role": "leader" if leads else "standby", "epoch": snapshot.epoch if leads else None}
+        row |= {"joined": row.pop("since"), "leads_since": snapshot.leads_since if leads else None}
         row["other_file"] = bool(leaders_file and row["file"]) and row["file"] != leaders_file
     return rows
 

@@ -190,6 +190,11 @@ class Election:
         self._announced = who
         self._contender = Contender(host, version("tenure"))
 
+    @property
+    def joined(self) -> str:
+        """When the member joined last."""
+        return "" if self._announced is None else self._announced.since
+
     def announce(
         self,
         keeper: SessionKeeper,

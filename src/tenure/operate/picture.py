@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tenure.coordination.candidates import Candidate
 from tenure.coordination.election import view_in
+from tenure.coordination.past_members import PastMember
 from tenure.coordination.records import Listing, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.operate.history import TermHistory, TermStatus, history_in
@@ -39,6 +40,22 @@ class ScopePicture:
     def standbys(self) -> tuple[Candidate, ...]:
         """The live members but the leader."""
         return tuple(one for one in self.snapshot.members if one.member != self.snapshot.leader)
+
+    @property
+    def gone(self) -> tuple[PastMember, ...]:
+        """The members that do not live any more, the last first. The last leader is among them also where nobody
+        noted it, and lived at least until the last known sign of its term."""
+        found, last = self.snapshot.gone, self.last
+        if last is None or any(one.member == last.holder for one in self.snapshot.members):
+            return found
+        sign = last.until if last.until != last.until_at_most else ""
+        if not any(row.member == last.holder for row in found):
+            found = (*found, PastMember(last.holder, last.host, 0, last.since))
+        found = tuple(
+            replace(row, seen=max(row.seen, sign)) if row.member == last.holder and row.told_by_nobody else row
+            for row in found
+        )
+        return tuple(sorted(found, key=lambda row: row.last_sign, reverse=True))
 
 
 def take_picture(store: CoordinationStore, scope: Scope, *, now: datetime) -> ScopePicture:

@@ -10,9 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tenure.checkpoints.store import CHECKPOINTS, newest_in, planned_last
-from tenure.coordination.candidates import Candidate, Pause, Switchover, Unread
+from tenure.coordination.candidates import Candidate, Pause, Switchover, Unread, members_in
 from tenure.coordination.election import View, view_in
 from tenure.coordination.failing import Failing
+from tenure.coordination.past_members import PastMember, gone_of, past_in
 from tenure.coordination.records import Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import Corrupt
@@ -55,6 +56,10 @@ class Snapshot:
     """Who paused the scope, and why; None: it is not paused."""
     failing: Failing | None = None
     """The failures since the last progress; None: there are none."""
+    leads_since: str | None = None
+    """When the leader won its term (ISO 8601, UTC); None: nobody leads."""
+    gone: tuple[PastMember, ...] = ()
+    """The members that do not live any more, as far as they were noted, the last first."""
 
 
 def take_snapshot(store: CoordinationStore, scope: Scope) -> Snapshot:
@@ -86,6 +91,8 @@ def snapshot_in(scope: Scope, store: str, view: View, records: Sequence[Record])
             for query, one in handles
         ),
         unread=view.unread,
+        leads_since=None if view.leader is None or view.office is None else view.office.since,
+        gone=gone_of(past_in(records), members_in(records)),
     )
 
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from tenure.coordination.candidates import State
+from tenure.coordination.past_members import EXITED, PastMember, is_shown
 from tenure.coordination.terms import End
 from tenure.durations import lasting, seconds_since
 from tenure.operate.history import TermStatus
@@ -22,6 +23,9 @@ from tenure.operate.picture import ScopePicture
 UNSTABLE_WITHIN: Final = timedelta(minutes=20)
 UNSTABLE_TERMS: Final = 4
 """So many terms that began within that time, and that no operator asked for, are too many."""
+
+_NAMED: Final = 4
+"""How many members that are gone a sentence names."""
 
 _BY_OPERATORS: Final = ("switchover", "failover", "restart", "quarantine", "resigned")
 _AT_REST: Final = ("finished", "resigned", "cleaned up", "nothing to do")
@@ -135,7 +139,26 @@ def _no_members(picture: ScopePicture) -> tuple[str, str] | None:
     last = picture.last
     if not _is_empty(picture) or picture.snapshot.members or last is None or last.why in _AT_REST:
         return None
-    return f"nobody leads{_for(picture)}, and no member lives; the last was {last.holder}", _end_of(last)
+    shown = [f"{row.member} ({row.shown(now=picture.now)})" for row in picture.gone[:_NAMED]]
+    more = f" and {len(picture.gone) - _NAMED} more" if len(picture.gone) > _NAMED else ""
+    return f"nobody leads{_for(picture)}, and no member lives. Last seen: {', '.join(shown)}{more}", _why_none(picture)
+
+
+def _why_none(picture: ScopePicture) -> str:
+    """Why no member lives: the newest error of a run that is later than the last term, or how that term ended."""
+    last = picture.last
+    failed = max((row for row in picture.gone if row.how == EXITED), key=lambda row: row.until, default=None)
+    if failed is not None and (last is None or failed.until >= last.until):
+        return _error_of(failed)
+    return "" if last is None else _end_of(last)
+
+
+def _gone(row: PastMember, picture: ScopePicture) -> str:
+    return f"{row.member} is gone ({row.shown(now=picture.now)})" + (f": {row.line}" if row.line else "")
+
+
+def _error_of(row: PastMember) -> str:
+    return f"{row.member} ended with exit code {row.exit_code}: {row.line}"
 
 
 def _away(picture: ScopePicture) -> tuple[str, str] | None:
@@ -218,7 +241,9 @@ def _alone(picture: ScopePicture) -> tuple[str, str] | None:
     leader = next((one for one in picture.snapshot.members if one.member == picture.snapshot.leader), None)
     if not picture.led or picture.standbys or (leader is not None and leader.in_process):
         return None
-    return "no standby lives: a takeover would wait for a member to start", ""
+    lately = next((row for row in picture.snapshot.gone if is_shown(row, now=picture.now)), None)
+    cause = "" if lately is None else _gone(lately, picture)
+    return "no standby lives: a takeover would wait for a member to start", cause
 
 
 def _no_standby_is_ready(picture: ScopePicture) -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ import pytest
 
 from tenure.coordination.candidates import Candidate, Pause, State, Unread
 from tenure.coordination.failing import FAILED, SINK_AWAY, FailedAttempts, Failing, Failure
+from tenure.coordination.past_members import EXITED, MISSED, PastMember
 from tenure.operate.history import TermHistory, TermStatus
 from tenure.operate.picture import ScopePicture
 from tenure.operate.snapshot import Snapshot
@@ -22,6 +23,12 @@ ANNA = Candidate("anna", "here", 7, SINCE, State.LEADING, file="f1")
 BEN = Candidate("ben", "there", 8, SINCE, State.WARM, file="f1")
 HELD = TermStatus(1, "anna", SINCE, "", "", "", "")
 OVER = replace(HELD, until=ENDED, until_at_most=ENDED, why="failed", detail="no such column 'x'")
+GONE = PastMember("anna", "here", 7, SINCE).ended(
+    EXITED, at="2030-01-01T11:59:00.000+00:00", exit_code=8, line="no such column 'x'; see the log"
+)
+MISSED_BEN = PastMember(
+    "ben", "there", 8, SINCE, "2030-01-01T11:58:10.000+00:00", "2030-01-01T11:58:11.000+00:00", MISSED
+)
 AWAY = Failing(Failure(SINK_AWAY, "sink of 'raw': refused", "raw", 9), "anna", SINCE, ENDED, 7, 60.0)
 FAILS = Failing(
     Failure(FAILED, "bad record 'x'", "raw", 9), "anna", SINCE, ENDED, 2, 30.0, {"raw": FailedAttempts(9, {"e": 2})}
@@ -57,8 +64,10 @@ CASES = {
         "no member runs: the last one ended as it was asked to", "",
     ),
     "no-members": (
-        with_(EMPTY, members=()), Level.BAD, "nobody leads for 2 min, and no member lives; the last was anna",
-        "anna's term 1 ended: failed: no such column 'x'",
+        with_(EMPTY, members=(), gone=(GONE, MISSED_BEN)), Level.BAD,
+        "nobody leads for 2 min, and no member lives. Last seen: anna (here:7, exit code 8 at 11:59:00), "
+        "ben (there:8, not seen since 11:58:10, gone by 11:58:11)",
+        "anna ended with exit code 8: no such column 'x'; see the log",
     ),
     "given-up": (
         with_(EMPTY, pause=Pause(ENDED, "batch 9 of raw fails: bad record", "ben")), Level.BAD,
@@ -99,7 +108,9 @@ CASES = {
         "the scope is paused by root@here: nobody would take over", "new disk",
     ),
     "alone": (
-        with_(LED, members=(ANNA,)), Level.WARN, "no standby lives: a takeover would wait for a member to start", "",
+        with_(LED, members=(ANNA,), gone=(MISSED_BEN,)), Level.WARN,
+        "no standby lives: a takeover would wait for a member to start",
+        "ben is gone (there:8, not seen since 11:58:10, gone by 11:58:11)",
     ),
     "no-ready-standby": (
         with_(LED, members=(ANNA, replace(BEN, state=State.STARTING))), Level.WARN,
@@ -162,3 +173,19 @@ def test_a_pipeline_whose_members_were_all_stopped_is_not_well() -> None:
 def test_the_worst_comes_first() -> None:
     levels = [one.level for one in verdict(with_(LED, members=(ANNA,), failing=AWAY)).findings]
     assert levels == [Level.WARN, Level.WARN, Level.OK]
+
+
+def test_a_last_leader_that_nobody_noted_lived_until_its_last_known_sign() -> None:
+    lost = replace(OVER, host="here", until="2030-01-01T11:30:00.000+00:00", until_at_most="", why="session ended")
+    picture = replace(with_(EMPTY, members=()), history=TermHistory((lost,), empty_since=lost.until))
+    (finding,) = verdict(picture).findings
+    assert finding.sentence.endswith("Last seen: anna (here, not seen since 11:30:00, nobody saw it go)")
+    joined = PastMember("anna", "here", 7, SINCE)
+    (finding,) = verdict(with_(picture, gone=(joined,))).findings
+    assert finding.sentence.endswith("Last seen: anna (here:7, not seen since 11:30:00, nobody saw it go)")
+
+
+def test_the_end_of_a_term_that_is_newer_than_an_error_is_the_cause() -> None:
+    late = replace(OVER, until="2030-01-01T11:59:30.000+00:00", why="driver died", detail="signal SIGKILL")
+    picture = replace(with_(EMPTY, members=(), gone=(GONE,)), history=TermHistory((late,), empty_since=late.until))
+    assert verdict(picture).findings[0].cause == "anna's term 1 ended: driver died: signal SIGKILL"
