@@ -19,6 +19,7 @@ from tenure.agent.metrics import METRICS
 from tenure.doctor.checks import CHECKS
 from tenure.events import Event
 from tenure.operate.verdict import RULES
+from tenure.progress import LongWork
 
 
 def metrics() -> Iterator[str]:
@@ -37,7 +38,7 @@ def metrics() -> Iterator[str]:
 def events() -> Iterator[str]:
     """The list of events with a place in the log, in Markdown."""
     for name, kind in sorted(Event.kinds.items()):
-        if kind.__subclasses__():
+        if kind.__subclasses__() or kind is LongWork:
             continue  # a base of others
         own = ", ".join(f"`{one.name}`" for one in fields(kind) if one.name != "scope")
         about = " ".join((getdoc(kind) or "").split()) if "__doc__" in vars(kind) else ""

@@ -10,12 +10,13 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tenure.agent.child import Child, ChildProcess, Start
+from tenure.agent.condition import Condition
 from tenure.agent.driver_process import DriverProcess, Patience
 from tenure.agent.failures import Limits
 from tenure.agent.member import Conduct, Member
@@ -33,6 +34,7 @@ from tenure.events import Events, RunEnded, Subscriber
 from tenure.link.driver_folder import DriverFolder, temporary_folder
 from tenure.link.words import Begin
 from tenure.opening import check_storage, scope_context, scope_store
+from tenure.progress import Underway
 from tenure.settings import Settings
 from tenure.spark.installed import find_spark
 from tenure.spark.submit import Submit, read_submit
@@ -114,9 +116,9 @@ def assemble(
         find_spark()  # raises first where there is none
         start_driver = start_spark_driver
     metrics = None if settings.http is None else _metrics(identity.member, clock)
-    rings = Rings(clock)
+    rings, underway = Rings(clock), Underway(clock)
     if metrics is not None:
-        subscribers = (*subscribers, metrics, rings)
+        subscribers = (*subscribers, metrics, rings, underway)
     events = member_events(settings, *subscribers, clock=clock)
     probes: ProbeServer | None = None
     openings = Openings(clock)
@@ -164,7 +166,7 @@ def assemble(
             probes = ProbeServer(
                 settings.http,
                 _late_page(settings, scope, clock=clock),
-                condition=lambda: member.condition,
+                condition=_condition_of(member, underway),
                 metrics=metrics,
                 rings=rings,
             )
@@ -204,6 +206,10 @@ def _conduct(settings: Settings, run: Run) -> Conduct:
 def start_spark_driver(member: str) -> Child:
     """Start a driver, with the Spark that is there at this moment. Raises UsageError."""
     return ChildProcess(DRIVER, member=member, variables=find_spark().environment(os.environ))
+
+
+def _condition_of(member: Member, underway: Underway) -> Callable[[], Condition]:
+    return lambda: replace(member.condition, progress=underway.now())
 
 
 def _metrics(member: str, clock: Clock) -> Metrics:

@@ -153,4 +153,19 @@ OF_FIGURES: Final = (
         (Change(VERDICT, "order = [Level.BAD, Level.WARN, Level.OK]", "order = [Level.OK, Level.WARN, Level.BAD]"),),
         (VERDICTS + "test_the_worst_comes_first",),
     ),
+    Mutant(
+        "work-that-never-ends",
+        "a member's `/status` keeps long work that has ended",
+        (Change("progress.py", "if not event.over:", "if True:"),),
+        ("tests/unit/test_progress.py::test_a_copy_that_fails_ends_too",),
+    ),
+    Mutant(
+        "floods-of-reports",
+        "each file of a copy emits an event",
+        (Change("progress.py", "if now_s < self._next_s:", "if False:"),),
+        (
+            "tests/unit/test_progress.py::test_short_work_reports_nothing_and_long_work_at_its_pace",
+            "tests/unit/test_progress.py::test_a_short_copy_emits_nothing",
+        ),
+    ),
 )

@@ -22,6 +22,7 @@ from tenure.coordination.session import Liveness
 from tenure.errors import CorruptRecord
 from tenure.events import DriverSilent, Events, Once, StoreBack
 from tenure.link.driver import MemberDriver
+from tenure.progress import Step
 
 SILENT_S: Final = 5.0
 """A driver without a sign of life for so long is silent. It gives a sign each second."""
@@ -56,6 +57,8 @@ class Condition:
     """For how long the driver has given no sign of life, in seconds."""
     session_s: float | None = None
     """For how long the session stands without another renewal, in seconds; None: there is no session."""
+    progress: Sequence[Step] = ()
+    """The long work that goes on: the start of Spark, the copy of a state, a cleanup."""
 
     @property
     def is_silent(self) -> bool:

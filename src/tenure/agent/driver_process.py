@@ -53,6 +53,7 @@ from tenure.link.words import (
     Stop,
     Word,
 )
+from tenure.progress import spark_starting
 
 _ASLEEP_S = 2.0
 """The agent looks at its driver at least every second. After a longer pause the whole process was stopped."""
@@ -155,7 +156,7 @@ class DriverProcess:
         self._events.emit(DriverStarted(scope=scope, member=self._member, pid=running.child.pid))
         running.child.link.send(Prepare(scope))
         try:
-            word = self._answer(running, stop=stop, records=records)
+            word = self._answer(running, stop=stop, records=records, scope=scope)
         except StoreError:  # of `records`: the driver would wait for them
             self._discard()
             raise
@@ -269,9 +270,12 @@ class DriverProcess:
             running.end()
             running.clean_up()
 
-    def _answer(self, running: _Running, *, stop: Flag, records: ReadRecords = tuple) -> Word | None:
-        """The driver's answer. None: `stop` was set meanwhile, and the driver, which has no term yet, was killed."""
+    def _answer(self, running: _Running, *, stop: Flag, records: ReadRecords = tuple, scope: str = "") -> Word | None:
+        """The driver's answer. None: `stop` was set meanwhile, and the driver, which has no term yet, was killed.
+        `scope`: for the events of a long start; empty: there are none."""
+        starting = spark_starting(scope, self._member, clock=self._clock, events=self._events)
         while not stop.is_set():
+            starting()
             word = running.next(timeout_s=_LOOK_S)
             if isinstance(word, Failed):
                 raise error_from_data(word.error)

@@ -18,6 +18,7 @@ from tenure.coordination.election import Flag, When
 from tenure.coordination.term import Term
 from tenure.errors import Corrupt, HandleLocked, StorageError, StoreError
 from tenure.events import CleanupDelayed, CleanupEnded, Events
+from tenure.progress import EVENT_S, CleanupProgress, Paced, Progress, Step, unseen
 from tenure.retry import RetryPolicy
 
 CANNOT = (Corrupt, HandleLocked, StorageError, StoreError)
@@ -84,10 +85,16 @@ class Cleaner:
     def run(self, term: Term, *, stop: Flag) -> Sequence[Remainder]:
         """Clean until nothing remains, `stop` is set or the policy gives up. Return the remainders. Raises TermLost."""
         began_s = self._clock.monotonic_s()
+
+        def tell(step: Step) -> None:
+            event = CleanupProgress(self._scope, row=step.what, removed=int(step.done), of=int(step.of or 0))
+            self._events.emit(event)
+
+        told = Paced(tell, every_s=EVENT_S, clock=self._clock)
         delays = self._policy.delays_s()
         removed = 0
         while True:
-            gone, remaining = self.walk(term, stop=stop)
+            gone, remaining = self.walk(term, stop=stop, told=told)
             count, first = len(remaining), first_in_words(remaining)
             removed += gone
             again_s = next(delays, None) if remaining else None
@@ -101,10 +108,15 @@ class Cleaner:
         return remaining
 
     def walk(
-        self, term: Term, *, stop: Flag, on_found: Callable[[str, int], None] = lambda row, count: None
+        self,
+        term: Term,
+        *,
+        stop: Flag,
+        on_found: Callable[[str, int], None] = lambda row, count: None,
+        told: Progress = unseen,
     ) -> tuple[int, list[Remainder]]:
         """Walk over all rows once; return the number of removed things, and the remainders. `on_found` is called with
-        each row and its number of things, before any of them is removed. Raises TermLost."""
+        each row and its number of things, before any of them is removed; `told` after each thing. Raises TermLost."""
         removed = 0
         remaining: list[Remainder] = []
         for row in PLAN:
@@ -114,7 +126,7 @@ class Cleaner:
             if waits_for:
                 remaining.append(Remainder(row.name, row.what, f"it waits for {' and '.join(waits_for)}"))
                 continue
-            for remainder in self._walk_row(row, term, stop, on_found):
+            for remainder in self._walk_row(row, term, stop, on_found, told):
                 if remainder is None:
                     removed += 1
                 else:
@@ -124,7 +136,7 @@ class Cleaner:
         return removed, remaining
 
     def _walk_row(
-        self, row: Row, term: Term, stop: Flag, on_found: Callable[[str, int], None]
+        self, row: Row, term: Term, stop: Flag, on_found: Callable[[str, int], None], told: Progress
     ) -> Iterator[Remainder | None]:
         """The outcome for each thing in a row; None: it is gone."""
         cleanables = self._cleanables[row.name]
@@ -136,7 +148,8 @@ class Cleaner:
         except CANNOT as failed:
             yield Remainder(row.name, LISTING, str(failed))
             return
-        for name in names:
+        for number, name in enumerate(names):
+            told(Step(row.name, number, len(names), "things"))
             if stop.is_set():
                 yield Remainder(row.name, row.what, STOPPED)
                 return

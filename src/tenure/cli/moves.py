@@ -17,6 +17,7 @@ from rich import filesize
 
 from tenure.cli.options import OutputOption, duration_of, takes_settings
 from tenure.cli.output import Output, note, print_document, say, show, warn
+from tenure.cli.progress import progress
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import Identity
 from tenure.coordination.encoding import new_uid
@@ -102,7 +103,11 @@ def export(
         _context(settings, name, existing=True) as context,
         SessionKeeper(context.store, ttl=settings.ttl, clock=_CLOCK) as keeper,
     ):
-        newest = export_checkpoint(context, _url(directory), query=query, session=keeper.session_id, patience=limit)
+        session = keeper.session_id
+        with progress(_CLOCK) as tell:
+            newest = export_checkpoint(
+                context, _url(directory), query=query, session=session, patience=limit, progress=tell
+            )
         leader, zone = take_snapshot(context.store, name).leader, _zone(context)
     if leader is not None:
         warn(f"{leader} leads scope {name}, and goes on after batch {newest.batch}: export again when nobody leads")
@@ -148,7 +153,8 @@ def _adopt_plain(settings: Settings, name: Scope, checkpoint: str, *, query: str
         with _term(context, settings) as term:
             from tenure.moves.adoption import adopt as adopt_plain
 
-            adopt_plain(context, term, plain, query=query)
+            with progress(_CLOCK) as tell:
+                adopt_plain(context, term, plain, query=query, progress=tell)
     note(_of_zone(name, zone, what="the checkpoint"))
     note(f"query {query} of scope {name} goes on with batch {plain.next_batch}: start its members")
 

@@ -32,9 +32,12 @@ from rich.text import Text
 from tenure.clock import Clock, timestamp
 from tenure.errors import UsageError
 from tenure.events import Away, BatchCommitted, Event, event_to_data
+from tenure.progress import LongWork
 from tenure.wording import how_to_install, masked
 
 _ANY_WIDTH: Final = 10_000
+
+_LONG_WORK_S: Final = 10.0
 
 _BLANK: Final = (None, "", ())
 
@@ -185,6 +188,8 @@ class Narrator:
         self._quiet = quiet
         self._away: tuple[type[Event], str] | None = None
         """The last line, if it was about something that does not answer."""
+        self._due_s: dict[str, float] = {}
+        """Long work -> when its next line is due, where no line is replaced."""
 
     def wait(self, what: str) -> None:
         """Show at a terminal for what the run waits."""
@@ -204,9 +209,17 @@ class Narrator:
                 say_waiting(told)
         elif event.waits and replaces():
             say_waiting(told)
-        else:
+        elif not isinstance(event, LongWork) or self._is_due(event):
             say(told, as_json=as_json)
         self._away = away
+
+    def _is_due(self, event: LongWork) -> bool:
+        """Whether the last line about this work is old enough."""
+        now_s = self._clock.monotonic_s()
+        if now_s < self._due_s.get(event.key, now_s):
+            return False
+        self._due_s[event.key] = now_s + _LONG_WORK_S
+        return True
 
 
 ERASE: Final = "\r\x1b[K"

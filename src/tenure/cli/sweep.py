@@ -11,29 +11,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
 from tenure.cleanup.claims import read_claims, term_now
 from tenure.cleanup.orphans import Claims
 from tenure.cli.options import OutputOption, open_scope, pairs, takes_settings
 from tenure.cli.output import Output, note, print_document, show
+from tenure.cli.progress import progress
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import CleanupIncomplete, UsageError
 from tenure.housekeeping import scope_attempts
 from tenure.opening import scope_context
+from tenure.progress import Step
 from tenure.settings import Settings
 from tenure.spark.installed import use_spark
 from tenure.wording import how_to_install
@@ -80,14 +70,13 @@ def plan_(
     from tenure.cleanup.planning import PlanOptions, make_plan
 
     new = _plan(plan)
-    with open_scope(settings) as (opened, name), _spark(master, conf) as start, _bar() as bar:
-        task = bar.add_task("files listed", total=None)
+    with open_scope(settings) as (opened, name), _spark(master, conf) as start, progress(_CLOCK) as tell:
         make_plan(
             new,
             _target(opened, name, table, settings=settings),
             now=_CLOCK.now,
             start_spark=start,
-            options=PlanOptions(sizes, lambda files: bar.update(task, completed=files)),
+            options=PlanOptions(sizes, lambda files: tell(Step("lists", files, None, "files"))),
         )
     _show(new, output=output)
 
@@ -124,11 +113,11 @@ def apply_(
         meant = _staged_rule().Location.of(table).table
     elif settings.storage is not None and not about.table:
         meant = f"{settings.storage.rstrip('/')}/{about.scope}"
-    with _spark(master, conf) as start, _bar() as bar:
-        task = bar.add_task("files removed", total=about.files)
+    with _spark(master, conf) as start, progress(_CLOCK) as tell:
 
         def moved(applied: Applied) -> None:
-            bar.update(task, completed=applied.removed + applied.gone + applied.failed)
+            done = applied.removed + applied.gone + applied.failed
+            tell(Step("removes", done, about.files, "files"))
 
         rule_of = _staged_rule().rule_of if about.table else orphan_rule
         options = ApplyOptions(per_second=rate, on_progress=moved, rule_of=rule_of)
@@ -241,24 +230,3 @@ def _spark(master: str | None, conf: list[str] | None) -> Iterator[Callable[[], 
             from tenure.spark.session import end_session
 
             end_session(session, patience_s=20)
-
-
-class _Rate(ProgressColumn):
-    """Files a second."""
-
-    def render(self, task: Task) -> Text:
-        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
-
-
-def _bar() -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )

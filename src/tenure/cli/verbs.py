@@ -15,20 +15,24 @@ from typing import Annotated
 import typer
 from rich import filesize
 
+from tenure.checkpoints.store import newest_batches
 from tenure.cli.completing import member_names
 from tenure.cli.options import OutputOption, duration_of, open_scope, operator, takes_settings
 from tenure.cli.output import Output, note, show, show_done, warn
+from tenure.cli.progress import progress
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import MEMBERS, AskedBy, Candidate, State
-from tenure.coordination.election import View, observe
+from tenure.coordination.election import View, observe, view_in
 from tenure.coordination.past_members import PastMember, is_shown
 from tenure.coordination.reading import read_again, wait_for_change
 from tenure.coordination.records import Revision, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import StoreUnavailable, UsageError
+from tenure.operate.handover import handover_line
 from tenure.operate.orders import Orders, Requested
 from tenure.operate.scopes import known_records
 from tenure.operate.snapshot import Snapshot
+from tenure.progress import Step
 from tenure.settings import Settings
 
 _CLOCK = SystemClock()
@@ -253,16 +257,22 @@ def _wait_for_successor(
     """The leadership once a member holds a later term; None: no member did in time."""
     end_s = _CLOCK.monotonic_s() + limit.total_seconds()
     revision = Revision(0)
-    while True:
-        view = read_again(lambda: observe(store, scope), over=lambda: _CLOCK.monotonic_s() >= end_s, clock=_CLOCK)
-        if view.epoch > requested.epoch:
-            return view
-        remaining_s = end_s - _CLOCK.monotonic_s()
-        if remaining_s <= 0:
-            return None
-        revision = max(revision, view.revision)
-        timeout = timedelta(seconds=min(remaining_s, 1.0))
-        wait_for_change(store, scope, after=revision, timeout=timeout, clock=_CLOCK)
+    with progress(_CLOCK) as tell:
+        while True:
+            listing = read_again(
+                lambda: store.list(scope, ""), over=lambda: _CLOCK.monotonic_s() >= end_s, clock=_CLOCK
+            )
+            view = view_in(listing)
+            if view.epoch > requested.epoch:
+                return view
+            remaining_s = end_s - _CLOCK.monotonic_s()
+            if remaining_s <= 0:
+                return None
+            what = handover_line(view, epoch=requested.epoch, batches=newest_batches(listing.records))
+            tell(Step(what, limit.total_seconds() - remaining_s, limit.total_seconds(), "s"))
+            revision = max(revision, view.revision)
+            timeout = timedelta(seconds=min(remaining_s, 1.0))
+            wait_for_change(store, scope, after=revision, timeout=timeout, clock=_CLOCK)
 
 
 def _pause_of(store: CoordinationStore, scope: Scope) -> str:

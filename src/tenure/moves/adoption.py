@@ -16,6 +16,7 @@ from tenure.coordination.term import Term
 from tenure.errors import UsageError
 from tenure.moves.plain_checkpoint import PlainCheckpoint, check_unchanged
 from tenure.pipelines.pipeline import STREAM_NAME
+from tenure.progress import Progress, unseen
 from tenure.rundirs.run_directory import RunDirectory
 from tenure.rundirs.seeding import seed
 from tenure.rundirs.state_copy import SeedPoint
@@ -55,7 +56,9 @@ def check_free(context: ScopeContext, *, query: str) -> None:
     context.owner().check()
 
 
-def adopt(context: ScopeContext, term: Term, plain: PlainCheckpoint, *, query: str) -> Checkpoint:
+def adopt(
+    context: ScopeContext, term: Term, plain: PlainCheckpoint, *, query: str, progress: Progress = unseen
+) -> Checkpoint:
     """Copy what a takeover needs, and commit the checkpoint. Return it.
 
     Raises UsageError: the plain query still runs; OutOfOrder: the query has a checkpoint; CorruptRunDirectory,
@@ -65,7 +68,7 @@ def adopt(context: ScopeContext, term: Term, plain: PlainCheckpoint, *, query: s
     checkpoints = context.checkpoints(query)
     directory = f"rehearsals/{term.holder}/{query}-{new_uid()[:12]}"
     point = SeedPoint(plain.batch, plain.offsets, committed=plain.done)
-    seed(plain.url, f"{context.storage}/{directory}", point)
+    seed(plain.url, f"{context.storage}/{directory}", point, progress=progress)
     check_unchanged(plain)
     adopted = plain.checkpoint(query, run_directory=directory, epoch=term.epoch, clock=context.clock)
     checkpoints.adopt(term, adopted)

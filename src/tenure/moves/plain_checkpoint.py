@@ -24,6 +24,7 @@ from tenure.clock import Clock, timestamp
 from tenure.coordination.records import SessionId
 from tenure.errors import UsageError
 from tenure.inputs.planned_inputs import kafka_partitions
+from tenure.progress import Progress, Step, unseen
 from tenure.rundirs.run_directory import RunDirectory, has_commit, latest_commit, latest_planned, read_query_id
 from tenure.rundirs.seed_logs import decode_offsets, kind_of, log_offset
 from tenure.rundirs.seeding import seed
@@ -198,7 +199,15 @@ def _size(url: str) -> tuple[int, int]:
 _LOOK_S = 0.2
 
 
-def export(context: ScopeContext, directory: str, *, query: str, session: SessionId, patience: timedelta) -> Checkpoint:
+def export(
+    context: ScopeContext,
+    directory: str,
+    *,
+    query: str,
+    session: SessionId,
+    patience: timedelta,
+    progress: Progress = unseen,
+) -> Checkpoint:
     """Fill the empty `directory` (a URL) so that plain Spark goes on after the newest batch; return its checkpoint.
     `patience`: for how long a batch in flight is waited for.
 
@@ -216,11 +225,14 @@ def export(context: ScopeContext, directory: str, *, query: str, session: Sessio
                 )
             source = f"{context.storage}/{newest.run_directory}"
             if has_commit(source, newest.batch):
-                seed(source, directory, SeedPoint(newest.batch, newest.offsets, True, newest.folders, newest.kinds))
+                point = SeedPoint(newest.batch, newest.offsets, True, newest.folders, newest.kinds)
+                seed(source, directory, point, progress=progress)
                 return newest
         if context.clock.monotonic_s() >= end_s:
             raise UsageError(
                 f"batch {newest.batch} of query {query!r} is planned, and not noted as done",
                 fix="let a member end it: tenure pause, tenure restart of the leader, and export again",
             )
+        waits_s = patience.total_seconds() - (end_s - context.clock.monotonic_s())
+        progress(Step(f"batch {newest.batch} of {query} is in flight", waits_s, patience.total_seconds(), "s"))
         context.clock.sleep(_LOOK_S)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tenure.progress import Counter
 from tenure.rundirs.run_directory import RunDirectory
 from tenure.rundirs.seed_logs import StateIds
 from tenure.rundirs.state_files import checksums_of, files_of_zip, is_unique_table
@@ -46,6 +47,8 @@ class Mirrored:
     """Folder of a state store -> the zip of a snapshot that was made in `target`."""
     with_tables: bool = True
     """Whether RocksDB's tables with unique names are copied, too."""
+    counter: Counter = field(default_factory=Counter)
+    """Counts what the present copy copies."""
 
     @property
     def table_sizes(self) -> Mapping[str, int]:

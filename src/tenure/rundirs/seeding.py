@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from tenure.errors import CorruptRunDirectory, StorageError
+from tenure.progress import Counter, Progress, unseen
 from tenure.rundirs.mirrored import Mirrored
 from tenure.rundirs.run_directory import RunDirectory
 from tenure.rundirs.seed_logs import decode_offsets, decode_query_id, owed_batch
@@ -22,9 +23,13 @@ from tenure.rundirs.state_copy import Operator, SeedPoint, StateCopy
 from tenure.rundirs.state_files import operator_name, with_schema_paths
 
 
-def seed(source: str, target: str, point: SeedPoint, *, query_id: str | None = None) -> int:
+def seed(
+    source: str, target: str, point: SeedPoint, *, query_id: str | None = None, progress: Progress = unseen
+) -> int:
     """Fill the empty run directory `target` from `source` for `point`. See `seed_mirrored`."""
-    return seed_mirrored(Mirrored(RunDirectory(source), RunDirectory(target)), point, query_id=query_id)
+    counter = Counter("copies what a query needs", progress)
+    mirrored = Mirrored(RunDirectory(source), RunDirectory(target), counter=counter)
+    return seed_mirrored(mirrored, point, query_id=query_id)
 
 
 def seed_without_tables(source: str, target: str, point: SeedPoint, *, query_id: str) -> Mapping[str, int]:

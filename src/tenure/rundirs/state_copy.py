@@ -167,7 +167,13 @@ class StateCopy:
             if offset is not None and f"{folder}/0" not in files and needs_start(kind, self._point.batch):
                 raise missing(self._source.where(f"{folder}/0"))
             items += [(path, kind, None) for path in files]
-        return self._in_threads(lambda item: self._source_file(*item), items)
+        self._mirrored.counter.found(len({path for path, _, _ in items} - self._mirrored.files))
+        return self._in_threads(lambda item: self._counted(*item), items)
+
+    def _counted(self, path: str, kind: str, move: Move | None) -> int:
+        copied = self._source_file(path, kind, move)
+        self._mirrored.counter.did(copied)
+        return copied
 
     def _source_file(self, path: str, kind: str, move: Move | None) -> int:
         if kind == ANOTHER:
@@ -299,10 +305,12 @@ class StateCopy:
         """Take the new files over. `files`: path -> bytes. `exact`: a file of another size is corrupt."""
         new = {path: size for path, size in files.items() if self._is_new(path)}
         self._report_missing(sum(new.values()))
+        self._mirrored.counter.found(len(new), sum(new.values()))
         for path, size in new.items():
             self._check_stop()
             self._mirrored.bring(path, partial(self._target.take, self._source, path, size=size if exact else None))
             self._report_missing(-size)
+            self._mirrored.counter.did(1, size)
         return len(new)
 
     def _tables(self, path: str, *, taken: bool) -> Mapping[str, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -19,6 +19,7 @@ from tenure.checkpoints.run_name import RunName
 from tenure.coordination.candidates import Lag
 from tenure.errors import StorageError, TenureError
 from tenure.events import BlobLeft, MirrorFailed, Once, SnapshotNotMade
+from tenure.progress import Counter, seeding
 from tenure.retry import exponential_delay
 from tenure.rundirs.mirrored import Mirrored
 from tenure.rundirs.run_directory import RunDirectory, has_commit, remove_tree
@@ -239,7 +240,12 @@ class Mirrors:
         def count(change: int) -> None:
             mirror.missing += change
 
-        copy_ahead(mirror.mirrored, point, stop=self._stopped.is_set, on_missing=count)
+        with ExitStack() as told:
+            if mirror.point is None:  # the first copy: later copies are short
+                told_of = seeding(self._scope, mirror.query, ahead=True, clock=self._clock, events=self._events)
+                mirror.mirrored.counter = told.enter_context(told_of)
+            copy_ahead(mirror.mirrored, point, stop=self._stopped.is_set, on_missing=count)
+        mirror.mirrored.counter = Counter()
         self._make_snapshots(mirror)
         self._hold_tables(mirror)
         mirror.point, mirror.delays = point, _AGAIN.delays_s()

@@ -20,6 +20,7 @@ from tenure.coordination.term import Term
 from tenure.errors import CorruptRunDirectory, TenureError
 from tenure.events import BatchRetaken, MirrorFailed, RunDirectorySeeded
 from tenure.inputs.query_inputs import NO_INPUTS, PlannedInputs, QueryInputs
+from tenure.progress import seeding
 from tenure.rundirs.mirrored import Mirrored
 from tenure.rundirs.moved_files import Move, moves_between
 from tenure.rundirs.run_directory import RunDirectory, has_commit
@@ -169,7 +170,7 @@ class QueryTakeover:
         ahead = None if point.moves else self._seed_mirror(way.source, point)
         if ahead is None:
             source = RunDirectory(f"{self._storage}/{way.source}")
-            files = seed_mirrored(Mirrored(source, RunDirectory(f"{self._storage}/{own}")), point)
+            files = self._copy(Mirrored(source, RunDirectory(f"{self._storage}/{own}")), point)
         else:
             own, files = ahead
         term, batch, seconds = self._term, newest.batch + way.done, self._clock.monotonic_s() - began_s
@@ -178,6 +179,11 @@ class QueryTakeover:
         )
         self._events.emit(seeded)
         return own
+
+    def _copy(self, mirrored: Mirrored, point: SeedPoint) -> int:
+        scope, clock, events = self._term.scope, self._clock, self._events
+        with seeding(scope, self._query, ahead=False, clock=clock, events=events) as mirrored.counter:
+            return seed_mirrored(mirrored, point)
 
     def _seed_mirror(self, source: str, point: SeedPoint) -> tuple[str, int] | None:
         """Complete the standby's mirror, and return its path and the number of new files; None: there is no usable
@@ -189,7 +195,7 @@ class QueryTakeover:
             return None
         path, mirrored = taken
         try:
-            return path, seed_mirrored(mirrored, point)
+            return path, self._copy(mirrored, point)
         except TenureError as error:  # an error of the source comes again with a new seed
             self._events.emit(MirrorFailed(self._term.scope, query=self._query, why=str(error)))
             return None

@@ -94,6 +94,7 @@ def test_each_probe_answers_its_question(site: Site, path: str) -> None:
             "silent_s": condition.silent_s,
             "session_s": None,
             "queries": {},
+            "progress": [],
         }
         assert site.get(path, "HEAD") == (code, "")
 

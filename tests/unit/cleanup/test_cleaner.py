@@ -15,6 +15,7 @@ from tenure.cleanup.plan import ANCHORS, BLOBS, CHECKPOINTS, OWNER, PLAN, REHEAR
 from tenure.coordination.term import Term
 from tenure.errors import HandleLocked, StorageError, StoreUnavailable, TermLost
 from tenure.events import CleanupDelayed, CleanupEnded, Event, Events
+from tenure.progress import CleanupProgress
 from tenure.retry import RetryPolicy, exponential_delay, fixed_delay, no_retry
 from tests.kit.clock import ManualClock
 
@@ -208,3 +209,19 @@ def test_a_store_that_is_away_keeps_everything_until_it_is_back(scene: Scene) ->
     (first, *_) = scene.run(no_retry())
     assert first == Remainder(REQUESTS, LISTING, "it is away")
     assert scene.left() == {REQUESTS}
+
+
+def test_a_cleanup_that_takes_long_tells_how_far_it_has_come() -> None:
+    scene = Scene()
+    for made in scene.rows.values():
+        made.refuse = lambda name: scene.clock.advance(timedelta(seconds=1.5))
+    scene.cleaner(no_retry()).run(TERM, stop=threading.Event())
+    told = [event for event in scene.told if isinstance(event, CleanupProgress)]
+    assert len(told) > len(PLAN) / 2
+    assert all(event.of == 2 and event.removed < 2 for event in told)
+
+
+def test_a_short_cleanup_tells_its_end_alone() -> None:
+    scene = Scene()
+    scene.cleaner(no_retry()).run(TERM, stop=threading.Event())
+    assert [type(event) for event in scene.told] == [CleanupEnded]

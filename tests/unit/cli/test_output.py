@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tenure import events
+from tenure import events, progress
 from tenure.cli import output as output_module
 from tenure.cli.output import Narrator, Output, check_output, complain, show, show_done
 from tenure.doctor.targets import TargetAsked
 from tenure.errors import UsageError
+from tenure.progress import CleanupProgress, LongWork, SeedProgress, SparkStarting
 from tests.kit.clock import ManualClock
 
 TOLD: dict[events.Event, str | None] = {
@@ -131,13 +132,24 @@ TOLD: dict[events.Event, str | None] = {
     events.CleanupEnded(scope="rows", removed=7, left=1, first="runs: x (read-only)", seconds=0.52): (
         "cleaned up in 0.5 s: 7 removed; 1 left, the first: runs: x (read-only)"
     ),
+    SeedProgress("rows", query="copy", files=120, of=1240, bytes=1_200_000, of_bytes=3_400_000): (
+        "copies the state of query copy: 120 of 1,240 files, 1.2 MB of 3.4 MB"
+    ),
+    SeedProgress("rows", query="copy", files=1, of=2, ahead=True): (
+        "copies the state of query copy ahead: 1 of 2 files"
+    ),
+    SeedProgress("rows", over=True, query="copy", files=2, of=2): None,
+    CleanupProgress("rows", row="runs", removed=7, of=1000): "cleans up runs: 7 of 1,000 things",
+    SparkStarting("rows", member="anna", seconds=20.0): "member anna waits for Spark to start: 20 s",
     events.BlobLeft(scope="rows", address="e3/x", why="read-only"): "blob e3/x stays for the sweep: read-only",
 }
 
 
 def test_every_event_has_its_line_here() -> None:
-    kinds = {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, events.Event)}
-    assert {type(event) for event in TOLD} == {*kinds, TargetAsked} - {events.Event, events.Away, events.OfBatch}
+    found = [*vars(events).values(), *vars(progress).values()]
+    kinds = {kind for kind in found if isinstance(kind, type) and issubclass(kind, events.Event)}
+    no_lines = {events.Event, events.Away, events.OfBatch, LongWork}
+    assert {type(event) for event in TOLD} == {*kinds, TargetAsked} - no_lines
     assert all(fields(kind) for kind in kinds)
 
 
@@ -157,8 +169,8 @@ def test_quiet_tells_all_but_batches_and_waiting(capsys: pytest.CaptureFixture[s
     for event in TOLD:
         narrator(event)
     told = capsys.readouterr().err.splitlines()
-    left_out = (events.BatchCommitted, events.DriverStarted, events.LeadershipAwaited)
-    fewer = [event for event in TOLD if isinstance(event, left_out)]
+    left_out = (events.BatchCommitted, events.DriverStarted, events.LeadershipAwaited, LongWork)
+    fewer = [event for event, line in TOLD.items() if isinstance(event, left_out) and line is not None]
     assert len(told) == len([line for line in TOLD.values() if line is not None]) - len(fewer)
     assert not [line for line in told if "committed" in line or "waits for" in line]
 

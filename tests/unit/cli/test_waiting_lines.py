@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 
 import pytest
 
 from tenure import events
 from tenure.cli.output import ERASE, Narrator, complain, wait_no_more
+from tenure.progress import SeedProgress
 from tests.kit.clock import ManualClock
 
 STARTED = events.DriverStarted(scope="rows", member="ben", pid=7)
@@ -108,3 +110,23 @@ def test_without_such_a_terminal_each_state_is_one_line(monkeypatch: pytest.Monk
         "rows: member ben waits for the leadership: anna leads (epoch 3)",
         "rows: member ben tries the store again in 0.2 s: locked",
     ]
+
+
+def test_long_work_is_one_line_at_a_terminal_and_a_line_each_ten_seconds_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = ManualClock()
+
+    def goes_on(narrator: Narrator, seconds: int) -> None:
+        for second in range(0, seconds, 2):
+            narrator(SeedProgress("rows", query="copy", files=second, of=100))
+            clock.advance(timedelta(seconds=2))
+
+    goes_on(Narrator(clock=clock, quiet=False), 24)
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition(": copies ")[2] for line in told] == [
+        f"the state of query copy: {files} of 100 files" for files in (0, 10, 20)
+    ]
+    terminal = at_a_terminal(monkeypatch)
+    goes_on(Narrator(clock=clock, quiet=False), 24)
+    assert terminal.shown == ["rows: copies the state of query copy: 22 of 100 files"]

@@ -12,6 +12,7 @@ import pytest
 
 from tenure.checkpoints.source import ANOTHER, FILES, RATE
 from tenure.errors import CorruptCheckpoint, CorruptRunDirectory, StorageError
+from tenure.progress import Step
 from tenure.rundirs.seeding import seed, seed_without_tables
 from tenure.rundirs.state_copy import SeedPoint
 from tests.support.seeds import PARTS, announced
@@ -36,6 +37,17 @@ def source(tmp_path: Path) -> str:
 
 
 ALWAYS = {"metadata", "sources/1/0", "state/0/_metadata/v2/0", "state/0/_stateSchema/d/0_x"}
+
+
+def test_a_copy_tells_how_far_it_has_come(source: str, tmp_path: Path) -> None:
+    told: list[Step] = []
+    seed(source, str(tmp_path / "target"), SeedPoint(10, "v1\n{}\n" + '{"logOffset":10}\n110'), progress=told.append)
+    last = max(told, key=lambda step: step.done)
+    assert (last.done, last.bytes) == (last.of, last.of_bytes)
+    assert last.bytes > 0
+    assert all(step.done <= (step.of or 0) and step.bytes <= step.of_bytes for step in told)
+    copied = {name for name in content_of(str(tmp_path / "target")) if name.startswith(("sources/", "state/0/"))}
+    assert last.done >= len(copied - ALWAYS)
 
 
 @pytest.mark.parametrize("committed", [False, True])
