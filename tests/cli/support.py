@@ -11,10 +11,8 @@ import functools
 import io
 import json
 import os
-import socket
 import sqlite3
 import sys
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +27,7 @@ from tenure.cli.main import main
 from tenure.clock import SystemClock
 from tenure.coordination.records import Key, Scope
 from tenure.driver.__main__ import load
-from tenure.driver.serving import Served
-from tenure.link.words import Link
+from tests.kit.thread_child import ThreadChild
 
 HEAD = """
 import tenure
@@ -77,44 +74,8 @@ class Told:
         return json.loads(self.out)
 
 
-class ThreadChild:
-    """A driver that is a thread of this process, at the other end of a real link. It cannot be killed."""
-
-    def __init__(self, member: str) -> None:
-        ours, theirs = socket.socketpair()
-        self._link = Link(ours)
-        self._code: int | None = None
-        self.end, self._ends = os.pipe()
-        self._thread = threading.Thread(target=self._serve, args=(Link(theirs),), name="driver", daemon=True)
-        self._thread.start()
-
-    @property
-    def pid(self) -> int:
-        return os.getpid()
-
-    @property
-    def link(self) -> Link:
-        return self._link
-
-    def wait(self) -> str:
-        self._thread.join()
-        return f"exit code {self._code}"
-
-    def kill(self) -> None: ...
-
-    def reap(self) -> None:
-        self._link.close()
-        os.close(self.end)
-
-    def clean_up(self) -> None: ...
-
-    def _serve(self, link: Link) -> None:
-        clock = SystemClock()
-        served = Served(link, load=lambda begin: load(begin, clock=clock), clock=clock, orphaned=lambda: None)
-        try:
-            self._code = served.run()
-        finally:
-            os.close(self._ends)
+def _start_driver(member: str) -> ThreadChild:
+    return ThreadChild(lambda begin: load(begin, clock=SystemClock()))
 
 
 def tenure(*arguments: str, spark: SparkSession | None = None) -> Told:
@@ -125,7 +86,7 @@ def tenure(*arguments: str, spark: SparkSession | None = None) -> Told:
         around.enter_context(contextlib.redirect_stdout(out))
         around.enter_context(contextlib.redirect_stderr(err))
         around.enter_context(patch.object(sys, "argv", ["tenure", *arguments]))
-        around.enter_context(patch("tenure.cli.run.assemble", functools.partial(assemble, start_driver=ThreadChild)))
+        around.enter_context(patch("tenure.cli.run.assemble", functools.partial(assemble, start_driver=_start_driver)))
         if spark is not None:
             around.enter_context(patch("tenure.spark.session.start_session", lambda **named: spark))
             around.enter_context(patch("tenure.driver.spark_driver.end_session", lambda spark, *, patience_s: None))

@@ -18,7 +18,7 @@ OF_HISTORY: Final = (
     Mutant(
         "outages-count-as-led",
         "a term counts until the office was found empty, though nobody saw it end",
-        (Change(HISTORY, 'term.found_empty_at if term.led_at else ""', "term.found_empty_at"),),
+        (Change(HISTORY, "if not term.led_at:", "if False:"),),
         (
             ROWS + "test_a_night_without_any_member_is_no_night_of_leadership",
             ROWS + "test_a_member_that_comes_into_an_empty_office_knows_the_last_batch_only",
@@ -77,5 +77,23 @@ OF_HISTORY: Final = (
         "the end of an earlier life is told of the member that lives",
         (Change(PAST, "row.joined > own.joined", "False"),),
         ("tests/unit/coordination/test_past_members.py::test_a_late_word_of_an_earlier_life_is_not_told_of_the_next",),
+    ),
+    Mutant(
+        "blind-contenders-saw-the-end",
+        "a contender whose store was away saw the term held until the store was back",
+        (Change(HISTORY, "blind_s <= _BLIND_S", "True"),),
+        (ROWS + "test_a_contender_whose_store_was_away_did_not_see_the_end",),
+    ),
+    Mutant(
+        "silent-drivers-look-well",
+        "nobody but its agent knows that a driver gives no sign of life",
+        (Change("agent/member.py", 'SILENT if self._driver.silent_s > SILENT_S else ""', '""'),),
+        ("tests/unit/agent/test_past_members.py::test_a_silent_driver_is_announced",),
+    ),
+    Mutant(
+        "returning-members-are-gone",
+        "a member that replaces its driver is gone without a word",
+        (Change("agent/member.py", "self._past.returns(str(died))", "pass"),),
+        ("tests/unit/agent/test_past_members.py::test_a_member_says_that_it_comes_back_with_another_driver",),
     ),
 )

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
-from tenure.agent.condition import Condition, Outlook
+from tenure.agent.condition import SILENT_S, Condition, Outlook
 from tenure.agent.failures import Failures, Limits, Noted, pause_line
 from tenure.agent.past_members import PastMembers
 from tenure.agent.scope_watch import NewerSpark, Requests, Restarts, awaited_in
 from tenure.agent.telling import Openings, Telling, last_write
 from tenure.agent.warden import Warden
 from tenure.checkpoints.store import newest_batches
-from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, Identity, Lag, State
+from tenure.coordination.candidates import MEMBERS, NOT_BEHIND, SILENT, Identity, Lag, State
 from tenure.coordination.election import Election, Flag, When
 from tenure.coordination.failing import FAILED, Failure
 from tenure.coordination.joining import join_after_itself
@@ -186,6 +186,7 @@ class Member:
                 self._events.emit(
                     DriverEnded(self._scope, member=self._identity.member, why=str(died), again_s=round(again_s, 1))
                 )
+                self._past.returns(str(died))
                 self._clock.wait(stop, timeout_s=again_s)
             except _Again as again:
                 self._tried_again(again, stop, restarts, began_s=began_s)
@@ -377,7 +378,8 @@ class Member:
     def _give_up(self, term: Term, end: End | None) -> None:
         """Resign, and say that the term is over. `end` None: the term is lost."""
         if end is None:
-            self._say_over(term, untold=term.liveness.why or "refused")
+            cause = "" if term.liveness.cause is None else f": {term.liveness.cause}"
+            self._say_over(term, untold=f"{term.liveness.why or 'refused'}{cause}")
             return
         try:
             self._election.resign(term, end)
@@ -412,7 +414,8 @@ class Member:
     def _announce(
         self, keeper: SessionKeeper, state: State, *, lag: Lag | None = None, behind: Mapping[str, int] = NOT_BEHIND
     ) -> None:
-        trouble = self._driver.trouble if state is State.FAILING else ""
+        silent = SILENT if self._driver.silent_s > SILENT_S else ""
+        trouble = self._driver.trouble if state is State.FAILING else silent
         self._election.announce(keeper, state, lag=lag, behind=behind, file=self._driver.file, trouble=trouble)
 
     def _join(self, keeper: SessionKeeper, *, stop: threading.Event) -> bool:

@@ -18,6 +18,7 @@ from tenure.coordination.past_members import (
     EXITED,
     FINISHED,
     MEMBERS_PAST,
+    RETURNS,
     STOPPED,
     LifeKey,
     PastMember,
@@ -73,6 +74,13 @@ class PastMembers:
             row = row.ended(STOPPED if ended is Ended.STOPPED else FINISHED, at=now)
         with suppress(StoreError):
             self._say(row)
+
+    def returns(self, why: str) -> None:
+        """This member leaves for a moment, and comes back with another driver. `why`: how the last driver ended."""
+        if self._joined is not None:
+            row = PastMember(self._identity.member, self._identity.host, self._identity.pid, self._joined)
+            with suppress(StoreError):
+                self._say(row.ended(RETURNS, at=timestamp(self._clock), line=why))
 
     def _say(self, row: PastMember) -> None:
         """Raises StoreError."""

@@ -21,7 +21,7 @@ from tenure.cli.options import OutputOption, duration_of, open_scope, operator, 
 from tenure.cli.output import Output, note, show, show_done, warn
 from tenure.cli.progress import progress
 from tenure.clock import SystemClock
-from tenure.coordination.candidates import MEMBERS, AskedBy, Candidate, State
+from tenure.coordination.candidates import MEMBERS, AskedBy, Candidate
 from tenure.coordination.election import View, observe, view_in
 from tenure.coordination.past_members import PastMember, is_shown
 from tenure.coordination.reading import read_again, wait_for_change
@@ -187,7 +187,7 @@ def show_members(snapshot: Snapshot) -> None:
     for line in _troubles(snapshot):
         note(line)
     for row in member_rows(snapshot):
-        if row["state"] == State.FAILING.value:
+        if row["trouble"] and row["state"] != "unreadable":
             note(f"{row['member']}: {row['trouble']}")
         if row["other_file"]:
             note(f"{row['member']}: its pipeline file ({row['file']}) is not that of the leader")

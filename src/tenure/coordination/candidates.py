@@ -48,6 +48,8 @@ _OPTIONAL: Mapping[str, type] = {
 """Fields that a member's record may lack."""
 
 
+SILENT = "its driver gives no sign of life"
+
 _ASKED: Mapping[str, type] = {"by": str, "reason": str}
 
 
@@ -116,7 +118,7 @@ class Candidate:
     file: str = ""
     """The fingerprint of the pipeline file that its driver has loaded; empty: none yet."""
     trouble: str = ""
-    """Why the member is failing."""
+    """Why the member is failing; `SILENT`: its driver gives no sign of life. Empty: there is none."""
     http: str = ""
     """The address of its probes, `host:port`; empty: it serves none."""
     version: str = ""

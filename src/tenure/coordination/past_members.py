@@ -36,12 +36,14 @@ _LINE_MOST: Final = 500
 EXITED: Final = "exited"
 STOPPED: Final = "stopped"
 FINISHED: Final = "finished"
+RETURNS: Final = "returns"
 MISSED: Final = "missed"
 
 WAYS: Final[Mapping[str, str]] = {
     EXITED: "its run ended with an error",
     STOPPED: "a signal stopped it",
     FINISHED: "the input or the pipeline had ended",
+    RETURNS: "it comes back with another driver",
     MISSED: "a leader missed it: it was killed, or its host, or it was cut off from the store",
 }
 """Each word for how a member went. There are no others."""
@@ -77,7 +79,7 @@ class PastMember:
     @property
     def told_by_nobody(self) -> bool:
         """Whether the member said nothing of its end."""
-        return self.how not in (EXITED, STOPPED, FINISHED)
+        return self.how not in (EXITED, STOPPED, FINISHED, RETURNS)
 
     @property
     def last_sign(self) -> str:
@@ -99,6 +101,8 @@ class PastMember:
                 went = f"stopped by a signal at {at}"
             case "finished":
                 went = f"finished at {at}"
+            case "returns":
+                went = f"left at {at} to come back with another driver"
             case "missed":
                 went = f"not seen since {clock_time(self.last_sign, now=now)}, gone by {at}"
             case _:
@@ -162,9 +166,11 @@ def _bounded(rows: Iterable[PastMember], live: set[str]) -> tuple[PastMember, ..
 
 
 def gone_of(known: Iterable[PastMember], live: Iterable[str]) -> tuple[PastMember, ...]:
-    """The members that are gone, the last first. `live`: the names of the members that live."""
+    """The members that are gone, the last first. `live`: the names of the members that live. While one lives, a member
+    without a noted end is left out: it may be between two sessions, and a leader misses it within a second."""
     there = set(live)
-    return tuple(sorted((row for row in known if row.member not in there), key=lambda row: row.last_sign, reverse=True))
+    rows = (row for row in known if row.member not in there and (row.how or not there))
+    return tuple(sorted(rows, key=lambda row: row.last_sign, reverse=True))
 
 
 def is_shown(row: PastMember, *, now: datetime) -> bool:

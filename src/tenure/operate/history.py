@@ -18,6 +18,9 @@ from tenure.coordination.records import Record, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.terms import FAILOVER, SESSION_ENDED, SWITCHOVER_ASKED, Opening, TermRecord
 
+_BLIND_S: Final = 3.0
+"""A contender that has not looked for longer than this did not see the end of a term."""
+
 _HANDED_OVER: Final = (SWITCHOVER_ASKED, FAILOVER)
 
 
@@ -101,8 +104,7 @@ def _status(term: TermRecord, after: TermRecord | None, *, is_held: bool) -> Ter
         until = at_most = ""
     elif not until:
         at_most = term.found_empty_at or ("" if after is None else after.since)
-        seen = term.found_empty_at if term.led_at else ""
-        until, why = seen or max(term.last_write, term.since), SESSION_ENDED
+        until, why = _last_sign(term) or max(term.last_write, term.since), SESSION_ENDED
     if why in _HANDED_OVER and not detail and after is not None:
         detail = f"to {after.holder}"
     return TermStatus(
@@ -120,6 +122,15 @@ def _status(term: TermRecord, after: TermRecord | None, *, is_held: bool) -> Ter
         version=term.version,
         openings=term.openings,
     )
+
+
+def _last_sign(term: TermRecord) -> str:
+    """Until when a term counts that a contender followed; empty: nobody did. A contender looks each second: where it
+    could not, as its store was away, the term counts until it saw the term held last."""
+    if not term.led_at:
+        return ""
+    blind_s = _between(term.led_at, term.found_empty_at)
+    return term.found_empty_at if blind_s <= _BLIND_S else max(term.led_at, term.last_write)
 
 
 def _between(first: str, last: str) -> float:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from tenure.agent.condition import SILENT_S
 from tenure.agent.past_members import PastMembers
 from tenure.clock import timestamp
-from tenure.coordination.candidates import MEMBERS, Candidate, Identity
+from tenure.coordination.candidates import MEMBERS, SILENT, Candidate, Identity
 from tenure.coordination.encoding import new_uid
-from tenure.coordination.past_members import EXITED, FINISHED, MISSED, STOPPED, PastMember, past_in
+from tenure.coordination.past_members import EXITED, FINISHED, MISSED, RETURNS, STOPPED, PastMember, past_in
 from tenure.coordination.records import Delete, Put
 from tenure.coordination.term import LEADER, Term
-from tenure.errors import OwnerMismatch, QueryFailed, StoreUnavailable, TenureError
+from tenure.errors import DriverDied, OwnerMismatch, QueryFailed, StoreUnavailable, TenureError
 from tenure.link.driver import Ended
+from tenure.operate.snapshot import take_snapshot
 from tenure.scope_context import ScopeContext
 from tests.kit.waiting import wait_until
 from tests.unit.agent.scene import CLOCK, SCOPE, Scene, Scripted, fail, make_scene
@@ -96,3 +99,34 @@ def test_a_leader_notes_nothing_once_its_term_is_taken_away(scene: Scene) -> Non
     driver = Scripted(step, lambda term: Ended.STOPPED)
     scene.member(driver).run(stop=threading.Event())
     assert driver.epochs == [1, 2]
+
+
+def test_a_member_says_that_it_comes_back_with_another_driver(scene: Scene) -> None:
+    seen: list[PastMember] = []
+    driver = Scripted(fail(DriverDied("signal SIGKILL")), lambda term: Ended.STOPPED)
+    prepare = driver.prepare
+
+    def prepared(**given: Any) -> bool:
+        seen.extend(rows(scene).values())
+        return prepare(**given)
+
+    driver.prepare = prepared  # type: ignore[method-assign] # the same, with an ear
+    scene.member(driver).run(stop=threading.Event())
+    assert [(row.how, row.line) for row in seen] == [(RETURNS, "signal SIGKILL")]
+    assert rows(scene)["anna"].how == STOPPED
+
+
+def test_a_silent_driver_is_announced(scene: Scene) -> None:
+    def trouble() -> str:
+        (anna,) = take_snapshot(scene.store, SCOPE).members
+        return anna.trouble
+
+    def step(term: Term) -> Ended:
+        driver.silent_s = SILENT_S + 1
+        wait_until(lambda: trouble() == SILENT, what="the silence")
+        driver.silent_s = 0.0
+        wait_until(lambda: not trouble(), what="the end of the silence")
+        return Ended.STOPPED
+
+    driver = Scripted(step)
+    scene.member(driver).run(stop=threading.Event())

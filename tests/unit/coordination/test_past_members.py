@@ -11,6 +11,7 @@ from tenure.coordination.past_members import (
     GONE_KEPT,
     MEMBERS_PAST,
     MISSED,
+    RETURNS,
     STOPPED,
     PastMember,
     gone_of,
@@ -81,7 +82,12 @@ def test_the_rows_come_back_from_their_record() -> None:
 
 def test_the_last_one_that_went_is_first_among_the_gone() -> None:
     carl = PastMember("carl", "here", 9, "t7")
-    assert gone_of((SAID, BEN_ROW, carl), ["ben"]) == (carl, SAID)
+    assert gone_of((SAID, BEN_ROW, carl), []) == (carl, SAID, BEN_ROW)
+
+
+def test_a_member_between_two_sessions_is_not_gone_while_another_lives() -> None:
+    carl = PastMember("carl", "here", 9, "t7")
+    assert gone_of((SAID, BEN_ROW, carl), ["ben"]) == (SAID,)
 
 
 def test_a_member_is_shown_for_a_day() -> None:
@@ -97,5 +103,7 @@ def test_each_way_has_its_words() -> None:
     assert row.ended(EXITED, at=today, exit_code=8).shown(now=NOW) == "here:7, exit code 8 at 11:00:00"
     assert row.ended(STOPPED, at=today).shown(now=NOW) == "here:7, stopped by a signal at 11:00:00"
     assert row.ended(FINISHED, at=today).shown(now=NOW) == "here:7, finished at 11:00:00"
+    back = row.ended(RETURNS, at=today)
+    assert back.shown(now=NOW) == "here:7, left at 11:00:00 to come back with another driver"
     missed = roll_call((row,), (), now=today, seen={row.life: today})
     assert missed[0].shown(now=NOW) == "here:7, not seen since 11:00:00, gone by 11:00:00"

@@ -77,6 +77,15 @@ def test_a_night_without_any_member_is_no_night_of_leadership() -> None:
     assert ended["why"] == "session ended; nobody saw it end, its last known sign counts"
 
 
+def test_a_contender_whose_store_was_away_did_not_see_the_end() -> None:
+    blind = replace(ANNA, led_at="2030-01-01T10:08:00+00:00", found_empty_at="2030-01-01T10:09:11+00:00")
+    known = of(blind, BEN)
+    assert gaps(known)[1] == (49, 120), "between the look before the outage and the first look after it"
+    assert known.terms[0].until == "2030-01-01T10:08:00+00:00"
+    wrote = of(replace(blind, last_write="2030-01-01T10:08:30+00:00"), BEN)
+    assert gaps(wrote)[1] == (49, 90), "the last batch is a later sign"
+
+
 def test_without_any_sign_a_term_counts_until_its_begin() -> None:
     assert gaps(of(replace(ANNA, found_empty_at=BEN.since), BEN))[1] == (0, 600)
     assert gaps(of(BEN))[1] == (0, 600), "the record of the first term is missing"

@@ -8,9 +8,9 @@ from itertools import product
 
 import pytest
 
-from tenure.coordination.candidates import Candidate, Pause, State, Unread
+from tenure.coordination.candidates import SILENT, Candidate, Lag, Pause, State, Unread
 from tenure.coordination.failing import FAILED, SINK_AWAY, FailedAttempts, Failing, Failure
-from tenure.coordination.past_members import EXITED, MISSED, PastMember
+from tenure.coordination.past_members import EXITED, MISSED, RETURNS, PastMember
 from tenure.operate.history import TermHistory, TermStatus
 from tenure.operate.picture import ScopePicture
 from tenure.operate.snapshot import Snapshot
@@ -28,6 +28,9 @@ GONE = PastMember("anna", "here", 7, SINCE).ended(
 )
 MISSED_BEN = PastMember(
     "ben", "there", 8, SINCE, "2030-01-01T11:58:10.000+00:00", "2030-01-01T11:58:11.000+00:00", MISSED
+)
+RETURNING = PastMember("ben", "there", 8, SINCE).ended(
+    RETURNS, at="2030-01-01T11:59:50.000+00:00", line="signal SIGKILL"
 )
 AWAY = Failing(Failure(SINK_AWAY, "sink of 'raw': refused", "raw", 9), "anna", SINCE, ENDED, 7, 60.0)
 FAILS = Failing(
@@ -78,7 +81,7 @@ CASES = {
         "nobody leads for 2 min: root@here has paused the scope", "new disk",
     ),
     "away": (
-        with_(EMPTY, failing=AWAY), Level.BAD, f"nobody leads for 2 min: sink away, 7 times since {SINCE}",
+        with_(EMPTY, failing=AWAY), Level.BAD, "nobody leads for 2 min: sink away, 7 times since 11:00:00",
         "sink of 'raw': refused",
     ),
     "fails": (
@@ -96,7 +99,7 @@ CASES = {
     ),
     "electing": (EMPTY, Level.WARN, "nobody leads for 2 min: an election is under way", ""),
     "fails-by-turns": (
-        with_(LED, failing=AWAY), Level.WARN, f"the last leaders failed 7 times since {SINCE}",
+        with_(LED, failing=AWAY), Level.WARN, "the last leaders failed 7 times since 11:00:00",
         "sink of 'raw': refused",
     ),
     "unstable": (
@@ -111,6 +114,22 @@ CASES = {
         with_(LED, members=(ANNA,), gone=(MISSED_BEN,)), Level.WARN,
         "no standby lives: a takeover would wait for a member to start",
         "ben is gone (there:8, not seen since 11:58:10, gone by 11:58:11)",
+    ),
+    "silent": (
+        with_(LED, members=(replace(ANNA, trouble=SILENT), BEN)), Level.BAD,
+        "anna leads, and its driver gives no sign of life", "",
+    ),
+    "silent-standby": (
+        with_(LED, members=(ANNA, replace(BEN, trouble=SILENT))), Level.WARN,
+        "ben stands by, and its driver gives no sign of life", "",
+    ),
+    "returning": (
+        with_(LED, members=(ANNA,), gone=(RETURNING,)), Level.WARN,
+        "no standby lives for the moment: ben comes back with another driver", "signal SIGKILL",
+    ),
+    "mirror-behind": (
+        with_(LED, members=(ANNA, replace(BEN, lag=Lag(120, 5_000_000)))), Level.WARN,
+        "the mirrors of ben are 120 batches and 5.0 MB behind", "",
     ),
     "no-ready-standby": (
         with_(LED, members=(ANNA, replace(BEN, state=State.STARTING))), Level.WARN,
@@ -189,3 +208,15 @@ def test_the_end_of_a_term_that_is_newer_than_an_error_is_the_cause() -> None:
     late = replace(OVER, until="2030-01-01T11:59:30.000+00:00", why="driver died", detail="signal SIGKILL")
     picture = replace(with_(EMPTY, members=(), gone=(GONE,)), history=TermHistory((late,), empty_since=late.until))
     assert verdict(picture).findings[0].cause == "anna's term 1 ended: driver died: signal SIGKILL"
+
+
+def test_a_member_that_does_not_come_back_is_gone() -> None:
+    late = replace(RETURNING, until="2030-01-01T11:50:00.000+00:00")
+    (alone, _) = verdict(with_(LED, members=(ANNA,), gone=(late,))).findings
+    assert alone.rule == "alone"
+    assert alone.cause == "ben is gone (there:8, left at 11:50:00 to come back with another driver): signal SIGKILL"
+
+
+def test_one_failure_is_no_row_of_failures() -> None:
+    once = replace(AWAY, tries=1)
+    assert verdict(with_(EMPTY, failing=once)).findings[0].sentence.endswith("sink away, once at 11:00:00")

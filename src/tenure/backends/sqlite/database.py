@@ -196,7 +196,7 @@ class Database:
     def _replaced(self) -> StoreUnavailable:
         return StoreUnavailable(
             f"store {self.path} or its log was removed or replaced while it was open",
-            fix="put the file back, or restart this process; the files beside it belong to it",
+            fix="put the file back, with the files beside it; it is opened again by itself",
         )
 
     def _let_go(self) -> None:
