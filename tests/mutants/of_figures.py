@@ -144,7 +144,7 @@ OF_FIGURES: Final = (
     Mutant(
         "stopped-is-well",
         "a pipeline whose members were all stopped by a signal is well, and cron says nothing",
-        (Change(VERDICT, '("finished", "resigned", ', '("finished", "stopped", "resigned", '),),
+        (Change("operate/symptoms.py", '("finished", "resigned", ', '("finished", "stopped", "resigned", '),),
         (VERDICTS + "test_a_pipeline_whose_members_were_all_stopped_is_not_well",),
     ),
     Mutant(

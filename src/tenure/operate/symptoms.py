@@ -39,18 +39,21 @@ BEHIND_BATCHES: Final = 100
 
 
 def never_led(picture: ScopePicture) -> tuple[str, str] | None:
+    """No member ever led the scope."""
     if picture.last is not None or picture.result is not None:
         return None
     return "no member ever led this scope", ""
 
 
 def ended(picture: ScopePicture) -> tuple[str, str] | None:
+    """The pipeline has ended for good."""
     if picture.result is None or picture.led:
         return None
     return f"the pipeline has {picture.result.ending.value} for good, and is {picture.result.stage.value}", ""
 
 
 def given_up(picture: ScopePicture) -> tuple[str, str] | None:
+    """Nobody leads: the scope is paused, because a batch failed at its last attempt."""
     pause = picture.snapshot.pause
     if picture.led or pause is None or not pause.why:
         return None
@@ -58,6 +61,7 @@ def given_up(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def paused(picture: ScopePicture) -> tuple[str, str] | None:
+    """Nobody leads: an operator has paused the scope."""
     pause = picture.snapshot.pause
     if picture.led or pause is None or pause.why:
         return None
@@ -70,6 +74,7 @@ def _is_empty(picture: ScopePicture) -> bool:
 
 
 def at_rest(picture: ScopePicture) -> tuple[str, str] | None:
+    """No member runs, and none has to."""
     last = picture.last
     if not _is_empty(picture) or picture.snapshot.members or last is None or last.why not in _AT_REST:
         return None
@@ -77,6 +82,7 @@ def at_rest(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def no_members(picture: ScopePicture) -> tuple[str, str] | None:
+    """Nobody leads, and no member lives."""
     last = picture.last
     if not _is_empty(picture) or picture.snapshot.members or last is None or last.why in _AT_REST:
         return None
@@ -103,6 +109,7 @@ def _error_of(row: PastMember) -> str:
 
 
 def away(picture: ScopePicture) -> tuple[str, str] | None:
+    """Nobody leads: a source, a sink or the storage does not answer."""
     failing = picture.snapshot.failing
     if not _is_empty(picture) or failing is None or not failing.last.is_away or not picture.snapshot.members:
         return None
@@ -113,6 +120,7 @@ def away(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def fails(picture: ScopePicture) -> tuple[str, str] | None:
+    """Nobody leads: a batch fails, and is tried again."""
     failing = picture.snapshot.failing
     if not _is_empty(picture) or failing is None or failing.last.is_away or not picture.snapshot.members:
         return None
@@ -127,6 +135,7 @@ def _times(picture: ScopePicture, failing: Failing) -> str:
 
 
 def no_driver(picture: ScopePicture) -> tuple[str, str] | None:
+    """Nobody leads: no member's driver is up."""
     members = picture.snapshot.members
     if not _is_empty(picture) or not members or picture.snapshot.failing is not None:
         return None
@@ -137,6 +146,7 @@ def no_driver(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def nobody_may(picture: ScopePicture) -> tuple[str, str] | None:
+    """Nobody leads: every live member has `nofailover`."""
     members = picture.snapshot.members
     if not _is_empty(picture) or picture.snapshot.failing is not None:
         return None
@@ -146,6 +156,7 @@ def nobody_may(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def electing(picture: ScopePicture) -> tuple[str, str] | None:
+    """Nobody leads for a moment."""
     if not _is_empty(picture) or picture.snapshot.failing is not None:
         return None
     if not any(one.ready for one in picture.snapshot.members):
@@ -157,6 +168,7 @@ def electing(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def fails_by_turns(picture: ScopePicture) -> tuple[str, str] | None:
+    """A member leads after failures, and its query has made no progress yet."""
     failing = picture.snapshot.failing
     if not picture.led or failing is None:
         return None
@@ -164,6 +176,7 @@ def fails_by_turns(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def unstable(picture: ScopePicture) -> tuple[str, str] | None:
+    """The leadership changes again and again."""
     within = UNSTABLE_WITHIN.total_seconds()
     ends = [
         before
@@ -178,6 +191,7 @@ def unstable(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def paused_while_led(picture: ScopePicture) -> tuple[str, str] | None:
+    """A member leads, and the scope is paused."""
     pause = picture.snapshot.pause
     if not picture.led or pause is None:
         return None
@@ -185,17 +199,20 @@ def paused_while_led(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def is_silent(picture: ScopePicture) -> tuple[str, str] | None:
+    """A member leads, and its driver gives no sign of life."""
     if not any(one.member == picture.snapshot.leader and one.trouble == SILENT for one in picture.snapshot.members):
         return None
     return f"{picture.snapshot.leader} leads, and {SILENT}", ""
 
 
 def standby_is_silent(picture: ScopePicture) -> tuple[str, str] | None:
+    """The driver of a standby gives no sign of life."""
     silent = [one.member for one in picture.standbys if one.trouble == SILENT]
     return (f"{', '.join(silent)} stands by, and {SILENT}", "") if silent else None
 
 
 def returning(picture: ScopePicture) -> tuple[str, str] | None:
+    """A member leads, and the standby has lost its driver and comes back with another driver."""
     lately = next((row for row in picture.snapshot.gone if row.how == RETURNS), None)
     age_s = None if lately is None else seconds_since(lately.until, now=picture.now)
     if lately is None or age_s is None or age_s > _RETURNS_S or not picture.led or picture.standbys:
@@ -204,6 +221,7 @@ def returning(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def alone(picture: ScopePicture) -> tuple[str, str] | None:
+    """A member leads, and no standby lives."""
     leader = next((one for one in picture.snapshot.members if one.member == picture.snapshot.leader), None)
     if not picture.led or picture.standbys or (leader is not None and leader.in_process) or returning(picture):
         return None
@@ -213,6 +231,7 @@ def alone(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def no_standby_is_ready(picture: ScopePicture) -> tuple[str, str] | None:
+    """A member leads, and no standby could take over."""
     if not picture.led or not picture.standbys or any(one.ready for one in picture.standbys):
         return None
     states = ", ".join(f"{one.member} is {one.state.value}" for one in picture.standbys)
@@ -220,6 +239,7 @@ def no_standby_is_ready(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def standby_fails(picture: ScopePicture) -> tuple[str, str] | None:
+    """The rehearsals of a standby fail."""
     failing = [one for one in picture.standbys if one.state is State.FAILING]
     if not failing:
         return None
@@ -227,6 +247,7 @@ def standby_fails(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def mirror_is_behind(picture: ScopePicture) -> tuple[str, str] | None:
+    """The mirrors of a standby are far behind: a takeover would copy for long."""
     behind = [one for one in picture.standbys if one.lag is not None and one.lag.batches > BEHIND_BATCHES]
     if not behind or behind[0].lag is None:
         return None
@@ -235,6 +256,7 @@ def mirror_is_behind(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def other_file(picture: ScopePicture) -> tuple[str, str] | None:
+    """A member's pipeline file is not that of the leader."""
     leader = next((one for one in picture.snapshot.members if one.member == picture.snapshot.leader), None)
     if leader is None or not leader.file:
         return None
@@ -243,11 +265,13 @@ def other_file(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def unread(picture: ScopePicture) -> tuple[str, str] | None:
+    """A record does not decode."""
     unread = picture.snapshot.unread
     return (f"{len(unread)} records do not decode, and are skipped", unread[0].why) if unread else None
 
 
 def leads(picture: ScopePicture) -> tuple[str, str] | None:
+    """A member leads."""
     last = picture.last
     if not picture.led or last is None:
         return None
