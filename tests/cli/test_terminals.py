@@ -73,7 +73,7 @@ def test_the_members_at_a_terminal(place: Place, tmp_path: Path, columns: int, s
     assert [line.split()[0] for line in rest[:2]] == sorted(["anna", long])
     assert any("12 batches, 1.2 MB" in line for line in rest[:2])
     assert any("totals 12345" in line for line in rest[:2])
-    left_out = "left out, as the terminal has 80 columns: epoch, priority, host, joined, leads since"
+    left_out = "left out at 80 columns: epoch, priority, host, joined, leads since"
     assert rest[2:] == ([left_out] if columns == 80 else [])
 
 

@@ -96,7 +96,7 @@ def print_table(
         console.print(Text(title, style="italic"), soft_wrap=True)
     console.print(_table(rows, shown))
     if hidden := [_heading(column) for column in filled if column not in shown]:
-        named = f"left out, as the terminal has {console.width} columns: {', '.join(hidden)}"
+        named = f"left out at {console.width} columns: {', '.join(hidden)}"
         console.print(Text(named, style="dim"), soft_wrap=True)
 
 

@@ -27,7 +27,7 @@ def test_a_spare_column_that_is_left_out_is_named_unless_it_is_blank() -> None:
         "member",
         "──────",
         "anna",
-        "left out, as the terminal has 30 columns: other lag, since",
+        "left out at 30 columns: other lag, since",
     ]
 
 
