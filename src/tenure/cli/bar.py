@@ -11,11 +11,12 @@ from tenure.progress import Progress, Step
 
 
 def shown_in(bar: Bar) -> Progress:
-    """Shows each report in the same bar."""
+    """Shows each report in the same bar, which starts with the first."""
     tasks: list[TaskID] = []
 
     def show(step: Step) -> None:
         if not tasks:
+            bar.start()
             tasks.append(bar.add_task("", total=None))
         what, _, counts = step.line.rpartition(": ")
         bar.update(tasks[0], description=what, counts=counts, total=step.of, completed=step.done, unit=step.unit)

@@ -27,5 +27,9 @@ def progress(clock: Clock) -> Iterator[Progress]:
 
     from tenure.cli.bar import bar, shown_in  # costs time, and most commands are short
 
-    with bar(Console(stderr=True)) as shown:
+    shown = bar(Console(stderr=True))
+    try:
         yield shown_in(shown)
+    finally:
+        if shown.tasks:  # else it was never started, and writes nothing
+            shown.stop()

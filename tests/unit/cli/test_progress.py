@@ -25,13 +25,17 @@ def test_a_log_has_a_line_each_ten_seconds(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_terminal_has_a_bar_that_says_the_counts_and_goes() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    with bar(console) as shown:
-        tell = shown_in(shown)
+    shown = bar(console)
+    tell = shown_in(shown)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == "", "a command without a report writes nothing"
+    try:
         tell(Step("copies", 120, 1240, "files", 1_200_000, 3_400_000))
         tell(Step("copies", 240, 1240, "files", 2_400_000, 3_400_000))
         (task,) = shown.tasks
         assert (task.description, task.completed, task.total) == ("copies", 240, 1240)
         assert task.fields["counts"] == "240 of 1,240 files, 2.4 MB of 3.4 MB"
         shown.refresh()
-    assert isinstance(console.file, io.StringIO)
+    finally:
+        shown.stop()
     assert "240 of 1,240 files" in console.file.getvalue()
