@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.cli.support import COPY, COUNTS, Place, Told, tenure
 from tests.kit.members import MAIN
 from tests.kit.thread_child import ThreadChild
 from tests.kit.waiting import NEVER_S, wait_until
