@@ -1,14 +1,13 @@
 """The directive `{commands}`: every command of `tenure`, with arguments, flags, defaults, variables, and an example.
 
-Promise: the list is made of the command line itself at each build, so it cannot differ from it. The examples are
-commands of other pages, which tests parse or run. Not promised: an example of a command that no page has.
+Promise: the list is made of the command line itself at each build, so it cannot differ from it. The example is that of
+the help.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import typer.main
@@ -20,12 +19,9 @@ from settings_page import shown
 from tenure.cli.commands import COMMANDS, app_of
 from tenure.settings import Settings
 
-_BLOCK: Final = re.compile(r"^```sh[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FIRST: Final = ("run", "operate")
-"""The pages whose examples stand first."""
+_EXAMPLE: Final = "Example:"
 _WIDEST: Final = 76
 """Columns of an example."""
-_INLINE: Final = re.compile(r"`(tenure [^`]+)`")
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -41,23 +37,10 @@ def commands() -> Iterator[tuple[str, Any]]:
     return walk("tenure", typer.main.get_command(app_of(COMMANDS)))
 
 
-def examples(pages: Path) -> dict[str, str]:
-    """Command -> its first example: in a block of a page, else in a sentence."""
-    names = [name for name, _ in commands()]
-    texts = [page.read_text(encoding="utf-8") for page in sorted(pages.glob("*.md"), key=_order)]
-    blocks = [re.sub(r"\\\n *", "", block) for text in texts for block in _BLOCK.findall(text)]
-    lines = [line.partition(" #")[0].rstrip() for block in blocks for line in block.splitlines()]
-    inline = [line for text in texts for line in _INLINE.findall(text) if not re.search(r"\[|\.\.\.|,", line)]
-    found: dict[str, str] = {}
-    for line in (*lines, *inline):
-        for name in names:
-            if line == name or line.startswith(f"{name} "):
-                found.setdefault(name, line)
-    return found
-
-
-def _order(page: Path) -> tuple[int, str]:
-    return (_FIRST.index(page.stem) if page.stem in _FIRST else len(_FIRST), page.stem)
+def example_of(command: Any) -> tuple[str, str]:
+    """The help of a command without its example, and the example; empty: there is none."""
+    text, _, example = (command.help or "").partition(_EXAMPLE)
+    return text.strip(), " ".join(example.split())
 
 
 def described(parameter: Any) -> Iterator[str]:
@@ -100,22 +83,19 @@ def _folded(example: str) -> str:
     return " \\\n    ".join(lines)
 
 
-def markdown(pages: Path) -> Iterator[str]:
+def markdown() -> Iterator[str]:
     """The whole list."""
-    shown_by = examples(pages)
     for name, command in commands():
-        yield from (f"### {name}", "", (command.help or "").strip(), "")
-        if name in shown_by or not any(one.required for one in command.params):
-            yield from ("```sh", _folded(shown_by.get(name, name)), "```", "")
+        text, example = example_of(command)
+        yield from (f"### {name}", "", text, "", "```sh", _folded(example or name), "```", "")
         for parameter in command.params:
             yield from described(parameter)
 
 
 class _Commands(Directive):
     def run(self) -> list[nodes.Node]:
-        pages = Path(self.state.document.settings.env.srcdir)
         found = nodes.section()
-        lines = StringList(list(markdown(pages)), source="tenure")
+        lines = StringList(list(markdown()), source="tenure")
         self.state.nested_parse(lines, self.content_offset, found, match_titles=True)
         return list(found.children)
 

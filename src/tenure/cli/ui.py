@@ -46,7 +46,10 @@ def ui(
         bool, typer.Option("--read-only-public", help="Let everybody who reaches the address read.")
     ] = False,
 ) -> None:
-    """The page: all pipelines of the store, and each one live. Read-only without --token-file."""
+    """The page: all pipelines of the store, and each one live. Read-only without --token-file.
+
+    Example: tenure ui --store sqlite:///srv/ha.db
+    """
     try:
         from tenure.agent.listening import HttpServer, listen, parse_address
         from tenure.ui.app import Page, Site

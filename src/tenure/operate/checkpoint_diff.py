@@ -21,7 +21,7 @@ _FIELDS = ("epoch", "planned_at", "run_directory", "query_id", "closed")
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class KeptDifference:
     """A fact that differs, and its value in both checkpoints."""
 
     what: str
@@ -35,23 +35,23 @@ FilesBetween = Callable[[str, int, int], str]
 """A source's folder, and its log's entries after the first and up to the second -> its files, for people."""
 
 
-def differences(first: Checkpoint, second: Checkpoint, *, files: FilesBetween) -> list[Difference]:
+def differences(first: Checkpoint, second: Checkpoint, *, files: FilesBetween) -> list[KeptDifference]:
     """From the older checkpoint to the newer. Raises CorruptRunDirectory: the offsets do not decode."""
-    found = [Difference("batch", str(first.batch), str(second.batch), f"{second.batch - first.batch} batches")]
+    found = [KeptDifference("batch", str(first.batch), str(second.batch), f"{second.batch - first.batch} batches")]
     for name in _FIELDS:
-        found.append(Difference(name, str(getattr(first, name)), str(getattr(second, name))))
+        found.append(KeptDifference(name, str(getattr(first, name)), str(getattr(second, name))))
     found += _heads(first, second)
     found += _sources(first, second, files)
     return [one for one in found if one.first != one.second or one.between]
 
 
-def _heads(first: Checkpoint, second: Checkpoint) -> Iterator[Difference]:
+def _heads(first: Checkpoint, second: Checkpoint) -> Iterator[KeptDifference]:
     one, other = (_head(checkpoint) for checkpoint in (first, second))
-    yield Difference("watermark", _moment(one.get("batchWatermarkMs")), _moment(other.get("batchWatermarkMs")))
+    yield KeptDifference("watermark", _moment(one.get("batchWatermarkMs")), _moment(other.get("batchWatermarkMs")))
     settings, later = one.get("conf"), other.get("conf")
     if isinstance(settings, dict) and isinstance(later, dict):
         for name in sorted(settings.keys() | later.keys()):
-            yield Difference(name, str(settings.get(name, "")), str(later.get(name, "")))
+            yield KeptDifference(name, str(settings.get(name, "")), str(later.get(name, "")))
 
 
 def _head(checkpoint: Checkpoint) -> dict[str, object]:
@@ -66,7 +66,7 @@ def _moment(milliseconds: object) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def _sources(first: Checkpoint, second: Checkpoint, files: FilesBetween) -> Iterator[Difference]:
+def _sources(first: Checkpoint, second: Checkpoint, files: FilesBetween) -> Iterator[KeptDifference]:
     one, other = (
         source_folders(each.offsets, each.folders, where=f"plan of batch {each.batch}") for each in (first, second)
     )
@@ -78,14 +78,16 @@ def _sources(first: Checkpoint, second: Checkpoint, files: FilesBetween) -> Iter
             continue
         if kind == FILES:
             after, last = (last_entry(offset, where=what) for offset in (begin, end))
-            yield Difference(what, f"log entry {after}", f"log entry {last}", files(folder, after, last))
+            yield KeptDifference(what, f"log entry {after}", f"log entry {last}", files(folder, after, last))
         elif kind == KAFKA and (until := kafka_partitions(end)) is not None:
             start = kafka_partitions(begin) or {}
             for one_range in ranges_between(folder, start, until):
                 place = f"{what} {one_range.topic}-{one_range.partition}"
-                yield Difference(place, str(one_range.first), str(one_range.until), f"{count_of([one_range])} offsets")
+                yield KeptDifference(
+                    place, str(one_range.first), str(one_range.until), f"{count_of([one_range])} offsets"
+                )
         else:
-            yield Difference(what, _fingerprint(begin), _fingerprint(end))
+            yield KeptDifference(what, _fingerprint(begin), _fingerprint(end))
 
 
 def _fingerprint(offset: str | None) -> str:

@@ -6,8 +6,8 @@ records removed, scope by scope, and then the object. Every step can be done twi
 scope that the object names, the removal writes, even where it finds nothing: so a commit of the session that was
 evaluated before is refused by the scope's ETag.
 
-A session is judged by those who look at one of its scopes, each time that a look is due: nothing runs in the
-background. What an observer has seen outlives it (`shared/sightings.py`).
+Each reader of a scope judges its sessions when a look is due: nothing runs in the background. What an observer has seen
+outlives it (`shared/sightings.py`).
 """
 
 from __future__ import annotations
