@@ -48,7 +48,7 @@ def test_a_pipeline_that_ended_leaves_its_output_and_its_result(place: Place, sp
     assert place.ids() == [1, 2]
     assert left(place) == []
     kept = {"epoch", "identity", "results", "results/result"}
-    assert records(place) == {*kept, "terms/000000000001"}
+    assert records(place) == {*kept, "members_past", "terms/000000000001"}
     found = place.look("result", "show")
     assert (found["ending"], found["stage"], found["epoch"]) == ("finished", "clean", 1)
     assert ask(place, "cleanup", "status").out == "rows has finished, and is clean: nothing is left of it\n"

@@ -104,8 +104,8 @@ def test_list_shows_who_leads_and_who_could(pair: Place) -> None:
     told = verb(pair, "list")
     assert told.err == "rows on sqlite: anna leads, epoch 1\n"
     heads, *members = [line.split("\t") for line in told.out.splitlines()]
-    assert " ".join(heads) == "member role state epoch lag behind priority tags host pid since"
-    assert [member[:-1] for member in members] == [
+    assert " ".join(heads) == "member role state epoch lag behind priority tags host pid joined leads_since"
+    assert [member[:-2] for member in members] == [
         ["anna", "leader", "ready", "1", "", "", "0", "", "here", "7"],
         ["ben", "standby", "ready", "", "", "", "0", "", "here", "7"],
         ["carl", "standby", "ready", "", "3 batches, 1.2 MB", "", "0", "nofailover", "here", "7"],
