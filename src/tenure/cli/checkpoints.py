@@ -21,7 +21,6 @@ from tenure.coordination.candidates import AskedBy
 from tenure.errors import CorruptCheckpoint, CorruptRunDirectory, HandleNotFound, UsageError
 from tenure.handles.pins import Pin, pins_in
 from tenure.opening import scope_context
-from tenure.operate.scopes import known_records
 from tenure.operate.snapshot import take_snapshot
 from tenure.settings import Settings
 from tenure.spark.installed import use_spark
@@ -54,7 +53,7 @@ def checkpoints_list(
     with _context(settings) as context:
         for shown in _queries(context, query):
             rows += [asdict(checkpoint) for checkpoint in context.checkpoints(shown).list()]
-        pins = {pin.handle: pin for pin in pins_in(known_records(context.store, context.scope))}
+        pins = {pin.handle: pin for pin in pins_in(context.store.list(context.scope, CHECKPOINTS).records)}
     for row in rows:
         pin = pins.get(CHECKPOINTS.child(row["query"]).child(checkpoint_name(row["batch"])))
         row["pinned"] = None if pin is None else _pin_in_words(pin)
