@@ -27,7 +27,8 @@ OTHER_RELEASE: Final = "TENURE_TEST_OTHER_RELEASE"
 NO_COMMIT: Final = 1
 
 SERVERS: Final = ("zookeeper", "etcd", "kubernetes", "postgres", "s3")
-"""The contract's own tests run on each of them. The layers above run on memory, SQLite and one of these."""
+"""The layers above the contract run on memory, SQLite and one of these. The contract's own tests run on each, but on
+PostgreSQL and S3 only if the commit draws it."""
 ON_S3, ON_HDFS, EXECUTORS_ON_S3 = "scene on S3", "scene on HDFS", "scene of executors on S3"
 FROM_KAFKA, TO_POSTGRES = "scene from Kafka", "scene to PostgreSQL"
 LOST_STORE, EACH_STEP, TO_THE_END = "scene of a lost store", "scene of each step", "scene to the end"

@@ -1,4 +1,4 @@
-"""A command line whose drivers run no Spark and are busy: `python busy.py run ...`.
+"""A command line whose drivers run no Spark and are busy: `COMMAND`.
 
 Not a test: started by the tests of the page. A driver emits the events of seeds, starts and batches of two queries,
 four batches a second. It plans nothing in the store.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from pathlib import Path
 from typing import Final
 
 from tenure.clock import SystemClock
@@ -18,7 +19,13 @@ from tenure.link.driver import Ended
 from tenure.link.words import Begin
 from tests.regressions import sparkless
 
-COMMAND: Final = (sys.executable, __file__)
+_PATH: Final = str(Path(__file__).parents[2])
+COMMAND: Final = (
+    sys.executable,
+    "-c",
+    f"import sys; sys.path.insert(0, {_PATH!r}); from tests.agents.busy import main; main()",
+)
+"""Runs in any folder, and with any path of Python."""
 QUERIES: Final = ("orders", "totals")
 _CLOCK = SystemClock()
 _APART_S = 0.25
@@ -54,5 +61,6 @@ def load(begin: Begin) -> ServedPipeline:
     return ServedPipeline("rows", BusyWork)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The command line."""
     sparkless.main(load, COMMAND)

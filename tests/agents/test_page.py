@@ -222,6 +222,7 @@ def is_ready(store: CoordinationStore, member: str) -> bool:
     return any(one.member == member and one.ready for one in view.members)
 
 
+@pytest.mark.long
 def test_an_outage_of_the_store_is_said_and_the_page_keeps_what_it_knew(browser: Browser, fleet: Fleet) -> None:
     anna = fleet.member("anna")
     anna.wait_for("TermWon")
@@ -246,6 +247,7 @@ def test_an_outage_of_the_store_is_said_and_the_page_keeps_what_it_knew(browser:
         assert found.troubles == []
 
 
+@pytest.mark.long
 def test_an_operator_signs_in_and_fails_over_by_the_keyboard_alone(browser: Browser, fleet: Fleet) -> None:
     anna = fleet.member("anna")
     anna.wait_for("TermWon")
@@ -286,6 +288,7 @@ def test_an_operator_signs_in_and_fails_over_by_the_keyboard_alone(browser: Brow
         assert refused == []
 
 
+@pytest.mark.long
 def test_five_hundred_pipelines(browser: Browser, fleet: Fleet) -> None:
     with closing(SqliteStore(fleet.store)) as store:
         office = Office(3, "anna", timestamp(CLOCK), past=(Grant(2, "ben", timestamp(CLOCK)),))

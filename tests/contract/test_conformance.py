@@ -1,4 +1,4 @@
-"""Every named case of the contract, on every store."""
+"""Every named case of the contract, on every store; on PostgreSQL and S3 in the runs of the commits that draw them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tenure.coordination.records import Guard, wanted_version
+from tests.draw import only_if_drawn
 from tests.kit import memory
 from tests.kit.conformance import MemoryRig, StoreConformance, StoreRig
 from tests.kit.servers import EtcdCluster, KubernetesServer, PostgresServer, SeaweedFs, ZooKeeperEnsemble
@@ -62,6 +63,7 @@ class TestKubernetes(StoreConformance):
         rig.close()
 
 
+@only_if_drawn("s3")
 class TestS3(StoreConformance):
     @pytest.fixture
     def rig(self, seaweedfs: SeaweedFs) -> Iterator[StoreRig]:
@@ -70,6 +72,7 @@ class TestS3(StoreConformance):
         rig.close()
 
 
+@only_if_drawn("postgres")
 class TestPostgres(StoreConformance):
     @pytest.fixture
     def rig(self, postgres: PostgresServer) -> Iterator[StoreRig]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.draw import only_if_drawn
 from tests.kit.conformance import MemoryRig, agreement_machine, contract_machine
 from tests.kit.servers import EtcdCluster, KubernetesServer, PostgresServer, SeaweedFs, ZooKeeperEnsemble
 from tests.properties import examples
@@ -104,14 +105,14 @@ TestEtcdKeepsTheContract.settings = _SERVED
 TestEtcdAgreesWithMemory = agreement_machine(etcd_rig).TestCase
 TestEtcdAgreesWithMemory.settings = _SERVED
 
-TestS3KeepsTheContract = contract_machine(s3_rig).TestCase
+TestS3KeepsTheContract = only_if_drawn("s3")(contract_machine(s3_rig).TestCase)
 TestS3KeepsTheContract.settings = _SERVED
 
-TestS3AgreesWithMemory = agreement_machine(s3_rig).TestCase
+TestS3AgreesWithMemory = only_if_drawn("s3")(agreement_machine(s3_rig).TestCase)
 TestS3AgreesWithMemory.settings = _SERVED
 
-TestPostgresKeepsTheContract = contract_machine(postgres_rig).TestCase
+TestPostgresKeepsTheContract = only_if_drawn("postgres")(contract_machine(postgres_rig).TestCase)
 TestPostgresKeepsTheContract.settings = _SERVED
 
-TestPostgresAgreesWithMemory = agreement_machine(postgres_rig).TestCase
+TestPostgresAgreesWithMemory = only_if_drawn("postgres")(agreement_machine(postgres_rig).TestCase)
 TestPostgresAgreesWithMemory.settings = _SERVED
