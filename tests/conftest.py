@@ -4,6 +4,7 @@ processes are left."""
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -27,6 +28,10 @@ from tests.kit.servers import (
 pytest.register_assert_rewrite("tests.kit.conformance")
 
 properties.register()
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts a job in the background with SIGINT ignored, and so would each command that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 S = TypeVar("S")
 

@@ -140,14 +140,18 @@ OTHER_SPARK: Final = (
 """What `make test-other-spark` runs with another release of Spark: files, or single tests of them."""
 
 LONG_CASES: Final = (
-    "tests/unit/cleanup/test_ended_pipeline.py::test_a_crash_at_any_effect_is_mended_by_the_next_cleanup[kubernetes]",
+    *(
+        f"tests/unit/cleanup/test_ended_pipeline.py::test_a_crash_at_any_effect_is_mended_by_the_next_cleanup[{store}]"
+        for store in ("kubernetes", "postgres", "s3")
+    ),
     *(
         f"tests/contract/test_postgres_pair.py::test_a_failover_loses_no_write_and_gives_no_epoch_twice[{blow}]"
         for blow in ("killed", "cut_off")
     ),
 )
-"""Single cases that take minutes. On Kubernetes, a hundred members of one test all watch one ConfigMap. Of PostgreSQL's
-failovers, each run tries the stopped primary, which comes back with all that it knew."""
+"""Single cases that take minutes. On Kubernetes, a hundred members of one test all watch one ConfigMap; on PostgreSQL
+and S3 each has connections of its own. Of PostgreSQL's failovers, each run tries the stopped primary, which comes back
+with all that it knew."""
 
 _STRUCK = "tests/regressions/test_struck_leaders.py::"
 BESIDE_THE_GATE: Final = (

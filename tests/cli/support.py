@@ -74,7 +74,8 @@ class Told:
         return json.loads(self.out)
 
 
-def _start_driver(member: str) -> ThreadChild:
+def start_driver(member: str) -> ThreadChild:
+    """A driver on a thread."""
     return ThreadChild(lambda begin: load(begin, clock=SystemClock()))
 
 
@@ -86,7 +87,7 @@ def tenure(*arguments: str, spark: SparkSession | None = None) -> Told:
         around.enter_context(contextlib.redirect_stdout(out))
         around.enter_context(contextlib.redirect_stderr(err))
         around.enter_context(patch.object(sys, "argv", ["tenure", *arguments]))
-        around.enter_context(patch("tenure.cli.run.assemble", functools.partial(assemble, start_driver=_start_driver)))
+        around.enter_context(patch("tenure.cli.run.assemble", functools.partial(assemble, start_driver=start_driver)))
         if spark is not None:
             around.enter_context(patch("tenure.spark.session.start_session", lambda **named: spark))
             around.enter_context(patch("tenure.driver.spark_driver.end_session", lambda spark, *, patience_s: None))

@@ -13,9 +13,8 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.cli.support import COPY, COUNTS, Place, Told, tenure
+from tests.cli.support import COPY, COUNTS, Place, Told, start_driver, tenure
 from tests.kit.members import MAIN
-from tests.kit.thread_child import ThreadChild
 from tests.kit.waiting import NEVER_S, wait_until
 
 
@@ -30,7 +29,7 @@ def doctor(place: Place, *more: str, spark: SparkSession | None = None) -> Told:
     """`spark`: the session that the driver borrows."""
     flags = [*place.flags(ttl="5s"), "--output", "json", *more]
     with (
-        patch("tenure.cli.doctor.start_spark_driver", ThreadChild),
+        patch("tenure.cli.doctor.start_spark_driver", start_driver),
         patch("tenure.doctor.of_pipeline._REHEARSES_S", NEVER_S),
     ):
         return tenure("doctor", *flags, spark=spark)

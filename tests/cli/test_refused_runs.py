@@ -211,8 +211,9 @@ def test_the_json_of_each_command_keeps_its_keys(place: Place, spark: SparkSessi
     listed = place.look("checkpoints", "list")
     assert [one["batch"] for one in listed] == [0, 1]
     keys = {"query", "query_id", "batch", "offsets", "run_directory", "epoch", "planned_at", "folders", "closed"}
-    keys |= {"kinds", "paths"}
+    keys |= {"kinds", "paths", "pinned"}
     assert all(set(one) == keys for one in listed)
+    assert [one.pop("pinned") for one in listed] == [None, None]
     assert place.look("checkpoints", "show", "copy") == listed[1]
     assert place.look("checkpoints", "show", "copy", "0") == listed[0]
     for command, line in (

@@ -42,7 +42,7 @@ def doctor(
     Example: tenure doctor --for flights.py
     """
     lines: list[DoctorLine] = []
-    with _interrupted_by(signal.SIGTERM), Case(settings, pipeline_file, SystemClock(), start_spark_driver) as case:
+    with _interrupted(), Case(settings, pipeline_file, SystemClock(), start_spark_driver) as case:
         for line in examine(case):
             lines.append(line)
             if not output.is_data:
@@ -60,17 +60,19 @@ def doctor(
 
 
 @contextmanager
-def _interrupted_by(number: signal.Signals) -> Iterator[None]:
-    """Let a signal end the block as Ctrl-C does, so that nothing stays."""
+def _interrupted() -> Iterator[None]:
+    """Let SIGINT and SIGTERM interrupt the block, so that nothing stays. A shell starts a job in the background with
+    SIGINT ignored, and Python then does not interrupt by itself."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(number, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(number, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def text_of(line: DoctorLine) -> str:

@@ -14,9 +14,11 @@ from typing import Final
 
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.candidates import members_in
+from tenure.coordination.election_rules import office_in
 from tenure.coordination.identity import IDENTITY
 from tenure.coordination.records import Absent, Exact, Guard, Record
 from tenure.coordination.term import EPOCH, LEADER
+from tenure.errors import CorruptRecord
 from tenure.handles.areas import handles_in, records_in
 from tenure.handles.store import locks_in
 from tenure.results.result import Stage
@@ -68,7 +70,12 @@ def removal(
 
 
 def is_removed(records: Sequence[Record]) -> bool:
-    """Whether the records are those that a removal leaves: none, or `epoch` alone."""
+    """Whether the records are those that a removal leaves: none, or `epoch` alone. An `epoch` that does not decode is
+    damage, and is shown."""
+    try:
+        office_in(records)
+    except CorruptRecord:
+        return False
     return all(record.key == EPOCH for record in records)
 
 

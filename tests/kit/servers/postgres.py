@@ -92,7 +92,8 @@ class PostgresServer(Servers):
         return f"{self.url.replace('@', f':{PASSWORD}@', 1)}?schema={schema.replace('-', '_').lower()}"
 
     def _postmaster(self, data: Path, port: int, log: Path, settings: Mapping[str, str]) -> Postmaster:
-        given = {"jit": "off", "log_min_messages": "warning", **settings}
+        # A laboratory opens a client for each contender, and closes them at its end.
+        given = {"jit": "off", "log_min_messages": "warning", "max_connections": "500", **settings}
         command = [*self._as, f"{self._programs}/postgres", "-D", str(data), "-p", str(port), "-h", "127.0.0.1"]
         command += ["-k", "", *(word for name, value in given.items() for word in ("-c", f"{name}={value}"))]
         return Postmaster(command, log=log, environment=self._found)
