@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,9 @@ def test_the_figures_of_real_batches(spark: SparkSession, tmp_path: Path) -> Non
     (tmp_path / "in").mkdir()
     for number, ids in enumerate(((1, 2, 3), (3, 4))):
         rows = "".join(json.dumps({"id": id_, "at": "2026-03-01T12:00:00Z"}) + "\n" for id_ in ids)
-        (tmp_path / "in" / f"{number}.json").write_text(rows)
+        file = tmp_path / "in" / f"{number}.json"
+        file.write_text(rows)
+        os.utime(file, (number + 1, number + 1))  # Spark takes the oldest first
     read = spark.readStream.schema("id long, at timestamp").option("maxFilesPerTrigger", 1).json(f"{tmp_path}/in")
     unique = read.withWatermark("at", "1 minute").dropDuplicates(["id", "at"])
     writer = unique.writeStream.format("noop").queryName("unique").option("checkpointLocation", f"{tmp_path}/run")

@@ -29,7 +29,7 @@ from tenure.coordination.past_members import (
 )
 from tenure.coordination.records import Record
 from tenure.coordination.term import EPOCH, Term, commit_under
-from tenure.errors import GuardFailed, OwnerMismatch, StoreError, TenureError, TermLost
+from tenure.errors import CorruptRecord, GuardFailed, OwnerMismatch, StoreError, TenureError, TermLost
 from tenure.link.driver import Ended
 from tenure.scope_context import ScopeContext
 
@@ -72,18 +72,18 @@ class PastMembers:
             row = row.ended(EXITED, at=now, exit_code=ended.exit_code, line=str(ended))
         else:
             row = row.ended(STOPPED if ended is Ended.STOPPED else FINISHED, at=now)
-        with suppress(StoreError):
+        with suppress(StoreError, CorruptRecord):  # the end of the run keeps its own error
             self._say(row)
 
     def returns(self, why: str) -> None:
         """This member leaves for a moment, and comes back with another driver. `why`: how the last driver ended."""
         if self._joined is not None:
             row = PastMember(self._identity.member, self._identity.host, self._identity.pid, self._joined)
-            with suppress(StoreError):
+            with suppress(StoreError, CorruptRecord):
                 self._say(row.ended(RETURNS, at=timestamp(self._clock), line=why))
 
     def _say(self, row: PastMember) -> None:
-        """Raises StoreError."""
+        """Raises StoreError, CorruptRecord."""
         for _ in range(_ATTEMPTS):
             listing = self._store.list(self._scope, "")
             rows = with_word(past_in(listing.records), row)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final, Protocol
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -21,7 +22,49 @@ from tenure.errors import StorageError
 from tenure.events import BatchMeasured
 from tenure.rundirs.run_directory import RunDirectory
 from tenure.rundirs.seed_logs import MissingFile
+from tenure.spark.errors import SPARK_ERRORS
 from tenure.spark.plans import file_limits_of
+
+_LAST_S: Final = 2.0
+"""How long the last look may take."""
+
+
+class Measured(Protocol):
+    """A query whose batches are measured."""
+
+    def measure(self) -> None:
+        """Emit the figures of the batches that ended. Raises Spark's own errors."""
+        ...
+
+
+class Measuring:
+    """Measures queries on a thread of its own: a look may wait for the storage, and neither the signs of life of a
+    driver nor the end of its term may. Any thread may call it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards _thread
+        self._thread: threading.Thread | None = None  # None: there was no look yet
+
+    def begin(self, queries: Sequence[Measured]) -> threading.Thread:
+        """Look, unless a look goes on. Returns the thread of the look."""
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=_measure, args=(tuple(queries),), name="tenure-measure", daemon=True
+                )
+                self._thread.start()
+            return self._thread
+
+    def finish(self, queries: Sequence[Measured]) -> None:
+        """Look for the last time, and wait a moment for that."""
+        self.begin(queries).join(_LAST_S)  # it may have begun before the last batch ended
+        self.begin(queries).join(_LAST_S)
+
+
+def _measure(queries: Sequence[Measured]) -> None:
+    with suppress(*SPARK_ERRORS):  # the JVM is gone, and the pulse and the end of the queries say so
+        for query in queries:
+            query.measure()
 
 
 class ProgressReader:

@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Final, TypeVar
@@ -37,6 +36,7 @@ from tenure.driver.failures import (
     why_ended,
 )
 from tenure.driver.listening import listening
+from tenure.driver.progress import Measuring
 from tenure.driver.running_queries import RunningQueries, finish_batches
 from tenure.driver.stores import LeadersStore
 from tenure.driver.stream import FencedStream
@@ -124,6 +124,7 @@ class SparkDriver:
         self._tables: KeptTables | None = None  # None: the JVM keeps no tables
         self._limits: Mapping[str, float] = {}
         self._streams: Sequence[FencedStream] = ()
+        self._measuring = Measuring()
         self._declared: Sequence[Stream] = ()
 
     def prepare(self) -> Mapping[str, float]:
@@ -215,9 +216,7 @@ class SparkDriver:
                 sweeper.stop()
                 self._streams = ()
                 self._stop(running)
-                with suppress(*SPARK_ERRORS):  # the JVM is gone, and the end of its queries says so
-                    for stream in streams:
-                        stream.measure()
+                self._measuring.finish(streams)
                 for stream in streams:
                     stream.close()
         if (short := short_batch(streams)) is not None:
@@ -298,8 +297,8 @@ class SparkDriver:
             streams = self._streams  # another thread sets it
             marks = {name: mark for stream in streams for name, mark in stream.marks(self._limits)}
             behind = {stream.name: count for stream in streams if (count := stream.behind()) is not None}
-            for stream in streams:
-                stream.measure()
+            if streams:
+                self._measuring.begin(streams)
         except SPARK_ERRORS as error:
             if self._spark is None:
                 return Pulse({})  # the driver ended Spark meanwhile

@@ -77,15 +77,15 @@ def test_errors_warnings_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_libraries_log(capsys: pytest.CaptureFixture[str]) -> None:
-    log = logging.getLogger("some.library")
+    log = logging.getLogger("some.package")
     log.info("nothing of importance")
     log.warning("slow %s", "disk")
     try:
         int("x")
     except ValueError:
         log.exception("it failed")
-    slow, failed = [one for one in lines(capsys) if one.get("logger") == "some.library"]
-    assert slow == {"level": "warning", "event": "log", "message": "slow disk", "logger": "some.library"}
+    slow, failed = [one for one in lines(capsys) if one.get("logger") == "some.package"]
+    assert slow == {"level": "warning", "event": "log", "message": "slow disk", "logger": "some.package"}
     assert (failed["level"], failed["message"]) == ("error", "it failed")
     assert failed["exception"].endswith("ValueError: invalid literal for int() with base 10: 'x'")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import pytest
 from tenure.coordination.records import Scope, Version
 from tenure.coordination.session import Liveness
 from tenure.coordination.term import Term
-from tenure.driver.progress import ProgressReader
+from tenure.driver.progress import Measuring, ProgressReader
 from tenure.driver.progress_rules import backlog, measured
 from tenure.events import BatchMeasured
 from tests.kit.clock import ManualClock
@@ -177,3 +178,28 @@ def test_the_state_and_the_watermark() -> None:
 )
 def test_the_backlog_of_each_source(sources: list[dict[str, Any]], found: dict[str, dict[str, int]]) -> None:
     assert backlog(sources) == found
+
+
+class Stuck:
+    """A query whose look waits for a storage that hangs."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.goes_on = threading.Event()
+
+    def measure(self) -> None:
+        self.looks += 1
+        self.goes_on.wait()
+
+
+def test_a_look_that_hangs_holds_up_no_sign_of_life_and_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.driver.progress._LAST_S", 0.01)
+    measuring, query = Measuring(), Stuck()
+    look = measuring.begin([query])
+    assert measuring.begin([query]) is look  # and not one more each second
+    measuring.finish([query])
+    assert query.looks == 1
+    query.goes_on.set()
+    look.join()
+    measuring.finish([query])
+    assert query.looks >= 2
