@@ -1,9 +1,10 @@
 """What a run draws by the commit's hash: one server for the layers above the store's contract, two of the scenes that
-let a leader die each death, one of the scenes of minutes, and half of the kinds of queries.
+let a leader die each death, one of the scenes of minutes, half of the kinds of queries for whole members, and a quarter
+of the seeds.
 
 Promise: all runs of a commit draw the same, but that a run with another release of Spark has the other half of the
-queries. Each name is drawn by some commit, and `make test-nightly` runs what is not drawn. `TENURE_TEST_STORE=etcd`
-decides the server. Without git, the draw is always the same. A test that is named by
+queries, and another quarter of the seeds. Each name is drawn by some commit, and `make test-nightly` runs what is not
+drawn. `TENURE_TEST_STORE=etcd` decides the server. Without git, the draw is always the same. A test that is named by
 its node id runs, drawn or not: only `--group` leaves tests out.
 """
 
@@ -12,6 +13,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import zlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -33,15 +36,17 @@ ON_S3, ON_HDFS, EXECUTORS_ON_S3 = "scene on S3", "scene on HDFS", "scene of exec
 FROM_KAFKA, TO_POSTGRES = "scene from Kafka", "scene to PostgreSQL"
 LOST_STORE, EACH_STEP, TO_THE_END = "scene of a lost store", "scene of each step", "scene to the end"
 HALVES: Final = ("one half of the queries", "other half of the queries")
+QUARTERS: Final = tuple(f"{word} quarter of the seeds" for word in ("first", "second", "third", "last"))
 DRAWS: Final = (
     SERVERS,
     (ON_S3, ON_HDFS, EXECUTORS_ON_S3),
     (FROM_KAFKA, TO_POSTGRES),
     (LOST_STORE, EACH_STEP, TO_THE_END),
     HALVES,
+    QUARTERS,
 )
 """One name of each is drawn: a server; a storage; a source or sink that is not on a disk; a scene of minutes on a disk;
-and the kinds of queries that are tried with the state of one release."""
+the kinds of queries of whole members with one release; and the seeds that are tried with one release."""
 
 
 def only_if_drawn(name: str) -> pytest.MarkDecorator:
@@ -50,10 +55,10 @@ def only_if_drawn(name: str) -> pytest.MarkDecorator:
     return pytest.mark.drawn(name)
 
 
-def half_of(kind: str) -> pytest.MarkDecorator:
-    """The mark of a case with a query of this kind: joins and functions of Python in one half, the others in the other.
-    One release tries these, the other those."""
-    return only_if_drawn(HALVES[kind.startswith(("join", "apply", "transform"))])
+def quarter_of(what: str) -> pytest.MarkDecorator:
+    """The mark of a case with a seed of this kind: its quarter is drawn by the name alone, so a new case moves no
+    other. One release tries one quarter, the other the next one."""
+    return only_if_drawn(QUARTERS[zlib.crc32(what.encode()) % len(QUARTERS)])
 
 
 def drawn() -> frozenset[str]:
@@ -63,11 +68,15 @@ def drawn() -> frozenset[str]:
         number, place = divmod(number, len(choice))
         names.append(choice[place])
     if os.environ.get(OTHER_RELEASE):
-        names[-1] = HALVES[1 - HALVES.index(names[-1])]
+        names = [*names[:-2], _next(names[-2], HALVES), _next(names[-1], QUARTERS)]
     store = os.environ.get(STORE) or names[0]
     if store not in SERVERS:
         raise pytest.UsageError(f"{STORE} is {store!r}, and not one of {', '.join(SERVERS)}")
     return frozenset({store, *names[1:]})
+
+
+def _next(name: str, names: Sequence[str]) -> str:
+    return names[(names.index(name) + 1) % len(names)]
 
 
 @cache

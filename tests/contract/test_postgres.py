@@ -92,6 +92,32 @@ def test_a_commit_asks_for_the_session_under_the_row_of_its_scope(place: Postgre
     assert keys(store) == []
 
 
+def test_of_two_first_commits_of_a_scope_one_is_refused(postgres: PostgresServer, place: PostgresPlaceOfTests) -> None:
+    """The late one has found no row of its scope to lock. Before it judges its guards, another client makes the row
+    and begins to commit: the late one would judge by what it saw before, and wait for the row only to write."""
+    late, schema = place.keep(PostgresStore(replace(place.place, request_timeout=NEVER))), place.place.schema
+    assert keys(late) == []
+    with ThreadPoolExecutor(1) as pool, postgres.connect() as gate, postgres.connect() as first:
+        gate.execute(f"begin; lock table {schema}.records")  # the row of the scope is in another table
+        result = pool.submit(put, late, A, b"late")
+        wait_until(lambda: _waiting(postgres), what="the late commit, between lock and guards")
+        first.execute(f"insert into {schema}.scopes values ('{SCOPE}', 0)")
+        first.execute(f"begin; select from {schema}.scopes for no key update")
+        gate.execute("commit")
+        wait_until(lambda: result.done() or _waiting(postgres), what="the late commit, at the row or refused")
+        first.execute(f"insert into {schema}.records values ('{SCOPE}', 'a', 'first', 7)")
+        first.execute(f"update {schema}.scopes set revision = 7; commit")
+        with pytest.raises(GuardFailed):
+            result.result(NEVER_S)
+    assert [record.value for record in late.list(SCOPE).records] == [b"first"]
+
+
+def _waiting(postgres: PostgresServer) -> bool:
+    """Whether a client waits for a lock."""
+    with postgres.connect() as connection:
+        return bool(connection.execute("select from pg_locks where not granted").fetchall())
+
+
 # --- the line ---------------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
+from typing import Any
 from unittest.mock import patch
 
 from tenure.backends.registry import open_store
@@ -32,9 +33,9 @@ TTL = timedelta(seconds=5)
 def export(store: str, storage: str, query: str, directory: str, *, in_the_middle: Callable[[], None]) -> Checkpoint:
     """Export. `in_the_middle` is called under the lock, before the first file is copied."""
 
-    def seed_then(source: str, target: str, point: SeedPoint) -> None:
+    def seed_then(source: str, target: str, point: SeedPoint, **said: Any) -> None:
         in_the_middle()
-        seed(source, target, point)
+        seed(source, target, point, **said)
 
     clock = SystemClock()
     with (

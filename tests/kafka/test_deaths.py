@@ -98,7 +98,8 @@ def test_the_password_is_in_no_file_no_record_and_no_command_line(story: Story) 
 @pytest.mark.timeout(1800)
 def test_a_pipeline_whose_broker_was_away_for_longer_than_spark_waits_goes_on_by_itself(tmp_path: Path) -> None:
     with installed(), KafkaServer(tmp_path / "kafka") as kafka:
-        patience = ("default.api.timeout.ms=5000", "request.timeout.ms=4000")
+        # Short, so that Spark gives up soon; long enough for a broker that answers slowly, as at a first start.
+        patience = ("default.api.timeout.ms=20000", "request.timeout.ms=15000")
         flags = [word for setting in patience for word in ("--param", f"kafka.{setting}")]
         topic = topic_of(kafka, "away", *flags, "--param", "fetchOffset.numRetries=1")
         folder = tmp_path / "members"

@@ -30,6 +30,12 @@ OF_DATABASES: Final = (
         (CONTRACT + "test_each_guard_holds_and_fails",),
     ),
     Mutant(
+        "database-writes-by-an-old-judgement",
+        "a commit that found no row of its scope writes, though the row came after it judged its guards",
+        (Change(STATEMENTS, "where name = current_setting('tenure.locked', true) and", "where name = %(scope)s and"),),
+        (OWN + "test_of_two_first_commits_of_a_scope_one_is_refused",),
+    ),
+    Mutant(
         "database-binds-to-the-dead",
         "a commit does not ask whether the session of its record is there",
         (Change(STATEMENTS, "and not exists (select from ended)\n", "\n"),),

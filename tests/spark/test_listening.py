@@ -11,8 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
+import tenure.driver.listening
 from tenure.clock import SystemClock
 from tenure.driver.listening import listening, own_listeners
+from tests.kit.waiting import NEVER_S
 
 
 class Heard(StreamingQueryListener):
@@ -46,7 +48,10 @@ def run(spark: SparkSession, name: str, source: str, folder: Path) -> StreamingQ
     return writer.trigger(availableNow=True).start()
 
 
-def test_each_event_once_and_none_of_a_rehearsal(spark: SparkSession, source: str, tmp_path: Path) -> None:
+def test_each_event_once_and_none_of_a_rehearsal(
+    spark: SparkSession, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenure.driver.listening, "LAST_EVENTS_S", NEVER_S)
     heard, batches = Heard(), [("ours", 0), ("ours", 1)]
     for term in (1, 2):
         with listening(spark, [heard], queries=["ours"], clock=SystemClock()):

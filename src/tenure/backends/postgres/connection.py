@@ -191,7 +191,7 @@ class PostgresConnection:
                 line.consume_input()
 
     def _note(self, said: psycopg.errors.Diagnostic) -> None:
-        if said.sqlstate == "01000" and "synchronous replication" in (said.message_primary or ""):
+        if said.sqlstate == "01000":  # the words are in the server's language
             self._said = str(said.message_primary)
 
 

@@ -1,9 +1,10 @@
 """The SQL of the store: each request is one text, and each text is one transaction.
 
 Promise: a commit holds the row of its scope. A record changes only under that row, so what a later statement of the
-same transaction reads is the newest. The row of a session is deleted only under the rows of all scopes in which it has
-records, and a commit that binds a record to it holds it. Rows are locked in one order, so no two transactions wait for
-each other.
+same transaction reads is the newest. A commit that found no row to hold writes nothing: the row may have come, and
+changed, since the commit judged its guards. The row of a session is deleted only under the rows of all scopes in which
+it has records, and a commit that binds a record to it holds it. Rows are locked in one order, so no two transactions
+wait for each other.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ NEW_SCOPE: Final = "begin; insert into {s}.scopes values (%(scope)s, 0) on confl
 
 COMMIT: Final = """
 begin;
-select from {s}.scopes where name = %(scope)s for no key update;
+select set_config('tenure.locked', name, true) from {s}.scopes where name = %(scope)s for no key update;
 with failing as (
   select g.place from unnest(%(keys)s::text[], %(wanted)s::bigint[]) with ordinality as g (key, wanted, place)
   left join {s}.records r on r.scope = %(scope)s and r.key = g.key
@@ -93,7 +94,8 @@ with failing as (
   where b.id not in (select id from living) order by b.place limit 1
 ), moved as (
   update {s}.scopes set revision = revision + %(step)s
-  where name = %(scope)s and %(writes)s and not exists (select from failing) and not exists (select from ended)
+  where name = current_setting('tenure.locked', true) and %(writes)s
+  and not exists (select from failing) and not exists (select from ended)
   returning revision
 ), removed as (
   delete from {s}.records
