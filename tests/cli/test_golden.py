@@ -55,6 +55,7 @@ tenure failover -h
 tenure pause -h
 tenure resume -h
 tenure restart -h
+tenure reinit -h
 tenure remove -h
 tenure events -h
 tenure config -h
@@ -157,6 +158,7 @@ tenure restart bogus
 tenure restart ben
 tenure restart --bogus
 tenure restart ben --scope row
+tenure reinit ben
 tenure switchover --candidate bogus
 tenure switchover --timeout never
 tenure switchover --bogus

@@ -212,6 +212,16 @@ def test_a_restart_is_asked_of_a_live_member(pair: Place) -> None:
     )
 
 
+def test_only_a_standby_begins_anew(pair: Place) -> None:
+    assert verb(pair, "reinit", "ben").out == "standby ben of rows was asked to begin anew\n"
+    told = verb(pair, "reinit", "anna")
+    assert (told.code, told.out) == (2, "")
+    assert told.error == (
+        "member 'anna' leads scope 'rows': only a standby begins anew; "
+        "first: tenure switchover; or tenure restart, which hands over"
+    )
+
+
 @pytest.mark.parametrize("word", ["switchover", "failover"])
 def test_a_scope_without_any_leader_ever(place: Place, word: str) -> None:
     place.make_store()
@@ -227,6 +237,7 @@ def test_a_scope_without_any_leader_ever(place: Place, word: str) -> None:
         ("pause",),
         ("resume",),
         ("restart", "anna"),
+        ("reinit", "anna"),
         ("switchover",),
         ("switchover", "--candidate", "anna"),
         ("failover",),

@@ -220,6 +220,13 @@ def test_a_leadership_that_changed_before_anything_was_sent_is_an_answer(scene: 
         scene.orders.switchover(to="ben")
 
 
+def test_a_standby_that_was_elected_meanwhile_is_not_asked_to_begin_anew(scene: Scene) -> None:
+    scene.line.script(lambda call, proceed: (scene.other.failover(to="ben"), proceed())[1], when=commits)
+    with pytest.raises(UsageError, match="records of scope 'pipeline' changed meanwhile; try again"):
+        scene.orders.reinit("ben")
+    assert not scene.has(RESTART)
+
+
 def test_one_request_beside_another_is_refused(scene: Scene) -> None:
     put = Put(RESTART, b"another operator's", replaces=None)
     scene.line.script(

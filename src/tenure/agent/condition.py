@@ -57,6 +57,8 @@ class Condition:
     """For how long the driver has given no sign of life, in seconds."""
     session_s: float | None = None
     """For how long the session stands without another renewal, in seconds; None: there is no session."""
+    spark: str = ""
+    """The version of the driver's Spark; empty: it is not known."""
     progress: Sequence[Step] = ()
     """The long work that goes on: the start of Spark, the copy of a state, a cleanup."""
 
@@ -119,6 +121,7 @@ class Outlook:
             scope=self._scope,
             leader=self._led[0],
             newest_epoch=max(self._led[1], now.epoch or 0),
+            spark=self._driver.spark,
             away="" if away is None else away[0],
             away_since="" if away is None else away[1],
             silent_s=round(self._driver.silent_s, 1),

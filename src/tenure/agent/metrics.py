@@ -1,8 +1,9 @@
 """The figures of a member for Prometheus. Counters and histograms follow the events; the state is that of the moment.
 
-Promise: every figure has the labels `scope` and `member`. A counter is there with 0 before its first event, so that
-`increase()` sees the first. A figure of a term goes with the term: no alarm fires for a member that led once. The
-values of a label are a closed list, or names that the pipeline declares. `METRICS` has every figure.
+Promise: every figure of Tenure has the labels `scope` and `member`; `process_*`, those of the agent's process, have
+none. A counter is there with 0 before its first event, so that `increase()` sees the first. A figure of a term goes
+with the term: no alarm fires for a member that led once. The values of a label are a closed list, or names that the
+pipeline declares. `METRICS` has every figure.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from importlib.metadata import version
 from itertools import product
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from tenure.agent.condition import Condition
 from tenure.clock import Clock
@@ -102,6 +111,7 @@ OF_EVENTS: Final[Mapping[str, Metric]] = {
 }
 """The figures that follow the events, by their names."""
 
+BUILD: Final = "build_info"
 RUNNING: Final = "batch_running_seconds"
 TAKEOVER: Final = "takeover_duration_seconds"
 BACKLOG: Final = "source_backlog"
@@ -112,7 +122,11 @@ REFUSED: Final = "store_errors_total"
 CONTACT: Final = "store_last_contact_timestamp_seconds"
 
 METRICS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
-    "build_info": ("gauge", "1, with the versions", ("version", "python")),
+    BUILD: (
+        "gauge",
+        "1, with the versions; spark is empty until the driver has told it",
+        ("version", "python", "spark"),
+    ),
     **{one.name: ("gauge", one.what, one.labels) for one in OF_STATE},
     **{
         f"{one.name}_total" if one.kind is Kind.COUNTER else one.name: (
@@ -143,6 +157,7 @@ class Metrics:
         # A second series for each counter, which nobody reads.
         disable_created_metrics()  # type: ignore[no-untyped-call] # prometheus_client gives it no types
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)  # of the agent: processor, memory, files
         self._lock = threading.Lock()  # guards the fields below
         self._scope: str | None = None  # None: no event and no page named it yet
         self._queries: set[str] = set()
@@ -220,6 +235,8 @@ class Metrics:
         """The page in Prometheus' text format."""
         with self._lock:
             self._know(condition.scope)
+            self._figures[BUILD].clear()
+            self._of(BUILD, version("tenure"), platform.python_version(), condition.spark).set(1)
             for figure in OF_STATE:
                 gauge = self._figures[figure.name]
                 gauge.clear()
@@ -237,7 +254,6 @@ class Metrics:
         """Put the counters that no event has changed yet."""
         if self._scope is None and scope:
             self._scope = scope
-            self._of("build_info", version("tenure"), platform.python_version()).set(1)
             for metric in OF_EVENTS.values():
                 for labels in _known_labels(metric) if metric.kind is Kind.COUNTER else ():
                     self._of(f"{metric.name}_total", *labels)

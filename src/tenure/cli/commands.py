@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "pause": "verbs:pause",
     "resume": "verbs:resume",
     "restart": "verbs:restart",
+    "reinit": "verbs:reinit",
     "remove": "removing:remove",
     "adopt": "moves:adopt",
     "export": "moves:export",

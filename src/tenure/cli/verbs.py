@@ -1,7 +1,7 @@
-"""The verbs of an operator: switchover, failover, pause, resume, restart.
+"""The verbs of an operator: switchover, failover, pause, resume, restart, reinit.
 
-Promise: exit code 0 means that the order was carried out or, for `restart`, recorded. `switchover` and `failover` wait
-for the new leader; a switchover that takes too long is withdrawn.
+Promise: exit code 0 means that the order was carried out or, for `restart` and `reinit`, recorded. `switchover` and
+`failover` wait for the new leader; a switchover that takes too long is withdrawn.
 """
 
 from __future__ import annotations
@@ -154,6 +154,24 @@ def restart(
         _orders(opened, name, reason).restart(member)
     line = f"member {member} of {name} was asked to replace its driver"
     show_done(line, {"scope": name, "member": member, "restart": "asked for"}, output=output)
+
+
+@takes_settings("store", "scope")
+def reinit(
+    member: Annotated[str, typer.Argument(autocompletion=member_names, help="The standby that begins anew.")],
+    reason: ReasonOption = "",
+    *,
+    settings: Settings,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Let a standby begin anew: another driver, which copies and rehearses the leader's state from nothing.
+
+    Example: tenure reinit ben
+    """
+    with open_scope(settings) as (opened, name):
+        _orders(opened, name, reason).reinit(member)
+    line = f"standby {member} of {name} was asked to begin anew"
+    show_done(line, {"scope": name, "member": member, "reinit": "asked for"}, output=output)
 
 
 def _orders(store: CoordinationStore, scope: Scope, reason: str) -> Orders:

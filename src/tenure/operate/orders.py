@@ -1,4 +1,4 @@
-"""Requests of operators to a scope: switchover, failover, pause, resume, restart. Written once, for every store.
+"""Requests of operators to a scope: switchover, failover, pause, resume, restart, reinit. Once, for every store.
 
 Promise: a request is one commit under guards of the records that the operator saw: it applies to that leadership, or
 is refused. A request to a scope that has no record is refused, and names the scopes of the store: nothing is written.
@@ -148,6 +148,26 @@ class Orders:
         Raises UsageError: no such scope, no such member, or the member has no driver; StoreUnavailable; OutcomeUnknown:
         the member may have been asked, and obeyed.
         """
+        self._ask_for_driver(member, what=f"a restart of member {member!r}")  # False: another operator has just asked
+
+    def reinit(self, member: str) -> None:
+        """Ask a standby to begin anew: with another driver, which mirrors and rehearses from nothing.
+
+        Raises as `restart`; UsageError also where the member leads, or nobody ever led.
+        """
+        found = self._look()
+        if found.leader_name == member:
+            raise UsageError(
+                f"member {member!r} leads scope {self._scope!r}: only a standby begins anew",
+                fix="first: tenure switchover; or tenure restart, which hands over",
+            )
+        if not self._ask_for_driver(member, (found.as_it_is,), what=f"a new begin of member {member!r}"):
+            raise UsageError(f"the records of scope {self._scope!r} changed meanwhile", fix="try again")
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _ask_for_driver(self, member: str, guards: tuple[Guard, ...] = (), *, what: str) -> bool:
+        """Ask a member for another driver; False: the store refused it, as a record is another now."""
         records = known_records(self._store, self._scope)
         names = members_in(records)
         if member not in names:
@@ -158,9 +178,7 @@ class Orders:
         before = next((record for record in records if record.key == key), None)
         stamped = self._stamped(**self._asked.fields())
         put = Put(key, stamped, replaces=None if before is None else before.version)
-        self._once(put, before, what=f"a restart of member {member!r}")  # False: another operator has just asked
-
-    # --- inside ---------------------------------------------------------------------------------------------------
+        return self._once(put, before, guards, what=what)
 
     def _look(self) -> _Found:
         seen = seen_in(known_records(self._store, self._scope))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from importlib.metadata import version
 from typing import Any
 
 import pytest
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tenure.agent.condition import Condition
@@ -49,10 +52,15 @@ class Site:
         for event in events:
             self.metrics(event)
 
+    def families(self) -> list[Metric]:
+        """Those of Tenure."""
+        page = self.metrics.page(self.condition).decode()
+        return [one for one in text_string_to_metric_families(page) if not one.name.startswith("process_")]
+
     def page(self) -> dict[str, float]:
-        """Name and labels but scope and member -> value."""
+        """Name and labels but scope and member -> value, but for the figures of the process."""
         found = {}
-        for family in text_string_to_metric_families(self.metrics.page(self.condition).decode()):
+        for family in self.families():
             for sample in family.samples:
                 assert (sample.labels["scope"], sample.labels["member"]) == ("rows", "anna")
                 rest = ",".join(f"{k}={v}" for k, v in sample.labels.items() if k not in ("scope", "member"))
@@ -80,6 +88,19 @@ def test_the_state_is_that_of_the_moment(site: Site) -> None:
     assert has(page, {"leader{}": 1, "driver_silent_seconds{}": 6.5})
     assert "mirror_lag_bytes{}" not in page, "a leader has no mirror"
     assert "session_remaining_seconds{}" not in page
+
+
+def test_the_versions_and_the_agents_process(site: Site) -> None:
+    """The driver tells the version of its Spark, and another driver may have another."""
+    python = platform.python_version()
+    for spark in ("", "4.2.1", "4.3.0"):
+        site.condition = replace(WARM, spark=spark)
+        builds = [name for name in site.page() if name.startswith("build_info{")]
+        assert builds == [f"build_info{{python={python},spark={spark},version={version('tenure')}}}"]
+    families = text_string_to_metric_families(site.metrics.page(WARM).decode())
+    process = {one.name: one.samples[0].value for one in families if one.name.startswith("process_")}
+    assert process["process_resident_memory_bytes"] > 0
+    assert process["process_open_fds"] > 0
 
 
 def test_a_counter_is_there_before_its_first_event(site: Site) -> None:
@@ -226,6 +247,5 @@ def test_a_takeover_lasts_until_the_first_batch_of_each_query(site: Site) -> Non
 
 
 def test_the_table_has_every_figure_and_no_other(site: Site) -> None:
-    families = {one.name for one in text_string_to_metric_families(site.metrics.page(WARM).decode())}
-    assert families == {f"tenure_{name.removesuffix('_total')}" for name in METRICS}
+    assert {one.name for one in site.families()} == {f"tenure_{name.removesuffix('_total')}" for name in METRICS}
     assert all(name.endswith("_total") == (kind == "counter") for name, (kind, _, _) in METRICS.items())

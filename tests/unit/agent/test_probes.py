@@ -89,6 +89,7 @@ def test_each_probe_answers_its_question(site: Site, path: str) -> None:
             "scope": "rows",
             "leader": "",
             "newest_epoch": 0,
+            "spark": "",
             "away": condition.away,
             "away_since": condition.away_since,
             "silent_s": condition.silent_s,

@@ -11,7 +11,19 @@ import typer.main
 
 from tenure.cli.commands import COMMANDS, app_for, app_of
 
-LIGHT = ("status", "history", "list", "scopes", "events", "switchover", "failover", "pause", "resume", "restart")
+LIGHT = (
+    "status",
+    "history",
+    "list",
+    "scopes",
+    "events",
+    "switchover",
+    "failover",
+    "pause",
+    "resume",
+    "restart",
+    "reinit",
+)
 HEAVY = (
     "tenure.assembly",
     "tenure.agent",
