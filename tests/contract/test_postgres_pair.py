@@ -1,12 +1,13 @@
 """A primary and its synchronous standby: the primary is killed, stopped or cut off, the standby is promoted, and the
-old primary comes back. No epoch is given twice, no acknowledged write is lost, no write of an old term is committed."""
+old primary comes back. No epoch is given twice, no acknowledged write is lost, no write of an old term is committed.
+With an asynchronous standby, what is lost is refused."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from tenure.coordination.records import Key, Put, Scope
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term, commit_under
-from tenure.errors import OutcomeUnknown, StoreUnavailable, TermLost
+from tenure.errors import OutcomeUnknown, OwnerMismatch, StoreUnavailable, TermLost
+from tenure.ownership.owner import Owner
 from tests.kit.servers import installed
 from tests.kit.servers.postgres_pair import PostgresPair
 from tests.kit.waiting import NEVER_S, wait_until
@@ -150,6 +152,43 @@ def test_an_old_primary_commits_and_answers_nothing(scene: FailoverScene) -> Non
     with pytest.raises(StoreUnavailable):
         stale.read(SCOPE, Key("b"))
     assert {str(record.key): record.value for record in store.list(SCOPE).records} == {"a": b"1", "b": b"new"}
+
+
+def test_what_an_asynchronous_standby_lacks_is_refused_by_the_marks_in_the_storage(tmp_path: Path) -> None:
+    """The promoted server has never heard of a term that has written to the storage. It gives its epoch again."""
+    with installed(), PostgresPair(tmp_path / "pair", synchronous=False) as pair, ExitStack() as stack:
+        store = stack.enter_context(closing(open_store(f"{pair.hosts()}?{_LIMITS}", clock=CLOCK)))
+        owner = Owner(store, SCOPE, storage=f"{tmp_path}/storage/{SCOPE}", clock=CLOCK)
+
+        def lead(sessions: ExitStack) -> Term:
+            keeper = sessions.enter_context(SessionKeeper(store, ttl=TTL, clock=CLOCK))
+            election = Election(store, SCOPE, member="anna", clock=CLOCK)
+            return wait_until(lambda: _won(election, keeper), what="a term")[0]
+
+        with ExitStack() as sessions:
+            owner.own(lead(sessions))
+            pair.wait_until_equal()
+            pair.nodes[1].kill()
+        lost = lead(stack)
+        owner.own(lost)
+        pair.nodes[0].kill()
+        pair.nodes[1].start()
+        pair.promote()
+        with pytest.raises(TermLost):
+            commit_under(store, lost, writes=[Put(Key("late"), b"", None)], clock=CLOCK)
+        again = lead(stack)
+        assert again.epoch == lost.epoch
+        with pytest.raises(OwnerMismatch, match="epoch"):
+            owner.own(again)
+
+
+def _won(election: Election, keeper: SessionKeeper) -> list[Term]:
+    """The term, once the store serves; empty: not yet."""
+    with suppress(StoreUnavailable, OutcomeUnknown):
+        term = election.campaign(keeper, stop=threading.Event())
+        assert term is not None
+        return [term]
+    return []
 
 
 def test_a_client_that_has_seen_the_promotion_refuses_the_old_primary(scene: FailoverScene) -> None:
