@@ -1,10 +1,11 @@
 """What a handle costs, beside Flink's own `ZooKeeperStateHandleStore` and beside the least that the clients need.
 
-Real ensembles of three servers of ZooKeeper and etcd. All contenders talk to the same server, the leader of its
+Real ensembles of three servers of ZooKeeper and etcd. Their contenders talk to the same server, the leader of its
 ensemble, and take turns; before each turn the disk is given what others left unwritten. A state has 1 KiB.
 
 - `zookeeper`, `etcd`: Tenure under a term, as it is set up by default: a state of 1 KiB is kept in its record.
-- `zookeeper_files`, `etcd_files`: each state in a durable file, as larger ones are, and a pointer in the store.
+- `postgres`, `s3`: the same on one server each.
+- `..._files`: each state in a durable file, as larger ones are, and a pointer in the store.
 - `flink`: Flink on the same ZooKeeper, its states in local files, which it does not force to the disk; `flink_synced`:
   with files that are. Flink has no other way, and no etcd store: all of Tenure's are compared with these two.
 - `zookeeper_bare`, `etcd_bare`: the least with the client alone: one durable file, and one transaction.
@@ -42,10 +43,12 @@ from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.store import CoordinationStore
 from tenure.handles.store import INLINE_LIMIT
-from tests.kit.servers import EtcdCluster, NotInstalled, ZooKeeperEnsemble
+from tests.kit.servers import EtcdCluster, NotInstalled, ZooKeeperEnsemble, started
 
 OPERATIONS = ("add", "replace", "add_drop", "get_all", "remove_all")
 STORES = ("zookeeper", "etcd")
+ALONE = ("postgres", "s3")
+"""Stores for which neither Flink nor a bare client is measured."""
 TURN = 50
 """Handles of one turn of `add`; of the other writes a fifth."""
 
@@ -144,6 +147,8 @@ def run(stack: ExitStack, folder: Path, *, rounds: int, handles: int) -> dict[st
         return store
 
     stores = {"zookeeper": open_one(f"zookeeper://{hosts}/tenure"), "etcd": open_one(f"etcd://{endpoint}/tenure")}
+    for name in ALONE:
+        stores[name] = open_one(stack.enter_context(started(name, files(f"{name}_server"))))
     sides: dict[str, Side] = {}
     for name, store in stores.items():
         for mode, limit in (("", INLINE_LIMIT), ("_files", 0)):

@@ -1,7 +1,7 @@
 """A PostgreSQL primary and its standby, on loopback.
 
-Promise: the block begins once the standby follows. If it is synchronous, each commit that returns is on both. `promote` is what a tool for
-failover does once it has decided. Nobody fences the old primary: that is the tests' point.
+Promise: the block begins once the standby follows. If it is synchronous, each commit that returns is on both. `promote`
+is what a tool for failover does once it has decided. Nobody fences the old primary: that is the tests' point.
 """
 
 from __future__ import annotations
