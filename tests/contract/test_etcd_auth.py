@@ -21,8 +21,12 @@ from tenure.coordination.records import Key, Put, Revision, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.errors import AccessDenied
 from tests.cli.support import tenure
+from tests.draw import only_if_drawn
 from tests.kit.servers import EtcdCluster, installed
 from tests.kit.waiting import NEVER, NEVER_S, wait_until
+
+pytestmark = only_if_drawn("etcd")
+
 
 SCOPE = Scope("guarded")
 GIVES_UP = 2 * NEVER

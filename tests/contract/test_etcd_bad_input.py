@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.contract.bad_input import NOBODY, ask, nowhere, refused
+from tests.draw import only_if_drawn
 from tests.kit.servers import Authority, EtcdCluster, TlsFiles, ZooKeeperEnsemble, free_ports, installed
+
+pytestmark = only_if_drawn("etcd")
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,13 @@ from tenure.errors import (
     SessionEnded,
     TermLost,
 )
+from tests.draw import only_if_drawn
 from tests.kit.waiting import NEVER, wait_until
 from tests.support.kubernetes_scene import CLOCK, SCOPE, TTL, A, B, Hands, lead, put
 from tests.support.store_fixtures import KubernetesRig
+
+pytestmark = only_if_drawn("kubernetes")
+
 
 # --- hands that edit --------------------------------------------------------------------------------------------------
 

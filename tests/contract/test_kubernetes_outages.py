@@ -18,11 +18,15 @@ from tenure.errors import (
     OutcomeUnknown,
     StoreUnavailable,
 )
+from tests.draw import only_if_drawn
 from tests.kit.servers import KubernetesServer
 from tests.kit.waiting import NEVER, NEVER_S, wait_until
 from tests.support.api_gate import ApiGate
 from tests.support.kubernetes_scene import CLOCK, SCOPE, TTL, A, lead, put, record
 from tests.support.store_fixtures import KubernetesRig
+
+pytestmark = only_if_drawn("kubernetes")
+
 
 LONG_TTL = timedelta(seconds=NEVER_S)
 """Nobody knows how long a server takes to start on a busy machine."""

@@ -21,9 +21,13 @@ from tenure.events import Event, Events, TermWon
 from tenure.link.driver import Ended
 from tenure.operate.orders import Orders
 from tenure.scope_context import ScopeContext
+from tests.draw import only_if_drawn
 from tests.kit.servers import KubernetesServer
 from tests.support.kubernetes import RULES, member_account, without
 from tests.unit.agent.scene import Scripted
+
+pytestmark = only_if_drawn("kubernetes")
+
 
 SCOPE: Final = Scope("shop")
 NEEDED: Final = [(verb, rule["resources"][0]) for rule in RULES for verb in rule["verbs"]]

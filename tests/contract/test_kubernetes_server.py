@@ -13,8 +13,11 @@ from urllib.error import HTTPError, URLError
 
 import pytest
 
+from tests.draw import only_if_drawn
 from tests.kit.servers import KubernetesServer, installed, need
 from tests.kit.waiting import wait_until
+
+pytestmark = only_if_drawn("kubernetes")
 
 
 @pytest.fixture(scope="module")

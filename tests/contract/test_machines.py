@@ -86,20 +86,20 @@ TestSqliteKeepsTheContract.settings = _BOUNDED
 TestSqliteAgreesWithMemory = agreement_machine(SqliteRig).TestCase
 TestSqliteAgreesWithMemory.settings = _BOUNDED
 
-TestZooKeeperKeepsTheContract = contract_machine(zookeeper_rig).TestCase
+TestZooKeeperKeepsTheContract = only_if_drawn("zookeeper")(contract_machine(zookeeper_rig).TestCase)
 TestZooKeeperKeepsTheContract.settings = _SERVED
 
-TestZooKeeperAgreesWithMemory = agreement_machine(zookeeper_rig).TestCase
+TestZooKeeperAgreesWithMemory = only_if_drawn("zookeeper")(agreement_machine(zookeeper_rig).TestCase)
 TestZooKeeperAgreesWithMemory.settings = _SERVED
 
 
-TestKubernetesKeepsTheContract = contract_machine(kubernetes_rig).TestCase
+TestKubernetesKeepsTheContract = only_if_drawn("kubernetes")(contract_machine(kubernetes_rig).TestCase)
 TestKubernetesKeepsTheContract.settings = _SERVED
 
-TestKubernetesAgreesWithMemory = agreement_machine(kubernetes_rig).TestCase
+TestKubernetesAgreesWithMemory = only_if_drawn("kubernetes")(agreement_machine(kubernetes_rig).TestCase)
 TestKubernetesAgreesWithMemory.settings = _SERVED
 
-TestEtcdKeepsTheContract = contract_machine(etcd_rig).TestCase
+TestEtcdKeepsTheContract = only_if_drawn("etcd")(contract_machine(etcd_rig).TestCase)
 TestEtcdKeepsTheContract.settings = _SERVED
 
 TestEtcdAgreesWithMemory = agreement_machine(etcd_rig).TestCase

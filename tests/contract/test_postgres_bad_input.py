@@ -14,9 +14,12 @@ from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.errors import AccessDenied
 from tests.contract.bad_input import NOBODY, ask, refused
+from tests.draw import only_if_drawn
 from tests.kit.conformance.fixture import put_new
 from tests.kit.servers import PostgresServer, free_ports, installed
 from tests.kit.servers.postgres import PASSWORD, USER
+
+pytestmark = only_if_drawn("postgres")
 
 
 @pytest.fixture

@@ -14,7 +14,11 @@ from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import Key, Put, Scope
 from tenure.errors import AccessDenied
 from tests.contract.bad_input import NOBODY, SCOPE, ask, nowhere, pause_at, refused
+from tests.draw import only_if_drawn
 from tests.kit.servers import EtcdCluster, ZooKeeperEnsemble, free_ports
+
+pytestmark = only_if_drawn("zookeeper")
+
 
 _ORDERS = 3
 """kazoo tries the servers in an order of its own, another one each time."""

@@ -8,8 +8,11 @@ import pytest
 
 import tenure
 from tenure.errors import StoreUnavailable
+from tests.draw import only_if_drawn
 from tests.kit.servers import ZooKeeperEnsemble
 from tests.kit.waiting import NEVER
+
+pytestmark = only_if_drawn("zookeeper")
 
 
 @pytest.fixture(scope="module")

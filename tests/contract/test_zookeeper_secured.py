@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.contract.bad_input import ask, pause_at, refused
+from tests.draw import only_if_drawn
 from tests.kit.servers import Authority, TlsFiles, ZooKeeperEnsemble, installed
+
+pytestmark = only_if_drawn("zookeeper")
+
 
 CHECK = "cannot be reached; check the hosts, ports and certificates"
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -68,16 +69,17 @@ def test_the_rooms_hold() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-@pytest.mark.parametrize("library", CLIENTS)
-def test_one_client_library_a_folder(library: str) -> None:
+@pytest.mark.parametrize("client", CLIENTS.items(), ids=list(CLIENTS))
+def test_one_client_library_a_folder(client: tuple[str, Sequence[str]]) -> None:
+    library, rooms = client
     wrong = [
         f"{module}:{line} imports {name}"
         for module in tree.product()
-        if not any(is_in(module.name, room) for room in CLIENTS[library])
+        if not any(is_in(module.name, room) for room in rooms)
         for name, line in tree.imports(module, with_types=library not in TYPES_ANYWHERE)
         if is_in(name, library)
     ]
-    assert not wrong, f"{library} belongs to {', '.join(CLIENTS[library])} only"
+    assert not wrong, f"{library} belongs to {', '.join(rooms)} only"
 
 
 def backend_of(name: str) -> str:
