@@ -39,8 +39,8 @@ class Fleet:
         self.url = f"sqlite:///{folder}/ha.db"
         self._stack = stack
         (folder / "storage").mkdir()
-        self.led: list[tuple[float, bool]] = []
-        """When the watcher saw what: wall clock, and whether somebody led."""
+        self.seen: list[tuple[float, int]] = []
+        """When the watcher saw what: wall clock, and the epoch of the leader; 0: nobody led."""
 
     def member(self, name: str, *, ttl: str = "3s") -> MemberProcess:
         arguments = ["run", "rows.py", "--store", self.url, "--scope", SCOPE, "--ttl", ttl]
@@ -66,10 +66,10 @@ class Fleet:
             with closing(open_store(self.url, clock=SystemClock())) as store:
                 while not over.wait(0.01):
                     try:
-                        led = observe(store, SCOPE).leader is not None
+                        found = observe(store, SCOPE)
                     except StoreError:
                         continue
-                    self.led.append((time.time(), led))
+                    self.seen.append((time.time(), found.epoch))
 
         thread = threading.Thread(target=watch)
         thread.start()
@@ -79,12 +79,21 @@ class Fleet:
             over.set()
             thread.join()
 
-    def seen_empty_s(self) -> float:
-        """For how long nobody led, between the first and the last moment at which somebody did."""
-        first = next(number for number, (_, led) in enumerate(self.led) if led)
-        last = max(number for number, (_, led) in enumerate(self.led) if led)
-        looks = self.led[first : last + 1]
-        return sum(after[0] - before[0] for before, after in pairwise(looks) if not before[1])
+    @property
+    def led(self) -> bool:
+        """Whether the watcher has looked, and saw a leader then."""
+        return bool(self.seen) and self.seen[-1][1] > 0
+
+    def seen_empty_s(self) -> tuple[float, float]:
+        """For how long nobody led, between the first and the last moment at which somebody did: at least, and at most.
+        What happens between two looks is not seen, and on a busy machine they are far apart."""
+        looks = [number for number, (_, epoch) in enumerate(self.seen) if epoch]
+        least, most = 0.0, 0.0
+        for before, after in pairwise(looks):
+            if after > before + 1 or self.seen[before][1] != self.seen[after][1]:
+                most += self.seen[after][0] - self.seen[before][0]
+                least += self.seen[after - 1][0] - self.seen[before + 1][0] if after > before + 1 else 0.0
+        return least, most
 
     def leads(self, member: MemberProcess, *, epoch: int) -> None:
         member.wait_for("TermWon", such_that=lambda event: bool(event["epoch"] == epoch))
@@ -143,13 +152,14 @@ def test_the_gap_of_a_takeover_is_the_time_without_the_leader_record(
     with fleet.watched():
         ben = fleet.member("ben")
         ben.wait_for("MemberReady")
-        wait_until(lambda: any(led for _, led in fleet.led), what="the watcher")
+        wait_until(lambda: fleet.led, what="the watcher")
         why = fault(fleet, anna)
         fleet.leads(ben, epoch=2)
-        wait_until(lambda: fleet.led[-1][1], what="the watcher")
+        wait_until(lambda: fleet.led, what="the watcher")
     first, second = fleet.history[:2]
     assert (first["why"], second["holder"]) == (why, "ben")
-    assert abs(second["gap_s"] - fleet.seen_empty_s()) < NEAR_S, (first, second)
+    least, most = fleet.seen_empty_s()
+    assert least - NEAR_S < second["gap_s"] < most + NEAR_S, (first, second)
     assert first["to"] == first["to_at_most"], "somebody told it, or saw it"
 
 
@@ -157,23 +167,23 @@ def test_a_night_without_members_lies_between_what_is_known(fleet: Fleet) -> Non
     with fleet.watched():
         anna = fleet.member("anna")
         fleet.leads(anna, epoch=1)
-        wait_until(lambda: any(led for _, led in fleet.led), what="the watcher")
+        wait_until(lambda: fleet.led, what="the watcher")
         anna.kill()
-        wait_until(lambda: not fleet.led[-1][1], what="an empty office")
+        wait_until(lambda: not fleet.led, what="an empty office")
         told = fleet.tenure("history")
         assert "nobody has led for" in told
         ben = fleet.member("ben")
         fleet.leads(ben, epoch=2)
-        wait_until(lambda: fleet.led[-1][1], what="the watcher")
+        wait_until(lambda: fleet.led, what="the watcher")
     first, second = fleet.history
     assert (first["why"], first["holder"]) == ("session ended", "anna")
-    assert second["gap_at_least_s"] - NEAR_S <= fleet.seen_empty_s() <= second["gap_s"] + NEAR_S
-    went = datetime.fromtimestamp(next(at for at, led in fleet.led[::-1] if led and at < _begin(second)), tz=UTC)
-    assert first["to"] <= went.isoformat() <= first["to_at_most"]
-
-
-def _begin(term: dict[str, Any]) -> float:
-    return datetime.fromisoformat(term["from"]).timestamp()
+    least, most = fleet.seen_empty_s()
+    assert second["gap_at_least_s"] - NEAR_S <= most
+    assert least <= second["gap_s"] + NEAR_S
+    last = max(number for number, (_, epoch) in enumerate(fleet.seen) if epoch == 1)
+    last_led, first_empty = (datetime.fromtimestamp(fleet.seen[at][0], tz=UTC) for at in (last, last + 1))
+    assert first["to"] <= first_empty.isoformat()
+    assert last_led.isoformat() <= first["to_at_most"]
 
 
 def test_a_holder_that_was_paused_says_so_when_it_is_back(fleet: Fleet) -> None:
