@@ -8,10 +8,12 @@ rest. So a new test needs no entry here: `GATE` names what shows that the produc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from tests.draw import MEMBERS, STATES, TARGETS
 
 TESTS: Final = Path(__file__).parent
 
@@ -121,23 +123,27 @@ GATE: Final = (
 """What `make test` runs beside the pure tests: files, classes, tests, or single cases of them."""
 
 OTHER_SPARK: Final = (
-    # What differs between releases: names and signatures, the state of a query and its seeds, the driver, and Spark's
-    # way to Delta.
+    # What differs between releases: names and signatures, the driver, a query under a term.
     "tests/unit/spark/test_releases.py",
-    "tests/spark/test_seeding.py",
-    "tests/spark/test_seeding_rate.py",
-    "tests/spark/test_seeding_rows.py",
-    "tests/spark/test_state_shape.py",
-    "tests/spark/test_replayed_states.py",
     "tests/spark/test_driver.py",
     "tests/spark/test_stream.py",
-    "tests/spark/sinks/test_delta_append.py",
     "tests/kafka/test_lost_records.py::test_a_batch_that_runs_again_first_ends_no_query",
-    # Members that are killed and paused, with each kind of query; members of two releases.
-    "tests/crash/test_kinds.py",
-    "tests/crash/test_upgraded_spark.py",
 )
 """What `make test-other-spark` runs with another release of Spark: files, or single tests of them."""
+
+OTHER_SPARK_DRAWN: Final[Mapping[str, Sequence[str]]] = {
+    STATES: (
+        "tests/spark/test_seeding.py",
+        "tests/spark/test_seeding_rate.py",
+        "tests/spark/test_seeding_rows.py",
+        "tests/spark/test_state_shape.py",
+        "tests/spark/test_replayed_states.py",
+    ),
+    # Members that are killed and paused, with each kind of query; members of two releases.
+    MEMBERS: ("tests/crash/test_kinds.py", "tests/crash/test_upgraded_spark.py"),
+    TARGETS: ("tests/spark/sinks/test_delta_append.py",),
+}
+"""The name of a draw -> what a commit with it runs beside that."""
 
 LONG_CASES: Final = (
     *(

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from tests import draw, jvm_start, tally, unchanged
-from tests.groups import GATE_GROUP, LONG, OTHER_SPARK, PURE, REST, UNDRAWN, Session, sessions
+from tests.groups import GATE_GROUP, LONG, OTHER_SPARK, OTHER_SPARK_DRAWN, PURE, REST, UNDRAWN, Session, sessions
 from tests.properties import HUNT
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -41,7 +41,7 @@ TARGETS: Final[Mapping[str, Sequence[str]]] = {
     "long": (LONG,),
 }
 ONLY: Final[Mapping[str, Sequence[str]]] = {
-    "other-spark": OTHER_SPARK,
+    "other-spark": (*OTHER_SPARK, *(one for name in sorted(draw.drawn()) for one in OTHER_SPARK_DRAWN.get(name, ()))),
     "whole-other-spark": ("tests/crash", "tests/spark"),
 }
 """Targets that run some folders or files only. A release may stand behind their names: `other-spark-4.1`."""
@@ -49,6 +49,9 @@ _RELEASE: Final = re.compile(r"(?<=other-spark)-\d+\.\d+\Z")
 BESIDE: Final = ("rest",)
 """Targets whose first session, which mostly waits, runs beside the sessions with JVMs, and gives way to them."""
 GIVES_WAY: Final = ("nice", "-n", "5")
+ALONE: Final = ("long", "other-spark")
+"""Targets whose tests run one at a time: the other Spark runs beside two workers, and a query fails if its Python
+process is not up within ten seconds."""
 LINTED: Final = ("check", "test")
 LINT_FAILED: Final = "lint failed: "
 OUTCOME: Final = "outcome.json"
@@ -100,7 +103,7 @@ def runs_of(target: str) -> Iterator[Run]:
     for session in sessions()[: 1 if target == "check" else None]:
         if not (chosen := folders(session, target)):
             continue
-        workers = 1 if target == "long" else 2 if target == "check" else session.workers
+        workers = 1 if kind_of(target) in ALONE else 2 if target == "check" else session.workers
         flags = [*(f"--group={group}" for group in groups), "--durations=20"]
         flags += at_a_time(workers, by_folder=session.by_folder)
         if target == "check":
@@ -159,7 +162,7 @@ def run(target: str, then: Sequence[str] = ()) -> Outcome:
 
 @contextmanager
 def beside(target: str, first: Run, then: Sequence[str], outcome: Outcome) -> Iterator[None]:
-    """Run a session and then other targets beside the block. They give way to it, and their output comes at its end."""
+    """Run a session, which gives way, and then other targets beside the block. Their output comes at its end."""
     stopped = threading.Event()
 
     def one_after_the_other() -> None:
@@ -171,7 +174,7 @@ def beside(target: str, first: Run, then: Sequence[str], outcome: Outcome) -> It
         for name in then:
             if not stopped.is_set():
                 with open(KEPT / target / f"{name}.log", "w", encoding="utf-8") as log:
-                    command = [*GIVES_WAY, "make", "--no-print-directory", name, "COUNTS=later"]
+                    command = ["make", "--no-print-directory", name, "COUNTS=later"]
                     subprocess.run(command, cwd=ROOT, stdout=log, stderr=log, check=False)  # it keeps its outcome
 
     with ThreadPoolExecutor(1) as pool:

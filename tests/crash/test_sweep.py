@@ -13,8 +13,12 @@ from tenure.cleanup.plan import BLOBS, REHEARSALS, RUNS, STAGED
 from tenure.rundirs.run_directory import read_query_id
 from tenure.sinks.delta.staging import StagingPath
 from tests.crash.cluster import SCOPE, Cluster
+from tests.draw import HALVES, only_if_drawn
 from tests.kit.members import MemberProcess
 from tests.stores import long_on_servers, new_store
+
+pytestmark = only_if_drawn(HALVES[0])
+
 
 STREAM = "joined"
 STEPS = tuple(f"{when} {row}" for row in (STAGED, RUNS, REHEARSALS, BLOBS) for when in ("before", "after"))

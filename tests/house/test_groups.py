@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from itertools import chain
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.groups import (
     GROUPS,
     LONG,
     OTHER_SPARK,
+    OTHER_SPARK_DRAWN,
     PURE,
     REST,
     UNDRAWN,
@@ -70,7 +72,7 @@ def test_what_the_gate_names_is_there() -> None:
     """Its file and its function; whether its parameters are there too is seen when the gate is run."""
     texts = {str(module): module.text for module in tree.modules()}
     gone = []
-    for entry in (*GATE, *BESIDE_THE_GATE, *OTHER_SPARK):
+    for entry in (*GATE, *BESIDE_THE_GATE, *OTHER_SPARK, *chain.from_iterable(OTHER_SPARK_DRAWN.values())):
         file, *words = re.sub(r"\[.*\]$", "", entry).split("::")
         found = [re.search(rf"^\s*(?:def |class )?{word}\b", texts.get(file, ""), flags=re.MULTILINE) for word in words]
         if file not in texts or None in found:

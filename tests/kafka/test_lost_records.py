@@ -12,8 +12,12 @@ from tenure.errors import InputsGone
 from tenure.events import BatchCommitted, BatchRetaken, Events, RecordsSkipped
 from tenure.sinks import Batch, ForeachBatch
 from tests.cli.support import Place
+from tests.draw import HALVES, only_if_drawn
 from tests.kafka.scene import QUERY, SCOPE, Died, Scene
 from tests.kit.servers import KafkaServer
+
+pytestmark = only_if_drawn(HALVES[1])
+
 
 TOLERANT = {"failOnDataLoss": "false"}
 TEN = tuple(range(10))
