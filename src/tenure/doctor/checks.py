@@ -65,6 +65,13 @@ CHECKS: Final = (
         of_host.look_at_temporary_folder,
     ),
     DoctorCheck(
+        "memory",
+        "the free memory of the host, or of the container, holds one more driver",
+        "the kernel may end a driver",
+        of_host.look_at_memory,
+        needs=("settings",),
+    ),
+    DoctorCheck(
         "http", "the address of `--http` is free", "a member does not start: exit code 2", of_host.look_at_http
     ),
     DoctorCheck(

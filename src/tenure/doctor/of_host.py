@@ -14,6 +14,7 @@ from tenure.assembly import check_log, identify, submit_of
 from tenure.coordination.examination import Grade, Remark
 from tenure.doctor import rules
 from tenure.doctor.case import Case, NotMade
+from tenure.doctor.host_memory import free_memory, heap_bytes
 from tenure.doctor.other_clocks import time_at
 from tenure.errors import UsageError
 from tenure.link.driver_folder import DriverFolder, temporary_folder
@@ -22,6 +23,9 @@ from tenure.spark.installed_java import find_java, java_version
 from tenure.storage.disk import free_space
 from tenure.wording import has_password, how_to_install, masked_url
 
+_HEAP: Final = "spark.driver.memory"
+_USUAL_HEAP: Final = "1g"
+"""Spark's own, where neither a flag nor a setting names another. `spark-defaults.conf` is not read."""
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
@@ -68,6 +72,21 @@ def look_at_temporary_folder(case: Case) -> Iterator[Remark]:
     DriverFolder.make("doctor").remove()
     root = temporary_folder()
     yield rules.about_space(f"the temporary folder {root}", free_space(str(root)))
+
+
+def look_at_memory(case: Case) -> Iterator[Remark]:
+    """The memory of this host, or of the group of this process, for one more driver. Raises UsageError."""
+    free = free_memory()
+    if free is None:
+        raise NotMade("this host does not say how much memory is free")
+    submit = submit_of(case.settings)
+    given = [value or "" for flag, value in submit.flags if flag == "--driver-memory"]
+    given += [value for name, value in submit.settings if name == _HEAP]
+    given += [case.settings.conf[_HEAP]] if _HEAP in case.settings.conf else []
+    heap = heap_bytes(given[0] if given else _USUAL_HEAP)
+    if heap is None:
+        raise UsageError(f"{_HEAP} {given[0]!r} is not a size", fix="write it as in 4g or 512m")
+    yield rules.about_memory(free, heap=heap)
 
 
 def look_at_http(case: Case) -> Iterator[Remark]:

@@ -31,6 +31,9 @@ _FEW_OF_SLOWEST: Final = 2
 SKEW_S: Final = 2.0
 """The clock of a server is read in whole seconds. Clocks that are synchronised differ by milliseconds."""
 
+BESIDE_HEAP_BYTES: Final = 700 << 20
+"""What a JVM has beside a heap that is full, and the two Python processes of a member (docs/sizing.md)."""
+
 LITTLE_BYTES: Final = 1 << 30
 FULL_BYTES: Final = 64 << 20
 """A JVM unpacks some 20 MiB at its start."""
@@ -97,6 +100,20 @@ def about_space(where: str, free: FreeSpace) -> Remark:
     if free.bytes < LITTLE_BYTES or (few and (free.files or 0) < LITTLE_FILES):
         return Remark(Grade.WARN, seen, "it is soon full, and then no batch can be written", "free space on that disk")
     return Remark(Grade.OK, seen)
+
+
+def about_memory(free: int, *, heap: int) -> Remark:
+    """The free memory, in bytes, beside what one more driver needs."""
+    needed = heap + BESIDE_HEAP_BYTES
+    seen = f"{_size(free)} of memory free; a driver with a heap of {_size(heap)} needs about {_size(needed)}"
+    if free >= needed:
+        return Remark(Grade.OK, seen)
+    return Remark(
+        Grade.WARN,
+        seen,
+        "the kernel may end a driver that starts here; a standby needs as much as a leader",
+        "free some memory, or give a smaller heap: --submit '--driver-memory SIZE'",
+    )
 
 
 def about_clock(whose: str, ahead_s: float, *, within_s: float) -> Remark:

@@ -66,6 +66,13 @@ def test_the_room_of_a_disk(free: FreeSpace, grade: Grade) -> None:
     assert rules.about_space("the storage /x", free).grade is grade
 
 
+@pytest.mark.parametrize(("free", "grade"), [(4 * GIB, Grade.OK), (2 * GIB, Grade.WARN)])
+def test_the_memory_for_one_more_driver(free: int, grade: Grade) -> None:
+    found = rules.about_memory(free, heap=2 * GIB)
+    assert found.grade is grade
+    assert found.seen == f"{free / GIB:.1f} GiB of memory free; a driver with a heap of 2.0 GiB needs about 2.7 GiB"
+
+
 def test_a_full_disk_is_named() -> None:
     assert rules.about_space("the storage /x", FreeSpace(4096, 9 * GIB, 7, 200_000)) == Remark(
         Grade.BAD,
