@@ -27,6 +27,8 @@ OF_CLIENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "zookeeper": ("zk_loop",),
     "etcd": ("tenure-etcd-watch",),
     "kubernetes": ("tenure-kubernetes-leases", "tenure-kubernetes-scope", "tenure-kubernetes-sessions"),
+    "postgres": ("tenure-postgres-line",),
+    "s3": (),
 }
 
 
