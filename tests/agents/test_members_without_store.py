@@ -57,14 +57,14 @@ def test_the_members_say_what_they_know(site: Site) -> None:
     code, table, told = site.status()
     assert code == 4
     assert "does not exist" in told
-    assert "the store does not answer; the members say:" in told
+    assert "bad   the store does not answer, and nobody leads; waiting for it: anna" in told
     rows = {row.split("\t")[0]: row.split("\t") for row in table.splitlines()[1:]}
     assert rows["anna"][1] == "away"
     assert "refused" in rows["ben"][-1]
     code, printed, _ = site.status("--output", "json", "--members", f"127.0.0.1:{site.ports['anna']}")
     (anna,) = json.loads(printed)["members"]
     assert (code, anna["member"], anna["state"], anna["newest_epoch"] >= 1) == (4, "anna", "away", True)
-    assert "the members say" not in site.status(cache="another")[2], "no address of a member is known there"
+    assert "as its members know it" not in site.status(cache="another")[2], "no address of a member is known there"
     assert site.status("--check")[:2] == (4, "")
     away.rename(site.store)
     wait_until(lambda: site.status()[0] == 0, what="the store")

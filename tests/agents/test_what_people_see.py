@@ -90,7 +90,7 @@ def test_a_sink_a_source_or_a_storage_is_away(stage: Stage, fault: str) -> None:
         stage,
         f"bad   nobody leads for SECONDS: {why}, once at TIME",
         f"why   {cause}",
-        "do    mend it: members go on by themselves. To try at once: tenure failover",
+        "do    bring it back: members try again by themselves, and go on. To try at once: tenure failover",
     )
     assert f"{why} once since TIME, last by anna: {cause}" in stage.status()
     assert stage.check() == 21
@@ -126,9 +126,9 @@ def test_a_poison_record(stage: Stage) -> None:
     stage.verb("failover", "--force", "--timeout", "1s")
     sees(
         stage,
-        "bad   nobody leads for SECONDS: ben paused the scope after the last attempt",
+        "bad   nobody leads for SECONDS: member ben paused it after the last attempt",
         f"why   batch N of rows fails: {error}; see the log",
-        "do    mend the cause; then: tenure resume",
+        "do    mend the cause (for bad input files: tenure batch quarantine); then: tenure resume",
     )
     line = f"paused by ben, TIME: batch N of rows fails: {error}; see the log; mend the cause, then tenure resume"
     assert line in stage.status()
@@ -298,7 +298,10 @@ def test_the_store_is_away(stage: Stage) -> None:
     code, table, said = stage.verb("status")
     assert code == 4
     assert said.splitlines() == [
-        "the store does not answer; the members say:",
+        "bad   the store does not answer, and nobody leads; waiting for it: anna, ben",
+        f"why   store {stage.store} does not exist, but its directory does",
+        "do    bring the same store back: members go on by themselves. A new store would begin anew",
+        "",
         "rows, as its members know it",
         f"tenure: error: store {stage.store} does not exist, but its directory does; check the path, and that its "
         "volume is mounted; the first member of a new store makes the file",

@@ -9,7 +9,7 @@ from typing import Final
 from rich import filesize
 
 from tenure.coordination.candidates import SILENT, State
-from tenure.coordination.failing import Failing
+from tenure.coordination.failing import FAILED, SINK_AWAY, SOURCE_AWAY, STORAGE_AWAY, Failing
 from tenure.coordination.past_members import EXITED, RETURNS, PastMember, is_shown
 from tenure.coordination.terms import End
 from tenure.durations import clock_time, lasting, seconds_since
@@ -27,6 +27,8 @@ _RETURNS_S: Final = 120.0
 """A member that does not come back with another driver within this time is gone."""
 
 _BY_OPERATORS: Final = ("switchover", "failover", "restart", "quarantine", "resigned")
+_TRIED_AGAIN: Final = (FAILED, SINK_AWAY, SOURCE_AWAY, STORAGE_AWAY)
+"""Ends of leaderships that failed: other rules name their cause, and a longer ttl helps none of them."""
 _AT_REST: Final = ("finished", "resigned", "cleaned up", "nothing to do")
 """Ends after which it is right that nobody leads and no member lives. A member that a signal stopped is none of them: a
 pipeline whose members were all evicted stands still."""
@@ -57,7 +59,7 @@ def given_up(picture: ScopePicture) -> tuple[str, str] | None:
     pause = picture.snapshot.pause
     if picture.led or pause is None or not pause.why:
         return None
-    return f"nobody leads{_for(picture)}: {pause.by or 'a member'} paused the scope after the last attempt", pause.why
+    return f"nobody leads{_for(picture)}: member {pause.by or '?'} paused it after the last attempt", pause.why
 
 
 def paused(picture: ScopePicture) -> tuple[str, str] | None:
@@ -183,7 +185,7 @@ def unstable(picture: ScopePicture) -> tuple[str, str] | None:
         for before, term in pairwise(picture.history.terms)
         if (age := seconds_since(term.since, now=picture.now)) is not None
         and age <= within
-        and before.why not in _BY_OPERATORS
+        and before.why not in (*_BY_OPERATORS, *_TRIED_AGAIN)
     ]
     if len(ends) < UNSTABLE_TERMS:
         return None

@@ -6,11 +6,12 @@ alone, so a verdict says nothing that only a member knows, such as a batch that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from tenure.coordination.candidates import State
 from tenure.operate import symptoms
 from tenure.operate.picture import ScopePicture
 
@@ -81,7 +82,7 @@ RULES: Final = (
         "given-up",
         Level.BAD,
         "nobody leads: the scope is paused, because a batch failed at its last attempt",
-        "mend the cause; then: tenure resume",
+        "mend the cause (for bad input files: tenure batch quarantine); then: tenure resume",
         symptoms.given_up,
     ),
     VerdictRule(
@@ -95,7 +96,7 @@ RULES: Final = (
         "away",
         Level.BAD,
         "nobody leads: a source, a sink or the storage does not answer",
-        "mend it: members go on by themselves. To try at once: tenure failover",
+        "bring it back: members try again by themselves, and go on. To try at once: tenure failover",
         symptoms.away,
     ),
     VerdictRule(
@@ -221,6 +222,22 @@ RULES: Final = (
     VerdictRule("leads", Level.OK, "a member leads", "", symptoms.leads),
 )
 """All rules: within a level in the order of their weight."""
+
+
+def without_store(states: Mapping[str, str], *, why: str) -> list[tuple[str, str]]:
+    """The verdict where the store does not answer this host, as `lines_of` has it. `states`: member -> its state, of
+    those that answered."""
+    leads = [member for member, state in states.items() if state == State.LEADING]
+    if leads:
+        sentence = f"the store does not answer this host; {', '.join(leads)} leads all the same"
+        do = "look at the way from this host to the store; the members need nothing"
+    elif states:
+        sentence = f"the store does not answer, and nobody leads; waiting for it: {', '.join(states)}"
+        do = "bring the same store back: members go on by themselves. A new store would begin anew"
+    else:
+        sentence = "neither the store nor a member answers this host"
+        do = "bring the same store back; then look again: tenure status"
+    return [(Level.BAD.value, sentence), ("why", why), ("do", do)]
 
 
 def lines_of(found: Verdict) -> Iterator[tuple[str, str]]:

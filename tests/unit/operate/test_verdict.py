@@ -14,7 +14,7 @@ from tenure.coordination.past_members import EXITED, MISSED, RETURNS, PastMember
 from tenure.operate.history import TermHistory, TermStatus
 from tenure.operate.picture import ScopePicture
 from tenure.operate.snapshot import Snapshot
-from tenure.operate.verdict import RULES, Level, lines_of, verdict
+from tenure.operate.verdict import RULES, Level, lines_of, verdict, without_store
 from tenure.results.result import Ending, Result, Stage
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
@@ -74,7 +74,7 @@ CASES = {
     ),
     "given-up": (
         with_(EMPTY, pause=Pause(ENDED, "batch 9 of raw fails: bad record", "ben")), Level.BAD,
-        "nobody leads for 2 min: ben paused the scope after the last attempt", "batch 9 of raw fails: bad record",
+        "nobody leads for 2 min: member ben paused it after the last attempt", "batch 9 of raw fails: bad record",
     ),
     "paused": (
         with_(EMPTY, pause=Pause(ENDED, "", "root@here", "new disk")), Level.WARN,
@@ -103,8 +103,9 @@ CASES = {
         "sink of 'raw': refused",
     ),
     "unstable": (
-        ended_by("session ended", "driver died", "session ended", "session ended", "switchover"), Level.WARN,
-        "the leadership changed 4 times in 20 minutes", "anna's term 3 ended: session ended: no such column 'x'",
+        ended_by("session ended", "driver died", "sink away", "failed", "session ended", "session ended", "switchover"),
+        Level.WARN,
+        "the leadership changed 4 times in 20 minutes", "anna's term 5 ended: session ended: no such column 'x'",
     ),
     "paused-while-led": (
         with_(LED, pause=Pause(ENDED, "", "root@here", "new disk")), Level.WARN,
@@ -187,6 +188,20 @@ def test_a_pipeline_whose_members_were_all_stopped_is_not_well() -> None:
     stopped = TermHistory((replace(OVER, why="stopped", detail=""),), empty_since=ENDED)
     found = verdict(replace(with_(EMPTY, members=()), history=stopped))
     assert (found.level, found.findings[0].rule) == (Level.BAD, "no-members")
+
+
+@pytest.mark.parametrize(
+    ("states", "sentence"),
+    [
+        ({"anna": "leading", "ben": "away"}, "the store does not answer this host; anna leads all the same"),
+        ({"anna": "away", "ben": "away"}, "the store does not answer, and nobody leads; waiting for it: anna, ben"),
+        ({}, "neither the store nor a member answers this host"),
+    ],
+)
+def test_the_members_answer_where_the_store_does_not(states: dict[str, str], sentence: str) -> None:
+    (level, said), (_, why), (_, do) = without_store(states, why="no route to host")
+    assert (level, said, why) == ("bad", sentence, "no route to host")
+    assert ("need nothing" in do) == ("leading" in states.values())
 
 
 def test_the_worst_comes_first() -> None:
