@@ -31,7 +31,7 @@ def totals(servers: Server | None) -> Figures:
     if servers is None:
         return {}
     found = _totals_of(servers)
-    return {**found, SERVERS_CPU: sum(_processor_s(pid) for pid in _pids(servers))}
+    return {**found, SERVERS_CPU: processor_of(lambda: _pids(servers)) + _processor_of_ended(servers)}
 
 
 def now(servers: Server | None) -> Figures:
@@ -135,8 +135,19 @@ def _ports(servers: Server) -> tuple[int, ...]:
     return servers.ports
 
 
+def _processor_of_ended(servers: Server) -> float:
+    """The processor time of processes that have ended: PostgreSQL has one for each connection."""
+    if not isinstance(servers, PostgresServer):
+        return 0.0
+    spent = psutil.Process(servers.nodes[0].pid).cpu_times()
+    return float(spent.children_user + spent.children_system)
+
+
 def _connections(pid: int, ports: tuple[int, ...]) -> int:
-    lines = psutil.Process(pid).net_connections(kind="tcp")
+    try:
+        lines = psutil.Process(pid).net_connections(kind="tcp")
+    except psutil.NoSuchProcess:  # of a connection that has ended
+        return 0
     return sum(line.status == psutil.CONN_ESTABLISHED and line.laddr.port in ports for line in lines)
 
 
