@@ -36,6 +36,12 @@ OF_DATABASES: Final = (
         (OWN + "test_of_two_first_commits_of_a_scope_one_is_refused",),
     ),
     Mutant(
+        "database-leaves-the-dead-to-others",
+        "a member that joins where all others have died waits for somebody who looks at their sessions",
+        (Change("backends/postgres/store.py", "if self._end_dead(scope):", "if False:"),),
+        (CONTRACT + "test_a_commit_alone_finds_the_end_of_the_dead",),
+    ),
+    Mutant(
         "database-binds-to-the-dead",
         "a commit does not ask whether the session of its record is there",
         (Change(STATEMENTS, "and not exists (select from ended)\n", "\n"),),

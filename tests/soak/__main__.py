@@ -48,7 +48,7 @@ from tests.soak.run import Result, carry_out
 from tests.soak.variants import VariantError, environment, jvm_options, package_of
 
 ENDS_A_RUN = 25
-SOAKED = ("sqlite", "etcd", "kubernetes")
+SOAKED = ("sqlite", "etcd", "kubernetes", "postgres", "s3")
 _USUAL = {"store": "sqlite", "source": "files", "storage": "file"}
 BUILD = ROOT / "build" / "soak"
 
@@ -82,7 +82,10 @@ def _stores(kind: str) -> Iterator[Callable[[int], str | None]]:
         return
     with tempfile.TemporaryDirectory(prefix="tenure-soak-") as folder, started(kind, Path(folder)) as url:
         place, mark, options = url.partition("?")
-        yield lambda number: f"{place}-{number}{mark}{options}"
+        if kind == "postgres":
+            yield lambda number: f"{url}_{number}"  # its last option is the schema
+        else:
+            yield lambda number: f"{place}-{number}{mark}{options}"
 
 
 @contextmanager

@@ -98,6 +98,23 @@ class DeclaredCases:
             rig.outlive(lambda: not values(store))
         assert values(store) == {}
 
+    def test_a_commit_alone_finds_the_end_of_the_dead(self, rig: StoreRig) -> None:
+        """All others have died, and who begins anew does nothing but commit: nobody else looks."""
+        doomed = rig.client()
+        session = doomed.open_session(ttl=rig.ttl)
+        put_new(doomed, "member", session=session.id)
+        rig.kill(doomed)
+        store = rig.client()
+
+        def joins() -> bool:
+            try:
+                put_new(store, "member")
+            except GuardFailed:
+                return False
+            return True
+
+        rig.until(joins)
+
     def test_one_instant(self, rig: StoreRig) -> None:
         """Two records that are always written together are listed with equal values; or each with a written value.
 

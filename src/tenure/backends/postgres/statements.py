@@ -63,6 +63,12 @@ BELOW: Final = "and key > %(from)s and key < %(to)s"
 AT: Final = "and key = %(key)s"
 
 SESSIONS: Final = f"begin; select {_SESSION} from {{s}}.sessions s; commit"
+SESSIONS_OF: Final = f"""
+begin;
+select {_SESSION} from {{s}}.sessions s
+  where s.id in (select session from {{s}}.records where scope = %(scope)s and session is not null);
+commit
+"""
 
 SCOPES: Final = """
 begin isolation level repeatable read;

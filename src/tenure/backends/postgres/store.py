@@ -115,6 +115,8 @@ class PostgresStore:
             reply = self._commit(scope, judged, writes)
             ((place, ended, moved, revision),) = reply.rows[2]
             if place is not None:
+                if self._end_dead(scope):
+                    continue
                 raise GuardFailed(judged[int(text_of(place)) - 1], scope=scope)
             if ended is not None:
                 raise SessionEnded(SessionId(text_of(ended)))
@@ -161,6 +163,16 @@ class PostgresStore:
                 found = [record for row in records if (record := record_of(row, origin=at.origin)) is not None]
                 return Listing(tuple(found), Revision(int(text_of(revisions[0][0])) if revisions else 0))
             self._sessions.end_dead(dead)
+
+    def _end_dead(self, scope: Scope) -> bool:
+        """End the dead sessions of a scope; whether there were any. A member that only commits, as when it joins, is
+        perhaps the only one that looks."""
+        request, asked_at_s = self._client.sql(statements.SESSIONS_OF), self._clock.monotonic_s()
+        reply = self._client.ask(lambda at: at.text(request, {"scope": scope}), f"judge scope {scope!r}", writes=False)
+        rows = list(map(session_of, reply.rows[1]))
+        dead = self._sessions.dead(rows, home=reply.incarnation.home, asked_at_s=asked_at_s)
+        self._sessions.end_dead(dead)
+        return bool(dead)
 
     def _commit(self, scope: Scope, judged: Sequence[Guard], writes: Sequence[Write]) -> Reply:
         request = self._client.sql(statements.COMMIT)
