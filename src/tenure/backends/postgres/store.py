@@ -165,8 +165,8 @@ class PostgresStore:
             self._sessions.end_dead(dead)
 
     def _end_dead(self, scope: Scope) -> bool:
-        """End the dead sessions of a scope; whether there were any. A member that only commits, as when it joins, is
-        perhaps the only one that looks."""
+        """End the dead sessions of a scope; whether there were any. A member that joins does nothing but
+        commit, and perhaps nobody else lives to look."""
         request, asked_at_s = self._client.sql(statements.SESSIONS_OF), self._clock.monotonic_s()
         reply = self._client.ask(lambda at: at.text(request, {"scope": scope}), f"judge scope {scope!r}", writes=False)
         rows = list(map(session_of, reply.rows[1]))
