@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import redirect_stderr
 from datetime import timedelta
 
 import pytest
@@ -15,6 +17,14 @@ from tests.kit.clock import ManualClock
 STARTED = events.DriverStarted(scope="rows", member="ben", pid=7)
 READY = events.MemberReady(scope="rows", member="ben")
 BEHIND = events.LeadershipAwaited(scope="rows", member="ben", leader="anna", epoch=3, paused=False)
+
+
+@pytest.fixture(autouse=True)
+def no_line_stays() -> Iterator[None]:
+    """The lines are those of the process: a waiting line that stays is erased by the next test that writes."""
+    yield
+    with redirect_stderr(io.StringIO()):
+        wait_no_more()
 
 
 def away(why: str, again_s: float) -> events.Event:
