@@ -118,6 +118,26 @@ def _waiting(postgres: PostgresServer) -> bool:
         return bool(connection.execute("select from pg_locks where not granted").fetchall())
 
 
+def test_a_commit_stays_refused_if_nobody_says_which_sessions_are_dead(place: PostgresPlaceOfTests) -> None:
+    direct, store = place.direct(), place.through()
+    put(direct, A)
+    assert keys(store) == ["a"]
+    place.proxy.drop_reply(lambda request: b"begin;\nselect s.id" in request)
+    with pytest.raises(GuardFailed):
+        put(store, A)
+    assert place.proxy.dropped.is_set(), "the fault did not happen"
+
+
+def test_a_list_whose_end_of_the_dead_is_not_answered_has_written_nothing(place: PostgresPlaceOfTests) -> None:
+    direct, store = place.direct(), place.through()
+    dead = direct.open_session(ttl=timedelta(seconds=1))
+    direct.commit(SCOPE, guards=[], writes=[Put(A, b"", None, dead.id)])
+    place.proxy.drop_reply(lambda request: b"tenure.scopes" in request)
+    with pytest.raises(StoreUnavailable):
+        wait_until(lambda: not store.list(SCOPE).records, what="the end of the dead")
+    assert place.proxy.dropped.is_set(), "the fault did not happen"
+
+
 # --- the line ---------------------------------------------------------------------------------------------------------
 
 

@@ -43,7 +43,7 @@ class LineOwner(Protocol):
         ...
 
     def looked(self, rows: list[Rows], connection: PostgresConnection, *, asked_at_s: float) -> bool:
-        """Take the answer. Return whether the line hears. Raises StoreUnavailable, OutcomeUnknown."""
+        """Take the answer. Return whether the line hears. Raises StoreUnavailable."""
         ...
 
     def broke(self) -> None:

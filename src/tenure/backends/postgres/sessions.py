@@ -137,9 +137,13 @@ class PostgresSessions:
         return not there.keys() - over - renewed
 
     def end_dead(self, dead: Sequence[HeldSession]) -> None:
-        """End the sessions that are over. Raises StoreUnavailable, OutcomeUnknown."""
+        """End the sessions that are over. Raises StoreUnavailable: who only looks has written nothing of its own, and
+        an end can be done twice."""
         if dead:
-            self.end({row.id: row.renewals for row in dead})
+            try:
+                self.end({row.id: row.renewals for row in dead})
+            except OutcomeUnknown as unknown:
+                raise StoreUnavailable(str(unknown)) from unknown
 
     def dead(self, rows: Sequence[HeldSession], *, home: str, asked_at_s: float) -> list[HeldSession]:
         """Those of the rows whose sessions are over. `home`: the life of the server that answered."""
@@ -151,7 +155,7 @@ class PostgresSessions:
         return overdue + [row for row in free if row not in overdue]
 
     def end_all_dead(self) -> None:
-        """Judge all sessions of the store. Raises StoreUnavailable, OutcomeUnknown."""
+        """Judge all sessions of the store. Raises StoreUnavailable."""
         request, asked_at_s = self._client.sql(statements.SESSIONS), self._clock.monotonic_s()
         reply = self._client.ask(lambda at: request, "read the sessions", writes=False)
         found = [session_of(row) for row in reply.rows[1]]

@@ -39,7 +39,7 @@ from tenure.coordination.records import (
     implied_guard,
 )
 from tenure.coordination.store import Guarantees, check_commit
-from tenure.errors import GuardFailed, SessionEnded
+from tenure.errors import GuardFailed, SessionEnded, StoreUnavailable
 
 GUARANTEES: Final = Guarantees(
     name="postgresql",
@@ -165,13 +165,19 @@ class PostgresStore:
             self._sessions.end_dead(dead)
 
     def _end_dead(self, scope: Scope) -> bool:
-        """End the dead sessions of a scope; whether there were any. A member that joins does nothing but
-        commit, and perhaps nobody else lives to look."""
+        """End the dead sessions of a scope; whether there were any. A member that joins does nothing but commit, and
+        perhaps nobody else lives to look. If the database goes away meanwhile, the refusal of the commit stays known.
+        """
         request, asked_at_s = self._client.sql(statements.SESSIONS_OF), self._clock.monotonic_s()
-        reply = self._client.ask(lambda at: at.text(request, {"scope": scope}), f"judge scope {scope!r}", writes=False)
-        rows = list(map(session_of, reply.rows[1]))
-        dead = self._sessions.dead(rows, home=reply.incarnation.home, asked_at_s=asked_at_s)
-        self._sessions.end_dead(dead)
+        try:
+            reply = self._client.ask(
+                lambda at: at.text(request, {"scope": scope}), f"judge scope {scope!r}", writes=False
+            )
+            rows = list(map(session_of, reply.rows[1]))
+            dead = self._sessions.dead(rows, home=reply.incarnation.home, asked_at_s=asked_at_s)
+            self._sessions.end_dead(dead)
+        except StoreUnavailable:
+            return False
         return bool(dead)
 
     def _commit(self, scope: Scope, judged: Sequence[Guard], writes: Sequence[Write]) -> Reply:
