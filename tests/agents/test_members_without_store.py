@@ -57,7 +57,7 @@ def test_the_members_say_what_they_know(site: Site) -> None:
     code, table, told = site.status()
     assert code == 4
     assert "does not exist" in told
-    assert "bad   the store does not answer, and nobody leads; waiting for it: anna" in told
+    assert "bad   the store does not answer, also not to its members. Waiting for it: anna. No answer from ben" in told
     rows = {row.split("\t")[0]: row.split("\t") for row in table.splitlines()[1:]}
     assert rows["anna"][1] == "away"
     assert "refused" in rows["ben"][-1]

@@ -298,7 +298,7 @@ def test_the_store_is_away(stage: Stage) -> None:
     code, table, said = stage.verb("status")
     assert code == 4
     assert said.splitlines() == [
-        "bad   the store does not answer, and nobody leads; waiting for it: anna, ben",
+        "bad   the store does not answer, also not to its members. Waiting for it: anna, ben",
         f"why   store {stage.store} does not exist, but its directory does",
         "do    bring the same store back: members go on by themselves. A new store would begin anew",
         "",

@@ -25,7 +25,7 @@ from tenure.operate.history import history as terms
 from tenure.operate.picture import take_picture
 from tenure.operate.scopes import CHECK_THE_STORE, ScopeStatus, scope_statuses
 from tenure.operate.snapshot import take_snapshot
-from tenure.operate.verdict import Level, lines_of, verdict, without_store
+from tenure.operate.verdict import Answer, Level, lines_of, verdict, without_store
 from tenure.settings import Settings
 
 _CHECKED = {Level.OK: 0, Level.WARN: 20, Level.BAD: 21}
@@ -115,10 +115,10 @@ def _members_alone(settings: Settings, given: list[str] | None, failed: StoreUna
     if not known:
         return away_look(failed)
     rows = ask_all(known)
-    states = {str(row["member"]): str(row["state"]) for row in rows if row.get("state")}
+    answers = [Answer(*(str(row.get(name) or "") for name in ("member", "state", "leader"))) for row in rows]
 
     def tables() -> None:
-        for word, text in without_store(states, why=failed.what):
+        for word, text in without_store(answers, why=failed.what):
             note(f"{word:<6}{text}")
         note("")
         names = ("member", "state", "epoch", "leader", "away_since", "silent_s", "failing", "address", "trouble")

@@ -27,8 +27,8 @@ _RETURNS_S: Final = 120.0
 """A member that does not come back with another driver within this time is gone."""
 
 _BY_OPERATORS: Final = ("switchover", "failover", "restart", "quarantine", "resigned")
-_TRIED_AGAIN: Final = (FAILED, SINK_AWAY, SOURCE_AWAY, STORAGE_AWAY)
-"""Ends of leaderships that failed: other rules name their cause, and a longer ttl helps none of them."""
+_AWAY: Final = (SINK_AWAY, SOURCE_AWAY, STORAGE_AWAY)
+"""Ends over what did not answer: other rules name the cause, and a longer ttl does not help."""
 _AT_REST: Final = ("finished", "resigned", "cleaned up", "nothing to do")
 """Ends after which it is right that nobody leads and no member lives. A member that a signal stopped is none of them: a
 pipeline whose members were all evicted stands still."""
@@ -59,7 +59,8 @@ def given_up(picture: ScopePicture) -> tuple[str, str] | None:
     pause = picture.snapshot.pause
     if picture.led or pause is None or not pause.why:
         return None
-    return f"nobody leads{_for(picture)}: member {pause.by or '?'} paused it after the last attempt", pause.why
+    who = f"member {pause.by}" if pause.by else "a member"
+    return f"nobody leads{_for(picture)}: {who} paused it after the last attempt", pause.why
 
 
 def paused(picture: ScopePicture) -> tuple[str, str] | None:
@@ -180,12 +181,12 @@ def fails_by_turns(picture: ScopePicture) -> tuple[str, str] | None:
 def unstable(picture: ScopePicture) -> tuple[str, str] | None:
     """The leadership changes again and again."""
     within = UNSTABLE_WITHIN.total_seconds()
+    # A failure that is tried again is told by other rules. Members that end with it, and are started again, note none.
+    told = (*_BY_OPERATORS, *_AWAY, *(() if picture.snapshot.failing is None else (FAILED,)))
     ends = [
         before
         for before, term in pairwise(picture.history.terms)
-        if (age := seconds_since(term.since, now=picture.now)) is not None
-        and age <= within
-        and before.why not in (*_BY_OPERATORS, *_TRIED_AGAIN)
+        if (age := seconds_since(term.since, now=picture.now)) is not None and age <= within and before.why not in told
     ]
     if len(ends) < UNSTABLE_TERMS:
         return None

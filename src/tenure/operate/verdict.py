@@ -6,7 +6,7 @@ alone, so a verdict says nothing that only a member knows, such as a batch that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -224,19 +224,38 @@ RULES: Final = (
 """All rules: within a level in the order of their weight."""
 
 
-def without_store(states: Mapping[str, str], *, why: str) -> list[tuple[str, str]]:
-    """The verdict where the store does not answer this host, as `lines_of` has it. `states`: member -> its state, of
-    those that answered."""
-    leads = [member for member, state in states.items() if state == State.LEADING]
-    if leads:
-        sentence = f"the store does not answer this host; {', '.join(leads)} leads all the same"
-        do = "look at the way from this host to the store; the members need nothing"
-    elif states:
-        sentence = f"the store does not answer, and nobody leads; waiting for it: {', '.join(states)}"
-        do = "bring the same store back: members go on by themselves. A new store would begin anew"
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a member says of itself. `state` empty: it does not answer. `leader`: whom it has heard of; empty: nobody."""
+
+    member: str
+    state: str
+    leader: str
+
+
+def without_store(answers: Sequence[Answer], *, why: str) -> list[tuple[str, str]]:
+    """The verdict where the store does not answer this host, as `lines_of` has it. A member whose store is away, too,
+    does not know who leads."""
+    knows = [one for one in answers if one.state not in ("", State.AWAY)]
+    waits = [one.member for one in answers if one.state == State.AWAY]
+    silent = [one.member for one in answers if not one.state]
+    leaders = sorted({one.member if one.state == State.LEADING else one.leader for one in knows} - {""})
+    back = "bring the same store back: members go on by themselves. A new store would begin anew"
+    if leaders:
+        sentence = f"the store does not answer this host. Who leads, as the members say: {', '.join(leaders)}"
+        do = "look again in some seconds. If they still say so, look at the way from this host to the store"
+    elif knows:
+        sentence = (
+            f"the store does not answer this host. No leader is known to {', '.join(one.member for one in knows)}"
+        )
+        do = back
+    elif waits:
+        sentence = f"the store does not answer, also not to its members. Waiting for it: {', '.join(waits)}"
+        do = back
     else:
-        sentence = "neither the store nor a member answers this host"
-        do = "bring the same store back; then look again: tenure status"
+        sentence, do = "neither the store nor a member answers this host", back
+    if silent and len(silent) < len(answers):
+        sentence += f". No answer from {', '.join(silent)}"
     return [(Level.BAD.value, sentence), ("why", why), ("do", do)]
 
 

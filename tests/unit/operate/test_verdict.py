@@ -14,7 +14,7 @@ from tenure.coordination.past_members import EXITED, MISSED, RETURNS, PastMember
 from tenure.operate.history import TermHistory, TermStatus
 from tenure.operate.picture import ScopePicture
 from tenure.operate.snapshot import Snapshot
-from tenure.operate.verdict import RULES, Level, lines_of, verdict, without_store
+from tenure.operate.verdict import RULES, Answer, Level, lines_of, verdict, without_store
 from tenure.results.result import Ending, Result, Stage
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
@@ -103,7 +103,7 @@ CASES = {
         "sink of 'raw': refused",
     ),
     "unstable": (
-        ended_by("session ended", "driver died", "sink away", "failed", "session ended", "session ended", "switchover"),
+        ended_by("session ended", "driver died", "sink away", "storage away", "failed", "session ended", "switchover"),
         Level.WARN,
         "the leadership changed 4 times in 20 minutes", "anna's term 5 ended: session ended: no such column 'x'",
     ),
@@ -191,17 +191,40 @@ def test_a_pipeline_whose_members_were_all_stopped_is_not_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("states", "sentence"),
+    ("answers", "sentence"),
     [
-        ({"anna": "leading", "ben": "away"}, "the store does not answer this host; anna leads all the same"),
-        ({"anna": "away", "ben": "away"}, "the store does not answer, and nobody leads; waiting for it: anna, ben"),
-        ({}, "neither the store nor a member answers this host"),
+        (
+            [Answer("anna", "leading", "anna"), Answer("ben", "away", "anna")],
+            "the store does not answer this host. Who leads, as the members say: anna",
+        ),
+        (  # The leader has no address, or does not answer: its standby has heard of it.
+            [Answer("anna", "", ""), Answer("ben", "warm", "anna")],
+            "the store does not answer this host. Who leads, as the members say: anna. No answer from anna",
+        ),
+        (
+            [Answer("ben", "starting", "")],
+            "the store does not answer this host. No leader is known to ben",
+        ),
+        (  # What a member heard before its store went away is old.
+            [Answer("anna", "away", "anna"), Answer("ben", "away", "anna")],
+            "the store does not answer, also not to its members. Waiting for it: anna, ben",
+        ),
+        ([Answer("anna", "", "")], "neither the store nor a member answers this host"),
     ],
 )
-def test_the_members_answer_where_the_store_does_not(states: dict[str, str], sentence: str) -> None:
-    (level, said), (_, why), (_, do) = without_store(states, why="no route to host")
+def test_the_members_answer_where_the_store_does_not(answers: list[Answer], sentence: str) -> None:
+    (level, said), (_, why), (_, do) = without_store(answers, why="no route to host")
     assert (level, said, why) == ("bad", sentence, "no route to host")
-    assert ("need nothing" in do) == ("leading" in states.values())
+    assert ("A new store would begin anew" in do) == ("Who leads" not in sentence)
+
+
+def test_members_that_fail_and_are_started_again_are_told() -> None:
+    """They end with their error, and so note no failure that is tried again."""
+    unstable = "the leadership changed 4 times in 20 minutes"
+    crashes = ended_by("failed", "failed", "failed", "failed")
+    assert unstable in [one.sentence for one in verdict(crashes).findings]
+    tried_again = replace(crashes, snapshot=replace(crashes.snapshot, failing=AWAY))
+    assert unstable not in [one.sentence for one in verdict(tried_again).findings]
 
 
 def test_the_worst_comes_first() -> None:
