@@ -1,6 +1,6 @@
 """How much memory this host, or the control group of this process, has left.
 
-Promise: None where nothing says it. A limit of a control group counts with those of the groups above it.
+Promise: None where nothing says it. A limit of a control group (version 2) counts with those of the groups above it.
 """
 
 from __future__ import annotations

@@ -80,12 +80,11 @@ def look_at_memory(case: Case) -> Iterator[Remark]:
     if free is None:
         raise NotMade("this host does not say how much memory is free")
     submit = submit_of(case.settings)
-    given = [value or "" for flag, value in submit.flags if flag == "--driver-memory"]
-    given += [value for name, value in submit.settings if name == _HEAP]
-    given += [case.settings.conf[_HEAP]] if _HEAP in case.settings.conf else []
-    heap = heap_bytes(given[0] if given else _USUAL_HEAP)
+    settings = {_HEAP: _USUAL_HEAP, **case.settings.conf, **dict(submit.settings)}  # of a name given twice, the last
+    size = dict(submit.flags).get("--driver-memory") or settings[_HEAP]
+    heap = heap_bytes(size)
     if heap is None:
-        raise UsageError(f"{_HEAP} {given[0]!r} is not a size", fix="write it as in 4g or 512m")
+        raise UsageError(f"{_HEAP} {size!r} is not a size", fix="write it as in 4g or 512m")
     yield rules.about_memory(free, heap=heap)
 
 

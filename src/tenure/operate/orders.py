@@ -148,27 +148,30 @@ class Orders:
         Raises UsageError: no such scope, no such member, or the member has no driver; StoreUnavailable; OutcomeUnknown:
         the member may have been asked, and obeyed.
         """
-        self._ask_for_driver(member, what=f"a restart of member {member!r}")  # False: another operator has just asked
+        records = known_records(self._store, self._scope)
+        self._ask_for_driver(records, member, what=f"a restart of member {member!r}")  # False: another has just asked
 
     def reinit(self, member: str) -> None:
         """Ask a standby to begin anew: with another driver, which mirrors and rehearses from nothing.
 
         Raises as `restart`; UsageError also where the member leads, or nobody ever led.
         """
-        found = self._look()
+        records = known_records(self._store, self._scope)
+        found = self._found(records)
         if found.leader_name == member:
             raise UsageError(
                 f"member {member!r} leads scope {self._scope!r}: only a standby begins anew",
                 fix="first: tenure switchover; or tenure restart, which hands over",
             )
-        if not self._ask_for_driver(member, (found.as_it_is,), what=f"a new begin of member {member!r}"):
+        if not self._ask_for_driver(records, member, (found.as_it_is,), what=f"a new begin of member {member!r}"):
             raise UsageError(f"the records of scope {self._scope!r} changed meanwhile", fix="try again")
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _ask_for_driver(self, member: str, guards: tuple[Guard, ...] = (), *, what: str) -> bool:
+    def _ask_for_driver(
+        self, records: Sequence[Record], member: str, guards: tuple[Guard, ...] = (), *, what: str
+    ) -> bool:
         """Ask a member for another driver; False: the store refused it, as a record is another now."""
-        records = known_records(self._store, self._scope)
         names = members_in(records)
         if member not in names:
             fix = f"live: {names}" if names else "it has no live member: start tenure run"
@@ -181,7 +184,10 @@ class Orders:
         return self._once(put, before, guards, what=what)
 
     def _look(self) -> _Found:
-        seen = seen_in(known_records(self._store, self._scope))
+        return self._found(known_records(self._store, self._scope))
+
+    def _found(self, records: tuple[Record, ...]) -> _Found:
+        seen = seen_in(records)
         if seen.epoch is None:
             raise UsageError(f"scope {self._scope!r} never had a leader", fix=f"check --scope; {NEW_SCOPES}")
         return _Found(seen, seen.epoch, decode_office(seen.epoch))

@@ -226,7 +226,7 @@ RULES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a member says of itself. `state` empty: it does not answer. `leader`: whom it has heard of; empty: nobody."""
+    """What a member says. `state` empty: it does not answer. `leader`: whom it has heard of; empty: nobody."""
 
     member: str
     state: str
@@ -240,20 +240,19 @@ def without_store(answers: Sequence[Answer], *, why: str) -> list[tuple[str, str
     waits = [one.member for one in answers if one.state == State.AWAY]
     silent = [one.member for one in answers if not one.state]
     leaders = sorted({one.member if one.state == State.LEADING else one.leader for one in knows} - {""})
-    back = "bring the same store back: members go on by themselves. A new store would begin anew"
+    if knows:
+        do = "look again in some seconds. If they still say so, look at the way from this host to the store"
+    else:
+        do = "bring the same store back: members go on by themselves. A new store would begin anew"
     if leaders:
         sentence = f"the store does not answer this host. Who leads, as the members say: {', '.join(leaders)}"
-        do = "look again in some seconds. If they still say so, look at the way from this host to the store"
     elif knows:
-        sentence = (
-            f"the store does not answer this host. No leader is known to {', '.join(one.member for one in knows)}"
-        )
-        do = back
+        names = ", ".join(one.member for one in knows)
+        sentence = f"the store does not answer this host. No leader is known to {names}"
     elif waits:
         sentence = f"the store does not answer, also not to its members. Waiting for it: {', '.join(waits)}"
-        do = back
     else:
-        sentence, do = "neither the store nor a member answers this host", back
+        sentence = "neither the store nor a member answers this host"
     if silent and len(silent) < len(answers):
         sentence += f". No answer from {', '.join(silent)}"
     return [(Level.BAD.value, sentence), ("why", why), ("do", do)]
