@@ -54,7 +54,7 @@ demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE)),servers) $(filter kuber
 check: setup ## lint, and the tests that need no JVM and no server; seconds after the first time
 	@$(RUN_TESTS) check
 
-test: kubernetes connectors ## lint, and what shows that it works: every store, every kind of death; about 10 minutes on 2 cores
+test: kubernetes connectors ## lint, and what shows that it works: every store, every kind of death; 10 to 13 minutes on 2 cores
 	@sh scripts/setup.sh postgres
 	@$(RUN_TESTS) test
 
@@ -111,9 +111,9 @@ format: setup ## rewrite the sources as `make lint` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup $(if $(filter handles,$(NAME))$(findstring etcd,$(ARGS)),servers) $(findstring kubernetes,$(ARGS) $(subst api_requests,kubernetes,$(NAME))) ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
+bench: setup $(if $(filter handles stores,$(NAME))$(findstring etcd,$(ARGS)),servers) $(if $(filter api_requests stores,$(NAME))$(findstring kubernetes,$(ARGS)),kubernetes) ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
 	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vE '^(harness|api_requests_.*|fleet_.*|plans|handles_.*|takeover_.*|sweep_.*)$$' | tr '\n' ' ')"; exit 2; }
-	@$(if $(findstring postgres,$(NAME) $(ARGS)),sh scripts/setup.sh postgres)
+	@$(if $(filter handles stores,$(NAME))$(findstring postgres,$(NAME) $(ARGS)),sh scripts/setup.sh postgres)
 	@$(RUN) $(BIN)/python -m bench.$(NAME) $(ARGS)
 
 # A link within the pages or a reference that leads nowhere ends it. Links to other sites are not fetched.

@@ -1,7 +1,7 @@
 """A plan, and who hears of it: each store on its own real servers, side by side on one disk.
 
 - `plan`: the commit of a batch's plan under a term, as a driver waits for it before each batch.
-- `wake`: from the start of that commit until another process' client, which follows the scope, has the new records.
+- `wake`: from the start of that commit until another client, which follows the scope, has the new records.
 
 Each store has a leader and a follower with a client each. The stores take turns in each round. The servers are those of
 the tests, with their defaults: three of ZooKeeper and of etcd, one of the others. Plans per second of one query are the

@@ -41,7 +41,7 @@ TARGETS: Final[Mapping[str, Sequence[str]]] = {
     "long": (LONG,),
 }
 ONLY: Final[Mapping[str, Sequence[str]]] = {
-    "other-spark": (*OTHER_SPARK, *(one for name in sorted(draw.drawn()) for one in OTHER_SPARK_DRAWN.get(name, ()))),
+    "other-spark": OTHER_SPARK,
     "whole-other-spark": ("tests/crash", "tests/spark"),
 }
 """Targets that run some folders or files only. A release may stand behind their names: `other-spark-4.1`."""
@@ -129,7 +129,10 @@ def environment(target: str) -> Mapping[str, str]:
 
 def folders(session: Session, target: str) -> list[str]:
     whole = [f"tests/{name}" for name in session.folders]
-    return [path for path in ONLY.get(kind_of(target), whole) if path.split("/")[1] in session.folders]
+    chosen = list(ONLY.get(kind_of(target), whole))
+    if kind_of(target) == "other-spark":
+        chosen += [path for name in sorted(draw.drawn()) for path in OTHER_SPARK_DRAWN.get(name, ())]
+    return [path for path in chosen if path.split("/")[1] in session.folders]
 
 
 def at_a_time(workers: int, *, by_folder: bool) -> list[str]:
