@@ -181,7 +181,7 @@ def fails_by_turns(picture: ScopePicture) -> tuple[str, str] | None:
 def unstable(picture: ScopePicture) -> tuple[str, str] | None:
     """The leadership changes again and again."""
     within = UNSTABLE_WITHIN.total_seconds()
-    # Other rules tell of a failure that is noted. A member that ends with its error, and is started again, notes none.
+    # A failure that is noted has rules of its own. A member that ends with its error, and is started again, notes none.
     told = (*_BY_OPERATORS, *_AWAY, *(() if picture.snapshot.failing is None else (FAILED,)))
     ends = [
         before
