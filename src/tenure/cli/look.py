@@ -25,7 +25,7 @@ from tenure.operate.history import history as terms
 from tenure.operate.picture import take_picture
 from tenure.operate.scopes import CHECK_THE_STORE, ScopeStatus, scope_statuses
 from tenure.operate.snapshot import take_snapshot
-from tenure.operate.verdict import Answer, Level, lines_of, verdict, without_store
+from tenure.operate.verdict import Level, MembersWord, lines_of, verdict, without_store
 from tenure.settings import Settings
 
 _CHECKED = {Level.OK: 0, Level.WARN: 20, Level.BAD: 21}
@@ -115,7 +115,7 @@ def _members_alone(settings: Settings, given: list[str] | None, failed: StoreUna
     if not known:
         return away_look(failed)
     rows = ask_all(known)
-    answers = [Answer(*(str(row.get(name) or "") for name in ("member", "state", "leader"))) for row in rows]
+    answers = [MembersWord(*(str(row.get(name) or "") for name in ("member", "state", "leader"))) for row in rows]
 
     def tables() -> None:
         for word, text in without_store(answers, why=failed.what):

@@ -225,7 +225,7 @@ RULES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MembersWord:
     """What a member says. `state` empty: it does not answer. `leader`: whom it has heard of; empty: nobody."""
 
     member: str
@@ -233,7 +233,7 @@ class Answer:
     leader: str
 
 
-def without_store(answers: Sequence[Answer], *, why: str) -> list[tuple[str, str]]:
+def without_store(answers: Sequence[MembersWord], *, why: str) -> list[tuple[str, str]]:
     """The verdict where the store does not answer this host, as `lines_of` has it. A member whose store is away, too,
     does not know who leads."""
     knows = [one for one in answers if one.state not in ("", State.AWAY)]

@@ -39,7 +39,7 @@ def damages_of(url: str, checkpoint: Checkpoint) -> list[str]:
             found += contradiction(source, checkpoint)
         except CorruptRunDirectory as damage:
             note(damage)
-    return list(dict.fromkeys(found))
+    return sorted(set(found))  # not in the order of the threads
 
 
 def _other_query(source: RunDirectory, checkpoint: Checkpoint) -> list[str]:

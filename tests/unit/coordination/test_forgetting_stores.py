@@ -58,6 +58,7 @@ def test_a_member_takes_no_office_in_an_older_copy_or_in_another_store(lab: Lab)
     for name in ("c", "d"):
         other = lab.member(name)
         other.election.resign(other.lead())
+    hears_of_it(lab, b)
     with pytest.raises(OwnerMismatch, match=r"was that of owner \w{8}, and names owner \w{8} now"):
         b.lead()
 

@@ -14,7 +14,7 @@ from tenure.coordination.past_members import EXITED, MISSED, RETURNS, PastMember
 from tenure.operate.history import TermHistory, TermStatus
 from tenure.operate.picture import ScopePicture
 from tenure.operate.snapshot import Snapshot
-from tenure.operate.verdict import RULES, Answer, Level, lines_of, verdict, without_store
+from tenure.operate.verdict import RULES, Level, MembersWord, lines_of, verdict, without_store
 from tenure.results.result import Ending, Result, Stage
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
@@ -194,25 +194,25 @@ def test_a_pipeline_whose_members_were_all_stopped_is_not_well() -> None:
     ("answers", "sentence"),
     [
         (
-            [Answer("anna", "leading", "anna"), Answer("ben", "away", "anna")],
+            [MembersWord("anna", "leading", "anna"), MembersWord("ben", "away", "anna")],
             "the store does not answer this host. Who leads, as the members say: anna",
         ),
         (  # The leader has no address, or does not answer: its standby has heard of it.
-            [Answer("anna", "", ""), Answer("ben", "warm", "anna")],
+            [MembersWord("anna", "", ""), MembersWord("ben", "warm", "anna")],
             "the store does not answer this host. Who leads, as the members say: anna. No answer from anna",
         ),
         (
-            [Answer("ben", "starting", "")],
+            [MembersWord("ben", "starting", "")],
             "the store does not answer this host. No leader is known to ben",
         ),
         (  # What a member heard before its store went away is old.
-            [Answer("anna", "away", "anna"), Answer("ben", "away", "anna")],
+            [MembersWord("anna", "away", "anna"), MembersWord("ben", "away", "anna")],
             "the store does not answer, also not to its members. Waiting for it: anna, ben",
         ),
-        ([Answer("anna", "", "")], "neither the store nor a member answers this host"),
+        ([MembersWord("anna", "", "")], "neither the store nor a member answers this host"),
     ],
 )
-def test_the_members_answer_where_the_store_does_not(answers: list[Answer], sentence: str) -> None:
+def test_the_members_answer_where_the_store_does_not(answers: list[MembersWord], sentence: str) -> None:
     (level, said), (_, why), (_, do) = without_store(answers, why="no route to host")
     assert (level, said, why) == ("bad", sentence, "no route to host")
     assert ("from this host" in do) == any(one.state not in ("", "away") for one in answers)

@@ -125,7 +125,7 @@ def test_all_damage_is_told(root: Path) -> None:
 def test_all_damage_of_logs_is_told(root: Path) -> None:
     for path in ("sources/0/9.compact", "sources/0/11"):
         (root / path).write_text("v1\n{")
-    assert [line.split(" ")[0] for line in damage(root)] == ["sources/0/9.compact", "sources/0/11"]
+    assert [line.split(" ")[0] for line in damage(root)] == ["sources/0/11", "sources/0/9.compact"]
 
 
 def test_another_query_id(root: Path) -> None:
