@@ -36,6 +36,8 @@ DEPLOY_TEST: Final = "tests/contract/test_kubernetes_deploy.py"
 KINDS: Final[Mapping[str, str]] = {
     "sh": HOUSE,  # its programs are known, its tenure commands are parsed, its make targets and pip extras are there
     "sh quarantine": "tests/docs/test_quarantine.py",  # typed while two members wait for an operator
+    "sh back-export": "tests/docs/test_going_back.py",  # typed after a change that was wrong
+    "sh back-adopt": "tests/docs/test_going_back.py",  # the same
     "toml": HOUSE,  # the settings load it
     "ini tenure.service": HOUSE,  # its ExecStart is a command, its exit codes are codes
     "yaml kustomization": DEPLOY_TEST,  # rendered, with the folder of the tree in the place of the clone's

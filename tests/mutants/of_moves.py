@@ -8,6 +8,7 @@ from tests.mutants.mutant import Change, Mutant
 
 ADOPTIONS: Final = "tests/cli/test_adoption.py::"
 EXPORTS: Final = "tests/cli/test_exports.py::"
+BACK: Final = "tests/unit/operate/test_going_back.py::"
 LOST: Final = "tests/cli/test_lost_stores.py::"
 OWNED: Final = "tests/unit/driver/test_owned_work.py::"
 DELTA: Final = "tests/spark/sinks/test_delta_append.py::"
@@ -42,6 +43,18 @@ OF_MOVES: Final = (
         "a planned batch counts as done where a query moves out",
         (Change("moves/plain_checkpoint.py", "if has_commit(source, newest.batch):", "if True:"),),
         (EXPORTS + "test_a_batch_in_flight_is_not_exported",),
+    ),
+    Mutant(
+        "goes-back-under-its-old-id",
+        "a query that goes back keeps the id under which its sinks have later batches",
+        (Change("operate/going_back.py", "query_id=str(uuid.uuid4())", "query_id=kept.query_id"),),
+        (BACK + "test_a_query_goes_on_after_the_older_batch_under_another_id",),
+    ),
+    Mutant(
+        "goes-back-without-its-pin",
+        "state that Spark has removed is looked for in the run directory, though a pin has it",
+        (Change("operate/going_back.py", "(*copies, kept.run_directory)", "(kept.run_directory,)"),),
+        (BACK + "test_state_that_spark_has_removed_comes_from_the_pin",),
     ),
     Mutant(
         "export-is-swept",

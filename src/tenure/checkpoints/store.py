@@ -117,22 +117,27 @@ class CheckpointStore:
             self._add(term, checkpoint)
 
     @contextmanager
-    def locked(self, *, session: SessionId) -> Iterator[Checkpoint | None]:
-        """The newest checkpoint, and a lock for as long as the block lasts and the session lives: its record is not
-        dropped, and no sweep removes its run directory, also when the checkpoint is retaken meanwhile. None: nothing
-        was ever planned. Raises like `newest` without a term; SessionEnded, OutcomeUnknown."""
+    def locked(self, batch: int | None = None, *, session: SessionId) -> Iterator[Checkpoint | None]:
+        """The checkpoint of a batch, or the newest, and a lock for as long as the block lasts and the session lives:
+        its record is not dropped, and no sweep removes its run directory, also when the checkpoint is retaken
+        meanwhile. None: there is no such checkpoint. Raises like `newest` without a term; SessionEnded,
+        OutcomeUnknown."""
         while True:
-            newest = self.newest()
-            if newest is None:
+            newest = self.newest() if batch is None else None
+            wanted = batch if newest is None else newest.batch
+            if wanted is None:
                 yield None
                 return
             try:
                 lock = self._handles.lock(
-                    checkpoint_name(newest.batch),
+                    checkpoint_name(wanted),
                     session=session,
                     protects=lambda handle: self._decode(handle).run_directory,
                 )
             except HandleNotFound:
+                if batch is not None:
+                    yield None
+                    return
                 continue  # dropped since the read, so there is a newer checkpoint
             try:
                 yield self._decode(lock.handle)

@@ -84,18 +84,22 @@ def export(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The new checkpointLocation, a path or a URL.")],
     *,
     query: Annotated[str, typer.Option(help="The query.")],
+    batch: Annotated[
+        int | None, typer.Option(help="Go back to this kept batch; by default the newest, as a job goes on.")
+    ] = None,
     settings: Settings,
     patience: Annotated[
         str, typer.Option("--timeout", help="How long to wait for a batch in flight: 30s, 5m.")
     ] = "30s",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Copy a query's newest checkpoint for plain Spark. Pause the pipeline first.
+    """Copy a query's checkpoint for plain Spark, or for a scope that goes back. Pause the pipeline first.
 
     Example: tenure export /data/checkpoints/hourly-plain --query hourly
     """
     use_spark()  # the rooms of takeovers import PySpark
-    from tenure.moves.plain_checkpoint import export as export_checkpoint
+    from tenure.moves.plain_checkpoint import export as export_newest
+    from tenure.operate.going_back import export_batch
 
     name = Scope(settings.required("scope"))
     limit = duration_of(patience)
@@ -103,19 +107,28 @@ def export(
         _context(settings, name, existing=True) as context,
         SessionKeeper(context.store, ttl=settings.ttl, clock=_CLOCK) as keeper,
     ):
-        session = keeper.session_id
+        session, url = keeper.session_id, _url(directory)
         with progress(_CLOCK) as tell:
-            newest = export_checkpoint(
-                context, _url(directory), query=query, session=session, patience=limit, progress=tell
-            )
+            if batch is None:
+                copied = export_newest(context, url, query=query, session=session, patience=limit, progress=tell)
+            else:
+                copied = export_batch(context, url, query=query, batch=batch, session=session, progress=tell)
         leader, zone = take_snapshot(context.store, name).leader, _zone(context)
     if leader is not None:
-        warn(f"{leader} leads scope {name}, and goes on after batch {newest.batch}: export again when nobody leads")
+        again = "export again when nobody leads" if batch is None else "stop its members before a query starts there"
+        warn(f"{leader} leads scope {name}, and goes on after batch {copied.batch}: {again}")
     if output.is_data:
-        exported = {"scope": name, "query": query, "batch": newest.batch, "directory": directory, "time_zone": zone}
-        print_document(exported, output=output)
+        exported = {"scope": name, "query": query, "batch": copied.batch, "directory": directory, "time_zone": zone}
+        print_document({**exported, "query_id": copied.query_id}, output=output)
         return
-    note(f"query {query} of scope {name} is exported up to batch {newest.batch}; plain Spark goes on from {directory}")
+    if batch is None:
+        note(
+            f"query {query} of scope {name} is exported up to batch {copied.batch}; plain Spark goes on from "
+            f"{directory}"
+        )
+    else:
+        note(f"query {query} of scope {name} is exported as it was after batch {batch}, under another id")
+        note(f"sinks do not know this id: put the output back to what it was then, and adopt {directory}")
     if zone is not None:
         note(f"the query has computed in the time zone {zone}: give the job the same {ZONE}")
 

@@ -25,7 +25,14 @@ from tenure.coordination.records import SessionId
 from tenure.errors import UsageError
 from tenure.inputs.planned_inputs import kafka_partitions
 from tenure.progress import Progress, Step, unseen
-from tenure.rundirs.run_directory import RunDirectory, has_commit, latest_commit, latest_planned, read_query_id
+from tenure.rundirs.run_directory import (
+    RunDirectory,
+    check_new,
+    has_commit,
+    latest_commit,
+    latest_planned,
+    read_query_id,
+)
 from tenure.rundirs.seed_logs import decode_offsets, kind_of, log_offset
 from tenure.rundirs.seeding import seed
 from tenure.rundirs.state_copy import SeedPoint
@@ -214,8 +221,7 @@ def export(
     Raises UsageError: there is no checkpoint, its batch is in flight, or the directory is not empty;
     CorruptRunDirectory, CorruptCheckpoint, StorageError, StoreUnavailable, SessionEnded.
     """
-    if RunDirectory(directory).list():
-        raise UsageError(f"{directory} is not empty", fix="name a new directory")
+    check_new(directory)
     end_s = context.clock.monotonic_s() + patience.total_seconds()
     while True:
         with context.checkpoints(query).locked(session=session) as newest:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tenure.checkpoints.run_name import newest_logged
-from tenure.errors import BlobNotFound, CorruptRunDirectory
+from tenure.errors import BlobNotFound, CorruptRunDirectory, UsageError
 from tenure.rundirs.seed_logs import corrupt, decode_commit, decode_query_id, missing
 from tenure.storage.reach import reach
 
@@ -104,6 +104,12 @@ def read_query_id(run_directory: str) -> str:
     """Spark's id of the query that runs there."""
     directory = RunDirectory(run_directory)
     return decode_query_id(directory.read_text("metadata"), where=directory.where("metadata"))
+
+
+def check_new(url: str) -> None:
+    """Raises UsageError: the directory has files; StorageError."""
+    if RunDirectory(url).list():
+        raise UsageError(f"{url} is not empty", fix="name a new directory")
 
 
 def has_commit(run_directory: str, batch: int) -> bool:
