@@ -21,7 +21,10 @@ Split: `notice` (the old agent resigned; 0 where it is dead), `elect` (term won)
 Medians, all raw figures and the split go to `build/bench/takeover.json` (`takeover-STORE.json` with servers,
 `takeover-s3.json`), for a state of `--keys` keys each, with `--hashes` of 64 letters beside each key. `--storage s3`:
 checkpoints and state are in S3, the input on the disk; there are no orphans then, and no plain Spark. `standby`: what
-the first standby has paid when it is warm.
+the first standby has paid when it is warm. `batch`: how long the writing of a batch took, by all its leaders' events.
+
+Several stores, and `--watched`, take turns: each turn has new members for each of them, and `--rounds` rounds. With
+`--watched` each store has a second side, whose members Prometheus scrapes, and whose pages are open.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -46,8 +49,9 @@ from rich.console import Console
 
 from bench.harness import RESULTS, describe_machine
 from bench.storage_place import Place, place_of
-from bench.takeover_figures import PHASES, SCOPE, Feeder, Takeover, medians, now, put_orphans, show
+from bench.takeover_figures import PHASES, SCOPE, Feeder, Found, Side, Takeover, now, put_orphans, show
 from bench.takeover_standby import paid, state_bytes
+from bench.takeover_watchers import Watchers
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
@@ -75,6 +79,7 @@ class Bench:
         self, folder: Path, place: Place, console: Console, *, store: str, keys: int, arguments: argparse.Namespace
     ) -> None:
         """`store`: its URL."""
+        self.watchers: Watchers | None = None
         self.ttl_s = arguments.ttl
         self.folder = folder
         self.place = place
@@ -103,6 +108,7 @@ class Bench:
         for setting, value in {**self.place.conf(gate), "spark.sql.shuffle.partitions": "2"}.items():
             arguments += ["--conf", f"{setting}={value}"]
         variables = {**os.environ, **self.place.environment(gate), "TMPDIR": str(self.folder)}
+        arguments += [] if self.watchers is None else ["--http", self.watchers.watch()]
         name = f"m{len(self.members):02d}"
         member = MemberProcess(name, folder=self.folder, arguments=arguments, environment=variables)
         self.members.append(member)
@@ -241,6 +247,11 @@ class Bench:
         self.wait(lambda: self.batches() > batches, "a leader after the pause")
         return took
 
+    def batch_seconds(self) -> list[float]:
+        """How long the writing of each batch took, but of those that the sink had already."""
+        committed = [event for member in self.members for event in member.events("BatchCommitted")]
+        return [float(event["seconds"]) for event in committed if not event["repeated"]]
+
     def batches(self) -> int:
         """How many batches the members have committed."""
         return sum(len(member.events("BatchCommitted")) for member in self.members)
@@ -290,40 +301,57 @@ def main() -> int:
     parser.add_argument("--orphans", type=int, default=100_000)
     parser.add_argument("--ttl", type=int, default=4, help="of the members, in seconds")
     parser.add_argument("--storage", choices=("file", "s3"), default="file")
-    parser.add_argument("--store", choices=STORES, default="sqlite")
+    parser.add_argument("--store", choices=STORES, nargs="+", default=["sqlite"])
+    parser.add_argument("--watched", action="store_true", help="each store a second time, scraped and with open pages")
+    parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--scenarios", nargs="+", choices=scenarios, default=scenarios)
     arguments = parser.parse_args()
     if arguments.storage == "s3":
         arguments.scenarios = [one for one in arguments.scenarios if one not in (*AMONG, "cold_spark")]
     console = Console(width=150)
-    figures: dict[str, dict[str, Any]] = {}
-    raw: dict[str, Any] = {}
+    sides = [Side(store, watched) for store in arguments.store for watched in (False, True)[: 1 + arguments.watched]]
     began = time.monotonic()
-    for keys in arguments.keys:
-        folder = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
-        try:
-            with (
-                started(arguments.store, folder) as url,
-                place_of(arguments.storage, folder, delay_s=0) as place,
-                closing(Bench(folder, place, console, store=url, keys=keys, arguments=arguments)) as bench,
-            ):
-                found = bench.run(arguments.rounds, arguments.scenarios)
-        except NotInstalled as missing:
-            console.print(f"bench: {missing}")
-            return 1
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        figures[str(keys)] = {**medians(found), "standby": bench.standby}
-        raw[str(keys)] = {name: [asdict(one) for one in takeovers] for name, takeovers in found.items()}
-    show(figures, arguments.rounds, console)
+    found: dict[int, dict[Side, Found]] = {keys: {side: Found() for side in sides} for keys in arguments.keys}
+    try:
+        for keys in arguments.keys:
+            for turn in range(arguments.turns):
+                for side in sides[turn % len(sides) :] + sides[: turn % len(sides)]:
+                    console.print(f"--- {side}, turn {turn + 1}")
+                    run_one(side, found[keys][side], console, keys=keys, arguments=arguments)
+    except NotInstalled as missing:
+        console.print(f"bench: {missing}")
+        return 1
+    figures = {str(keys): {str(side): one.figures() for side, one in by.items()} for keys, by in found.items()}
+    show(figures, arguments.rounds * arguments.turns, console)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    first = figures[str(arguments.keys[0])]
-    content = {**first, "store": arguments.store, "by_keys": figures, "machine": asdict(describe_machine()), "raw": raw}
+    raw = {str(keys): {str(side): one.raw() for side, one in by.items()} for keys, by in found.items()}
+    content: dict[str, Any] = {"by_keys": figures, "machine": asdict(describe_machine()), "raw": raw}
     content["whole_run_s"] = round(time.monotonic() - began, 1)
-    kinds = [kind for kind in (arguments.store, arguments.storage) if kind not in ("sqlite", "file")]
-    name = "-".join(["takeover", *kinds])
+    kinds = [kind for kind in (*arguments.store, arguments.storage) if kind not in ("sqlite", "file")]
+    name = "-".join(["takeover", *kinds, *(["watched"] if arguments.watched else [])])
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0
+
+
+def run_one(side: Side, found: Found, console: Console, *, keys: int, arguments: argparse.Namespace) -> None:
+    """One turn of a side. Raises NotInstalled."""
+    folder = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
+    try:
+        with (
+            started(side.store, folder) as url,
+            place_of(arguments.storage, folder, delay_s=0) as place,
+            closing(Bench(folder, place, console, store=url, keys=keys, arguments=arguments)) as bench,
+            ExitStack() as stack,
+        ):
+            if side.watched:
+                bench.watchers = stack.enter_context(closing(Watchers(folder)))
+            found.add(bench.run(arguments.rounds, arguments.scenarios))
+            found.batch_s += bench.batch_seconds()
+            found.standby.append(bench.standby)
+            if bench.watchers is not None:
+                console.print(f"{bench.watchers.scrapes()} scrapes, {bench.watchers.events} updates of pages")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

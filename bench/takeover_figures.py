@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import threading
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,40 @@ class Takeover:
     phases: dict[str, float] = field(default_factory=dict)
     sweep_s: float | None = None
     """From the first batch until all orphans were gone; None: nobody looked."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What takes turns with others."""
+
+    store: str
+    watched: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.store}, watched" if self.watched else self.store
+
+
+@dataclass
+class Found:
+    """What all turns of a side found. `batch_s`: of each batch. `standby`: of each turn."""
+
+    takeovers: dict[str, list[Takeover]] = field(default_factory=dict)
+    batch_s: list[float] = field(default_factory=list)
+    standby: list[dict[str, float]] = field(default_factory=list)
+
+    def add(self, turn: dict[str, list[Takeover]]) -> None:
+        """One more turn's takeovers, by scenario."""
+        for name, takeovers in turn.items():
+            self.takeovers.setdefault(name, []).extend(takeovers)
+
+    def figures(self) -> dict[str, Any]:
+        """The medians."""
+        batch = {"median_s": round(statistics.median(self.batch_s), 4), "batches": len(self.batch_s)}
+        return {**medians(self.takeovers), "batch": batch, "standby": self.standby}
+
+    def raw(self) -> dict[str, Any]:
+        """All figures."""
+        return {name: [asdict(one) for one in takeovers] for name, takeovers in self.takeovers.items()}
 
 
 class Feeder:
@@ -125,18 +159,20 @@ def medians(found: dict[str, list[Takeover]]) -> dict[str, Any]:
     return figures
 
 
-def show(figures: dict[str, dict[str, Any]], rounds: int, console: Console) -> None:
-    """The table."""
+def show(figures: dict[str, dict[str, dict[str, Any]]], rounds: int, console: Console) -> None:
+    """The table: keys, sides, scenarios."""
     table = Table(title=f"takeover: medians of {rounds} rounds, seconds", caption=str(describe_machine()))
-    for heading in ("keys", "scenario", "median", "worst", "after grant", *PHASES):
-        table.add_column(heading, justify="left" if heading == "scenario" else "right")
-    for keys, found in figures.items():
-        for name, one in found.items():
-            if name in ("ratios", "standby"):
-                continue
-            median = one.get("median_s", one.get("median_gap_s"))
-            phases = [f"{one['phases_s'][phase]:.2f}" if "phases_s" in one else "" for phase in PHASES]
-            table.add_row(
-                keys, name, f"{median:.2f}", f"{one['worst_s']:.2f}", str(one.get("median_after_grant_s", "")), *phases
-            )
+    for heading in ("keys", "store", "scenario", "median", "worst", "after grant", *PHASES):
+        table.add_column(heading, justify="left" if heading in ("store", "scenario") else "right")
+    for keys, by_side in figures.items():
+        for side, found in by_side.items():
+            for name, one in found.items():
+                if name in ("ratios", "standby", "batch"):
+                    continue
+                median = one.get("median_s", one.get("median_gap_s"))
+                phases = [f"{one['phases_s'][phase]:.2f}" if "phases_s" in one else "" for phase in PHASES]
+                grant = str(one.get("median_after_grant_s", ""))
+                table.add_row(keys, side, name, f"{median:.2f}", f"{one['worst_s']:.2f}", grant, *phases)
+            batch = found["batch"]
+            table.add_row(keys, side, f"batch, of {batch['batches']}", f"{batch['median_s']:.4f}")
     console.print(table)
