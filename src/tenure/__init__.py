@@ -60,14 +60,14 @@ from tenure.errors import (
     UnsafeToLead,
     UsageError,
 )
-from tenure.pipelines.pipeline import Job, Pipeline, pipeline
-from tenure.sinks.sink import Batch, Sink, Written
 
 if TYPE_CHECKING:
     from tenure.handles.handle import Handle
     from tenure.in_process.handles import ReadableHandles, WritableHandles
     from tenure.in_process.leading import Leadership, lead
     from tenure.in_process.reading import Reader, read
+    from tenure.pipelines.pipeline import Job, Pipeline, pipeline
+    from tenure.sinks.sink import Batch, Sink, Written
 
     __version__: str
 
@@ -131,15 +131,21 @@ __all__ = [
 ]
 
 _LATE = {
+    "Batch": "tenure.sinks.sink",
     "Handle": "tenure.handles.handle",
+    "Job": "tenure.pipelines.pipeline",
     "Leadership": "tenure.in_process.leading",
+    "Pipeline": "tenure.pipelines.pipeline",
     "ReadableHandles": "tenure.in_process.handles",
     "Reader": "tenure.in_process.reading",
+    "Sink": "tenure.sinks.sink",
     "WritableHandles": "tenure.in_process.handles",
+    "Written": "tenure.sinks.sink",
     "lead": "tenure.in_process.leading",
+    "pipeline": "tenure.pipelines.pipeline",
     "read": "tenure.in_process.reading",
 }
-"""Names that a pipeline file does not need: imported when they are asked for."""
+"""Name -> the module that has it, which is imported when the name is asked for: each command imports this package."""
 
 
 def __getattr__(name: str) -> Any:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from tenure.backends.registry import SHARED, open_store
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.records import Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.timed_store import TimedStore, Told
-from tenure.events import Events
-from tenure.scope_context import ScopeContext
+from tenure.event import Events
 from tenure.settings import Settings
-from tenure.storage.reach import reach
+
+if TYPE_CHECKING:
+    from tenure.scope_context import ScopeContext
 
 
 def scope_store(
@@ -40,6 +42,8 @@ def scope_context(
     settings: Settings, store: CoordinationStore, scope: Scope, *, clock: Clock, events: Events = Events.nobody
 ) -> ScopeContext:
     """The scope in `store` and in the storage of the settings. Raises UsageError: the settings name no storage."""
+    from tenure.scope_context import ScopeContext  # costs time, and a command that looks at the store needs none
+
     return ScopeContext(
         store,
         scope,
@@ -56,5 +60,7 @@ def scope_context(
 def check_storage(settings: Settings, scope: Scope) -> None:
     """Check that this process can write to the storage. The folder of the scope is not made: the pipeline may have been
     cleaned up. Raises UsageError, StorageError."""
+    from tenure.storage.reach import reach
+
     own = storage_url(settings, scope)
     reach(own if reach(own).entries() else settings.required("storage")).check_writable()

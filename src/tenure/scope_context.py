@@ -16,7 +16,7 @@ from tenure.coordination.reading import read_again
 from tenure.coordination.records import Key, Scope
 from tenure.coordination.store import CoordinationStore
 from tenure.declarations.store import DeclarationStore
-from tenure.events import Events
+from tenure.event import Events
 from tenure.handles.pins import Pins
 from tenure.handles.store import INLINE_LIMIT, MOST_INLINE, HandleStore
 from tenure.ownership.owner import Owner

@@ -21,7 +21,7 @@ COMMANDS: Final = {
     "status": "look:status",
     "history": "look:history",
     "list": "look:list_members",
-    "scopes": "look:scopes",
+    "scopes": "scopes:scopes",
     "events": "events:events",
     "ui": "ui:ui",
     "switchover": "verbs:switchover",

@@ -15,8 +15,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from tenure.cli.addresses import remember, remembered
 from tenure.cli.completing import member_names
-from tenure.cli.members import events_of_all, remember, remembered
+from tenure.cli.members import events_of_all
 from tenure.cli.options import OutputOption, open_existing, takes_settings
 from tenure.cli.output import Output, document_text, tabbed, warn
 from tenure.clock import SystemClock

@@ -1,4 +1,4 @@
-"""What an operator looks at: `tenure status`, `list`, `history`, `scopes`. They need the store alone."""
+"""What an operator looks at: `tenure status`, `list`, `history`. They need the store alone."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from tenure.cli.addresses import remember, remembered
 from tenure.cli.history import json_of, rows_of
-from tenure.cli.members import ask_all, remember, remembered
+from tenure.cli.member_tables import member_rows, show_members, warnings_of
 from tenure.cli.options import OutputOption, open_existing, takes_settings
-from tenure.cli.output import Output, note, show, warn
-from tenure.cli.verbs import member_rows, show_members, warnings_of
+from tenure.cli.output import Output, note, show
 from tenure.cli.watching import EveryOption, Look, Viewed, WatchOption, away_look, interval, look_at
 from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
@@ -23,7 +23,6 @@ from tenure.durations import ago
 from tenure.errors import StoreUnavailable, UsageError
 from tenure.operate.history import history as terms
 from tenure.operate.picture import take_picture
-from tenure.operate.scopes import CHECK_THE_STORE, ScopeStatus, scope_statuses
 from tenure.operate.snapshot import take_snapshot
 from tenure.operate.verdict import Level, MembersWord, lines_of, verdict, without_store
 from tenure.settings import Settings
@@ -114,6 +113,8 @@ def _members_alone(settings: Settings, given: list[str] | None, failed: StoreUna
     known = known or dict(remembered(settings.required("store"), settings.required("scope")))
     if not known:
         return away_look(failed)
+    from tenure.cli.members import ask_all  # costs time, and a store mostly answers
+
     rows = ask_all(known)
     answers = [MembersWord(*(str(row.get(name) or "") for name in ("member", "state", "leader"))) for row in rows]
 
@@ -169,48 +170,3 @@ def _terms(settings: Settings, store: CoordinationStore, scope: Scope) -> Look:
         show(rows, output=Output.TABLE, title=f"terms of {scope}", columns=columns)
 
     return Look([json_of(term) for term in known.terms], tables)
-
-
-@takes_settings("store")
-def scopes(
-    settings: Settings, output: OutputOption = Output.TABLE, watch: WatchOption = False, every: EveryOption = None
-) -> None:
-    """The scopes of the store: who leads each, and when its newest batch was planned.
-
-    Example: tenure scopes --store sqlite:///srv/ha.db
-    """
-    viewed = Viewed(partial(open_existing, settings), None, _scopes)
-    look_at(viewed, output=output, every=interval(watch, every))
-
-
-def _scopes(store: CoordinationStore) -> Look:
-    name, found = store.guarantees.name, scope_statuses(store)
-    troubles = [f"scope {one.scope!r}: {one.trouble}" for one in found if one.trouble is not None]
-
-    def tables() -> None:
-        if not found:
-            sys.stdout.write(f"no scope is in this store ({name}): no member has led here; {CHECK_THE_STORE}\n")
-            return
-        rows = [
-            {
-                **asdict(one),
-                "live": len(one.members),
-                "newest_batch": None if one.planned_at is None else ago(one.planned_at, now=SystemClock().now()),
-                "state": _state(one),
-            }
-            for one in found
-        ]
-        columns = ("scope", "leader", "epoch", "live", "newest_batch", "state")
-        show(rows, output=Output.TABLE, title=f"scopes of this store ({name})", columns=columns)
-        for line in troubles:
-            warn(line)
-
-    return Look([asdict(one) for one in found], tables, troubles)
-
-
-def _state(one: ScopeStatus) -> str:
-    if one.trouble is not None:
-        return "unreadable"
-    if one.ended is not None:
-        return one.ended
-    return "paused" if one.paused else "led" if one.leader is not None else "not led"

@@ -23,28 +23,14 @@ from enum import StrEnum
 from importlib.util import find_spec
 from typing import Any, Final
 
-from rich import box
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
-
 from tenure.clock import Clock, timestamp
 from tenure.errors import UsageError
-from tenure.events import Away, BatchCommitted, Event, event_to_data
-from tenure.progress import LongWork
 from tenure.wording import how_to_install, masked
 
 _ANY_WIDTH: Final = 10_000
 
-_LONG_WORK_S: Final = 10.0
-
-_BLANK: Final = (None, "", ())
-
 _BREAKS: Final = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 """A tab, and the characters that end a line for some program."""
-
-_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d+\+00:00\Z")
 
 
 class Output(StrEnum):
@@ -75,47 +61,14 @@ def show(
     if output.is_data:
         print_document(list(rows), output=output)
     elif sys.stdout.isatty():
+        from rich.console import Console
+
+        from tenure.cli.tables import print_table  # costs time, and a pipe gets no table
+
         print_table(rows, title=title, columns=columns, spare=spare, console=Console())
     else:
         note(title)
         sys.stdout.writelines(f"{line}\n" for line in tabbed(rows, columns=columns))
-
-
-def print_table(
-    rows: Sequence[Mapping[str, Any]], *, title: str, columns: Sequence[str], spare: Sequence[str], console: Console
-) -> None:
-    """Print the columns that are not blank. Where a row would take more than a line, `spare` columns are left out, the
-    first of them first, and a line below the table names them. The first column has names, which people copy: it is
-    folded last."""
-    filled = [column for column in columns if not rows or any(row[column] not in _BLANK for row in rows)]
-    shown, more = [*filled], [column for column in spare if column in filled]
-    at_any_width = console.options.update(width=_ANY_WIDTH)
-    while more and Measurement.get(console, at_any_width, _table(rows, shown)).maximum > console.width:
-        shown.remove(more.pop(0))
-    if title:
-        console.print(Text(title, style="italic"), soft_wrap=True)
-    console.print(_table(rows, shown))
-    if hidden := [_heading(column) for column in filled if column not in shown]:
-        named = f"left out at {console.width} columns: {', '.join(hidden)}"
-        console.print(Text(named, style="dim"), soft_wrap=True)
-
-
-def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in columns:
-        table.add_column(Text(_heading(column)), overflow="fold", no_wrap=len(columns) > 1 and column == columns[0])
-    for row in rows:
-        table.add_row(*(Text(_cell(row[column])) for column in columns))
-    return table
-
-
-def _heading(column: str) -> str:
-    return column.replace("_", " ")
-
-
-def _cell(value: object) -> str:
-    """The text of a cell. Times are without their fractions: 2026-03-01 12:00:00Z."""
-    return "" if value in _BLANK else _TIME.sub(r"\1 \2Z", str(value))
 
 
 def tabbed(rows: Sequence[Mapping[str, Any]], *, columns: Sequence[str]) -> Iterator[str]:
@@ -176,50 +129,6 @@ def warn(line: str) -> None:
     """Print a warning in one line."""
     joined = " ".join(line.split())
     say(f"tenure: warning: {joined}", as_json=("warning", "warning", {"message": joined}))
-
-
-class Narrator:
-    """A subscriber that prints each event as a line on stderr. `quiet`: but for batches and for waiting. A member that
-    tries its store, a source, a sink or its storage again for the same reason prints that once, and at a terminal
-    renews the line."""
-
-    def __init__(self, *, clock: Clock, quiet: bool) -> None:
-        self._clock = clock
-        self._quiet = quiet
-        self._away: tuple[type[Event], str] | None = None
-        """The last line, if it was about something that does not answer."""
-        self._due_s: dict[str, float] = {}
-        """Long work -> when its next line is due, where no line is replaced."""
-
-    def wait(self, what: str) -> None:
-        """Show at a terminal for what the run waits."""
-        if not self._quiet:
-            say_waiting(f"{self._clock.now():%H:%M:%S} {what}")
-
-    def __call__(self, event: Event) -> None:
-        line = event.line()
-        if not line or (self._quiet and (event.waits or isinstance(event, BatchCommitted))):
-            return
-        told = f"{self._clock.now():%H:%M:%S} {event.scope}: {line}"
-        fields = event_to_data(event)
-        as_json: Json = (event.level, fields.pop("event"), {"message": line, **fields})
-        away = (type(event), event.why) if isinstance(event, Away) else None
-        if away is not None and away == self._away:
-            if not self._quiet:
-                say_waiting(told)
-        elif event.waits and replaces():
-            say_waiting(told)
-        elif not isinstance(event, LongWork) or self._is_due(event):
-            say(told, as_json=as_json)
-        self._away = away
-
-    def _is_due(self, event: LongWork) -> bool:
-        """Whether the last line about this work is old enough."""
-        now_s = self._clock.monotonic_s()
-        if now_s < self._due_s.get(event.key, now_s):
-            return False
-        self._due_s[event.key] = now_s + _LONG_WORK_S
-        return True
 
 
 ERASE: Final = "\r\x1b[K"

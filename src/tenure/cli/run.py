@@ -10,8 +10,9 @@ import typer
 
 from tenure.assembly import Run, assemble
 from tenure.cli.log_format import use_json
+from tenure.cli.narrator import Narrator
 from tenure.cli.options import takes_settings
-from tenure.cli.output import Narrator, wait_no_more
+from tenure.cli.output import wait_no_more
 from tenure.cli.signals import stop_on_signals
 from tenure.clock import SystemClock
 from tenure.errors import TenureError

@@ -51,7 +51,7 @@ from tenure.errors import (
     StoreUnavailable,
     TermLost,
 )
-from tenure.events import BlobLeft, Events
+from tenure.event import Events
 from tenure.handles.anchor import AGAIN, Anchor, moves_too_fast
 from tenure.handles.anchor_rules import LOCK, Sight, locked_by, may_be_locked
 from tenure.handles.handle import Handle, Lock, decode_handle, encode_handle
@@ -324,7 +324,7 @@ class HandleStore:
             locked = may_be_locked(sight, {handle.key})
             records = self._store.list(self._scope, handle.key).records if locked else ()
         except StoreUnavailable as failed:
-            self._events.emit(BlobLeft(scope=self._scope, address=blob.address, why=str(failed)))
+            self._tell_left(blob, failed)
             return
         if not any(decode(record, fields={"blob": str})["blob"] == blob.address for record in records):
             self._discard(blob)
@@ -335,7 +335,12 @@ class HandleStore:
         try:
             self._blobs.delete(blob.address)
         except StorageError as failed:
-            self._events.emit(BlobLeft(scope=self._scope, address=blob.address, why=str(failed)))
+            self._tell_left(blob, failed)
+
+    def _tell_left(self, blob: Blob, failed: StorageError | StoreUnavailable) -> None:
+        from tenure.events import BlobLeft  # costs time, and a reader of handles emits none
+
+        self._events.emit(BlobLeft(scope=self._scope, address=blob.address, why=str(failed)))
 
 
 READERS: Final = 8

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tenure.durations import parse_duration
 from tenure.errors import UsageError
-from tenure.events import Events
+from tenure.event import Events
 from tenure.sinks.sink import Batch, OutputMode, Written
 
 if TYPE_CHECKING:

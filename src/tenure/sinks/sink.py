@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from tenure.errors import UsageError
-from tenure.events import Events
+from tenure.event import Events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,18 +5,9 @@ Promise: no I/O. The client of a kind is imported when a URL of that kind is rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
-
 from tenure.errors import UsageError
-from tenure.storage.hdfs import Hdfs
-from tenure.storage.local import Local
-from tenure.storage.remote import Remote
-from tenure.storage.s3 import S3
 from tenure.storage.storage import Storage
 from tenure.wording import has_password, masked_url
-
-_KINDS: Final[Mapping[str, type[Local | Remote]]] = {"file": Local, "local": Local, "s3": S3, "s3a": S3, "hdfs": Hdfs}
 
 
 def reach(url: str, *, what: str = "storage") -> Storage:
@@ -28,5 +19,20 @@ def reach(url: str, *, what: str = "storage") -> Storage:
             fix="leave it out, and give it to the client of the storage by the environment or a file",
         )
     scheme, colon, _ = url.partition(":")
-    kind = _KINDS.get(scheme) if colon else None
-    return (kind or (Remote if "://" in url else Local))(url, what=what)
+    # here alone, as fsspec costs time, and a command that looks at the store needs no storage
+    match scheme if colon else "":
+        case "s3" | "s3a":
+            from tenure.storage.s3 import S3
+
+            return S3(url, what=what)
+        case "hdfs":
+            from tenure.storage.hdfs import Hdfs
+
+            return Hdfs(url, what=what)
+        case other if other not in ("file", "local") and "://" in url:
+            from tenure.storage.remote import Remote
+
+            return Remote(url, what=what)
+    from tenure.storage.local import Local
+
+    return Local(url, what=what)

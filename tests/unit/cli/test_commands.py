@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 import pytest
 import typer.main
 
+import tenure
 from tenure.cli.commands import COMMANDS, app_for, app_of
 
 LIGHT = (
@@ -35,9 +37,34 @@ HEAVY = (
 )
 NAMES = """
 import sys
+import tenure
 from tenure.cli.commands import app_for
 app_for([sys.argv[1]])
 print(*sorted(sys.modules))
+"""
+UNREAD = (
+    "fsspec",
+    "rich.console",
+    "tenure.cleanup",
+    "tenure.cli.members",
+    "tenure.declarations",
+    "tenure.events",
+    "tenure.ownership",
+    "tenure.pipelines",
+    "tenure.scope_context",
+    "tenure.sinks",
+    "tenure.storage.local",
+    "tenure.storage.remote",
+    "urllib.request",
+)
+"""What a look at a store does not need, and what would cost it a third of its processor time."""
+LOOKS = """
+import sys
+from contextlib import suppress
+from tenure.cli.main import main
+with suppress(SystemExit):
+    main()
+print("imported:", *sorted(sys.modules))
 """
 
 
@@ -75,6 +102,19 @@ def test_the_completion_gets_the_command_that_is_typed(
 def test_a_look_does_not_pay_for_a_member(command: str) -> None:
     done = subprocess.run([sys.executable, "-c", NAMES, command], capture_output=True, text=True, check=True)
     assert [name for name in done.stdout.split() if name.startswith(HEAVY)] == []
+
+
+@pytest.mark.parametrize("command", ["status", "list", "history", "scopes"])
+def test_a_look_imports_what_it_needs_alone(command: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/ha.db"
+    with tenure.lead("rows", store=url, storage=f"file://{tmp_path}/storage"):
+        pass
+    words = [command, "--store", url, *([] if command == "scopes" else ["--scope", "rows"])]
+    done = subprocess.run([sys.executable, "-c", LOOKS, *words], capture_output=True, text=True, check=True)
+    output, imported, names = done.stdout.partition("imported:")
+    assert output, done.stderr  # the look was taken
+    assert imported
+    assert [name for name in names.split() if any(name == one or name.startswith(f"{one}.") for one in UNREAD)] == []
 
 
 def test_the_application_of_no_command_has_the_version_alone() -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from tenure.cli import output
 from tenure.cli.log_format import asks_for_json, use_json
-from tenure.cli.output import Narrator, complain, note, replaces, say_waiting, warn
+from tenure.cli.narrator import Narrator
+from tenure.cli.output import complain, note, replaces, say_waiting, warn
 from tenure.events import BatchCommitted, BatchStarted, StoreAway
 from tests.kit.clock import ManualClock
 

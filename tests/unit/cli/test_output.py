@@ -12,7 +12,8 @@ import yaml
 
 from tenure import events, progress
 from tenure.cli import output as output_module
-from tenure.cli.output import Narrator, Output, check_output, complain, show, show_done
+from tenure.cli.narrator import Narrator
+from tenure.cli.output import Output, check_output, complain, show, show_done
 from tenure.doctor.targets import TargetAsked
 from tenure.errors import UsageError
 from tenure.progress import CleanupProgress, LongWork, SeedProgress, SparkStarting

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 from rich.console import Console
 
-from tenure.cli.output import print_table, tabbed
+from tenure.cli.output import tabbed
+from tenure.cli.tables import print_table
 
 
 def printed(

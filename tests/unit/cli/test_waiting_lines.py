@@ -10,7 +10,8 @@ from datetime import timedelta
 import pytest
 
 from tenure import events
-from tenure.cli.output import ERASE, Narrator, complain, wait_no_more
+from tenure.cli.narrator import Narrator
+from tenure.cli.output import ERASE, complain, wait_no_more
 from tenure.progress import SeedProgress
 from tests.kit.clock import ManualClock
 
