@@ -46,11 +46,15 @@ def events() -> Iterator[str]:
         yield from (f"`{name}`", f": {said}", "", f"  Fields: {own or 'none'}.", "")
 
 
+_NAMES = {"run": "tenure run", "log": "the file of --spark-log"}
+"""What a rule fills in for its scope."""
+
+
 def verdicts() -> Iterator[str]:
     """The rules of the verdict as a table, in Markdown."""
     yield from ("| symptom | level | rule | do |", "|---|---|---|---|")
     for rule in RULES:
-        yield f"| {rule.when} | {rule.level.value} | `{rule.name}` | {rule.do or 'nothing'} |"
+        yield f"| {rule.when} | {rule.level.value} | `{rule.name}` | {rule.do.format_map(_NAMES) or 'nothing'} |"
 
 
 def checks() -> Iterator[str]:

@@ -200,6 +200,7 @@ def _conduct(settings: Settings, run: Run) -> Conduct:
         final=run.final,
         ends=run.until_idle or run.final,
         limits=Limits(batch_attempts=settings.batch_attempts, away=settings.away_limit),
+        log=settings.spark_log or "",
     )
 
 

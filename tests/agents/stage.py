@@ -47,6 +47,7 @@ _WORDS: Final = (
     (re.compile(r"\bepoch \d+\b"), "epoch N"),
     (re.compile(r"\bterm \d+\b"), "term N"),
     (re.compile(r"/\S*/ha\.db"), "STORE"),
+    (re.compile(r"--store \S+ --storage \S+"), "--store URL --storage URL"),
     (re.compile(r"\b\d+ times since\b"), "TIMES since"),
 )
 

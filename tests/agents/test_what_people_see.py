@@ -155,7 +155,7 @@ def test_a_driver_is_killed(stage: Stage) -> None:
         stage,
         "warn  no standby lives for the moment: anna comes back with another driver",
         "why   the driver ended by itself: signal SIGKILL",
-        "do    wait a minute; if it does not come back: tenure run",
+        "do    wait a minute; if it does not come back: tenure run PIPELINE.py --scope rows --store URL --storage URL",
         "ok    ben leads, epoch N, for SECONDS",
     )
     assert stage.history() == ["driver died: signal SIGKILL", ""]
@@ -190,7 +190,7 @@ def test_a_driver_hangs(stage: Stage) -> None:
         stage,
         "warn  no standby lives for the moment: anna comes back with another driver",
         "why   the driver has not answered for SECONDS; the driver was killed",
-        "do    wait a minute; if it does not come back: tenure run",
+        "do    wait a minute; if it does not come back: tenure run PIPELINE.py --scope rows --store URL --storage URL",
         "ok    ben leads, epoch N, for SECONDS",
     )
     assert stage.history() == ["driver silent: the driver has not answered for SECONDS; the driver was killed", ""]
@@ -208,11 +208,11 @@ def test_a_leader_is_killed_and_then_its_standby(stage: Stage) -> None:
     sees(
         stage,
         "warn  no standby lives: a takeover would wait for a member to start",
-        "why   anna is gone (HOST:PID, not seen since TIME, gone by TIME)",
-        "do    start another member: tenure run",
+        "why   anna is gone (HOST:PID, not seen since TIME, gone by TIME UTC)",
+        "do    start another member: tenure run PIPELINE.py --scope rows --store URL --storage URL",
         "ok    ben leads, epoch N, for SECONDS",
     )
-    assert "anna is gone (HOST:PID, not seen since TIME, gone by TIME)" in stage.status()
+    assert "anna is gone (HOST:PID, not seen since TIME, gone by TIME UTC)" in stage.status()
     assert stage.check() == 20
     assert stage.history() == ["session ended", ""]
     anna, ben = stage.members_table()["anna"], stage.members_table()["ben"]
@@ -223,10 +223,10 @@ def test_a_leader_is_killed_and_then_its_standby(stage: Stage) -> None:
     process(stage, "ben").kill()
     sees(
         stage,
-        "bad   nobody leads for SECONDS, and no member lives. Last seen: ben (HOST:PID, not seen since TIME, nobody "
-        "saw it go), anna (HOST:PID, not seen since TIME, gone by TIME)",
+        "bad   nobody leads for SECONDS, and no member lives. Last seen (UTC): ben (HOST:PID, not seen since TIME, "
+        "nobody saw it go), anna (HOST:PID, not seen since TIME, gone by TIME)",
         "why   ben's term N ended: session ended",
-        "do    mend the cause; then start a member: tenure run",
+        "do    mend the cause; then start a member: tenure run PIPELINE.py --scope rows --store URL --storage URL",
     )
     assert stage.check() == 21
     lost, alone, nobody = stage.history()
@@ -242,8 +242,8 @@ def test_a_host_is_paused_and_wakes_and_the_next_leader_is_stopped(stage: Stage)
     sees(
         stage,
         "warn  no standby lives: a takeover would wait for a member to start",
-        "why   anna is gone (HOST:PID, not seen since TIME, gone by TIME)",
-        "do    start another member: tenure run",
+        "why   anna is gone (HOST:PID, not seen since TIME, gone by TIME UTC)",
+        "do    start another member: tenure run PIPELINE.py --scope rows --store URL --storage URL",
         "ok    ben leads, epoch N, for SECONDS",
     )
     assert stage.history() == ["session ended", ""]
@@ -260,7 +260,7 @@ def test_a_host_is_paused_and_wakes_and_the_next_leader_is_stopped(stage: Stage)
         stage,
         "warn  no standby lives: a takeover would wait for a member to start",
         "why   ben is gone (HOST:PID, stopped by a signal at TIME)",
-        "do    start another member: tenure run",
+        "do    start another member: tenure run PIPELINE.py --scope rows --store URL --storage URL",
         "ok    anna leads, epoch N, for SECONDS",
     )
     assert stage.history() == [late, "stopped", ""]
@@ -273,13 +273,13 @@ def test_all_members_end_with_an_error(stage: Stage) -> None:
     wait_until(lambda: not any(member.running for member in stage.members.values()), what="the end of all members")
     sees(
         stage,
-        "bad   nobody leads for SECONDS, and no member lives. Last seen: ben (HOST:PID, exit code 8 at TIME), "
+        "bad   nobody leads for SECONDS, and no member lives. Last seen (UTC): ben (HOST:PID, exit code 8 at TIME), "
         "anna (HOST:PID, exit code 8 at TIME)",
         f"why   ben ended with exit code 8: {error}; see the log",
-        "do    mend the cause; then start a member: tenure run",
+        "do    mend the cause; then start a member: tenure run PIPELINE.py --scope rows --store URL --storage URL",
     )
     for member in ("anna", "ben"):
-        assert f"{member} is gone (HOST:PID, exit code 8 at TIME): {error}; see the log" in stage.status()
+        assert f"{member} is gone (HOST:PID, exit code 8 at TIME UTC): {error}; see the log" in stage.status()
         assert told(stage, member, "RunEnded", "exit_code", "error") == [(8, f"{error}; see the log")]
         assert stage.probes(member) == GONE
     assert stage.check() == 21

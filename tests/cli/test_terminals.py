@@ -96,7 +96,9 @@ def test_the_members_into_a_pipe(place: Place) -> None:
     assert (empty, queries) == ("", "query\tbatch\tepoch\tplanned\tbehind")
     alone, command, leads, *titles = done.stderr.splitlines()
     assert alone == "warn  no standby lives: a takeover would wait for a member to start"
-    assert command == "do    start another member: tenure run"
+    assert command == (
+        f"do    start another member: tenure run PIPELINE.py --scope rows --store sqlite://{place.store} --storage URL"
+    )
     assert leads.startswith("ok    anna leads, epoch 1, for ")
     assert titles == ["", "rows on sqlite: anna leads, epoch 1", "newest checkpoints"]
 

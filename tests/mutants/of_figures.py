@@ -20,6 +20,12 @@ VERDICTS: Final = "tests/unit/operate/test_verdict.py::"
 
 OF_FIGURES: Final = (
     Mutant(
+        "attempts-as-leadership",
+        "the time without a leader counts from the last attempt at a batch that fails",
+        (Change("operate/picture.py", "failing is None or not empty_since", "failing is None or empty_since"),),
+        ("tests/unit/operate/test_verdict.py::test_attempts_do_not_count_as_leadership",),
+    ),
+    Mutant(
         "figures-outlive-the-term",
         "the last batch of a member that led once stands still on its page, and alarms fire for ever",
         (Change(METRICS, "            if metric.of_term:\n", "            if False:\n"),),

@@ -77,6 +77,8 @@ class Conduct:
     ends: bool = False
     """The run is to end: after the last attempt at a batch it does so, and does not wait for an operator."""
     limits: Limits = field(default_factory=Limits)
+    log: str = ""
+    """The file with the output of Spark; empty: it is not known."""
 
 
 class _Again(Exception):
@@ -347,7 +349,10 @@ class Member:
             cause = term.liveness.cause
             raise StoreUnavailable(f"the store is away, and on_store_loss says stop: {cause}") from cause
         if ended is Ended.FAILED:  # a driver raises a query's error; here it raised none
-            raise QueryFailed("a query failed, and the driver does not say why", fix="see the log of Spark")
+            raise QueryFailed(
+                "a query failed, and the driver does not say why",
+                fix=f"see {self._conduct.log or 'the file of --spark-log'}",
+            )
         if ended is Ended.LEFT:
             raise CleanupIncomplete(f"the pipeline of scope {self._scope!r} has ended, and its cleanup is incomplete")
         return ended

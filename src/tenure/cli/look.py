@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from shlex import quote
 from typing import Annotated, NoReturn
 
 import typer
@@ -26,6 +27,7 @@ from tenure.operate.picture import take_picture
 from tenure.operate.snapshot import take_snapshot
 from tenure.operate.verdict import Level, MembersWord, lines_of, verdict, without_store
 from tenure.settings import Settings
+from tenure.wording import masked_url
 
 _CHECKED = {Level.OK: 0, Level.WARN: 20, Level.BAD: 21}
 """The exit codes of `tenure status --check`."""
@@ -56,7 +58,7 @@ def status(
     viewed = _viewed(settings, _status, away=partial(_members_alone, settings, members))
     try:
         if check:
-            _check(viewed)
+            _check(viewed, flags=_flags_of(settings))
         look_at(viewed, output=output, every=how_often)
     except StoreUnavailable as failed:
         alone = None if check else viewed.away(failed)
@@ -76,17 +78,23 @@ def _viewed(
     return Viewed(partial(open_existing, settings), scope, lambda store: look(settings, store, scope), away)
 
 
-def _check(viewed: Viewed) -> NoReturn:
+def _check(viewed: Viewed, *, flags: str) -> NoReturn:
     with viewed.opening() as store:
-        found = verdict(take_picture(store, Scope(viewed.scope or ""), now=SystemClock().now()))
+        found = verdict(take_picture(store, Scope(viewed.scope or ""), now=SystemClock().now()), flags=flags)
     sys.stdout.write(f"{found.level.value}: {found.findings[0].line}\n")
     raise typer.Exit(_CHECKED[found.level])
+
+
+def _flags_of(settings: Settings) -> str:
+    """The store and the storage as flags of a member, for a shell."""
+    store, storage = (masked_url(url) for url in (settings.required("store"), settings.storage or "URL"))
+    return f"--store {quote(store)} --storage {quote(storage)}"
 
 
 def _status(settings: Settings, store: CoordinationStore, scope: Scope) -> Look:
     now = SystemClock().now()
     picture = take_picture(store, scope, now=now)
-    snapshot, found = picture.snapshot, verdict(picture)
+    snapshot, found = picture.snapshot, verdict(picture, flags=_flags_of(settings))
     remember(settings.required("store"), scope, snapshot.members)
 
     def tables() -> None:

@@ -184,6 +184,6 @@ class _RedrawnScreen:
 
         paper = _Paper()
         with redirect_stdout(paper), redirect_stderr(paper):
-            note(f"{SystemClock().now():%H:%M:%S}; Ctrl-C ends the watch")
+            note(f"{SystemClock().now():%H:%M:%S} UTC; Ctrl-C ends the watch")
             look.tables()
         self._live.update(Text.from_ansi(paper.getvalue().rstrip("\n")), refresh=True)

@@ -91,9 +91,10 @@ class PastMember:
         told = " ".join(line.split())[:_LINE_MOST]
         return replace(self, seen="", until=at, how=how, exit_code=exit_code, line=told)
 
-    def shown(self, *, now: datetime) -> str:
-        """For people, beside its name: `vm:11101, exit code 8 at 06:53:53`."""
-        at = clock_time(self.until, now=now)
+    def shown(self, *, now: datetime, zone: str = " UTC") -> str:
+        """For people, beside its name: `vm:11101, exit code 8 at 06:53:53 UTC`. `zone` empty: the reader knows it."""
+        at = f"{clock_time(self.until, now=now)}{zone}"
+        seen = clock_time(self.last_sign, now=now)
         match self.how:
             case "exited":
                 went = f"exit code {self.exit_code} at {at}"
@@ -104,9 +105,9 @@ class PastMember:
             case "returns":
                 went = f"left at {at} to come back with another driver"
             case "missed":
-                went = f"not seen since {clock_time(self.last_sign, now=now)}, gone by {at}"
+                went = f"not seen since {seen}, gone by {at}"
             case _:
-                went = f"not seen since {clock_time(self.last_sign, now=now)}, nobody saw it go"
+                went = f"not seen since {seen}{zone}, nobody saw it go"
         return f"{self.host}:{self.pid}, {went}" if self.pid else f"{self.host}, {went}" if self.host else went
 
 

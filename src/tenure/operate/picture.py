@@ -37,6 +37,20 @@ class ScopePicture:
         return self.history.terms[-1] if self.history.terms else None
 
     @property
+    def led_until(self) -> str:
+        """When a member led last; empty: somebody leads, or nobody ever led. After the first of the failures that the
+        scope has noted, a term in which no query finished a batch is an attempt: such a term does not count."""
+        failing, empty_since = self.snapshot.failing, self.history.empty_since
+        if failing is None or not empty_since:
+            return empty_since
+        led = [
+            term.until
+            for term in self.history.terms
+            if term.since <= failing.since or any(one.committed_at for one in term.openings.values())
+        ]
+        return led[-1] if led else min(failing.since, empty_since)
+
+    @property
     def standbys(self) -> tuple[Candidate, ...]:
         """The live members but the leader."""
         return tuple(one for one in self.snapshot.members if one.member != self.snapshot.leader)

@@ -89,9 +89,10 @@ def no_members(picture: ScopePicture) -> tuple[str, str] | None:
     last = picture.last
     if not _is_empty(picture) or picture.snapshot.members or last is None or last.why in _AT_REST:
         return None
-    shown = [f"{row.member} ({row.shown(now=picture.now)})" for row in picture.gone[:_NAMED]]
+    shown = [f"{row.member} ({row.shown(now=picture.now, zone='')})" for row in picture.gone[:_NAMED]]
     more = f" and {len(picture.gone) - _NAMED} more" if len(picture.gone) > _NAMED else ""
-    return f"nobody leads{_for(picture)}, and no member lives. Last seen: {', '.join(shown)}{more}", _why_none(picture)
+    seen = f"Last seen (UTC): {', '.join(shown)}{more}"
+    return f"nobody leads{_for(picture)}, and no member lives. {seen}", _why_none(picture)
 
 
 def _why_none(picture: ScopePicture) -> str:
@@ -132,8 +133,8 @@ def fails(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def _times(picture: ScopePicture, failing: Failing) -> str:
-    """`once at 06:53:53`, `7 times since 06:53:53`."""
-    since = clock_time(failing.since, now=picture.now)
+    """`once at 06:53:53 UTC`, `7 times since 06:53:53 UTC`."""
+    since = f"{clock_time(failing.since, now=picture.now)} UTC"
     return f"once at {since}" if failing.tries == 1 else f"{failing.tries} times since {since}"
 
 
@@ -284,8 +285,8 @@ def leads(picture: ScopePicture) -> tuple[str, str] | None:
 
 
 def _for(picture: ScopePicture) -> str:
-    """For how long nobody has led."""
-    age = seconds_since(picture.history.empty_since, now=picture.now)
+    """For how long nobody has led. Attempts at a batch that fails, or at what does not answer, do not count."""
+    age = seconds_since(picture.led_until, now=picture.now)
     return "" if age is None else f" for {lasting(age)}"
 
 

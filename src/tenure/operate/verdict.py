@@ -66,15 +66,27 @@ class Verdict:
         return self.findings[0].level
 
 
-def verdict(picture: ScopePicture) -> Verdict:
-    """The findings of all rules that apply."""
+def verdict(picture: ScopePicture, *, flags: str = "") -> Verdict:
+    """The findings of all rules that apply. `flags`: of a member of this store, with its storage, without passwords;
+    empty: the reader knows them."""
+    names = {
+        "run": " ".join(filter(None, (f"tenure run PIPELINE.py --scope {picture.snapshot.scope}", flags))),
+        "log": _log_of(picture),
+    }
     found = [
-        VerdictLine(rule.name, rule.level, *said, do=rule.do.format(scope=picture.snapshot.scope))
+        VerdictLine(rule.name, rule.level, *said, do=rule.do.format_map(names))
         for rule in RULES
         if (said := rule.find(picture)) is not None
     ]
     order = [Level.BAD, Level.WARN, Level.OK]
     return Verdict(tuple(sorted(found, key=lambda one: order.index(one.level))))
+
+
+def _log_of(picture: ScopePicture) -> str:
+    """Where the output of Spark is of the first member whose driver is not up. No record has the flag."""
+    waits = next((one for one in picture.snapshot.members if not one.ready), None)
+    member, host = ("MEMBER", "its host") if waits is None else (waits.member, waits.host or "its host")
+    return f"the file of --spark-log, by default tenure-{member}.spark.log in the temporary folder of {host}"
 
 
 RULES: Final = (
@@ -89,7 +101,7 @@ RULES: Final = (
         "no-members",
         Level.BAD,
         "nobody leads, and no member lives",
-        "mend the cause; then start a member: tenure run",
+        "mend the cause; then start a member: {run}",
         symptoms.no_members,
     ),
     VerdictRule(
@@ -110,14 +122,14 @@ RULES: Final = (
         "no-driver",
         Level.BAD,
         "nobody leads: no member's driver is up",
-        "read the file of --spark-log on a member's host; tenure history has how earlier drivers ended",
+        "read {log}; tenure history has how earlier drivers ended",
         symptoms.no_driver,
     ),
     VerdictRule(
         "nofailover",
         Level.BAD,
         "nobody leads: every live member has `nofailover`",
-        "start a member without --nofailover",
+        "start a member without --nofailover: {run}",
         symptoms.nobody_may,
     ),
     VerdictRule(
@@ -141,7 +153,7 @@ RULES: Final = (
         "never-led",
         Level.WARN,
         "no member ever led the scope",
-        "start a member: tenure run; or check --scope: tenure scopes",
+        "start a member: {run}; or check --scope: tenure scopes",
         symptoms.never_led,
     ),
     VerdictRule(
@@ -166,13 +178,13 @@ RULES: Final = (
         symptoms.paused_while_led,
     ),
     VerdictRule(
-        "alone", Level.WARN, "a member leads, and no standby lives", "start another member: tenure run", symptoms.alone
+        "alone", Level.WARN, "a member leads, and no standby lives", "start another member: {run}", symptoms.alone
     ),
     VerdictRule(
         "returning",
         Level.WARN,
         "a member leads, and the standby has lost its driver and comes back with another driver",
-        "wait a minute; if it does not come back: tenure run",
+        "wait a minute; if it does not come back: {run}",
         symptoms.returning,
     ),
     VerdictRule(
@@ -186,7 +198,7 @@ RULES: Final = (
         "no-ready-standby",
         Level.WARN,
         "a member leads, and no standby could take over",
-        "wait until it has started; if that lasts, read the file of its --spark-log",
+        "wait until it has started; if that lasts, read {log}",
         symptoms.no_standby_is_ready,
     ),
     VerdictRule(
@@ -200,7 +212,7 @@ RULES: Final = (
         "mirror-behind",
         Level.WARN,
         "the mirrors of a standby are far behind: a takeover would copy for long",
-        "look at the storage, and at the log of that member",
+        "look at the storage; what that member says of it: tenure events",
         symptoms.mirror_is_behind,
     ),
     VerdictRule(

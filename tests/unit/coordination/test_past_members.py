@@ -99,11 +99,11 @@ def test_a_member_is_shown_for_a_day() -> None:
 def test_each_way_has_its_words() -> None:
     today, before = "2030-01-01T11:00:00.000+00:00", "2029-12-31T23:00:00.000+00:00"
     row = PastMember("anna", "here", 7, before)
-    assert row.shown(now=NOW) == "here:7, not seen since 2029-12-31 23:00:00, nobody saw it go"
-    assert row.ended(EXITED, at=today, exit_code=8).shown(now=NOW) == "here:7, exit code 8 at 11:00:00"
-    assert row.ended(STOPPED, at=today).shown(now=NOW) == "here:7, stopped by a signal at 11:00:00"
-    assert row.ended(FINISHED, at=today).shown(now=NOW) == "here:7, finished at 11:00:00"
+    assert row.shown(now=NOW) == "here:7, not seen since 2029-12-31 23:00:00 UTC, nobody saw it go"
+    assert row.ended(EXITED, at=today, exit_code=8).shown(now=NOW) == "here:7, exit code 8 at 11:00:00 UTC"
+    assert row.ended(STOPPED, at=today).shown(now=NOW) == "here:7, stopped by a signal at 11:00:00 UTC"
+    assert row.ended(FINISHED, at=today).shown(now=NOW) == "here:7, finished at 11:00:00 UTC"
     back = row.ended(RETURNS, at=today)
-    assert back.shown(now=NOW) == "here:7, left at 11:00:00 to come back with another driver"
+    assert back.shown(now=NOW) == "here:7, left at 11:00:00 UTC to come back with another driver"
     missed = roll_call((row,), (), now=today, seen={row.life: today})
-    assert missed[0].shown(now=NOW) == "here:7, not seen since 11:00:00, gone by 11:00:00"
+    assert missed[0].shown(now=NOW) == "here:7, not seen since 11:00:00, gone by 11:00:00 UTC"

@@ -11,6 +11,7 @@ import pytest
 from tenure.coordination.candidates import SILENT, Candidate, Lag, Pause, State, Unread
 from tenure.coordination.failing import FAILED, SINK_AWAY, FailedAttempts, Failing, Failure
 from tenure.coordination.past_members import EXITED, MISSED, RETURNS, PastMember
+from tenure.coordination.terms import Opening
 from tenure.operate.history import TermHistory, TermStatus
 from tenure.operate.picture import ScopePicture
 from tenure.operate.snapshot import Snapshot
@@ -68,7 +69,7 @@ CASES = {
     ),
     "no-members": (
         with_(EMPTY, members=(), gone=(GONE, MISSED_BEN)), Level.BAD,
-        "nobody leads for 2 min, and no member lives. Last seen: anna (here:7, exit code 8 at 11:59:00), "
+        "nobody leads for 2 min, and no member lives. Last seen (UTC): anna (here:7, exit code 8 at 11:59:00), "
         "ben (there:8, not seen since 11:58:10, gone by 11:58:11)",
         "anna ended with exit code 8: no such column 'x'; see the log",
     ),
@@ -81,7 +82,7 @@ CASES = {
         "nobody leads for 2 min: root@here has paused the scope", "new disk",
     ),
     "away": (
-        with_(EMPTY, failing=AWAY), Level.BAD, "nobody leads for 2 min: sink away, 7 times since 11:00:00",
+        with_(EMPTY, failing=AWAY), Level.BAD, "nobody leads for 2 min: sink away, 7 times since 11:00:00 UTC",
         "sink of 'raw': refused",
     ),
     "fails": (
@@ -99,7 +100,7 @@ CASES = {
     ),
     "electing": (EMPTY, Level.WARN, "nobody leads for 2 min: an election is under way", ""),
     "fails-by-turns": (
-        with_(LED, failing=AWAY), Level.WARN, "the last leaders failed 7 times since 11:00:00",
+        with_(LED, failing=AWAY), Level.WARN, "the last leaders failed 7 times since 11:00:00 UTC",
         "sink of 'raw': refused",
     ),
     "unstable": (
@@ -114,7 +115,7 @@ CASES = {
     "alone": (
         with_(LED, members=(ANNA,), gone=(MISSED_BEN,)), Level.WARN,
         "no standby lives: a takeover would wait for a member to start",
-        "ben is gone (there:8, not seen since 11:58:10, gone by 11:58:11)",
+        "ben is gone (there:8, not seen since 11:58:10, gone by 11:58:11 UTC)",
     ),
     "silent": (
         with_(LED, members=(replace(ANNA, trouble=SILENT), BEN)), Level.BAD,
@@ -236,10 +237,10 @@ def test_a_last_leader_that_nobody_noted_lived_until_its_last_known_sign() -> No
     lost = replace(OVER, host="here", until="2030-01-01T11:30:00.000+00:00", until_at_most="", why="session ended")
     picture = replace(with_(EMPTY, members=()), history=TermHistory((lost,), empty_since=lost.until))
     (finding,) = verdict(picture).findings
-    assert finding.sentence.endswith("Last seen: anna (here, not seen since 11:30:00, nobody saw it go)")
+    assert finding.sentence.endswith("Last seen (UTC): anna (here, not seen since 11:30:00, nobody saw it go)")
     joined = PastMember("anna", "here", 7, SINCE)
     (finding,) = verdict(with_(picture, gone=(joined,))).findings
-    assert finding.sentence.endswith("Last seen: anna (here:7, not seen since 11:30:00, nobody saw it go)")
+    assert finding.sentence.endswith("Last seen (UTC): anna (here:7, not seen since 11:30:00, nobody saw it go)")
 
 
 def test_the_end_of_a_term_that_is_newer_than_an_error_is_the_cause() -> None:
@@ -252,9 +253,34 @@ def test_a_member_that_does_not_come_back_is_gone() -> None:
     late = replace(RETURNING, until="2030-01-01T11:50:00.000+00:00")
     (alone, _) = verdict(with_(LED, members=(ANNA,), gone=(late,))).findings
     assert alone.rule == "alone"
-    assert alone.cause == "ben is gone (there:8, left at 11:50:00 to come back with another driver): signal SIGKILL"
+    assert alone.cause == "ben is gone (there:8, left at 11:50:00 UTC to come back with another driver): signal SIGKILL"
 
 
 def test_one_failure_is_no_row_of_failures() -> None:
     once = replace(AWAY, tries=1)
-    assert verdict(with_(EMPTY, failing=once)).findings[0].sentence.endswith("sink away, once at 11:00:00")
+    assert verdict(with_(EMPTY, failing=once)).findings[0].sentence.endswith("sink away, once at 11:00:00 UTC")
+
+
+def test_attempts_do_not_count_as_leadership() -> None:
+    """The failures began at 11:00 with the end of anna's term; each later term was an attempt."""
+    began = replace(OVER, since="2030-01-01T10:00:00.000+00:00", until="2030-01-01T11:00:01.000+00:00")
+    attempt = replace(OVER, epoch=2, since="2030-01-01T11:57:00.000+00:00")
+    picture = replace(with_(EMPTY, failing=AWAY), history=TermHistory((began, attempt), empty_since=ENDED))
+    assert verdict(picture).findings[0].sentence.startswith("nobody leads for 59 min")
+    forgotten = replace(picture, history=TermHistory((attempt,), empty_since=ENDED))
+    assert verdict(forgotten).findings[0].sentence.startswith("nobody leads for 1 h")
+    finished = {"raw": Opening(committed_at="2030-01-01T11:57:30.000+00:00")}
+    led = replace(picture, history=TermHistory((began, replace(attempt, openings=finished)), empty_since=ENDED))
+    assert verdict(led).findings[0].sentence.startswith("nobody leads for 2 min")
+
+
+def test_the_command_that_starts_a_member_is_whole() -> None:
+    gone = with_(EMPTY, members=(), gone=(GONE,))
+    (finding,) = verdict(gone, flags="--store sqlite:///srv/ha.db --storage URL").findings
+    assert finding.do.endswith("tenure run PIPELINE.py --scope rows --store sqlite:///srv/ha.db --storage URL")
+    assert verdict(gone).findings[0].do.endswith("tenure run PIPELINE.py --scope rows")
+
+
+def test_the_log_of_a_driver_that_is_not_up_is_named() -> None:
+    (finding,) = verdict(with_(EMPTY, members=(replace(BEN, state=State.STARTING),))).findings
+    assert "by default tenure-ben.spark.log in the temporary folder of there" in finding.do
