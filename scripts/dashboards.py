@@ -73,6 +73,13 @@ FLEET: Final = (
         "{{scope}}",
         "s",
     ),
+    Panel(
+        "Free on the disk of the storage",
+        "min by (scope) (tenure_storage_free_bytes)",
+        "{{scope}}",
+        "bytes",
+        what="Of storages that are folders.",
+    ),
     Panel("Orphans", "sum by (scope) (tenure_orphans)", "{{scope}}", what="What dead leaders left and nobody removed."),
 )
 """All pipelines that one Prometheus scrapes."""

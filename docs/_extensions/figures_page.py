@@ -6,7 +6,7 @@ Promise: the lists are made of the code at each build, so they cannot differ fro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from inspect import getdoc
 from typing import Any
@@ -20,11 +20,21 @@ from tenure.doctor.checks import CHECKS
 from tenure.events import Event
 from tenure.operate.verdict import RULES
 from tenure.progress import LongWork
+from tenure.ui.fleet_figures import SCOPE_METRICS
 
 
 def metrics() -> Iterator[str]:
     """The list of figures, in Markdown."""
-    for name, (kind, what, labels) in METRICS.items():
+    yield from _listed(METRICS)
+
+
+def fleet_metrics() -> Iterator[str]:
+    """The list of the figures of `tenure ui`, in Markdown."""
+    yield from _listed(SCOPE_METRICS)
+
+
+def _listed(table: Mapping[str, tuple[str, str, tuple[str, ...]]]) -> Iterator[str]:
+    for name, (kind, what, labels) in table.items():
         beside = ", ".join(f"`{label}`" for label in labels)
         yield from (
             f"`tenure_{name}`",
@@ -74,6 +84,10 @@ class _List(Directive):
         return list(found.children)
 
 
+class _FleetMetrics(_List):
+    lines = staticmethod(fleet_metrics)
+
+
 class _Events(_List):
     lines = staticmethod(events)
 
@@ -89,6 +103,7 @@ class _Checks(_List):
 def setup(sphinx: Any) -> dict[str, bool]:
     """Called by Sphinx."""
     sphinx.add_directive("metrics", _List)
+    sphinx.add_directive("fleet-metrics", _FleetMetrics)
     sphinx.add_directive("events", _Events)
     sphinx.add_directive("verdicts", _Verdicts)
     sphinx.add_directive("checks", _Checks)

@@ -19,6 +19,7 @@ from tenure.agent.child import Child, ChildProcess, Start
 from tenure.agent.condition import Condition
 from tenure.agent.driver_process import DriverProcess, Patience
 from tenure.agent.failures import Limits
+from tenure.agent.free_space import FreeSpaceWatch
 from tenure.agent.member import Conduct, Member
 from tenure.agent.rings import Rings
 from tenure.agent.telling import Openings
@@ -33,16 +34,16 @@ from tenure.event_log import JsonLines
 from tenure.events import Events, RunEnded, Subscriber
 from tenure.link.driver_folder import DriverFolder, temporary_folder
 from tenure.link.words import Begin
-from tenure.opening import check_storage, scope_context, scope_store
+from tenure.opening import check_storage, scope_context, scope_store, storage_url
 from tenure.progress import Underway
 from tenure.settings import Settings
 from tenure.spark.installed import find_spark
 from tenure.spark.submit import Submit, read_submit
+from tenure.storage.reach import reach
 from tenure.wording import how_to_install, masked_url
 
 if TYPE_CHECKING:
     from tenure.agent.metrics import Metrics
-    from tenure.agent.probes import ProbeServer
     from tenure.ui.app import Page
     from tenure.ui.late import LatePage
 
@@ -120,7 +121,7 @@ def assemble(
     if metrics is not None:
         subscribers = (*subscribers, metrics, rings, underway)
     events = member_events(settings, *subscribers, clock=clock)
-    probes: ProbeServer | None = None
+    unserve: Callable[[], None] | None = None
     openings = Openings(clock)
     warden = Warden(WARDEN, store=settings.store_url()).start()
     driver = DriverProcess(
@@ -138,8 +139,8 @@ def assemble(
         try:
             driver.close()
         finally:
-            if probes is not None:
-                probes.close()
+            if unserve is not None:
+                unserve()
             if store is not None:
                 store.close()
             warden.close()
@@ -161,15 +162,8 @@ def assemble(
             openings=openings,
         )
         if settings.http is not None and metrics is not None:
-            from tenure.agent.probes import ProbeServer
-
-            probes = ProbeServer(
-                settings.http,
-                _late_page(settings, scope, clock=clock),
-                condition=_condition_of(member, underway),
-                metrics=metrics,
-                rings=rings,
-            )
+            about = _condition_of(member, underway)
+            unserve = _serve(settings, scope, metrics, rings, condition=about, clock=clock)
     except BaseException:
         close()
         raise
@@ -190,6 +184,33 @@ def _late_page(settings: Settings, scope: Scope, *, clock: Clock) -> LatePage:
         return Page(Site(client, clock, access, masked_url(settings.required("store")), only=scope))
 
     return LatePage(build)
+
+
+def _serve(
+    settings: Settings,
+    scope: Scope,
+    metrics: Metrics,
+    rings: Rings,
+    *,
+    condition: Callable[[], Condition],
+    clock: Clock,
+) -> Callable[[], None]:
+    """Serve `--http`, and watch the disk of a storage that is a folder of this machine. Return what ends both."""
+    from tenure.agent.probes import ProbeServer
+
+    page = _late_page(settings, scope, clock=clock)
+    probes = ProbeServer(settings.required("http"), page, condition=condition, metrics=metrics, rings=rings)
+    folder = reach(storage_url(settings, scope)).local_folder
+    if folder is None:
+        return probes.close
+    space = FreeSpaceWatch(folder, told=metrics.has_free, clock=clock)
+    space.start()
+
+    def close() -> None:
+        space.close()
+        probes.close()
+
+    return close
 
 
 def _conduct(settings: Settings, run: Run) -> Conduct:

@@ -102,6 +102,13 @@ class RecordSkipped(Event, line="{why}; it is skipped"):
     why: str
 
 
+class JvmStarted(Event):
+    """The driver of a member has a JVM. `java`: its version, such as 17.0.15."""
+
+    member: str
+    java: str
+
+
 class MemberReady(Event, line="member {member} is ready, standing by"):
     member: str
 

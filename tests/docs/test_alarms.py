@@ -10,10 +10,12 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tenure.agent.metrics import METRICS
+from tenure.agent.metrics import METRICS as OF_MEMBERS
+from tenure.ui.fleet_figures import SCOPE_METRICS
 from tests.kit.servers import installed
 from tests.kit.servers.programs import program
 
+METRICS: Final = {**OF_MEMBERS, **SCOPE_METRICS}
 FOLDER: Final = Path(__file__).parents[2] / "deploy" / "monitoring"
 OF_PROMETHEUS: Final = {"job", "instance"}
 WORD: Final = re.compile(r"\btenure_\w+")

@@ -36,6 +36,7 @@ from tenure.events import (
     BatchMeasured,
     BatchStarted,
     Event,
+    JvmStarted,
     OfBatch,
     QueryStarted,
     TermEnded,
@@ -120,12 +121,13 @@ COMMITTED: Final = "last_commit_timestamp_seconds"
 REQUESTS: Final = "store_request_duration_seconds"
 REFUSED: Final = "store_errors_total"
 CONTACT: Final = "store_last_contact_timestamp_seconds"
+FREE: Final = "storage_free_bytes"
 
 METRICS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     BUILD: (
         "gauge",
-        "1, with the versions; spark is empty until the driver has told it",
-        ("version", "python", "spark"),
+        "1, with the versions; spark and java are empty until the driver has told them",
+        ("version", "python", "spark", "java"),
     ),
     **{one.name: ("gauge", one.what, one.labels) for one in OF_STATE},
     **{
@@ -144,6 +146,11 @@ METRICS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     REQUESTS: ("histogram", "How long requests of the agent to the store took, also those that failed", ("op",)),
     REFUSED: ("counter", "Requests of the agent that the store did not answer, or did not permit", ("kind",)),
     CONTACT: ("gauge", "When the store answered the agent last", ()),
+    FREE: (
+        "gauge",
+        "What this user may still write to the disk of the storage; only where the storage is a folder",
+        (),
+    ),
 }
 """Each figure, without `tenure_`: its type, what it says, and its labels beside `scope` and `member`."""
 
@@ -160,6 +167,7 @@ class Metrics:
         ProcessCollector(registry=self._registry)  # of the agent: processor, memory, files
         self._lock = threading.Lock()  # guards the fields below
         self._scope: str | None = None  # None: no event and no page named it yet
+        self._java = ""  # the version of the driver's JVM; empty: the driver has not told it
         self._queries: set[str] = set()
         self._won: tuple[int, float] | None = None  # the epoch, and when on the monotonic clock; None: no term is held
         self._opened: set[str] = set()  # queries with a batch in this term
@@ -181,6 +189,8 @@ class Metrics:
                 case TermWon():
                     self._won, self._opened = (event.epoch, now_s), set()
                     self._of(BEGAN).set(wall_s)
+                case JvmStarted():
+                    self._java = event.java
                 case QueryStarted():
                     self._meet(event.query)
                 case BatchStarted() if self._is_present(event):
@@ -226,6 +236,14 @@ class Metrics:
             if error not in AWAY:
                 self._of(CONTACT).set(self._clock.now().timestamp())
 
+    def has_free(self, free: int | None) -> None:
+        """What is free on the disk of the storage, in bytes; None: it is not known."""
+        with self._lock:
+            if free is None:
+                self._figures[FREE].clear()
+            elif self._scope is not None:
+                self._of(FREE).set(free)
+
     def know(self, scope: str) -> None:
         """The member's scope, as soon as it is known."""
         with self._lock:
@@ -236,7 +254,7 @@ class Metrics:
         with self._lock:
             self._know(condition.scope)
             self._figures[BUILD].clear()
-            self._of(BUILD, version("tenure"), platform.python_version(), condition.spark).set(1)
+            self._of(BUILD, version("tenure"), platform.python_version(), condition.spark, self._java).set(1)
             for figure in OF_STATE:
                 gauge = self._figures[figure.name]
                 gauge.clear()

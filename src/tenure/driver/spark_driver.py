@@ -41,7 +41,7 @@ from tenure.driver.running_queries import RunningQueries, finish_batches
 from tenure.driver.stores import LeadersStore
 from tenure.driver.stream import FencedStream
 from tenure.errors import DriverDied, DriverStuck, PipelineFileError, TenureError, UsageError
-from tenure.events import LocalFilesSlow, TablesNotKept
+from tenure.events import JvmStarted, LocalFilesSlow, TablesNotKept
 from tenure.housekeeping import scope_cleaner, scope_sweeper
 from tenure.inputs.input_files import missing_files
 from tenure.link.driver import Ended
@@ -142,6 +142,8 @@ class SparkDriver:
         return self._limits
 
     def _declare_on(self, spark: SparkSession) -> None:
+        java = spark.sparkContext._jvm.java.lang.System.getProperty("java.version")  # type: ignore[union-attr] # it has one
+        self._context.events.emit(JvmStarted(self._context.scope, member=self._work.member, java=str(java)))
         use_own_classes(spark)
         use_fitting_files(spark, reach(self._context.storage))
         slow = use_own_local_files(spark)

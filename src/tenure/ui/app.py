@@ -2,8 +2,8 @@
 
 Promise: every answer has the headers that keep other sites out, and a request under a foreign Host has no other answer
 than 400. Without a token in its `Access`, the application changes nothing and has no path that could. All texts come
-from `static` and the store; nothing is fetched from elsewhere. No answer waits for the store but that of an action,
-which waits on a thread of its own.
+from `static` and the store; nothing is fetched from elsewhere. No answer waits for the store but that of an action, and
+the figures for Prometheus, which wait on threads of their own.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from starlette.types import Scope as Asgi
 from tenure.clock import Clock
 from tenure.coordination.records import Scope
 from tenure.errors import OutcomeUnknown, StoreUnavailable, TenureError, UsageError
+from tenure.operate.scopes import scope_pictures
 from tenure.ui import access_rules
 from tenure.ui.access_rules import COOKIE, LASTS, Access, RequestFacts
 from tenure.ui.actions import ACTIONS, Action, act
 from tenure.ui.boards import Boards, TooManyViewers
+from tenure.ui.fleet_figures import fleet_page
 from tenure.ui.store_client import StoreClient
 from tenure.ui.streams import EventStream
 
@@ -88,6 +90,7 @@ class Page:
             Route("/api/session", self._session),
             Route("/api/live", self._live_fleet),
             Route("/api/p/{scope}/live", self._live_scope),
+            *([Route("/metrics", self._metrics)] if self._site.only is None else []),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
         if self._site.access.token is not None:
@@ -117,6 +120,15 @@ class Page:
         if self._site.only not in (None, scope):
             raise UsageError(f"scope {scope!r} is not shown here", fix="run tenure ui for all scopes of the store")
         return EventStream(self._boards, scope, clock=self._site.clock)
+
+    async def _metrics(self, request: Request) -> Response:
+        """The figures of all scopes; 503 while the store is away, so that Prometheus sees the scrape fail."""
+        self._check_reader(request)
+        return Response(await asyncio.to_thread(self._figures), media_type="text/plain; version=0.0.4")
+
+    def _figures(self) -> str:
+        with self._site.client.use() as store:
+            return fleet_page(scope_pictures(store, now=self._site.clock.now()))
 
     async def _session(self, request: Request) -> Response:
         """Who is signed in, and what the page allows."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import platform
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +18,9 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tenure.agent.condition import Condition
+from tenure.agent.free_space import FreeSpaceWatch
 from tenure.agent.metrics import METRICS, OTHER, Metrics
+from tenure.clock import SystemClock
 from tenure.coordination.candidates import Lag, State
 from tenure.coordination.terms import WHYS
 from tenure.events import (
@@ -24,6 +30,7 @@ from tenure.events import (
     CheckpointSaved,
     DriverEnded,
     Event,
+    JvmStarted,
     OrphansFound,
     QueryStarted,
     RunDirectorySeeded,
@@ -34,6 +41,7 @@ from tenure.events import (
     WriteRefused,
 )
 from tests.kit.clock import ManualClock
+from tests.kit.waiting import wait_until
 
 WARM = Condition("anna", State.WARM, None, ready=True, scope="rows", leader="ben", newest_epoch=2, session_s=9.5)
 LEADING = replace(WARM, state=State.LEADING, epoch=3, leader="anna", newest_epoch=3)
@@ -96,11 +104,40 @@ def test_the_versions_and_the_agents_process(site: Site) -> None:
     for spark in ("", "4.2.1", "4.3.0"):
         site.condition = replace(WARM, spark=spark)
         builds = [name for name in site.page() if name.startswith("build_info{")]
-        assert builds == [f"build_info{{python={python},spark={spark},version={version('tenure')}}}"]
+        assert builds == [f"build_info{{java=,python={python},spark={spark},version={version('tenure')}}}"]
+    site.tell(JvmStarted("rows", member="anna", java="17.0.15"))
+    assert f"build_info{{java=17.0.15,python={python},spark=4.3.0,version={version('tenure')}}}" in site.page()
     families = text_string_to_metric_families(site.metrics.page(WARM).decode())
     process = {one.name: one.samples[0].value for one in families if one.name.startswith("process_")}
     assert process["process_resident_memory_bytes"] > 0
     assert process["process_open_fds"] > 0
+
+
+def test_the_free_space_is_there_while_it_is_known(site: Site, tmp_path: Path) -> None:
+    def free() -> dict[str, float]:
+        return {name: value for name, value in site.page().items() if name.startswith("storage_free_bytes")}
+
+    watch = FreeSpaceWatch(str(tmp_path), told=site.metrics.has_free, clock=SystemClock())
+    assert free() == {}, "nobody has asked"
+    watch.start()
+    try:
+        wait_until(free, what="the free space")
+        assert 0 < free()["storage_free_bytes{}"] <= shutil.disk_usage(tmp_path).total
+    finally:
+        watch.close()
+    site.metrics.has_free(None)
+    assert free() == {}
+
+
+def test_a_disk_that_does_not_answer_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int | None] = []
+
+    def fails(path: str) -> os.statvfs_result:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(os, "statvfs", fails)
+    FreeSpaceWatch("/", told=told.append, clock=SystemClock()).look()
+    assert told == [None]
 
 
 def test_a_counter_is_there_before_its_first_event(site: Site) -> None:

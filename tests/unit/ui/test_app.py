@@ -7,17 +7,30 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tenure.coordination.candidates import PAUSED
 from tenure.coordination.records import Listing, Scope
+from tenure.errors import Corrupt
 from tenure.operate.history import history
 from tenure.ui.access_rules import COOKIE, Access
 from tenure.ui.boards import VIEWERS_MOST
+from tenure.ui.fleet_figures import SCOPE_METRICS, fleet_page
 from tests.kit.memory import MemoryStore
 from tests.kit.waiting import NEVER_S, wait_until
 from tests.unit.ui.site import TOKEN, Served, led
 
-PATHS = ("/", "/p/rows", "/favicon.svg", "/static/page.js", "/api/session", "/api/live", "/api/p/rows/live", "/nothing")
+PATHS = (
+    "/",
+    "/p/rows",
+    "/favicon.svg",
+    "/static/page.js",
+    "/api/session",
+    "/api/live",
+    "/api/p/rows/live",
+    "/metrics",
+    "/nothing",
+)
 
 
 @pytest.fixture
@@ -31,6 +44,51 @@ def served() -> Iterator[Served]:
 def first(messages: Iterator[dict[str, Any]], *, with_part: str) -> Any:
     """The part of this name, once it is there."""
     return next(message["parts"][with_part] for message in messages if message["parts"].get(with_part) is not None)
+
+
+# --- figures ---
+
+
+def figures(served: Served, **headers: str) -> dict[str, float]:
+    """The figures of all scopes, by name and scope."""
+    reply = served.ask("/metrics", **headers)
+    assert reply.code == 200, reply.body
+    families = text_string_to_metric_families(reply.body)
+    return {f"{one.name} {one.labels['scope']}": one.value for family in families for one in family.samples}
+
+
+def test_a_scrape_sees_a_scope_whose_members_are_all_dead(served: Served) -> None:
+    with led(served.store, "rows"):
+        live = figures(served)
+        assert (
+            live["tenure_scope_led rows"] == live["tenure_scope_members rows"] == live["tenure_scope_epoch rows"] == 1
+        )
+        assert live["tenure_scope_level rows"] == 1, "no standby lives"
+    dead = figures(served)
+    assert dead["tenure_scope_led rows"] == dead["tenure_scope_members rows"] == 0
+    assert dead["tenure_scope_level rows"] == 2
+    assert {name.split()[0].removeprefix("tenure_") for name in dead} == {*SCOPE_METRICS} - {
+        "scope_last_plan_timestamp_seconds"  # nothing is planned
+    }
+
+
+def test_a_scope_that_is_damaged_has_a_level_alone() -> None:
+    lines = fleet_page([(Scope("rows"), Corrupt("record 'epoch' does not decode"))]).splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ['tenure_scope_level{scope="rows"} 2']
+
+
+def test_a_page_of_one_pipeline_and_a_page_for_operators_keep_the_figures() -> None:
+    served = Served(Access(token=TOKEN, reads_openly=False))
+    try:
+        assert served.ask("/metrics").code == 401
+        assert figures(served, Authorization=f"Bearer {TOKEN}") == {}
+    finally:
+        served.close()
+    alone = Served(Access(), only=Scope("rows"))
+    try:
+        assert alone.ask("/metrics").code == 404
+    finally:
+        alone.close()
 
 
 # --- streams ---
