@@ -167,6 +167,7 @@ class Metrics:
         ProcessCollector(registry=self._registry)  # of the agent: processor, memory, files
         self._lock = threading.Lock()  # guards the fields below
         self._scope: str | None = None  # None: no event and no page named it yet
+        self._served_s: float | None = None  # when the page was served last, monotonic; None: never
         self._java = ""  # the version of the driver's JVM; empty: the driver has not told it
         self._queries: set[str] = set()
         self._won: tuple[int, float] | None = None  # the epoch, and when on the monotonic clock; None: no term is held
@@ -252,6 +253,7 @@ class Metrics:
     def page(self, condition: Condition) -> bytes:
         """The page in Prometheus' text format."""
         with self._lock:
+            self._served_s = self._clock.monotonic_s()
             self._know(condition.scope)
             self._figures[BUILD].clear()
             self._of(BUILD, version("tenure"), platform.python_version(), condition.spark, self._java).set(1)
@@ -264,6 +266,11 @@ class Metrics:
             for query, since_s in self._running.items():
                 self._of(RUNNING, query).set(self._clock.monotonic_s() - since_s)
             return generate_latest(self._registry)
+
+    def scraped_s(self) -> float | None:
+        """How long ago the page was served last, in seconds; None: never."""
+        with self._lock:
+            return None if self._served_s is None else round(self._clock.monotonic_s() - self._served_s, 1)
 
     def _of(self, name: str, *labels: str) -> Any:
         return self._figures[name].labels(self._scope, self._member, *labels)

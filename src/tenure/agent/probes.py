@@ -2,8 +2,9 @@
 
 Promise: each answer is the member's own knowledge at that moment. A probe never asks the store or the driver, so
 neither can make the probe hang; the page for people, under /ui, reads the store on threads of its own. 200: yes; 503:
-no; the body is the member's `Condition` as JSON, and the figures of the queries that it leads. A member whose term may
-be over does not answer as leader. Not promised: secrecy; bind the server to an address that only your probes reach.
+no; the body is the member's `Condition` as JSON, the figures of the queries that it leads, and how long ago `/metrics`
+was asked for. A member whose term may be over does not answer as leader. Not promised: secrecy; bind the server to an
+address that only your probes reach.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def _application(
     def answer(question: Callable[[Condition], bool]) -> Callable[[Request], Response]:
         async def answered(request: Request) -> Response:
             now = condition()
-            return JSONResponse(asdict(now) | {"queries": rings.queries()}, status_code=200 if question(now) else 503)
+            told = {"queries": rings.queries(), "scraped_s": metrics.scraped_s()}
+            return JSONResponse(asdict(now) | told, status_code=200 if question(now) else 503)
 
         return answered  # type: ignore[return-value] # Starlette takes coroutine functions as well
 

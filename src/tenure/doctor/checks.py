@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tenure.coordination.examination import Grade, Remark
-from tenure.doctor import of_host, of_pipeline, of_storage, of_store
+from tenure.doctor import of_host, of_members, of_pipeline, of_storage, of_store
 from tenure.doctor.case import Case, NotMade
 from tenure.errors import TenureError
 
@@ -57,6 +57,12 @@ CHECKS: Final = (
         "a driver does not start: exit code 2",
         of_host.look_at_java,
         needs=("python",),
+    ),
+    DoctorCheck(
+        "master",
+        "each master of a standalone cluster (`spark://`) listens",
+        "a driver does not start",
+        of_host.look_at_master,
     ),
     DoctorCheck(
         "tmpdir",
@@ -132,6 +138,20 @@ CHECKS: Final = (
         "two or more, on two hosts, with one file; their rehearsals succeed; their probes answer",
         "nobody may take over",
         of_store.look_at_members,
+        needs=("store",),
+    ),
+    DoctorCheck(
+        "scrapes",
+        "each member with `--http` was asked for `/metrics` in the last five minutes",
+        "no alarm sees the members",
+        of_members.look_at_scrapes,
+        needs=("store",),
+    ),
+    DoctorCheck(
+        "orphans",
+        "what the newest sweep could not remove, as the members tell it; the storage is not walked through",
+        "orphans take space",
+        of_members.look_at_orphans,
         needs=("store",),
     ),
     DoctorCheck(

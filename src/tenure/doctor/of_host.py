@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import socket
 from collections.abc import Iterator
 from typing import Final
 
@@ -26,6 +27,7 @@ from tenure.wording import has_password, how_to_install, masked_url
 _HEAP: Final = "spark.driver.memory"
 _USUAL_HEAP: Final = "1g"
 """Spark's own, where neither a flag nor a setting names another. `spark-defaults.conf` is not read."""
+_MASTER_S: Final = 3.0
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
@@ -65,6 +67,27 @@ def look_at_java(case: Case) -> Iterator[Remark]:
 
     check_java_version(major, version=spark.version)
     yield Remark(Grade.OK, f"Java {major}, {java}")
+
+
+def look_at_master(case: Case) -> Iterator[Remark]:
+    """Whether the masters of a standalone cluster listen. Only a job, as of check `rehearsal`, sees the executors."""
+    master = case.settings.master or case.settings.conf.get("spark.master") or ""
+    scheme, _, hosts = master.partition("://")
+    if scheme != "spark":
+        raise NotMade(
+            f"--master {master} is none of a standalone cluster" if master else "no --master of a cluster is given"
+        )
+    yield from rules.about_masters({address: _silence_of(address) for address in hosts.split(",")})
+
+
+def _silence_of(address: str) -> str:
+    """Why nobody listens at `HOST:PORT`; empty: somebody does."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_MASTER_S).close()
+    except (OSError, ValueError) as error:
+        return str(error)
+    return ""
 
 
 def look_at_temporary_folder(case: Case) -> Iterator[Remark]:

@@ -38,6 +38,9 @@ LITTLE_BYTES: Final = 1 << 30
 FULL_BYTES: Final = 64 << 20
 """A JVM unpacks some 20 MiB at its start."""
 LITTLE_FILES: Final = 20_000
+SCRAPED_S: Final = 300.0
+"""A Prometheus asks each minute at least; the alarms of deploy/monitoring look back for less."""
+
 FULL_FILES: Final = 500
 """Each batch of a query has some dozen files."""
 
@@ -189,6 +192,59 @@ def about_file(members: Sequence[Candidate], *, file: str) -> list[Remark]:
             f"the pipeline file here is {file}, and {shown}",
             "a member that starts here changes the pipeline at its first term",
             "that is right during an upgrade",
+        )
+    ]
+
+
+def about_scrape(member: str, ago_s: float | None, *, up_s: float) -> Remark:
+    """When a member was asked for `/metrics` last. `ago_s` None: never since it started, `up_s` ago."""
+    if ago_s is not None and ago_s <= SCRAPED_S:
+        return Remark(Grade.OK, f"member {member} was asked for /metrics {ago_s:.0f} s ago")
+    if ago_s is None and up_s <= SCRAPED_S:
+        return Remark(Grade.NOTE, f"member {member} is up for {up_s:.0f} s, and was not asked for /metrics yet")
+    if ago_s is None:
+        return Remark(
+            Grade.NOTE,
+            f"nobody has asked member {member} for /metrics since it started",
+            "no alarm of Prometheus sees it",
+            "add its --http address to scrape_configs, and load deploy/monitoring/rules.yml",
+        )
+    return Remark(
+        Grade.WARN,
+        f"member {member} was asked for /metrics {ago_s / 60:.0f} min ago, and not since",
+        "the alarms of Prometheus do not see it any more",
+        "look at the page Targets of Prometheus: the address, a firewall, the discovery of members",
+    )
+
+
+def about_orphans(swept: Mapping[str, object] | None) -> Remark:
+    """The newest event `Swept` of the members; None: they tell of none."""
+    if swept is None:
+        return Remark(Grade.OK, "the members tell of no orphan")
+    if not swept.get("left"):
+        return Remark(Grade.OK, f"the last sweep, {swept['at']}, removed {swept.get('removed')} orphans, and left none")
+    return Remark(
+        Grade.WARN,
+        f"the last sweep, {swept['at']}, could not remove {swept['left']} orphans, the first: {swept.get('first')}",
+        "they take space; no batch depends on them",
+        "mend the reason that the line names; the leader tries again by itself",
+    )
+
+
+def about_masters(answers: Mapping[str, str]) -> list[Remark]:
+    """The masters of a standalone cluster. `answers`: address -> why it does not answer; empty: it does."""
+    away = {address: why for address, why in answers.items() if why}
+    if not away:
+        return [Remark(Grade.OK, f"a master of Spark listens at {', '.join(answers)}")]
+    shown = ", ".join(f"{address} ({why})" for address, why in away.items())
+    if len(away) < len(answers):
+        return [Remark(Grade.WARN, f"no master of Spark at {shown}", "the cluster has fewer masters left", "start it")]
+    return [
+        Remark(
+            Grade.BAD,
+            f"no master of Spark at {shown}",
+            "a driver does not start",
+            "start the master, or mend --master or the way there",
         )
     ]
 

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -95,6 +96,7 @@ def test_each_probe_answers_its_question(site: Site, path: str) -> None:
             "silent_s": condition.silent_s,
             "session_s": None,
             "queries": {},
+            "scraped_s": None,
             "progress": [],
         }
         assert site.get(path, "HEAD") == (code, "")
@@ -108,6 +110,8 @@ def test_the_page_of_metrics_is_served(site: Site) -> None:
     code, page = site.get("/metrics")
     assert code == 200
     assert 'tenure_state{member="anna",scope="rows",state="starting"} 1.0' in page
+    site.clock.advance(timedelta(seconds=7))
+    assert json.loads(site.get("/status")[1])["scraped_s"] == 7
 
 
 def test_events_and_batches_come_after_a_number(site: Site) -> None:

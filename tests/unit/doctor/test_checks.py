@@ -15,14 +15,21 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry
 
+from tenure.agent.condition import Condition
+from tenure.agent.metrics import Metrics
+from tenure.agent.probes import ProbeServer
+from tenure.agent.rings import Rings
 from tenure.backends.sqlite import SqliteStore
 from tenure.clock import SystemClock
-from tenure.coordination.candidates import Identity
+from tenure.coordination.candidates import Identity, State
+from tenure.coordination.election import Election
 from tenure.coordination.examination import Grade, Remark
 from tenure.coordination.held_term import held
 from tenure.coordination.records import Key, Scope
+from tenure.coordination.session import SessionKeeper
 from tenure.doctor import of_store
 from tenure.doctor.checks import CHECKS
+from tenure.events import Swept
 from tenure.scope_context import ScopeContext
 from tests.kit.memory import MemoryServer, MemoryStore
 from tests.support.doctor import bad, lines_of
@@ -60,7 +67,10 @@ def test_a_place_that_is_right_and_stays_as_it_was(settings: dict[str, Any], tmp
     assert list(lines) == [check.name for check in CHECKS]
     assert bad(lines) == []
     not_made = [check for check, (first, *_) in lines.items() if first.seen.startswith(NOT_MADE)]
-    assert not_made == ["http", "pipeline", "clocks", "declaration", "targets", "rehearsal"]
+    assert not_made == [
+        *("master", "http", "pipeline", "clocks", "scrapes", "orphans"),
+        *("declaration", "targets", "rehearsal"),
+    ]
     assert list((tmp_path / "storage").iterdir()) == []
     with closing(SqliteStore(tmp_path / "store.db")) as store:
         assert store.scopes() == []
@@ -282,3 +292,35 @@ def test_a_store_that_cannot_be_examined(settings: dict[str, Any], monkeypatch: 
     lines = lines_of(**settings)
     assert bad(lines) == []
     assert lines["servers"] == [Remark(Grade.NOTE, f"{NOT_MADE}store memory says nothing of itself")]
+
+
+def test_masters_that_do_not_listen(settings: dict[str, Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as there, socket.socket() as absent:
+        absent.bind(("127.0.0.1", 0))  # and does not listen
+        up, away = (f"127.0.0.1:{one.getsockname()[1]}" for one in (there, absent))
+        grades = {
+            master: lines_of(**settings, master=f"spark://{master}")["master"][0].grade
+            for master in (up, f"{up},{away}", away, "nowhere")
+        }
+    assert list(grades.values()) == [Grade.OK, Grade.WARN, Grade.BAD, Grade.BAD]
+    (line,) = lines_of(**settings, master="local[2]")["master"]
+    assert line.seen == f"{NOT_MADE}--master local[2] is none of a standalone cluster"
+
+
+def test_what_members_say_of_scrapes_and_sweeps(settings: dict[str, Any], tmp_path: Path) -> None:
+    metrics, rings = Metrics(member="anna", clock=SystemClock()), Rings(SystemClock())
+    condition = Condition("anna", State.LEADING, 1, ready=True, scope="rows")
+    server = ProbeServer("127.0.0.1:0", condition=lambda: condition, metrics=metrics, rings=rings)
+    with closing(server), closing(SqliteStore(tmp_path / "store.db")) as store:
+        address, clock = f"127.0.0.1:{server.port}", SystemClock()
+        with SessionKeeper(store, ttl=timedelta(minutes=1), clock=clock) as keeper:
+            Election(store, Scope("rows"), member="anna", clock=clock, http=address).join(keeper, host="here", pid=7)
+            first = lines_of(**settings)
+            rings(Swept("rows", epoch=1, removed=3, left=2, first="blob a: no permission", seconds=1))
+            metrics.page(condition)
+            second = lines_of(**settings)
+    assert first["scrapes"][0].seen.endswith("was not asked for /metrics yet")
+    assert first["orphans"] == [Remark(Grade.OK, "the members tell of no orphan")]
+    assert second["scrapes"][0].grade is Grade.OK
+    assert second["orphans"][0].grade is Grade.WARN
+    assert "could not remove 2 orphans, the first: blob a: no permission" in second["orphans"][0].seen

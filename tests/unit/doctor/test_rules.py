@@ -155,3 +155,22 @@ def test_targets() -> None:
 def test_the_servers_of_a_store(answers: dict[str, str | None], grade: Grade, seen: str) -> None:
     found = about_servers("etcd", answers)
     assert (found.grade, found.seen) == (grade, seen)
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "up_s", "grade", "words"),
+    [
+        (12.0, 9000.0, Grade.OK, "12 s ago"),
+        (None, 20.0, Grade.NOTE, "not asked for /metrics yet"),
+        (None, 9000.0, Grade.NOTE, "since it started"),
+        (1800.0, 9000.0, Grade.WARN, "30 min ago, and not since"),
+    ],
+)
+def test_scrapes(ago_s: float | None, up_s: float, grade: Grade, words: str) -> None:
+    remark = rules.about_scrape("anna", ago_s, up_s=up_s)
+    assert (remark.grade, words in remark.seen) == (grade, True)
+
+
+def test_a_sweep_that_left_nothing() -> None:
+    swept = {"at": "noon", "removed": 3, "left": 0, "first": ""}
+    assert rules.about_orphans(swept) == Remark(Grade.OK, "the last sweep, noon, removed 3 orphans, and left none")
