@@ -238,7 +238,7 @@ class Metrics:
                 self._of(CONTACT).set(self._clock.now().timestamp())
 
     def has_free(self, free: int | None) -> None:
-        """What is free on the disk of the storage, in bytes; None: it is not known."""
+        """The free bytes of the disk of the storage; None: they are not known."""
         with self._lock:
             if free is None:
                 self._figures[FREE].clear()

@@ -218,7 +218,7 @@ def about_scrape(member: str, ago_s: float | None, *, up_s: float) -> Remark:
 
 
 def about_orphans(swept: Mapping[str, object] | None) -> Remark:
-    """The newest event `Swept` of the members; None: they tell of none."""
+    """The newest event `Swept` of the members; None: no member has one."""
     if swept is None:
         return Remark(Grade.OK, "the members tell of no orphan")
     if not swept.get("left"):
