@@ -27,10 +27,10 @@ from tests.kit.waiting import wait_until
 
 USER: Final = "tenure"
 PASSWORD: Final = "the-password-of-postgres"
-_UNPACKED: Final = Path(sys.prefix) / "postgres"
+UNPACKED: Final = Path(sys.prefix) / "postgres"
 """Where `scripts/setup.sh` unpacks it, unless it is installed."""
-_NOBODY: Final = 65534
-_AS_NOBODY: Final = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
+NOBODY: Final = 65534
+_ASNOBODY: Final = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 
 
 class Postmaster(GroupProcess):
@@ -68,10 +68,10 @@ class PostgresServer(Servers):
         is_root = os.geteuid() == 0
         self._own = Path(tempfile.mkdtemp(prefix="tenure-postgres-")) if is_root else folder
         if is_root:
-            os.chown(self._own, _NOBODY, _NOBODY)
+            os.chown(self._own, NOBODY, NOBODY)
         self._as = _AS_NOBODY if is_root else ()
-        data, programs = self._own / "data", _programs()
-        root = _UNPACKED if programs.is_relative_to(_UNPACKED) else None
+        data, programs = self._own / "data", programs_of_postgres()
+        root = UNPACKED if programs.is_relative_to(UNPACKED) else None
         if root is not None and is_root:
             shutil.copytree(root / "usr", self._own / "usr", symlinks=True)
             programs, root = self._own / programs.relative_to(root), self._own
@@ -127,9 +127,9 @@ def environment() -> Mapping[str, str]:
     return {"PGPASSWORD": PASSWORD}
 
 
-def _programs() -> Path:
+def programs_of_postgres() -> Path:
     """The folder of initdb and postgres."""
-    places = [_UNPACKED / "usr/lib/postgresql", Path("/usr/lib/postgresql")]
+    places = [UNPACKED / "usr/lib/postgresql", Path("/usr/lib/postgresql")]
     found = [str(path.parent) for place in places for path in sorted(place.glob("*/bin/initdb"))]
     fix = "run scripts/setup.sh postgres, or set TENURE_TEST_POSTGRES to the folder of initdb"
     return Path(need(os.environ.get("TENURE_TEST_POSTGRES") or "".join(found[-1:]), "PostgreSQL", fix=fix))
