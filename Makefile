@@ -89,6 +89,7 @@ test-undrawn: kubernetes connectors ## what the hash of this commit leaves out: 
 test-long: kubernetes connectors ## the long tests, and many more examples of each property, at random
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
+	@sh scripts/setup.sh patroni
 	@for release in 3.5 4.1; do sh scripts/setup.sh spark $$release && sh scripts/setup.sh connectors $$release || exit 1; done
 	@$(RUN_TESTS) long
 

@@ -8,6 +8,7 @@
 #   scripts/setup.sh hdfs        Hadoop's servers for the tests
 #   scripts/setup.sh kafka       a broker of Kafka for the tests
 #   scripts/setup.sh postgres    PostgreSQL for the tests
+#   scripts/setup.sh patroni     Patroni for the tests, beside PostgreSQL and etcd
 #   scripts/setup.sh chromium    Chromium for the tests of the page
 #   scripts/setup.sh kubernetes  Kubernetes' API server and kubectl for the tests, built with Go
 #   scripts/setup.sh spark 4.1   another PySpark for the tests, beside the installed one
@@ -25,6 +26,7 @@ STAMP=$VENV/setup-stamp
 JAVA_NOTE=$VENV/java-home
 MIN_JAVA=17
 KAFKA=4.4.0
+PATRONI=4.1.5
 MIN_GO_MINOR=24 # as go.mod of the API server asks
 APISERVER=tests/servers/kube_apiserver
 JVM_DIR=/usr/lib/jvm # where the distribution puts runtimes
@@ -206,6 +208,20 @@ set_up_postgres() {
     say "no PostgreSQL: its tests are skipped; install it, or set TENURE_TEST_POSTGRES to the folder of initdb"
 }
 
+# Patroni with its client of etcd, in a folder of its own: it asks for other releases of packages than Tenure does.
+set_up_patroni() {
+    folder=$VENV/patroni
+    [ ! -d "$folder" ] || return 0
+    say "fetching Patroni (15 MB)"
+    for _ in 1 2 3; do
+        rm -rf "$folder.part"
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-warn-conflicts --target "$folder.part" \
+            "patroni[etcd3]==$PATRONI" "psycopg[binary]>=3.3" >&2 && mv "$folder.part" "$folder" && return 0
+    done
+    rm -rf "$folder.part"
+    say "no Patroni: its tests are skipped; set TENURE_TEST_PATRONI to a folder of pip install --target"
+}
+
 # Debian's Chromium without a window, unpacked below .venv and not installed, with the libraries that are not here.
 set_up_chromium() {
     ! command -v chromium-headless-shell >/dev/null 2>&1 || return 0
@@ -378,6 +394,7 @@ etcd)
 connectors) set_up_connectors ${2:+"$2"} ;;
 hdfs) set_up_hdfs ;;
 kafka) set_up_kafka ;;
+patroni) set_up_patroni ;;
 postgres) set_up_postgres ;;
 prometheus) set_up_prometheus ;;
 chromium) set_up_chromium ;;
@@ -387,5 +404,5 @@ kubernetes)
     ;;
 spark) set_up_spark "$2" ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: chromium, etcd, connectors, hdfs, kafka, kubernetes, postgres, prometheus, or: spark RELEASE, tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: chromium, etcd, connectors, hdfs, kafka, kubernetes, patroni, postgres, prometheus, or: spark RELEASE, tool NAME" ;;
 esac

@@ -6,30 +6,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tenure.backends.registry import open_store
-from tenure.clock import SystemClock
 from tenure.coordination.election import Election
-from tenure.coordination.records import Key, Put, Scope
+from tenure.coordination.records import Key, Put
 from tenure.coordination.session import SessionKeeper
 from tenure.coordination.store import CoordinationStore
 from tenure.coordination.term import Term, commit_under
 from tenure.errors import OutcomeUnknown, OwnerMismatch, StoreUnavailable, TermLost
 from tenure.ownership.owner import Owner
+from tests.contract.contenders import CLOCK, LIMITS, SCOPE, TTL, Contenders
 from tests.kit.servers import installed
 from tests.kit.servers.postgres_pair import PostgresPair
-from tests.kit.waiting import NEVER_S, wait_until
+from tests.kit.waiting import wait_until
 from tests.support.proxy import TcpProxy
-
-SCOPE, CLOCK = Scope("flights"), SystemClock()
-TTL = timedelta(seconds=4)
-_LIMITS = "connect_timeout=2s&request_timeout=1s"
 
 
 class FailoverScene:
@@ -39,50 +33,13 @@ class FailoverScene:
         self.pair = pair
         self.proxy = stack.enter_context(TcpProxy(("127.0.0.1", pair.ports[0])))
         self._stack = stack
-        self.epochs: list[int] = []
-        self.acknowledged: list[str] = []
-        self.stop = threading.Event()
+        self.contenders = Contenders(pair.hosts(self.proxy.port, pair.ports[1]))
 
     def store(self, *, schema: str = "tenure", old_alone: bool = False) -> CoordinationStore:
         """A client of both servers, or of the old primary alone."""
         ports = (self.proxy.port,) if old_alone else (self.proxy.port, self.pair.ports[1])
-        url = f"{self.pair.hosts(*ports)}?schema={schema}&{_LIMITS}"
+        url = f"{self.pair.hosts(*ports)}?schema={schema}&{LIMITS}"
         return self._stack.enter_context(closing(open_store(url, clock=CLOCK)))
-
-    def lead(self, name: str) -> None:
-        """Lead again and again, and write under each term, until the scene ends."""
-        store = self.store()
-        while not self.stop.is_set():
-            try:
-                with SessionKeeper(store, ttl=TTL, clock=CLOCK) as keeper:
-                    term = Election(store, SCOPE, member=name, clock=CLOCK).campaign(keeper, stop=self.stop)
-                    if term is not None:
-                        self.epochs.append(term.epoch)
-                        self._write(store, term)
-            except (StoreUnavailable, OutcomeUnknown, TermLost):
-                CLOCK.wait(self.stop, timeout_s=0.1)
-
-    def _write(self, store: CoordinationStore, term: Term) -> None:
-        number = 0
-        while not self.stop.is_set():
-            number += 1
-            name = f"{term.epoch}-{number}"
-            commit_under(store, term, writes=[Put(Key(f"written/{name}"), b"", None)], clock=CLOCK)
-            self.acknowledged.append(name)
-            CLOCK.wait(self.stop, timeout_s=0.02)
-
-    def wait_for_writes(self) -> None:
-        """Return when ten more writes were acknowledged."""
-        before = len(self.acknowledged)
-        wait_until(lambda: len(self.acknowledged) >= before + 10, what="acknowledged writes")
-
-    def check(self) -> None:
-        """Every acknowledged write is there, and no epoch was given twice."""
-        with closing(open_store(f"{self.pair.hosts(self.pair.ports[1])}?{_LIMITS}", clock=CLOCK)) as store:
-            there = {record.key.name for record in store.list(SCOPE, "written").records}
-        assert set(self.acknowledged) <= there
-        assert len(set(self.epochs)) == len(self.epochs)
-        assert self.epochs == sorted(self.epochs)
 
 
 @pytest.fixture
@@ -113,20 +70,15 @@ def cut_off(scene: FailoverScene) -> Callable[[], None]:
 def test_a_failover_loses_no_write_and_gives_no_epoch_twice(
     scene: FailoverScene, blow: Callable[[FailoverScene], Callable[[], None]]
 ) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        members = [pool.submit(scene.lead, name) for name in ("anna", "ben")]
-        try:
-            scene.wait_for_writes()
-            bring_back = blow(scene)
-            scene.pair.promote()
-            scene.wait_for_writes()
-            bring_back()
-            scene.wait_for_writes()
-        finally:
-            scene.stop.set()
-        for member in members:
-            member.result(NEVER_S)
-    scene.check()
+    with scene.contenders.running():
+        scene.contenders.wait_for_writes()
+        bring_back = blow(scene)
+        scene.pair.promote()
+        scene.contenders.wait_for_writes()
+        bring_back()
+        scene.contenders.wait_for_writes()
+    with scene.pair.on(1) as promoted:
+        scene.contenders.check(promoted)
 
 
 def test_an_old_primary_commits_and_answers_nothing(scene: FailoverScene) -> None:
@@ -157,7 +109,7 @@ def test_an_old_primary_commits_and_answers_nothing(scene: FailoverScene) -> Non
 def test_what_an_asynchronous_standby_lacks_is_refused_by_the_marks_in_the_storage(tmp_path: Path) -> None:
     """The promoted server has never heard of a term that has written to the storage. It gives its epoch again."""
     with installed(), PostgresPair(tmp_path / "pair", synchronous=False) as pair, ExitStack() as stack:
-        store = stack.enter_context(closing(open_store(f"{pair.hosts()}?{_LIMITS}", clock=CLOCK)))
+        store = stack.enter_context(closing(open_store(f"{pair.hosts()}?{LIMITS}", clock=CLOCK)))
         owner = Owner(store, SCOPE, storage=f"{tmp_path}/storage/{SCOPE}", clock=CLOCK)
 
         def lead(sessions: ExitStack) -> Term:

@@ -12,6 +12,7 @@ from tests.kit.servers.etcd import EtcdCluster
 from tests.kit.servers.hdfs import Hdfs
 from tests.kit.servers.kafka import KafkaServer
 from tests.kit.servers.kubernetes import KubernetesServer
+from tests.kit.servers.patroni import PatroniCluster
 from tests.kit.servers.postgres import PostgresServer
 from tests.kit.servers.process import TlsFiles, free_ports
 from tests.kit.servers.programs import NotInstalled, installed, need
@@ -29,6 +30,7 @@ __all__ = [
     "KafkaServer",
     "KubernetesServer",
     "NotInstalled",
+    "PatroniCluster",
     "PostgresServer",
     "SeaweedFs",
     "Server",

@@ -114,6 +114,10 @@ class PatroniCluster(Servers):
         """The one primary. Waits for it."""
         return wait_until(lambda: [only] if len(only := self.primaries()) == 1 else [], what="one primary")[0][0]
 
+    def wait_until_promoted(self, old: int) -> None:
+        """Return when another node than `old` is the primary."""
+        wait_until(lambda: any(number != old for number in self.primaries()), what=f"the successor of n{old}")
+
     def wait_until_whole(self) -> None:
         """Return when every node that runs follows the primary, and the synchronous standby is known to etcd."""
         wait_until(self._is_whole, what="a primary that every node follows")
@@ -122,17 +126,6 @@ class PatroniCluster(Servers):
         """The nodes that Patroni calls synchronous standbys, or standbys of the quorum."""
         nodes = range(len(self.nodes))
         return [number for number in nodes if 200 in (self._status(number, "sync"), self._status(number, "quorum"))]
-
-    def ask(self, number: int, what: str, body: Mapping[str, Any] | None = None, *, method: str = "") -> Any:
-        """What a node says over REST. Raises OSError."""
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self._rest[number]}/{what}",
-            data=None if body is None else json.dumps(body).encode(),
-            method=method or ("GET" if body is None else "POST"),
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            said = answer.read().decode()
-        return json.loads(said) if said.startswith(("{", "[")) else said
 
     def connect(self, number: int, **parameters: Any) -> Any:
         """A connection of psycopg to a node, in autocommit."""
@@ -216,12 +209,11 @@ class PatroniCluster(Servers):
         return others <= following and is_synchronous
 
     def _node(self, number: int, log: Path, dynamic: Mapping[str, Any]) -> GroupProcess:
-        me = f"127.0.0.1:{self.ports[number]}"
+        me, rest = f"127.0.0.1:{self.ports[number]}", f"127.0.0.1:{self._rest[number]}"
         account = {"username": USER, "password": PASSWORD}
         settings = {
             **{"scope": "tenure", "name": f"n{number}"},
-            "log": {"level": "INFO"},
-            "restapi": {"listen": f"127.0.0.1:{self._rest[number]}", "connect_address": f"127.0.0.1:{self._rest[number]}"},
+            "restapi": {"listen": rest, "connect_address": rest},
             "etcd3": {"host": self.etcd.endpoints[0]},
             "bootstrap": {
                 "dcs": dynamic,

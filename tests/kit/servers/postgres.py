@@ -30,7 +30,7 @@ PASSWORD: Final = "the-password-of-postgres"
 UNPACKED: Final = Path(sys.prefix) / "postgres"
 """Where `scripts/setup.sh` unpacks it, unless it is installed."""
 NOBODY: Final = 65534
-_ASNOBODY: Final = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+_AS_NOBODY: Final = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 
 
 class Postmaster(GroupProcess):
