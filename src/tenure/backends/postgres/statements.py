@@ -40,8 +40,8 @@ LISTEN: Final = 'listen "{channel}"'
 BARRIER: Final = """
 select case when current_setting('synchronous_standby_names') <> '' then pg_logical_emit_message(true, 'tenure', '') end
 """
-"""A read waits, as a commit does, until the synchronous standby has followed: so a primary that this standby has replaced
-answers no read. Where any of several standbys will do, it may answer."""
+"""A read waits, as a commit does, until the synchronous standby has followed: so a primary that this standby has
+replaced answers no read. Where any of several standbys will do, it may answer."""
 
 _HELD: Final = """
 exists (select from pg_locks l where l.locktype = 'advisory' and l.objsubid = 1 and l.granted
