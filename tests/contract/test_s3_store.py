@@ -11,9 +11,9 @@ from functools import partial
 
 import pytest
 
-from tenure.backends.s3 import S3Store, observer, session_object
-from tenure.backends.s3.bucket import Bucket, SeenJson
-from tenure.backends.s3.observer import name_of
+from tenure.backends.buckets import BucketStore, observer, session_object
+from tenure.backends.buckets.bucket import Bucket, SeenJson
+from tenure.backends.buckets.observer import name_of
 from tenure.coordination.records import Key, Put, Scope, SessionId
 from tenure.errors import AccessDenied, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, UsageError
 from tests.kit.servers import SeaweedFs
@@ -35,7 +35,7 @@ def rig(gate: Gate, seaweedfs: SeaweedFs) -> Iterator[S3Rig]:
     made.close()
 
 
-def put(store: S3Store, key: Key, value: bytes = b"x", *, session: SessionId | None = None) -> None:
+def put(store: BucketStore, key: Key, value: bytes = b"x", *, session: SessionId | None = None) -> None:
     record = store.read(SCOPE, key)
     store.commit(SCOPE, guards=(), writes=(Put(key, value, None if record is None else record.version, session),))
 
@@ -170,7 +170,7 @@ def test_a_commit_that_was_evaluated_before_its_session_ended_is_refused(rig: S3
     thread = threading.Thread(target=write)
     thread.start()
     wait_until(on_its_way.is_set, what="the write on its way")
-    S3Store(rig.place).end_session(session.testament)
+    BucketStore(rig.place).end_session(session.testament)
     go_on.set()
     thread.join()
     assert [type(error) for error in outcome] in ([SessionEnded], [OutcomeUnknown])

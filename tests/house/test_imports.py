@@ -37,6 +37,7 @@ TYPES_ANYWHERE = {"pyspark"}
 BACKENDS = "tenure.backends"
 # What a backend may import of Tenure; that it may import itself goes without saying.
 BACKEND_BASE = (
+    "tenure.backends.buckets",
     "tenure.backends.shared",
     "tenure.coordination",
     "tenure.durations",

@@ -6,9 +6,10 @@ from typing import Final
 
 from tests.mutants.mutant import Change, Mutant, on
 
-BUCKET = "backends/s3/bucket.py"
-STORE = "backends/s3/store.py"
-OBSERVER = "backends/s3/observer.py"
+BUCKET = "backends/buckets/bucket.py"
+STORE = "backends/buckets/store.py"
+OBSERVER = "backends/buckets/observer.py"
+CLIENT = "backends/s3/client.py"
 SHOWS = "tests/contract/test_s3_store.py::"
 
 OF_S3_STORE: Final = (
@@ -24,7 +25,7 @@ OF_S3_STORE: Final = (
     Mutant(
         "s3-store-replaces-any-state",
         "a write does not name the state that it replaces",
-        (Change(BUCKET, 'else {"IfMatch": replaces.tag}', "else {}"),),
+        (Change(CLIENT, 'else {"IfMatch": replaces}', "else {}"),),
         (SHOWS + "test_of_many_writers_each_commit_counts_once",),
     ),
     Mutant(

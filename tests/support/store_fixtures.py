@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tenure.backends.buckets import BucketPlace, BucketStore
 from tenure.backends.etcd import Cluster, EtcdStore
 from tenure.backends.kubernetes import KubernetesStore, Place
 from tenure.backends.postgres import PostgresPlace, PostgresStore, place_of
-from tenure.backends.s3 import BucketPlace, S3Store
+from tenure.backends.s3 import S3
 from tenure.backends.sqlite import SqliteStore
 from tenure.backends.zookeeper import Ensemble, ZooKeeperStore
 from tenure.clock import SystemClock
@@ -200,13 +201,13 @@ class S3Rig(ServerRig):
     def __init__(self, server: SeaweedFs, *, url: str | None = None) -> None:
         """`url`: of a gate before the server."""
         super().__init__(server)
-        self.place = BucketPlace(BUCKET, f"rig-{new_uid()[:12]}")
+        self.place = BucketPlace(S3, BUCKET, f"rig-{new_uid()[:12]}")
         self._patch = pytest.MonkeyPatch()
         for name, value in environment(url or server.url).items():
             self._patch.setenv(name, value)
 
-    def open(self) -> S3Store:
-        return S3Store(self.place)
+    def open(self) -> BucketStore:
+        return BucketStore(self.place)
 
     def restart(self) -> CoordinationStore:
         for client in self._clients:

@@ -92,9 +92,10 @@ def _open_kubernetes(url: SplitResult, clock: Clock, existing: bool) -> Coordina
 
 
 def _open_s3(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
-    from tenure.backends.s3 import S3Store, place_of
+    from tenure.backends.buckets import BucketStore
+    from tenure.backends.s3 import place_of
 
-    return S3Store(place_of(StoreUrl(url, port=None, options=_COMMON)), clock=clock)
+    return BucketStore(place_of(StoreUrl(url, port=None, options=_COMMON)), clock=clock)
 
 
 def _open_postgresql(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:

@@ -1,6 +1,5 @@
-"""The store in a bucket of S3."""
+"""S3, for the store in a bucket."""
 
-from tenure.backends.s3.store import S3Store
-from tenure.backends.s3.url import BucketPlace, place_of
+from tenure.backends.s3.url import S3, place_of
 
-__all__ = ["BucketPlace", "S3Store", "place_of"]
+__all__ = ["S3", "place_of"]

@@ -1,40 +1,25 @@
-"""The place in a bucket that a store URL names."""
+"""The place in a bucket of S3 that a store URL names."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 
+from tenure.backends.buckets import BucketPlace, Service
+from tenure.backends.s3.client import S3Client
 from tenure.backends.shared.server_url import StoreUrl
 from tenure.errors import UsageError
 
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}\Z")
-FOLDER: Final = ".tenure-store"
-"""Holds the objects of the store. No scope has such a name, so storage at the same URL takes them for no files of its
-own."""
 
-
-@dataclass(frozen=True, slots=True)
-class BucketPlace:
-    """Where a store is, and how long its requests may take. The endpoint is that of the variables and profiles of
-    AWS."""
-
-    bucket: str
-    prefix: str = ""
-    """Empty, or without a slash at its ends."""
-    connect_timeout: timedelta = timedelta(seconds=5)
-    request_timeout: timedelta = timedelta(seconds=5)
-
-    def key(self, name: str) -> str:
-        """The key of an object of the store."""
-        return f"{self.prefix}/{FOLDER}/{name}" if self.prefix else f"{FOLDER}/{name}"
-
-    @property
-    def shown(self) -> str:
-        """For messages."""
-        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+S3: Final = Service(
+    scheme="s3",
+    name="S3",
+    connect=S3Client,
+    conditions=("If-None-Match", "If-Match"),
+    rights="check the keys and the clock, and permit GetObject, PutObject, DeleteObject and ListBucket there",
+    credentials="set the variables or a profile of AWS",
+)
 
 
 def place_of(url: StoreUrl) -> BucketPlace:
@@ -42,9 +27,4 @@ def place_of(url: StoreUrl) -> BucketPlace:
     if not _BUCKET.match(url.name):
         named = f"bucket {url.name!r}, which is no name of a bucket" if url.name else "no bucket"
         raise UsageError(f"store URL {url.shown!r} has {named}", fix="write s3://BUCKET/PREFIX")
-    return BucketPlace(
-        url.name,
-        url.path.strip("/"),
-        connect_timeout=url.duration("connect_timeout", timedelta(seconds=5)),
-        request_timeout=url.duration("request_timeout", timedelta(seconds=5)),
-    )
+    return BucketPlace.of(S3, url, url.name)

@@ -1,10 +1,10 @@
 """The sessions of a store as one client sees them; it ends those that are silent for their ttl.
 
-Promise: a dead session is ended in two steps. First its object is replaced by an ended one, under the ETag that was
+Promise: a dead session is ended in two steps. First its object is replaced by an ended one, under the tag that was
 seen: an owner that renews in between wins, and an owner that renews later learns that it has ended. Only then are its
 records removed, scope by scope, and then the object. Every step can be done twice, and by several observers. In each
 scope that the object names, the removal writes, even where it finds nothing: so a commit of the session that was
-evaluated before is refused by the scope's ETag.
+evaluated before is refused by the scope's tag.
 
 Each reader of a scope judges its sessions when a look is due: nothing runs in the background. What an observer has seen
 outlives it (`shared/sightings.py`).
@@ -18,9 +18,9 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
-from tenure.backends.s3 import session_object
-from tenure.backends.s3.bucket import Bucket, NotAsSeen, SeenJson
-from tenure.backends.s3.session_object import Json
+from tenure.backends.buckets import session_object
+from tenure.backends.buckets.bucket import Bucket, NotAsSeen, SeenJson
+from tenure.backends.buckets.session_object import Json
 from tenure.backends.shared.sightings import Sightings, Silence
 from tenure.clock import Clock
 from tenure.coordination.records import Scope, SessionId
@@ -42,7 +42,7 @@ def name_of(session: SessionId) -> str:
     return f"sessions/{session}.json"
 
 
-class S3Observer:
+class BucketObserver:
     """Judges the sessions of a store. Thread-safe."""
 
     def __init__(self, bucket: Bucket, *, remove: Remove, sightings: Sightings, clock: Clock) -> None:

@@ -1,6 +1,6 @@
 """A session as its object has it.
 
-Promise: pure. Each change makes another text, so another ETag. An ended session never lives again.
+Promise: pure. Each change makes another text, so another tag. An ended session never lives again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The newest state of a scope that a client knows; S3 reports no change, so who waits asks once a second.
+"""The newest state of a scope that a client knows; a bucket reports no change, so who waits asks once a second.
 
 Promise: the state never goes back: an answer that comes late changes nothing. No change after the revision that a
 reader knows is missed. Where nobody waits or glances, nothing is asked.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tenure.backends.s3.bucket import SeenJson
+from tenure.backends.buckets.bucket import SeenJson
 from tenure.backends.shared.following import Followed
 from tenure.backends.shared.scope_state import ScopeState
 from tenure.clock import Clock
@@ -29,7 +29,7 @@ class SeenObject:
     state: ScopeState
 
 
-class S3Followed(Followed):
+class BucketFollowed(Followed):
     """The knowledge of one scope."""
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The coordination store in a bucket of S3: one object a scope, one object a session.
+"""The coordination store in a bucket: one object a scope, one object a session.
 
 Promise: the contract of `coordination.store`. A commit evaluates its guards on one state of the scope's object, and
-replaces that very state by its ETag: so leadership and data change in one compare-and-swap. A refusal is judged on a
+replaces that very state by its tag: so leadership and data change in one compare-and-swap. A refusal is judged on a
 state that was read after the call began. Not promised: that a session's records vanish by themselves (who looks at the
 scope removes them), and that a change shows at once (`followed.POLL_S`).
 """
@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from tenure.backends.s3 import session_object
-from tenure.backends.s3.bucket import Bucket, NotAsSeen, SeenJson
-from tenure.backends.s3.followed import S3Followed, SeenObject
-from tenure.backends.s3.observer import S3Observer, name_of
-from tenure.backends.s3.session import SHARE, S3Session
-from tenure.backends.s3.url import BucketPlace
+from tenure.backends.buckets import session_object
+from tenure.backends.buckets.bucket import Bucket, NotAsSeen, SeenJson
+from tenure.backends.buckets.followed import BucketFollowed, SeenObject
+from tenure.backends.buckets.observer import BucketObserver, name_of
+from tenure.backends.buckets.service import BucketPlace
+from tenure.backends.buckets.session import SHARE, BucketSession
 from tenure.backends.shared.amending import amend_by_commit
 from tenure.backends.shared.following import FollowedChanges, Following
 from tenure.backends.shared.scope_state import ScopeState
@@ -43,8 +44,8 @@ from tenure.coordination.store import Guarantees, check_commit
 from tenure.errors import CommitRefused, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, UsageError
 from tenure.retry import RetryPolicy
 
-GUARANTEES: Final = Guarantees(
-    name="s3",
+_GUARANTEES: Final = Guarantees(
+    name="bucket",
     max_record_bytes=128 * 1024,
     max_writes=128,
     survives_restart=True,
@@ -62,21 +63,20 @@ _CONFLICTS: Final = RetryPolicy(
 """Between the attempts at a commit that others are faster than: at most about 5 s in all."""
 
 
-class S3Store:
+class BucketStore:
     """A client of the store at `place`."""
 
-    guarantees = GUARANTEES
-
     def __init__(self, place: BucketPlace, *, clock: Clock | None = None) -> None:
+        self.guarantees = replace(_GUARANTEES, name=place.service.name.lower())
         self._place = place
         self._clock: Clock = clock or SystemClock()
         self._bucket = Bucket(place)
-        self._observer = S3Observer(
+        self._observer = BucketObserver(
             self._bucket, remove=self._remove_session, sightings=sightings_of(place), clock=self._clock
         )
         self._following = Following(self._followed)
         self._lock = threading.Lock()  # guards the two below
-        self._own: dict[SessionId, S3Session] = {}
+        self._own: dict[SessionId, BucketSession] = {}
         self._closed = False
 
     # --- reading ------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class S3Store:
     # --- writing ------------------------------------------------------------------------------------------------
 
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
-        check_commit(GUARANTEES, guards, writes)
+        check_commit(self.guarantees, guards, writes)
         judged = [*guards, *map(implied_guard, writes)]
         with self._following.scope(scope).turn:
             return self._commit(scope, judged, writes)
@@ -134,9 +134,9 @@ class S3Store:
             fresh = True
             self._pause(next(delays, None), scope)
 
-    def open_session(self, *, ttl: timedelta, purpose: str = "") -> S3Session:
+    def open_session(self, *, ttl: timedelta, purpose: str = "") -> BucketSession:
         if ttl < _SHORTEST:
-            raise UsageError(f"a ttl of {ttl.total_seconds():g} s is too short for S3", fix="give 10 s or more")
+            raise UsageError(f"a ttl of {ttl.total_seconds():g} s is too short for a bucket", fix="give 10 s or more")
         self._check_conditions()
         session = SessionId(new_uid()[:16])
         data = session_object.new_session(ttl=ttl, purpose=purpose)
@@ -165,9 +165,9 @@ class S3Store:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    def _session(self, session: SessionId, found: SeenJson) -> S3Session:
+    def _session(self, session: SessionId, found: SeenJson) -> BucketSession:
         checked = SeenJson(session_object.checked(found.data, where=f"object {name_of(session)}"), found.tag)
-        return S3Session(session, self._bucket, self._observer, checked, amend=self._amend)
+        return BucketSession(session, self._bucket, self._observer, checked, amend=self._amend)
 
     def _amend(self, scope: Scope, key: Key, value: bytes, session: SessionId) -> None:
         amend_by_commit(self, scope, key, value, session=session)
@@ -258,5 +258,7 @@ class S3Store:
             raise StoreUnavailable(f"scope {scope!r} changes faster than it can be written", fix="try again")
         self._clock.sleep(delay_s)
 
-    def _followed(self, scope: Scope) -> S3Followed:
-        return S3Followed(scope, ask=partial(self._asked, scope), judge=partial(self._judge, scope), clock=self._clock)
+    def _followed(self, scope: Scope) -> BucketFollowed:
+        return BucketFollowed(
+            scope, ask=partial(self._asked, scope), judge=partial(self._judge, scope), clock=self._clock
+        )

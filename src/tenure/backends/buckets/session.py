@@ -1,4 +1,4 @@
-"""Sessions of the S3 store: an object each.
+"""Sessions of the store in a bucket: an object each.
 
 Promise: a session lives for its ttl after its last renewal reached the server, as each observer counts it. Every change
 of the object replaces the very state that the owner knows, so an owner whose session was ended by an observer learns it
@@ -13,10 +13,10 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final, NoReturn
 
-from tenure.backends.s3 import session_object
-from tenure.backends.s3.bucket import Bucket, NotAsSeen, SeenJson
-from tenure.backends.s3.observer import S3Observer, name_of
-from tenure.backends.s3.session_object import Json
+from tenure.backends.buckets import session_object
+from tenure.backends.buckets.bucket import Bucket, NotAsSeen, SeenJson
+from tenure.backends.buckets.observer import BucketObserver, name_of
+from tenure.backends.buckets.session_object import Json
 from tenure.coordination.records import Key, Scope, SessionId
 from tenure.errors import OutcomeUnknown, SessionEnded, StoreUnavailable
 
@@ -28,11 +28,11 @@ _ATTEMPTS: Final = 10
 Amend = Callable[[Scope, Key, bytes, SessionId], None]
 
 
-class S3Session:
-    """A session of a `S3Store`. Thread-safe."""
+class BucketSession:
+    """A session of a `BucketStore`. Thread-safe."""
 
     def __init__(
-        self, session: SessionId, bucket: Bucket, observer: S3Observer, found: SeenJson, *, amend: Amend
+        self, session: SessionId, bucket: Bucket, observer: BucketObserver, found: SeenJson, *, amend: Amend
     ) -> None:
         self.id = session
         self.testament = str(session)
