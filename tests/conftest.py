@@ -14,7 +14,9 @@ import pytest
 
 from tests import draw, groups, leftovers, properties
 from tests.kit.servers import (
+    Azurite,
     EtcdCluster,
+    FakeGcs,
     Hdfs,
     KafkaServer,
     KubernetesServer,
@@ -128,6 +130,8 @@ zookeeper = _shared("zookeeper", ZooKeeperEnsemble)
 etcd = _shared("etcd", EtcdCluster)
 kubernetes = _shared("kubernetes", KubernetesServer)
 seaweedfs = _shared("seaweedfs", SeaweedFs)
+fake_gcs = _shared("fake_gcs", FakeGcs)
+azurite = _shared("azurite", Azurite)
 hdfs = _shared("hdfs", Hdfs)
 kafka = _shared("kafka", KafkaServer)
 postgres = _shared("postgres", PostgresServer)

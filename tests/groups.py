@@ -21,7 +21,12 @@ PURE, GATE_GROUP, REST, UNDRAWN, LONG = "pure", "gate", "rest", "undrawn", "long
 GROUPS: Final = (PURE, GATE_GROUP, REST, UNDRAWN, LONG)
 
 PURE_FOLDERS: Final = ("unit", "faults", "house", "bench")
-STARTERS: Final = frozenset({"zookeeper", "etcd", "hdfs", "kafka", "kubernetes", "postgres", "seaweedfs", "spark"})
+STARTERS: Final = frozenset(
+    {
+        *("azurite", "etcd", "fake_gcs", "hdfs", "kafka", "kubernetes", "postgres", "seaweedfs", "spark"),
+        "zookeeper",
+    }
+)
 """Fixtures, and parameters of that name, that start a server or a JVM."""
 
 

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import fsspec.config
 import pytest
 import s3fs
 
-from tests.kit.servers import SeaweedFs
 from tests.kit.servers.seaweedfs import environment
 from tests.kit.waiting import NEVER_S
 from tests.support.http_server import GateServer
@@ -47,11 +46,18 @@ def reached(url: str, patch: pytest.MonkeyPatch, *, patience_s: float = NEVER_S)
         s3fs.S3FileSystem.clear_instance_cache()
 
 
+class HasPort(Protocol):
+    """A server on loopback."""
+
+    @property
+    def port(self) -> int: ...
+
+
 class Gate:
     """Stands before a server. `rule` says what becomes of a request (`GET`, `/bucket/key?...`); everything passes
     until a test says otherwise."""
 
-    def __init__(self, server: SeaweedFs) -> None:
+    def __init__(self, server: HasPort) -> None:
         self.rule: Callable[[str, str], str] = lambda method, path: PASS
         self.seen: list[tuple[str, str, str]] = []
         """Method, path and what became of it."""

@@ -1,4 +1,4 @@
-"""Mutants of the store in a bucket."""
+"""Mutants of the store in a bucket, and of its clients for S3, GCS and Azure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ BUCKET = "backends/buckets/bucket.py"
 STORE = "backends/buckets/store.py"
 OBSERVER = "backends/buckets/observer.py"
 CLIENT = "backends/s3/client.py"
+OF_GCS = "backends/gcs/client.py"
+OF_AZURE = "backends/azure/client.py"
+ON_EMULATORS = "tests/contract/test_cloud_stores.py::"
 SHOWS = "tests/contract/test_s3_store.py::"
 
 OF_S3_STORE: Final = (
@@ -57,5 +60,27 @@ OF_S3_STORE: Final = (
             ),
         ),
         (SHOWS + "test_the_end_that_an_observer_left_half_done_is_finished_by_the_next",),
+    ),
+    Mutant(
+        "gcs-store-replaces-any-state",
+        "a write to GCS does not name the state that it replaces",
+        (
+            Change(
+                OF_GCS, '"ifGenerationMatch": replaces or "0"}', '**({} if replaces else {"ifGenerationMatch": "0"})}'
+            ),
+        ),
+        (ON_EMULATORS + "test_of_writes_at_once_one_goes_through[fake_gcs]",),
+    ),
+    Mutant(
+        "azure-store-replaces-any-state",
+        "a write to Azure does not name the state that it replaces",
+        (Change(OF_AZURE, '{"etag": replaces, "match_condition": MatchConditions.IfNotModified}', "{}"),),
+        (ON_EMULATORS + "test_of_writes_at_once_one_goes_through[azurite]",),
+    ),
+    Mutant(
+        "azure-store-repeats-a-write",
+        "Azure's client sends a write again, and the condition of the first sending refuses it",
+        (Change(OF_AZURE, "            retry_total=0,\n", ""),),
+        (ON_EMULATORS + "test_a_commit_whose_answer_is_lost_is_sent_once_and_settled_by_a_look[azurite]",),
     ),
 )

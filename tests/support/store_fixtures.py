@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +26,9 @@ from tenure.coordination.store import CoordinationStore
 from tenure.coordination.store_url import split_url
 from tests.kit.clock import ManualClock
 from tests.kit.conformance.fixture import StoreRig
+from tests.kit.process import GroupProcess
+from tests.kit.servers import clouds
+from tests.kit.servers.clouds import Azurite, FakeGcs
 from tests.kit.servers.etcd import EtcdCluster
 from tests.kit.servers.kubernetes import KubernetesServer
 from tests.kit.servers.postgres import PostgresServer
@@ -191,19 +195,18 @@ class EtcdRig(ServerRig):
         return EtcdStore(self.cluster)
 
 
-class S3Rig(ServerRig):
-    """A prefix of its own in the bucket of a server, which the variables of AWS name as long as the rig is open."""
+class BucketRig(ServerRig):
+    """A place in the bucket of a server, which the variables name as long as the rig is open."""
 
     ttl = timedelta(seconds=6)
     """A commit is two or three requests, and some cases renew no session."""
     grace = timedelta(seconds=3)
 
-    def __init__(self, server: SeaweedFs, *, url: str | None = None) -> None:
-        """`url`: of a gate before the server."""
+    def __init__(self, server: Servers, place: BucketPlace, variables: Mapping[str, str]) -> None:
         super().__init__(server)
-        self.place = BucketPlace(S3, BUCKET, f"rig-{new_uid()[:12]}")
+        self.place = place
         self._patch = pytest.MonkeyPatch()
-        for name, value in environment(url or server.url).items():
+        for name, value in variables.items():
             self._patch.setenv(name, value)
 
     def open(self) -> BucketStore:
@@ -213,13 +216,50 @@ class S3Rig(ServerRig):
         for client in self._clients:
             client.close()
         for node in self._servers.nodes:
-            node.kill()
+            self._end(node)
         self._servers.start()
         return self.client()
+
+    def _end(self, node: GroupProcess) -> None:
+        node.kill()
 
     def close(self) -> None:
         super().close()
         self._patch.undo()
+
+
+class S3Rig(BucketRig):
+    """A prefix of its own in the bucket of a server of S3."""
+
+    def __init__(self, server: SeaweedFs, *, url: str | None = None) -> None:
+        """`url`: of a gate before the server."""
+        super().__init__(server, BucketPlace(S3, BUCKET, f"rig-{new_uid()[:12]}"), environment(url or server.url))
+
+
+class GcsRig(BucketRig):
+    """A prefix of its own in the bucket of an emulator of Google's service."""
+
+    def __init__(self, server: FakeGcs, *, url: str | None = None) -> None:
+        """`url`: of a gate before the server."""
+        from tenure.backends.gcs import GCS
+
+        place = BucketPlace(GCS, clouds.BUCKET, f"rig-{new_uid()[:12]}")
+        super().__init__(server, place, server.environment(url))
+
+
+class AzureRig(BucketRig):
+    """A prefix of its own in the container of an emulator of Azure's service."""
+
+    def __init__(self, server: Azurite, *, url: str | None = None) -> None:
+        """`url`: of a gate before the server."""
+        from tenure.backends.azure import AZURE
+
+        place = BucketPlace(AZURE, clouds.BUCKET, f"rig-{new_uid()[:12]}", clouds.HOST)
+        super().__init__(server, place, server.environment(url))
+
+    def _end(self, node: GroupProcess) -> None:
+        """An Azurite that is killed loses what it has answered."""
+        node.stop()
 
 
 class PostgresRig(ServerRig):

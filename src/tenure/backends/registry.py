@@ -98,6 +98,20 @@ def _open_s3(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStor
     return BucketStore(place_of(StoreUrl(url, port=None, options=_COMMON)), clock=clock)
 
 
+def _open_gcs(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
+    from tenure.backends.buckets import BucketStore
+    from tenure.backends.gcs import place_of
+
+    return BucketStore(place_of(StoreUrl(url, port=None, options=_COMMON)), clock=clock)
+
+
+def _open_azure(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
+    from tenure.backends.azure import place_of
+    from tenure.backends.buckets import BucketStore
+
+    return BucketStore(place_of(url, options=_COMMON), clock=clock)
+
+
 def _open_postgresql(url: SplitResult, clock: Clock, existing: bool) -> CoordinationStore:
     from tenure.backends.postgres import PostgresStore, place_of
 
@@ -120,6 +134,10 @@ BACKENDS: Final[dict[str, Backend]] = {
         form="kubernetes://namespace/name", open=_open_kubernetes, extra="kubernetes", package="kubernetes"
     ),
     "s3": Backend(form="s3://bucket/prefix", open=_open_s3, extra="s3", package="botocore"),
+    "gs": Backend(form="gs://bucket/prefix", open=_open_gcs, extra="gcs", package="google"),
+    "abfss": Backend(
+        form="abfss://container@account.dfs.core.windows.net/prefix", open=_open_azure, extra="azure", package="azure"
+    ),
     "postgresql": Backend(
         form="postgresql://user@host,host/database", open=_open_postgresql, extra="postgres", package="psycopg"
     ),

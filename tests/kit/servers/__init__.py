@@ -8,6 +8,7 @@ and on its port. Not promised: any speed; the servers share the machine with the
 from __future__ import annotations
 
 from tests.kit.servers.authority import Authority
+from tests.kit.servers.clouds import Azurite, FakeGcs
 from tests.kit.servers.etcd import EtcdCluster
 from tests.kit.servers.hdfs import Hdfs
 from tests.kit.servers.kafka import KafkaServer
@@ -25,7 +26,9 @@ __all__ = [
     "BUCKET",
     "STORES",
     "Authority",
+    "Azurite",
     "EtcdCluster",
+    "FakeGcs",
     "Hdfs",
     "KafkaServer",
     "KubernetesServer",

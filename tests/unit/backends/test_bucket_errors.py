@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tenure.backends.buckets.bucket import Bucket, NotAsSeen, SeenJson
-from tenure.backends.buckets.service import BucketPlace, Cause, Failed, Service
+from tenure.backends.buckets.service import BucketPlace, Cause, RequestFailed, Service
 from tenure.errors import AccessDenied, OutcomeUnknown, StoreError, StoreUnavailable, UsageError
 
 
@@ -17,7 +17,7 @@ class Scripted:
     """A service whose next requests fail, or that keeps no conditions."""
 
     def __init__(self) -> None:
-        self.fails: Failed | None = None
+        self.fails: RequestFailed | None = None
         self.honours_create = self.honours_replace = True
         self.objects: dict[str, tuple[bytes, str]] = {}
         self._tags = 0
@@ -25,16 +25,16 @@ class Scripted:
     def get(self, key: str, *, unless: str | None) -> tuple[bytes, str]:
         self._fail()
         if key not in self.objects:
-            raise Failed("no such object", status=404)
+            raise RequestFailed("no such object", status=404)
         if self.objects[key][1] == unless:
-            raise Failed("not modified", status=304)
+            raise RequestFailed("not modified", status=304)
         return self.objects[key]
 
     def put(self, key: str, content: bytes, *, replaces: str | None) -> str:
         self._fail()
         there = self.objects[key][1] if key in self.objects else None
         if there != replaces and (self.honours_create if replaces is None else self.honours_replace):
-            raise Failed("not as seen", status=412)
+            raise RequestFailed("not as seen", status=412)
         self._tags += 1
         self.objects[key] = (content, str(self._tags))
         return str(self._tags)
@@ -42,7 +42,7 @@ class Scripted:
     def delete(self, key: str) -> None:
         self._fail()
         if self.objects.pop(key, None) is None:
-            raise Failed("no such object", status=404)
+            raise RequestFailed("no such object", status=404)
 
     def ages(self, prefix: str) -> Iterable[tuple[str, timedelta]]:
         self._fail()
@@ -86,23 +86,23 @@ NO_BUCKET = "make the pail, or name another"
 @pytest.mark.parametrize(
     ("failed", "error", "says"),
     [
-        (Failed("no answer"), OutcomeUnknown, "store cloud://b/p did not say whether it did commit: no answer"),
-        (Failed("late", status=408), OutcomeUnknown, "did not say"),
-        (Failed("broken", status=500), OutcomeUnknown, "did not say"),
-        (Failed("away", status=503), OutcomeUnknown, "did not say"),
-        (Failed("slow down", status=503, cause=Cause.PUT_OFF), StoreUnavailable, "cannot commit: slow down"),
-        (Failed("no token", cause=Cause.PUT_OFF), StoreUnavailable, "cannot commit: no token"),
-        (Failed("too many", status=429), StoreUnavailable, "cannot commit: too many"),
-        (Failed("bad", status=400), StoreUnavailable, "cannot commit: bad"),
-        (Failed("who", status=401), AccessDenied, "does not permit to commit: who; give the rights"),
-        (Failed("no", status=403), AccessDenied, "does not permit to commit: no; give the rights"),
-        (Failed("none", cause=Cause.NO_CREDENTIALS), AccessDenied, "cannot commit: none; give the credentials"),
-        (Failed("gone", status=404, cause=Cause.NO_BUCKET), StoreUnavailable, NO_BUCKET),
-        (Failed("going", status=409, cause=Cause.NO_BUCKET), StoreUnavailable, NO_BUCKET),
+        (RequestFailed("no answer"), OutcomeUnknown, "store cloud://b/p did not say whether it did commit: no answer"),
+        (RequestFailed("late", status=408), OutcomeUnknown, "did not say"),
+        (RequestFailed("broken", status=500), OutcomeUnknown, "did not say"),
+        (RequestFailed("away", status=503), OutcomeUnknown, "did not say"),
+        (RequestFailed("slow down", status=503, cause=Cause.PUT_OFF), StoreUnavailable, "cannot commit: slow down"),
+        (RequestFailed("no token", cause=Cause.PUT_OFF), StoreUnavailable, "cannot commit: no token"),
+        (RequestFailed("too many", status=429), StoreUnavailable, "cannot commit: too many"),
+        (RequestFailed("bad", status=400), StoreUnavailable, "cannot commit: bad"),
+        (RequestFailed("who", status=401), AccessDenied, "does not permit to commit: who; give the rights"),
+        (RequestFailed("no", status=403), AccessDenied, "does not permit to commit: no; give the rights"),
+        (RequestFailed("none", cause=Cause.NO_CREDENTIALS), AccessDenied, "cannot commit: none; give the credentials"),
+        (RequestFailed("gone", status=404, cause=Cause.NO_BUCKET), StoreUnavailable, NO_BUCKET),
+        (RequestFailed("going", status=409, cause=Cause.NO_BUCKET), StoreUnavailable, NO_BUCKET),
     ],
 )
 def test_a_write_that_failed_says_what_is_known(
-    service: Scripted, bucket: Bucket, failed: Failed, error: type[StoreError], says: str
+    service: Scripted, bucket: Bucket, failed: RequestFailed, error: type[StoreError], says: str
 ) -> None:
     service.fails = failed
     for write in (
@@ -117,7 +117,7 @@ def test_a_write_that_failed_says_what_is_known(
 
 @pytest.mark.parametrize("status", [404, 409, 412])
 def test_a_write_in_the_place_of_another_state_is_not_as_seen(service: Scripted, bucket: Bucket, status: int) -> None:
-    service.fails = Failed("other", status=status)
+    service.fails = RequestFailed("other", status=status)
     with pytest.raises(NotAsSeen):
         bucket.put("x", {}, "commit", replaces=SeenJson({}, "1"))
 
@@ -125,7 +125,7 @@ def test_a_write_in_the_place_of_another_state_is_not_as_seen(service: Scripted,
 def test_an_object_that_cannot_be_made_since_something_is_not_there_has_no_bucket(
     service: Scripted, bucket: Bucket
 ) -> None:
-    service.fails = Failed("not found", status=404)
+    service.fails = RequestFailed("not found", status=404)
     with pytest.raises(StoreUnavailable, match=NO_BUCKET):
         bucket.put("x", {}, "commit", replaces=None)
     with pytest.raises(StoreUnavailable, match=NO_BUCKET):
@@ -137,7 +137,11 @@ def test_a_read_that_failed_is_no_object_that_is_not_there(service: Scripted, bu
     assert bucket.get("x", "look", known=seen) is seen
     assert bucket.get("y", "look") is None
     bucket.delete("y", "remove")
-    for failed in (Failed("away"), Failed("away", status=503), Failed("gone", status=404, cause=Cause.NO_BUCKET)):
+    for failed in (
+        RequestFailed("away"),
+        RequestFailed("away", status=503),
+        RequestFailed("gone", status=404, cause=Cause.NO_BUCKET),
+    ):
         service.fails = failed
         with pytest.raises(StoreUnavailable):
             bucket.get("x", "look", known=seen)
@@ -153,5 +157,5 @@ def test_a_service_that_ignores_a_condition_is_refused(
     assert not service.objects  # the probe is removed
     setattr(service, ignored, True)
     bucket.check_conditions()
-    service.fails = Failed("away")
+    service.fails = RequestFailed("away")
     bucket.check_conditions()  # it is proved once

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from tenure.backends.buckets.errors import NOT_MODIFIED, is_absent, is_not_as_seen, outcome, unavailable
-from tenure.backends.buckets.service import BucketPlace, Failed, ServiceClient
+from tenure.backends.buckets.service import BucketPlace, RequestFailed, ServiceClient
 from tenure.errors import CorruptRecord, UsageError
 
 
@@ -55,7 +55,7 @@ class Bucket:
         CorruptRecord."""
         try:
             content, tag = self._client().get(self.place.key(name), unless=None if known is None else known.tag)
-        except Failed as failed:
+        except RequestFailed as failed:
             if known is not None and failed.status == NOT_MODIFIED:
                 return known
             if is_absent(failed):
@@ -69,7 +69,7 @@ class Bucket:
         content = json.dumps(data, separators=(",", ":")).encode()
         try:
             tag = self._client().put(self.place.key(name), content, replaces=None if replaces is None else replaces.tag)
-        except Failed as failed:
+        except RequestFailed as failed:
             if is_not_as_seen(failed, replaces=replaces is not None):
                 raise NotAsSeen from failed
             raise outcome(failed, what, place=self.place) from failed
@@ -79,7 +79,7 @@ class Bucket:
         """Remove the object, which may be gone. Raises StoreUnavailable, OutcomeUnknown."""
         try:
             self._client().delete(self.place.key(name))
-        except Failed as failed:
+        except RequestFailed as failed:
             if not is_absent(failed):
                 raise outcome(failed, what, place=self.place) from failed
 
@@ -89,7 +89,7 @@ class Bucket:
         prefix = self.place.key(f"{folder}/")
         try:
             return [(key.removeprefix(prefix), age) for key, age in self._client().ages(prefix)]
-        except Failed as failed:
+        except RequestFailed as failed:
             raise unavailable(failed, what, place=self.place) from failed
 
     def check_conditions(self) -> None:

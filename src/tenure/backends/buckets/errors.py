@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tenure.backends.buckets.service import BucketPlace, Cause, Failed
+from tenure.backends.buckets.service import BucketPlace, Cause, RequestFailed
 from tenure.errors import AccessDenied, OutcomeUnknown, StoreUnavailable
 from tenure.wording import on_one_line
 
@@ -21,18 +21,18 @@ _TIMED_OUT: Final = 408
 _SERVER_FAILED: Final = 500
 
 
-def is_absent(failed: Failed) -> bool:
+def is_absent(failed: RequestFailed) -> bool:
     """Whether the service has no such object."""
     return failed.status == NOT_FOUND and failed.cause is None
 
 
-def is_not_as_seen(failed: Failed, *, replaces: bool) -> bool:
+def is_not_as_seen(failed: RequestFailed, *, replaces: bool) -> bool:
     """Whether a conditional write was refused: the object has changed, is gone, or is being written by another client.
     `replaces`: the write replaces an object. Where it makes one, 404 is the answer of a bucket that is not there."""
     return failed.cause is None and (failed.status in _NOT_AS_SEEN or (replaces and failed.status == NOT_FOUND))
 
 
-def unavailable(failed: Failed, what: str, *, place: BucketPlace) -> StoreUnavailable:
+def unavailable(failed: RequestFailed, what: str, *, place: BucketPlace) -> StoreUnavailable:
     """For a request of which nothing was applied. `what`: the request."""
     said = on_one_line(str(failed))
     if failed.cause is Cause.NO_BUCKET or failed.status == NOT_FOUND:
@@ -45,7 +45,7 @@ def unavailable(failed: Failed, what: str, *, place: BucketPlace) -> StoreUnavai
     return StoreUnavailable(f"store {place.shown} cannot {what}: {said}")
 
 
-def outcome(failed: Failed, what: str, *, place: BucketPlace) -> StoreUnavailable | OutcomeUnknown:
+def outcome(failed: RequestFailed, what: str, *, place: BucketPlace) -> StoreUnavailable | OutcomeUnknown:
     """For a write that was sent, and failed."""
     was_refused = 0 < failed.status < _SERVER_FAILED and failed.status != _TIMED_OUT
     if was_refused or failed.cause is not None:

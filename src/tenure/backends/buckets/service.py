@@ -1,7 +1,7 @@
 """What an object store of a cloud offers to the store in a bucket: five requests, each on a condition or read-only.
 
 Promise of every client: each request is sent once. A repetition of a write would be refused by the condition that its
-first sending has fulfilled. A request that did not succeed raises `Failed`, and nothing else.
+first sending has fulfilled. A request that did not succeed raises `RequestFailed`, and nothing else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Cause(Enum):
     """The service was too busy to begin, or a token could not be fetched at this moment. Nothing was applied."""
 
 
-class Failed(Exception):
+class RequestFailed(Exception):
     """A request did not succeed. The text is the client's."""
 
     def __init__(self, said: str, *, status: int = 0, cause: Cause | None = None) -> None:
@@ -44,21 +44,21 @@ class ServiceClient(Protocol):
     """The requests to one bucket. Thread-safe. A tag names a state of an object, and is compared by equality only."""
 
     def get(self, key: str, *, unless: str | None) -> tuple[bytes, str]:
-        """The content and its tag. Raises Failed; with status 304: the object is in the state `unless`."""
+        """The content and its tag. Raises RequestFailed; with status 304: the object is in the state `unless`."""
         ...
 
     def put(self, key: str, content: bytes, *, replaces: str | None) -> str:
         """The tag of the object after the write in the place of the state `replaces`; None: of no object. Raises
-        Failed; with status 404, 409 or 412: the object is in another state."""
+        RequestFailed; with status 404, 409 or 412: the object is in another state."""
         ...
 
     def delete(self, key: str) -> None:
-        """Remove the object, in any state. Raises Failed."""
+        """Remove the object, in any state. Raises RequestFailed."""
         ...
 
     def ages(self, prefix: str) -> Iterable[tuple[str, timedelta]]:
         """The keys with the prefix, and how long ago each object was written, by the clock of the service. Raises
-        Failed."""
+        RequestFailed."""
         ...
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class ServiceClient(Protocol):
 @dataclass(frozen=True, slots=True)
 class Service:
     """An object store, and its words in errors. `connect` makes a client whose answers take at most so many seconds;
-    it does no I/O, but that for credentials, and raises Failed, UsageError."""
+    it does no I/O, but that for credentials, and raises RequestFailed, UsageError."""
 
     scheme: str
     name: str

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
-from tenure.backends.buckets import Cause, Failed
+from tenure.backends.buckets import Cause, RequestFailed
 
 _CAUSES: Final = {
     "NoSuchBucket": Cause.NO_BUCKET,
@@ -20,7 +20,7 @@ _CAUSES: Final = {
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """All that the client raises for a request becomes Failed."""
+    """All that the client raises for a request becomes RequestFailed."""
     try:
         yield
     except (BotoCoreError, ClientError) as error:
@@ -29,7 +29,7 @@ def failures() -> Iterator[None]:
         cause = _CAUSES.get(str(answer.get("Error", {}).get("Code") or ""))
         if isinstance(error, NoCredentialsError | PartialCredentialsError):
             cause = Cause.NO_CREDENTIALS
-        raise Failed(str(error), status=status, cause=cause) from error
+        raise RequestFailed(str(error), status=status, cause=cause) from error
 
 
 def _answer(error: Exception) -> dict[str, Any]:
