@@ -8,6 +8,7 @@ from typing import Final
 from tests.mutants.mutant import Change, Mutant, on
 
 STORE = "backends/kubernetes/store.py"
+COMMITS = "backends/shared/scope_objects.py"
 API = "backends/kubernetes/api.py"
 SILENCE = "backends/shared/sightings.py"
 LEASES = "backends/kubernetes/leases.py"
@@ -42,7 +43,7 @@ OF_KUBERNETES: Final = (
     Mutant(
         "kubernetes-refuses-by-memory",
         "a commit is refused by a state that the client remembers",
-        (Change(STORE, "if (failing is not None or joins) and not fresh:", "if joins and not fresh:"),),
+        (Change(COMMITS, "if (failing is not None or joins) and not fresh:", "if joins and not fresh:"),),
         (REAL + "test_a_refusal_is_judged_on_the_state_of_now",),
     ),
     Mutant(
@@ -73,7 +74,7 @@ OF_KUBERNETES: Final = (
     Mutant(
         "kubernetes-joins-unproved",
         "a session brings its first record into a scope without proof that it lives",
-        (Change(STORE, "        own_session.joins(scope)\n", ""),),
+        (Change(COMMITS, "        own_session.joins(scope)\n", ""),),
         (REAL + "test_a_session_that_an_observer_ends_before_its_first_record_writes_none",),
     ),
     Mutant(

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.backends.kubernetes import leases
-from tenure.backends.kubernetes.followed import KubernetesFollowed, SeenConfigMap
+from tenure.backends.kubernetes.api import Object
+from tenure.backends.kubernetes.followed import KubernetesFollowed
 from tenure.backends.kubernetes.objects import object_name
+from tenure.backends.shared.scope_objects import SeenScope
 from tenure.backends.shared.scope_state import ABOUT, ScopeState, entry_name, key_of
 from tenure.coordination.encoding import encode
 from tenure.coordination.records import Delete, Key, Put, Record, Scope, SessionId, Version
@@ -172,11 +174,11 @@ def test_an_annotation_that_was_edited_amends_nothing(text: str) -> None:
     assert all(isinstance(scope, Scope) for scope in leases.scopes_of(edited))
 
 
-def seen(revision: int) -> SeenConfigMap:
-    return SeenConfigMap({"metadata": {"resourceVersion": str(revision)}}, ScopeState("o", revision))
+def seen(revision: int) -> SeenScope[Object]:
+    return SeenScope({"metadata": {"resourceVersion": str(revision)}}, ScopeState("o", revision))
 
 
-NONE = SeenConfigMap(None, ScopeState())
+NONE: SeenScope[Object] = SeenScope(None, ScopeState())
 
 
 def test_knowledge_never_goes_back() -> None:
@@ -185,7 +187,7 @@ def test_knowledge_never_goes_back() -> None:
         SCOPE, follow=nothing, ask=nothing, decode=nothing, news=news.append, clock=ManualClock()
     )
 
-    def takes(state: SeenConfigMap, *, at: int) -> bool:
+    def takes(state: SeenScope[Object], *, at: int) -> bool:
         before = len(news)
         followed.take(state, at=at)
         return len(news) > before

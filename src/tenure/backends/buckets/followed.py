@@ -8,25 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from tenure.backends.buckets.bucket import SeenJson
 from tenure.backends.shared.following import Followed
+from tenure.backends.shared.scope_objects import SeenScope
 from tenure.backends.shared.scope_state import ScopeState
 from tenure.clock import Clock
 from tenure.coordination.records import Listing, Scope
 
 POLL_S: Final = 1.0
 """How old a picture may be for a glance, and how often a waiter asks."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeenObject:
-    """The object of a scope and what it holds. `found` None: there is none."""
-
-    found: SeenJson | None
-    state: ScopeState
 
 
 class BucketFollowed(Followed):
@@ -36,7 +28,7 @@ class BucketFollowed(Followed):
         self,
         scope: Scope,
         *,
-        ask: Callable[[SeenObject | None], SeenObject],
+        ask: Callable[[SeenScope[SeenJson] | None], SeenScope[SeenJson]],
         judge: Callable[[ScopeState], bool],
         clock: Clock,
     ) -> None:
@@ -49,23 +41,23 @@ class BucketFollowed(Followed):
         self._judge = judge
         self._polling = threading.Lock()  # held by the thread that asks for all that wait
         self._picture = threading.Lock()  # guards the three below
-        self._seen: SeenObject | None = None  # None: nothing is known
+        self._seen: SeenScope[SeenJson] | None = None  # None: nothing is known
         self._taken = 0  # how often a state was taken: dates an answer
         self._asked_s = float("-inf")
 
     @property
-    def known(self) -> SeenObject | None:
+    def known(self) -> SeenScope[SeenJson] | None:
         """The newest; None: nothing is known."""
         return self._seen
 
-    def ask(self) -> SeenObject:
+    def ask(self) -> SeenScope[SeenJson]:
         """The object now, after the end of its dead sessions. Raises StoreUnavailable, CorruptRecord."""
         seen = self.read()
         if self._judge(seen.state):
             seen = self.read()
         return seen
 
-    def read(self) -> SeenObject:
+    def read(self) -> SeenScope[SeenJson]:
         """The object now. Raises StoreUnavailable, CorruptRecord."""
         with self._picture:
             known, taken = self._seen, self._taken
@@ -77,7 +69,7 @@ class BucketFollowed(Followed):
         self._compared(agrees=True)
         return seen
 
-    def take(self, seen: SeenObject, *, after: int | None = None) -> None:
+    def take(self, seen: SeenScope[SeenJson], *, after: int | None = None) -> None:
         """Take a state. `after`: how many states had been taken when it was asked for; None: it is of a commit, so it
         is newer than the state that it replaced."""
         with self._picture:

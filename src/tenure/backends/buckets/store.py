@@ -8,7 +8,6 @@ scope removes them), and that a change shows at once (`followed.POLL_S`).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -17,12 +16,13 @@ from typing import Final
 
 from tenure.backends.buckets import session_object
 from tenure.backends.buckets.bucket import Bucket, NotAsSeen, SeenJson
-from tenure.backends.buckets.followed import BucketFollowed, SeenObject
+from tenure.backends.buckets.followed import BucketFollowed
 from tenure.backends.buckets.observer import BucketObserver, name_of
 from tenure.backends.buckets.service import BucketPlace
 from tenure.backends.buckets.session import SHARE, BucketSession
 from tenure.backends.shared.amending import amend_by_commit
 from tenure.backends.shared.following import FollowedChanges, Following
+from tenure.backends.shared.scope_objects import CONFLICTS, ScopeObjects, SeenScope
 from tenure.backends.shared.scope_state import ScopeState
 from tenure.backends.shared.sightings import sightings_of
 from tenure.clock import Clock, SystemClock
@@ -32,17 +32,14 @@ from tenure.coordination.records import (
     Guard,
     Key,
     Listing,
-    Put,
     Record,
     Revision,
     Scope,
     SessionId,
     Write,
-    implied_guard,
 )
-from tenure.coordination.store import Guarantees, check_commit
-from tenure.errors import CommitRefused, GuardFailed, OutcomeUnknown, SessionEnded, StoreUnavailable, UsageError
-from tenure.retry import RetryPolicy
+from tenure.coordination.store import Guarantees
+from tenure.errors import OutcomeUnknown, StoreUnavailable, UsageError
 
 _GUARANTEES: Final = Guarantees(
     name="bucket",
@@ -57,27 +54,20 @@ MAX_SCOPE_BYTES: Final = 4_000_000
 _SHORTEST: Final = timedelta(seconds=1)
 _SUFFIX: Final = ".json"
 
-_CONFLICTS: Final = RetryPolicy(
-    initial=timedelta(milliseconds=20), maximum=timedelta(milliseconds=500), attempts=30, jitter=1.0
-)
-"""Between the attempts at a commit that others are faster than: at most about 5 s in all."""
 
-
-class BucketStore:
+class BucketStore(ScopeObjects[SeenJson]):
     """A client of the store at `place`."""
 
     def __init__(self, place: BucketPlace, *, clock: Clock | None = None) -> None:
-        self.guarantees = replace(_GUARANTEES, name=place.service.name.lower())
+        guarantees = replace(_GUARANTEES, name=place.service.name.lower())
+        super().__init__(guarantees, most_bytes=MAX_SCOPE_BYTES, kind="object", clock=clock or SystemClock())
         self._place = place
-        self._clock: Clock = clock or SystemClock()
         self._bucket = Bucket(place)
         self._observer = BucketObserver(
             self._bucket, remove=self._remove_session, sightings=sightings_of(place), clock=self._clock
         )
         self._following = Following(self._followed)
-        self._lock = threading.Lock()  # guards the two below
-        self._own: dict[SessionId, BucketSession] = {}
-        self._closed = False
+        self._closed = False  # set once, for good
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -100,39 +90,9 @@ class BucketStore:
     # --- writing ------------------------------------------------------------------------------------------------
 
     def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
-        check_commit(self.guarantees, guards, writes)
-        judged = [*guards, *map(implied_guard, writes)]
-        with self._following.scope(scope).turn:
-            return self._commit(scope, judged, writes)
-
-    def _commit(self, scope: Scope, judged: Sequence[Guard], writes: Sequence[Write]) -> Commit:
         if writes:
             self._check_conditions()
-        bound = next((put.session for put in writes if isinstance(put, Put) and put.session is not None), None)
-        seen = self._following.scope(scope).known
-        fresh = seen is None or not writes
-        delays = _CONFLICTS.delays_s()
-        while True:
-            if fresh or seen is None:
-                seen, fresh = self._look(scope), True
-            failing = next((guard for guard in judged if not seen.state.holds(guard)), None)
-            joins = bound is not None and bound not in seen.state.sessions
-            if (failing is not None or joins) and not fresh:
-                fresh = True
-                continue
-            if failing is not None:
-                raise GuardFailed(failing, scope=scope)
-            if not writes:
-                return Commit({}, Revision(seen.state.revision))
-            if joins:
-                assert bound is not None
-                self._join(scope, bound)  # after the read: an observer that ends it later writes later
-            joined = frozenset(() if bound is None else (bound,))
-            state = seen.state.applied(writes, joined=joined)
-            if self._replaced(scope, seen, state):
-                return state.outcome(writes)
-            fresh = True
-            self._pause(next(delays, None), scope)
+        return super().commit(scope, guards=guards, writes=writes)
 
     def open_session(self, *, ttl: timedelta, purpose: str = "") -> BucketSession:
         if ttl < _SHORTEST:
@@ -146,8 +106,7 @@ class BucketStore:
         except NotAsSeen as there:
             raise StoreUnavailable(f"session {session} is there already", fix="try again") from there
         opened = self._session(session, found)
-        with self._lock:
-            self._own[session] = opened
+        self._opened(opened)
         self._observer.prune()
         return opened
 
@@ -158,8 +117,7 @@ class BucketStore:
             self._session(session, found).close()
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
+        self._closed = True
         self._following.close()
         self._bucket.close()
 
@@ -178,23 +136,25 @@ class BucketStore:
         except OutcomeUnknown as unknown:  # of the probe, so nothing was written
             raise StoreUnavailable(str(unknown)) from unknown
 
-    def _look(self, scope: Scope) -> SeenObject:
+    def _known(self, scope: Scope) -> BucketFollowed:
+        return self._following.scope(scope)
+
+    def _look(self, scope: Scope) -> SeenScope[SeenJson]:
         """The object now, after the end of its dead sessions. Raises StoreUnavailable, CorruptRecord."""
         return self._following.scope(scope).ask()
 
-    def _asked(self, scope: Scope, known: SeenObject | None) -> SeenObject:
-        with self._lock:
-            if self._closed:
-                raise StoreUnavailable(f"store {self._place.shown} is closed")
+    def _asked(self, scope: Scope, known: SeenScope[SeenJson] | None) -> SeenScope[SeenJson]:
+        if self._closed:
+            raise StoreUnavailable(f"store {self._place.shown} is closed")
         found = self._bucket.get(
             f"scopes/{scope}{_SUFFIX}", f"read scope {scope!r}", known=None if known is None else known.found
         )
         if known is not None and found is known.found:
             return known
         if found is None:
-            return SeenObject(None, ScopeState())
+            return SeenScope(None, ScopeState())
         where = f"object {self._place.key(f'scopes/{scope}{_SUFFIX}')}"
-        return SeenObject(found, ScopeState.of(found.data, scope=scope, where=where))
+        return SeenScope(found, ScopeState.of(found.data, scope=scope, where=where))
 
     def _judge(self, scope: Scope, state: ScopeState) -> bool:
         try:
@@ -202,16 +162,7 @@ class BucketStore:
         except OutcomeUnknown as unknown:  # of an end, which can be done twice
             raise StoreUnavailable(str(unknown)) from unknown
 
-    def _replaced(self, scope: Scope, seen: SeenObject, state: ScopeState) -> bool:
-        """Whether the state has taken the place of the state that was seen; no: another writer was faster, look again.
-        Raises StoreUnavailable, OutcomeUnknown, CommitRefused."""
-        entries = state.entries(scope)
-        size = sum(len(name) + len(text.encode()) for name, text in entries.items())
-        if size > MAX_SCOPE_BYTES:
-            raise CommitRefused(
-                f"scope {scope!r} would have {size} bytes, over the {MAX_SCOPE_BYTES} of one object",
-                fix="keep larger values in blobs, or fewer records",
-            )
+    def _replace(self, scope: Scope, seen: SeenScope[SeenJson], state: ScopeState, entries: dict[str, str]) -> bool:
         name, what = f"scopes/{scope}{_SUFFIX}", f"commit to scope {scope!r}"
         try:
             found = self._bucket.put(name, dict(entries), what, replaces=seen.found)
@@ -222,7 +173,7 @@ class BucketStore:
             if settled is None:
                 raise
             found = settled
-        self._following.scope(scope).take(SeenObject(found, state))
+        self._following.scope(scope).take(SeenScope(found, state))
         return True
 
     def _settled(self, name: str, entries: dict[str, str], what: str) -> SeenJson | None:
@@ -237,7 +188,7 @@ class BucketStore:
     def _remove_session(self, scope: Scope, session: SessionId, in_any_case: bool) -> None:
         """Remove a session that has ended, and its records, from a scope. `in_any_case`: write, even where the scope
         does not name it. Raises StoreUnavailable, OutcomeUnknown, CorruptRecord."""
-        delays = _CONFLICTS.delays_s()
+        delays = CONFLICTS.delays_s()
         while True:
             seen = self._following.scope(scope).read()
             if not (in_any_case or session in seen.state.sessions):
@@ -245,18 +196,6 @@ class BucketStore:
             if self._replaced(scope, seen, seen.state.without(session)):
                 return
             self._pause(next(delays, None), scope)
-
-    def _join(self, scope: Scope, session: SessionId) -> None:
-        with self._lock:
-            own_session = self._own.get(session)
-        if own_session is None:
-            raise SessionEnded(session, why="this client has not opened it")
-        own_session.joins(scope)
-
-    def _pause(self, delay_s: float | None, scope: Scope) -> None:
-        if delay_s is None:
-            raise StoreUnavailable(f"scope {scope!r} changes faster than it can be written", fix="try again")
-        self._clock.sleep(delay_s)
 
     def _followed(self, scope: Scope) -> BucketFollowed:
         return BucketFollowed(

@@ -9,24 +9,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tenure.backends.kubernetes.api import Object
 from tenure.backends.kubernetes.follower import Follower, Listener
 from tenure.backends.kubernetes.objects import version_of
 from tenure.backends.shared.following import Followed
+from tenure.backends.shared.scope_objects import SeenScope
 from tenure.backends.shared.scope_state import ScopeState
 from tenure.clock import Clock
 from tenure.coordination.records import Listing, Scope
 from tenure.errors import CorruptRecord
-
-
-@dataclass(frozen=True, slots=True)
-class SeenConfigMap:
-    """A ConfigMap and what it holds. `found` None: there is none."""
-
-    found: Object | None
-    state: ScopeState
 
 
 class KubernetesFollowed(Followed):
@@ -37,8 +29,8 @@ class KubernetesFollowed(Followed):
         scope: Scope,
         *,
         follow: Callable[[Listener], Follower],
-        ask: Callable[[], SeenConfigMap],
-        decode: Callable[[Object | None], SeenConfigMap],
+        ask: Callable[[], SeenScope[Object]],
+        decode: Callable[[Object | None], SeenScope[Object]],
         news: Callable[[ScopeState], None],
         clock: Clock,
     ) -> None:
@@ -54,12 +46,12 @@ class KubernetesFollowed(Followed):
         self._begins = threading.Lock()  # guards _follower
         self._follower: Follower | None = None  # None: the scope is not followed yet
         self._picture = threading.Lock()  # guards the three below
-        self._seen: SeenConfigMap | None = None  # None: nothing is known
+        self._seen: SeenScope[Object] | None = None  # None: nothing is known
         self._newest = 0
         self._damage: CorruptRecord | None = None  # why the newest ConfigMap does not decode; None: it does
 
     @property
-    def known(self) -> SeenConfigMap | None:
+    def known(self) -> SeenScope[Object] | None:
         """The newest; None: nothing is known."""
         return self._seen
 
@@ -76,7 +68,7 @@ class KubernetesFollowed(Followed):
                 self._follower = self._open(self)
             return self._follower
 
-    def take(self, seen: SeenConfigMap, *, at: int) -> None:
+    def take(self, seen: SeenScope[Object], *, at: int) -> None:
         """Take a state. `at`: the resourceVersion of the object; where there is none, one at which there was none."""
         with self._picture:
             known, state = self._seen, seen.state

@@ -8,7 +8,6 @@ removes them, any client that watches, and none does while all are away; the gua
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -18,20 +17,19 @@ from typing import Any, Final
 from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Api, Object
 from tenure.backends.kubernetes.examination import KubernetesExamination
-from tenure.backends.kubernetes.followed import KubernetesFollowed, SeenConfigMap
+from tenure.backends.kubernetes.followed import KubernetesFollowed
 from tenure.backends.kubernetes.follower import Follower
 from tenure.backends.kubernetes.objects import object_name, version_of
 from tenure.backends.kubernetes.observer import Observer
 from tenure.backends.kubernetes.session import KubernetesSession, own
 from tenure.backends.kubernetes.url import Place
 from tenure.backends.shared.following import FollowedChanges, Following
+from tenure.backends.shared.scope_objects import CONFLICTS, ScopeObjects, SeenScope
 from tenure.backends.shared.scope_state import ScopeState, scope_in
 from tenure.backends.shared.sightings import sightings_of
 from tenure.clock import Clock, SystemClock
 from tenure.coordination.encoding import new_uid
 from tenure.coordination.records import (
-    Commit,
-    Guard,
     Key,
     Listing,
     Put,
@@ -39,20 +37,14 @@ from tenure.coordination.records import (
     Revision,
     Scope,
     SessionId,
-    Write,
-    implied_guard,
 )
 from tenure.coordination.store import Guarantees, check_commit
 from tenure.errors import (
     AccessDenied,
-    CommitRefused,
-    GuardFailed,
     OutcomeUnknown,
-    SessionEnded,
     StoreUnavailable,
     UsageError,
 )
-from tenure.retry import RetryPolicy
 
 GUARANTEES: Final = Guarantees(
     name="kubernetes",
@@ -66,20 +58,13 @@ GUARANTEES: Final = Guarantees(
 MAX_SCOPE_BYTES: Final = 900_000
 """The API server refuses a ConfigMap of more than 1 MiB of data."""
 
-_CONFLICTS: Final = RetryPolicy(
-    initial=timedelta(milliseconds=10), maximum=timedelta(milliseconds=500), attempts=30, jitter=1.0
-)
-"""Between the attempts at a commit that others are faster than: at most about 5 s in all."""
 
-
-class KubernetesStore:
+class KubernetesStore(ScopeObjects[Object]):
     """A client of the store at `place`."""
 
-    guarantees = GUARANTEES
-
     def __init__(self, place: Place, *, clock: Clock | None = None) -> None:
+        super().__init__(GUARANTEES, most_bytes=MAX_SCOPE_BYTES, kind="ConfigMap", clock=clock or SystemClock())
         self._place = place
-        self._clock: Clock = clock or SystemClock()
         self._api = Api(place, clock=self._clock)
         self._observer = Observer(
             self._api,
@@ -91,8 +76,6 @@ class KubernetesStore:
             clock=self._clock,
         )
         self._following = Following(self._followed)
-        self._lock = threading.Lock()  # guards _own
-        self._own: dict[SessionId, KubernetesSession] = {}
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -132,39 +115,6 @@ class KubernetesStore:
 
     # --- writing ------------------------------------------------------------------------------------------------
 
-    def commit(self, scope: Scope, *, guards: Sequence[Guard], writes: Sequence[Write]) -> Commit:
-        check_commit(GUARANTEES, guards, writes)
-        judged = [*guards, *map(implied_guard, writes)]
-        with self._following.scope(scope).turn:
-            return self._commit(scope, judged, writes)
-
-    def _commit(self, scope: Scope, judged: Sequence[Guard], writes: Sequence[Write]) -> Commit:
-        bound = next((put.session for put in writes if isinstance(put, Put) and put.session is not None), None)
-        seen = self._following.scope(scope).known
-        fresh = seen is None or not writes
-        delays = _CONFLICTS.delays_s()
-        while True:
-            if fresh or seen is None:
-                seen, fresh = self._look(scope), True
-            failing = next((guard for guard in judged if not seen.state.holds(guard)), None)
-            joins = bound is not None and bound not in seen.state.sessions
-            if (failing is not None or joins) and not fresh:
-                fresh = True
-                continue
-            if failing is not None:
-                raise GuardFailed(failing, scope=scope)
-            if not writes:
-                return Commit({}, Revision(seen.state.revision))
-            if joins:
-                assert bound is not None
-                self._join(scope, bound)  # after the read: an observer that ends it later writes later
-            joined = frozenset(() if bound is None else (bound,))
-            state = seen.state.applied(writes, joined=joined)
-            if self._replaced(scope, seen, state):
-                return state.outcome(writes)
-            fresh = True
-            self._pause(next(delays, None), scope)
-
     def open_session(self, *, ttl: timedelta, purpose: str = "") -> KubernetesSession:
         if ttl < timedelta(seconds=1):
             raise UsageError(f"a ttl of {ttl.total_seconds():g} s is too short for Kubernetes", fix="give 1 s or more")
@@ -181,8 +131,7 @@ class KubernetesStore:
             with suppress(StoreUnavailable, OutcomeUnknown):
                 opened.close()
             raise
-        with self._lock:
-            self._own[session] = opened
+        self._opened(opened)
         return opened
 
     def end_session(self, testament: str) -> None:
@@ -202,7 +151,7 @@ class KubernetesStore:
     def remove_session(self, scope: Scope, session: SessionId, in_any_case: bool) -> None:
         """Remove a session that has ended, and its records, from a scope. `in_any_case`: write, even where the scope
         does not name it. Raises StoreUnavailable, OutcomeUnknown, CorruptRecord."""
-        delays = _CONFLICTS.delays_s()
+        delays = CONFLICTS.delays_s()
         while True:
             seen = self._look(scope)
             if seen.found is None or not (in_any_case or session in seen.state.sessions):
@@ -229,7 +178,10 @@ class KubernetesStore:
     def _where(self, scope: Scope) -> str:
         return f"ConfigMap {self._api.namespace}/{object_name(self._place.name, scope)}"
 
-    def _look(self, scope: Scope) -> SeenConfigMap:
+    def _known(self, scope: Scope) -> KubernetesFollowed:
+        return self._following.scope(scope)
+
+    def _look(self, scope: Scope) -> SeenScope[Object]:
         """The ConfigMap now. Raises StoreUnavailable, CorruptRecord."""
         followed = self._following.scope(scope)
         at = followed.newest
@@ -237,13 +189,13 @@ class KubernetesStore:
         followed.take(seen, at=at if seen.found is None else version_of(seen.found))
         return seen
 
-    def _asked(self, scope: Scope) -> SeenConfigMap:
+    def _asked(self, scope: Scope) -> SeenScope[Object]:
         return self._decoded(scope, self._api.find(self._path(scope), f"read scope {scope!r}"))
 
-    def _decoded(self, scope: Scope, found: Object | None) -> SeenConfigMap:
+    def _decoded(self, scope: Scope, found: Object | None) -> SeenScope[Object]:
         if found is None:
-            return SeenConfigMap(None, ScopeState())
-        return SeenConfigMap(found, ScopeState.of(found.get("data") or {}, scope=scope, where=self._where(scope)))
+            return SeenScope(None, ScopeState())
+        return SeenScope(found, ScopeState.of(found.get("data") or {}, scope=scope, where=self._where(scope)))
 
     def _news(self, scope: Scope, state: ScopeState) -> None:
         """Look after the sessions of a scope that has changed."""
@@ -251,16 +203,7 @@ class KubernetesStore:
             self._observer.follow(scope)
             self._observer.misses(scope, state.sessions)
 
-    def _replaced(self, scope: Scope, seen: SeenConfigMap, state: ScopeState) -> bool:
-        """Whether the state has taken the place of the state that was seen; no: another writer was faster, look again.
-        Raises StoreUnavailable, OutcomeUnknown, CommitRefused."""
-        entries = state.entries(scope)
-        size = sum(len(name) + len(text.encode()) for name, text in entries.items())
-        if size > MAX_SCOPE_BYTES:
-            raise CommitRefused(
-                f"scope {scope!r} would have {size} bytes, over the {MAX_SCOPE_BYTES} of one ConfigMap",
-                fix="keep larger values in blobs, or fewer records",
-            )
+    def _replace(self, scope: Scope, seen: SeenScope[Object], state: ScopeState, entries: dict[str, str]) -> bool:
         what = f"commit to scope {scope!r}"
         if seen.found is None:
             found = self._api.write("POST", self._path(None), what, body=self._new(scope, entries))
@@ -270,24 +213,12 @@ class KubernetesStore:
             found = self._api.write("PUT", self._path(scope), what, body=body)
         if found is None:
             return False
-        self._following.scope(scope).take(SeenConfigMap(found, state), at=version_of(found))
+        self._following.scope(scope).take(SeenScope(found, state), at=version_of(found))
         return True
 
     def _new(self, scope: Scope, entries: dict[str, str]) -> dict[str, Any]:
         metadata = leases.marked({"name": object_name(self._place.name, scope)}, self._place.name)
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": entries}
-
-    def _join(self, scope: Scope, session: SessionId) -> None:
-        with self._lock:
-            own_session = self._own.get(session)
-        if own_session is None:
-            raise SessionEnded(session, why="this client has not opened it")
-        own_session.joins(scope)
-
-    def _pause(self, delay_s: float | None, scope: Scope) -> None:
-        if delay_s is None:
-            raise StoreUnavailable(f"scope {scope!r} changes faster than it can be written", fix="try again")
-        self._clock.sleep(delay_s)
 
     def _amended(self, scope: Scope, listing: Listing) -> Listing:
         if any(record.session is not None for record in listing.records):
