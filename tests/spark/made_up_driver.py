@@ -148,6 +148,8 @@ class FakeStream:
         return self.elsewhere
 
 
+JAVA = "17.0.15"
+
 prepare_hooks: dict[str, Callable[[FakeStream], object]] = {}
 start_hooks: dict[str, Callable[[FakeStream], None]] = {}
 
@@ -175,12 +177,13 @@ class Lead:
         (file := self.folder / "p.py").write_text(FILE)
         no_classes = SimpleNamespace(getClassByNameOrNull=lambda name: None)
         hadoop = SimpleNamespace(hadoopConfiguration=lambda: no_classes)
+        jvm = Mock(**{"java.lang.System.getProperty.return_value": JAVA})
         spark = SimpleNamespace(
             rows=SimpleNamespace(
                 isStreaming=True, writeStream=None, sparkSession=SimpleNamespace(conf={RETAINED: "100"})
             ),
             sink=SimpleNamespace(check=lambda output_mode: None),
-            sparkContext=SimpleNamespace(_gateway=None, _jvm=Mock(), _jsc=hadoop, master="made up"),
+            sparkContext=SimpleNamespace(_gateway=None, _jvm=jvm, _jsc=hadoop, master="made up"),
             streams=SimpleNamespace(active=[], _jsqm=SimpleNamespace(listListeners=list)),
         )
         store, events = MemoryStore(MemoryServer()), Events(self.events.append)

@@ -23,11 +23,11 @@ from tenure.errors import (
     TenureError,
     TermLost,
 )
-from tenure.events import LocalFilesSlow, TablesNotKept
+from tenure.events import JvmStarted, LocalFilesSlow, TablesNotKept
 from tenure.link.driver import Ended
 from tests.kit.clock import ManualClock
 from tests.kit.waiting import NEVER_S, wait_until
-from tests.spark.made_up_driver import FakeStream, Lead, made_up, prepare_hooks, spark_error, start_hooks
+from tests.spark.made_up_driver import JAVA, FakeStream, Lead, made_up, prepare_hooks, spark_error, start_hooks
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_local_files_that_cost_a_process_each_are_told_and_hold_up_nothing(lead:
     with patch.object(driver_module, "use_own_local_files", lambda spark: "no compiler"):
         lead.begin("one")
     assert lead.goes_on()
-    assert lead.events == [LocalFilesSlow("rows", member="anna", why="no compiler")]
+    assert lead.events == [JvmStarted("rows", member="anna", java=JAVA), LocalFilesSlow("rows", "anna", "no compiler")]
     lead.stop.set()
     assert lead.end() is Ended.STOPPED
 
@@ -159,7 +159,7 @@ def test_tables_that_cannot_be_kept_are_told_and_hold_up_nothing(lead: Lead) -> 
     with patch.object(driver_module, "use_kept_tables", lambda spark, storage: (None, "opened before")):
         lead.begin("one")
     assert lead.goes_on()
-    assert lead.events == [TablesNotKept("rows", member="anna", why="opened before")]
+    assert lead.events == [JvmStarted("rows", member="anna", java=JAVA), TablesNotKept("rows", "anna", "opened before")]
     lead.stop.set()
     assert lead.end() is Ended.STOPPED
 
