@@ -140,6 +140,7 @@ TOLD: dict[events.Event, str | None] = {
         "copies the state of query copy ahead: 1 of 2 files"
     ),
     SeedProgress("rows", over=True, query="copy", files=2, of=2): None,
+    events.JvmStarted("rows", member="anna", java="17.0.15"): None,
     CleanupProgress("rows", row="runs", removed=7, of=1000): "cleans up runs: 7 of 1,000 things",
     SparkStarting("rows", member="anna", seconds=20.0): "member anna waits for Spark to start: 20 s",
     events.BlobLeft(scope="rows", address="e3/x", why="read-only"): "blob e3/x stays for the sweep: read-only",
