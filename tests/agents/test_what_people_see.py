@@ -88,7 +88,7 @@ def test_a_sink_a_source_or_a_storage_is_away(stage: Stage, fault: str) -> None:
     stage.order("anna", "ben", fails=fault)
     sees(
         stage,
-        f"bad   nobody leads for SECONDS: {why}, once at TIME",
+        f"bad   nobody leads for SECONDS: {why}, once at TIME UTC",
         f"why   {cause}",
         "do    bring it back: members try again by themselves, and go on. To try at once: tenure failover",
     )
@@ -259,7 +259,7 @@ def test_a_host_is_paused_and_wakes_and_the_next_leader_is_stopped(stage: Stage)
     sees(
         stage,
         "warn  no standby lives: a takeover would wait for a member to start",
-        "why   ben is gone (HOST:PID, stopped by a signal at TIME)",
+        "why   ben is gone (HOST:PID, stopped by a signal at TIME UTC)",
         "do    start another member: tenure run PIPELINE.py --scope rows --store URL --storage URL",
         "ok    anna leads, epoch N, for SECONDS",
     )
@@ -348,7 +348,7 @@ def test_a_mirror_is_far_behind(stage: Stage) -> None:
     sees(
         stage,
         "warn  the mirrors of ben are 120 batches and 5.0 MB behind",
-        "do    look at the storage, and at the log of that member",
+        "do    look at the storage; what that member says of it: tenure events",
         "ok    anna leads, epoch N, for SECONDS",
     )
     assert stage.members_table()["ben"]["lag"] == "120 batches, 5.0 MB"
