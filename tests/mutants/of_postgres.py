@@ -24,9 +24,15 @@ OF_POSTGRES: Final = (
         (TESTS + "test_columns_keys_and_tables_may_have_any_name",),
     ),
     Mutant(
+        "postgres-takes-a-batch-of-another-scope",
+        "a second scope goes on from the copy that a first has adopted, and its batches count as those of the first",
+        (Change(DATABASE, " and (l.scope = excluded.scope or l.batch < excluded.batch)", ""),),
+        (TESTS + "test_a_copy_that_two_scopes_have_adopted_loses_no_rows_in_silence",),
+    ),
+    Mutant(
         "postgres-takes-lower-epochs",
         "the ledger takes a batch of a leader whose term another one has followed",
-        (Change(DATABASE, "where l.epoch <= excluded.epoch\n", ""),),
+        (Change(DATABASE, "l.epoch <= excluded.epoch and ", ""),),
         (TESTS + "test_a_leader_that_was_paused_before_its_transaction_is_refused",),
     ),
     Mutant(

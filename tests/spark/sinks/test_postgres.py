@@ -119,6 +119,26 @@ def test_other_types_are_refused_before_the_start(place: PostgresServer, spark: 
         a_sink(place).check_rows(spark.range(1).selectExpr(named))
 
 
+@pytest.mark.parametrize("epoch", [1, 9])
+def test_a_copy_that_two_scopes_have_adopted_loses_no_rows_in_silence(
+    place: PostgresServer, spark: SparkSession, epoch: int
+) -> None:
+    for number in (0, 1):
+        write(a_sink(place), numbers(spark, [number]), a_batch(number, epoch=2))
+    again = replace(a_batch(1, epoch=epoch), scope="again")
+    with pytest.raises(QueryFailed, match=r"has batch 1 of query .* from scope 'flights': two scopes have adopted"):
+        write(a_sink(place), numbers(spark, [7]), again)
+    assert content(place) == [(0,), (1,)]
+
+
+def test_a_scope_that_another_has_moved_to_goes_on(place: PostgresServer, spark: SparkSession) -> None:
+    write(a_sink(place), numbers(spark, [0]), a_batch(0))
+    moved = replace(a_batch(1, epoch=2), scope="again")
+    assert write(a_sink(place), numbers(spark, [1]), moved) == Written(repeated=False)
+    assert write(a_sink(place), numbers(spark, [1]), moved) == Written(repeated=True)
+    assert content(place) == [(0,), (1,)]
+
+
 # --- zombies ---------------------------------------------------------------------------------------------------------
 
 

@@ -49,9 +49,11 @@ values (%(query_id)s, %(scope)s, %(query)s, %(batch)s, %(epoch)s, -1)
 on conflict (query_id) do update set
   scope = excluded.scope, query = excluded.query, epoch = excluded.epoch, changed = now(),
   before = l.batch, batch = greatest(l.batch, excluded.batch)
-where l.epoch <= excluded.epoch
+where l.epoch <= excluded.epoch and (l.scope = excluded.scope or l.batch < excluded.batch)
 returning before
 """
+"""A batch of another scope counts for nothing here: two scopes adopted one copy of a checkpoint, and read different
+input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +221,13 @@ class PostgresTable:
         """Move the rows of a batch into the table, once; return whether the table has had the batch before.
 
         Raises Fenced: a higher epoch has written; QueryFailed: the rows are not those that the tasks wrote, or break a
-        rule of the table, or the ledger lacks batches before; StorageError: nobody knows whether the rows were moved.
+        rule of the table, or the ledger lacks batches before, or has the batch of another scope; StorageError: nobody
+        knows whether the rows were moved.
         """
         with self.connected(limit=limit) as connection, connection.transaction():
             before = self._claim(connection, claim)
             if before is None:
-                raise Fenced(f"{self} has seen a higher epoch than {claim.epoch} of query {claim.query!r}")
+                raise self._refusal(connection, claim)
             if 0 <= before < claim.batch - 1:  # each batch is noted, also without rows
                 raise QueryFailed(
                     f"{self} has query {claim.query!r} up to batch {before}, and batch {claim.batch} is next: the "
@@ -249,11 +252,23 @@ class PostgresTable:
             return None if row is None else (int(row[0]), int(row[1]), int(row[2]))
 
     def _claim(self, connection: psycopg.Connection[Any], claim: Claim) -> int | None:
-        """Note the batch in the ledger, and return the newest batch before; None: a higher epoch has written. The row
-        stays locked until the transaction ends."""
+        """Note the batch in the ledger, and return the newest batch before; None: the ledger refuses it. The row stays
+        locked until the transaction ends."""
         values = {name: getattr(claim, name) for name in Claim.__slots__}
         row = connection.execute(self._sql(_CLAIM, ledger=self._beside(LEDGER)), values).fetchone()
         return None if row is None else int(row[0])
+
+    def _refusal(self, connection: psycopg.Connection[Any], claim: Claim) -> Fenced | QueryFailed:
+        """Why the ledger has refused a claim."""
+        found = self._sql("select scope, batch from {ledger} where query_id = %s", ledger=self._beside(LEDGER))
+        scope, batch = connection.execute(found, (claim.query_id,)).fetchone() or (claim.scope, -1)
+        if scope != claim.scope and batch >= claim.batch:
+            return QueryFailed(
+                f"{self} has batch {claim.batch} of query {claim.query!r} from scope {scope!r}: two scopes have "
+                "adopted one copy of a checkpoint",
+                fix="copy the checkpoint for each scope: tenure export --batch gives each copy an id of its own",
+            )
+        return Fenced(f"{self} has seen a higher epoch than {claim.epoch} of query {claim.query!r}")
 
     def _insert(
         self,
