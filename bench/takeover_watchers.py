@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 import threading
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final
-from urllib.error import URLError
 from urllib.request import urlopen
 
 from bench.takeover_figures import SCOPE
@@ -70,5 +70,5 @@ class Watchers:
                 with urlopen(f"http://{address}/ui/api/p/{SCOPE}/live") as page:
                     for line in page:
                         self.events += line.startswith(b"data:")
-            except (URLError, OSError):
+            except (OSError, HTTPException):  # its member has ended, or does not serve yet
                 continue
