@@ -226,11 +226,23 @@ def test_a_restart_of_the_server_ends_no_session(own: PostgresServer) -> None:
 
 
 def synchronous(server: PostgresServer, names: str) -> None:
+    """Return once a commit waits: the server's checkpointer, and no session's setting, says whether it does."""
     with server.connect() as admin:
         admin.execute("set synchronous_commit = local")
         admin.execute(f"alter system set synchronous_standby_names = '{names}'")
         admin.execute("select pg_reload_conf()")
-        wait_until(lambda: names in str(admin.execute("show synchronous_standby_names").fetchone()))
+    wait_until(lambda: commit_waits(server), what="a commit that waits for the standby")
+
+
+def commit_waits(server: PostgresServer) -> bool:
+    with server.connect() as probe, ThreadPoolExecutor(1) as pool:
+        committed = pool.submit(probe.execute, "select pg_logical_emit_message(true, '', '')")
+        wait_until(lambda: committed.done() or waiting_for_a_standby(server), what="a commit, or its wait")
+        if committed.done():
+            return False
+        cancel_the_wait(server)
+        committed.result(NEVER_S)
+        return True
 
 
 def cancel_the_wait(server: PostgresServer) -> None:
