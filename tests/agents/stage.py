@@ -155,6 +155,7 @@ class Stage:
         self._folder = folder
         self._stack = stack
         self.store = folder / "ha.db"
+        self.url = f"sqlite://{self.store}"
         (folder / "storage").mkdir()
         (folder / "orders").mkdir()
         self.members: dict[str, MemberProcess | ThreadMember] = {}
@@ -166,7 +167,7 @@ class Stage:
         """Start a member, as threads or as processes, and wait until it stands by. `more`: settings."""
         self._ports[name] = free_ports(1)[0]
         given = {
-            "store": f"sqlite://{self.store}",
+            "store": self.url,
             "storage": f"file://{self._folder}/storage",
             "scope": SCOPE,
             "ttl": "3s",
@@ -208,7 +209,7 @@ class Stage:
 
     def verb(self, *words: str) -> tuple[int, str, str]:
         """One command on this scope."""
-        return tenure(*words, "--store", f"sqlite://{self.store}", "--scope", SCOPE)
+        return tenure(*words, "--store", self.url, "--scope", SCOPE)
 
     # --- what a person sees ------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from tenure.backends.sqlite import SqliteStore
 from tenure.clock import SystemClock, timestamp
 from tenure.coordination.election import observe
 from tenure.coordination.election_rules import Grant, Office, encode_office
+from tenure.coordination.identity import Birth, put_identity
 from tenure.coordination.reading import wait_for_change
 from tenure.coordination.records import Put, Scope
 from tenure.coordination.store import CoordinationStore
@@ -143,9 +144,8 @@ def check_access(page: Page) -> None:
 
 
 def check_width(page: Page) -> None:
-    """No page scrolls sideways."""
-    wide, room = page.evaluate("() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-    assert wide <= room
+    """No page scrolls sideways, once its drawings have their new width: the browser tells them after a frame."""
+    page.wait_for_function("() => document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
 def check_keyboard(page: Page) -> None:
@@ -295,7 +295,7 @@ def test_five_hundred_pipelines(browser: Browser, fleet: Fleet) -> None:
         put = Put(EPOCH, encode_office(office, uid="u"), replaces=None)
         for number in range(500):
             name = Scope(f"{('shop', 'bank', 'fleet', 'mail')[number % 4]}-{number:03}")
-            store.commit(name, guards=(), writes=(put,))
+            store.commit(name, guards=(), writes=(put, put_identity(Birth(f"life-{number}", 1), replaces=None)))
     _, address = fleet.page()
     with opened(browser) as found:
         page = found.page

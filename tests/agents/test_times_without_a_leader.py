@@ -22,7 +22,7 @@ from tenure.clock import SystemClock
 from tenure.coordination.election import observe
 from tenure.coordination.records import Scope
 from tenure.errors import StoreError
-from tests.kit.members import MemberProcess
+from tests.kit.members import MemberProcess, pause_between_writes
 from tests.kit.waiting import wait_until
 from tests.regressions.sparkless import COMMAND
 
@@ -36,7 +36,7 @@ class Fleet:
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder = folder
-        self.url = f"sqlite:///{folder}/ha.db"
+        self.url = f"sqlite://{folder}/ha.db"
         self._stack = stack
         (folder / "storage").mkdir()
         self.seen: list[tuple[float, int]] = []
@@ -121,7 +121,7 @@ def driver_dies(fleet: Fleet, anna: MemberProcess) -> str:
 
 
 def host_pauses(fleet: Fleet, anna: MemberProcess) -> str:
-    anna.pause()
+    pause_between_writes(anna, store=fleet.url)
     return "session ended"
 
 
@@ -191,7 +191,7 @@ def test_a_holder_that_was_paused_says_so_when_it_is_back(fleet: Fleet) -> None:
     fleet.leads(anna, epoch=1)
     ben = fleet.member("ben")
     ben.wait_for("MemberReady")
-    anna.pause()
+    pause_between_writes(anna, store=fleet.url)
     fleet.leads(ben, epoch=2)
     assert fleet.history[0]["note"] is None
     anna.wake()

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from tests.agents.stage import Sample, Stage, ThreadMember
-from tests.kit.members import MemberProcess
+from tests.kit.members import MemberProcess, pause_between_writes
 from tests.kit.waiting import wait_until
 
 LEADS: Final = {"/leader": 200, "/standby": 503, "/health": 200, "/readyz": 200}
@@ -238,7 +238,7 @@ def test_a_leader_is_killed_and_then_its_standby(stage: Stage) -> None:
 def test_a_host_is_paused_and_wakes_and_the_next_leader_is_stopped(stage: Stage) -> None:
     stage.led(process=True)
     before = stage.samples()
-    process(stage, "anna").pause()
+    pause_between_writes(process(stage, "anna"), store=stage.url)
     sees(
         stage,
         "warn  no standby lives: a takeover would wait for a member to start",
