@@ -252,6 +252,15 @@ class QueryStarted(Event, line="query {query} started in {run_directory}"):
     run_directory: str
 
 
+class QueryStartedAgain(Event, line="query {query} is started again, by the same driver: {why}"):
+    """A query ended before its first batch, as a Python process of Spark's was not up in time."""
+
+    level = "warning"
+    epoch: int
+    query: str
+    why: str
+
+
 class BatchStarted(OfBatch):
     """The stream was called with the batch."""
 

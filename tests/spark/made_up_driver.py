@@ -103,6 +103,7 @@ class FakeStream:
         self.wanted: list[str] = []
         self.last_is_done = True
         self.refused = False
+        self.again: list[BaseException] = []
         self.late = False  # a batch begins before `finish` can keep it from that
         FakeStream.made[self.name] = self
 
@@ -114,6 +115,13 @@ class FakeStream:
         hook = start_hooks.get(self.name)
         if hook is not None:
             hook(self)
+        return self.query
+
+    def start_again(self, error: BaseException) -> FakeQuery | None:
+        if self.name not in may_start_again:
+            return None
+        self.again.append(error)
+        self.query = FakeQuery(self.name)
         return self.query
 
     def measure(self) -> None:
@@ -152,6 +160,8 @@ JAVA = "17.0.15"
 
 prepare_hooks: dict[str, Callable[[FakeStream], object]] = {}
 start_hooks: dict[str, Callable[[FakeStream], None]] = {}
+may_start_again: set[str] = set()
+"""The streams whose query starts again."""
 
 
 class Lead:
@@ -261,6 +271,7 @@ def made_up(folder: Path) -> Iterator[Lead]:
     FakeStream.made = {}
     prepare_hooks.clear()
     start_hooks.clear()
+    may_start_again.clear()
     with (
         patch.object(driver_module, "FencedStream", FakeStream),
         patch.object(driver_module, "kill_jvm", one.kill_jvm),

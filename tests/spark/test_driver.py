@@ -27,7 +27,16 @@ from tenure.events import JvmStarted, LocalFilesSlow, TablesNotKept
 from tenure.link.driver import Ended
 from tests.kit.clock import ManualClock
 from tests.kit.waiting import NEVER_S, wait_until
-from tests.spark.made_up_driver import JAVA, FakeStream, Lead, made_up, prepare_hooks, spark_error, start_hooks
+from tests.spark.made_up_driver import (
+    JAVA,
+    FakeStream,
+    Lead,
+    made_up,
+    may_start_again,
+    prepare_hooks,
+    spark_error,
+    start_hooks,
+)
 
 
 @pytest.fixture
@@ -321,3 +330,31 @@ def test_a_pulse_asks_only_for_what_has_a_limit(lead: Lead) -> None:
     assert streams["a"].wanted == ["limited"]
     lead.stop.set()
     lead.end()
+
+
+def test_a_query_that_starts_again_ends_nothing_and_is_watched_and_stopped(lead: Lead) -> None:
+    may_start_again.add("a")
+    streams = lead.begin("a b")
+    first, late = streams["a"].query, spark_error("Python worker failed to connect back")
+    first.fail(late)
+    wait_until(lambda: streams["a"].again == [late])
+    assert lead.goes_on()
+    assert streams["b"].query.stopped == 0
+    second = streams["a"].query
+    second.fail(again := spark_error("[X] its folder is gone"))
+    wait_until(lambda: streams["a"].again == [late, again])
+    third = streams["a"].query
+    lead.stop.set()
+    assert lead.end() is Ended.STOPPED
+    assert (first.stopped, second.stopped, third.stopped) == (0, 0, 1)
+
+
+def test_one_query_that_starts_again_does_not_hide_another_that_has_failed(lead: Lead) -> None:
+    may_start_again.add("a")
+    streams = lead.begin("a b")
+    streams["b"].query.fail(spark_error("[X] its folder is gone"))
+    streams["a"].query.fail(spark_error("Python worker failed to connect back"))
+    ended = lead.end()
+    assert isinstance(ended, QueryFailed)
+    assert str(ended) == "query 'b' failed: [X] its folder is gone; see spark.log"
+    assert streams["a"].query.stopped == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -11,8 +12,8 @@ import pytest
 from tenure.driver import running_queries
 from tenure.errors import QueryFailed, StorageError
 from tenure.link.driver import Ended
-from tests.kit.waiting import wait_until
-from tests.spark.made_up_driver import Lead, made_up, spark_error, start_hooks
+from tests.kit.waiting import NEVER_S, wait_until
+from tests.spark.made_up_driver import FakeQuery, Lead, made_up, may_start_again, spark_error, start_hooks
 
 
 @pytest.fixture
@@ -177,4 +178,25 @@ def test_a_query_that_ends_by_itself_is_waited_for_to_its_end(lead: Lead) -> Non
     streams["a"].query.idle.set()
     assert lead.goes_on()
     streams["a"].query.ended.set()
+    assert lead.end() is Ended.IDLE
+
+
+def test_the_idleness_of_a_query_that_has_ended_is_not_that_of_its_successor(lead: Lead) -> None:
+    """Nothing had begun in either, so both rest alike; the second may have work."""
+    may_start_again.add("a")
+    asked, answer = threading.Event(), threading.Event()
+
+    class LateQuery(FakeQuery):
+        def processAllAvailable(self) -> None:  # noqa: N802 - Spark's name
+            asked.set()
+            answer.wait(timeout=NEVER_S)
+
+    start_hooks["a"] = lambda stream: setattr(stream, "query", LateQuery("a"))
+    stream = lead.begin("a", until_idle=True)["a"]
+    assert asked.wait(timeout=NEVER_S)
+    stream.query.fail(spark_error("Python worker failed to connect back"))
+    wait_until(lambda: stream.again)
+    answer.set()
+    assert lead.goes_on()
+    stream.query.idle.set()
     assert lead.end() is Ended.IDLE

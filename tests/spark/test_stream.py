@@ -22,6 +22,7 @@ from tenure.events import (
     CheckpointSaved,
     Events,
     MirrorFailed,
+    QueryStartedAgain,
     RunDirectorySeeded,
     WriteRefused,
 )
@@ -242,3 +243,26 @@ def test_the_jvm_is_asked_only_for_marks_that_are_wanted(scene: Scene) -> None:
         assert not status.called
         assert marks(QUERY) == [(QUERY, None)]
         assert status.called
+
+
+LATE = ValueError("Python worker failed to connect back. SQLSTATE: XXKST")
+
+
+def test_a_query_starts_five_times_where_its_process_was_late_and_once_where_it_failed(scene: Scene) -> None:
+    scene.start(StagingSink(scene.ledger))
+    assert scene.stream is not None
+    assert scene.stream.start_again(ValueError("no luck")) is None
+    assert [scene.stream.start_again(LATE) is not None for _ in range(5)] == [True] * 4 + [False]
+    assert len(scene.events(QueryStartedAgain)) == 4
+    assert len(set(scene.run_directories())) == 1
+    scene.spark.run(0)
+    assert scene.ledger.batches == [0]
+    assert scene.ledger.too_early == []
+
+
+def test_a_query_that_has_begun_a_batch_is_not_started_again(scene: Scene) -> None:
+    """Its batch may be half written: the takeover of the next term decides on it."""
+    scene.start(StagingSink(scene.ledger))
+    scene.spark.run(0)
+    assert scene.stream is not None
+    assert scene.stream.start_again(LATE) is None

@@ -34,7 +34,7 @@ from tenure.errors import (
 from tenure.inputs.kafka_records import LOSS, TOLERATE
 from tenure.link.driver_folder import full_disk_fix
 from tenure.spark.connectors import missing_connector
-from tenure.spark.errors import causes_of, does_not_answer, one_line, words_of
+from tenure.spark.errors import causes_of, does_not_answer, is_late_worker, one_line, words_of
 from tenure.spark.session import jvm_exit_code
 
 _REASON: Final = re.compile(r"Reason: (.+?)\.?(?: SQLSTATE.*)?$", flags=re.MULTILINE)
@@ -42,9 +42,6 @@ _REASON: Final = re.compile(r"Reason: (.+?)\.?(?: SQLSTATE.*)?$", flags=re.MULTI
 
 _FILE: Final = re.compile(r"[Ee]ncountered error while reading file (\S+?)\.?(?:\s|\Z)")
 """In the words of Spark, whose innermost cause does not name the file."""
-
-_NO_WORKER: Final = "Python worker failed to connect back"
-"""In the errors of a query for which Spark has started a Python process that was not up within Spark's ten seconds."""
 
 _SILENCE: Final = (
     "org.apache.kafka.common.errors.TimeoutException",
@@ -135,7 +132,7 @@ def query_error(query: str, error: BaseException, *, spark: SparkSession | None,
         line += f" (while reading file {file[1]})"
     if (fix := full_disk_fix(words_of(error))) is not None:
         return StorageError(f"query {query!r}: {line}", fix=fix)
-    if _NO_WORKER in words_of(error):
+    if is_late_worker(error):
         return DriverDied(f"query {query!r}: {line}", fix=f"the host may be short of cores or memory; see {log}")
     if (died := of_ended_jvm(error, spark=spark, log=log)) is not None:
         return died

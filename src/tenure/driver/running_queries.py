@@ -4,6 +4,9 @@ Promise: one thread watches each query until its end, however often the query is
 queries are idle only when each is active and idle at the same moment. `stop_all` asks all of them at once, and returns
 whether they stopped.
 
+A query that ended may be started again, while the driver waits: by the thread that stops the queries later, so that
+none starts after the stop.
+
 `finish_batches` lets each query finish its batch and begin no other. It returns IDLE only when each stream is between
 two batches, none has failed, and Spark has noted the last batch of each as done. There is no time limit while the term
 is held and no other end is asked for: a hung query passes the stall timeout of its stream.
@@ -12,7 +15,7 @@ is held and no other end is asked for: a hung query passes the stall timeout of 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -28,12 +31,18 @@ _LOOK_UP_S = 0.02
 """How long a lost term may go unnoticed by the waiting driver."""
 
 
+StartAgain = Callable[[FencedStream, BaseException], StreamingQuery | None]
+"""Stream, and the error that ended its query -> the query that runs now; None: it has failed."""
+
+
 class RunningQueries:
     """The queries of one term. A thread watches each until its end; where the run ends at idleness, a second thread
     watches for that."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, until_idle: bool) -> None:
+        """`until_idle`: watch for the idleness of the queries, too."""
         self._clock = clock
+        self._idles = until_idle
         self._queries: dict[str, StreamingQuery] = {}
         self._watched: dict[str, FencedStream] = {}
         self._gone: dict[str, threading.Event] = {}  # set when the query has ended
@@ -44,32 +53,45 @@ class RunningQueries:
         """Query -> the error that ended it."""
         self._wake = threading.Event()
 
-    def watch(self, query: StreamingQuery, stream: FencedStream, *, until_idle: bool) -> None:
-        """Watch for the query's end; `until_idle`: for its idleness, too."""
+    def watch(self, query: StreamingQuery, stream: FencedStream) -> None:
+        """Watch for the query's end. An earlier query of the stream has ended, and is forgotten."""
         name = stream.name
-        self._queries[name], self._watched[name], self._gone[name] = query, stream, threading.Event()
+        with self._lock:
+            self._queries[name], self._watched[name], self._gone[name] = query, stream, threading.Event()
+            self._ended.discard(name)
+            self._idle.pop(name, None)
+            self.errors.pop(name, None)
         threading.Thread(target=self._until_ended, args=(name, query), name=f"tenure-query-{name}", daemon=True).start()
-        if until_idle and not stream.ends_by_itself:
+        if self._idles and not stream.ends_by_itself:
             look = threading.Thread(
                 target=self._until_idle, args=(name, query, stream), name=f"tenure-idle-{name}", daemon=True
             )
             look.start()
 
-    def wait(self, term: Term, *, stop: threading.Event, finish: threading.Event) -> Ended:
-        """Wait for an end: LOST; STOPPED: `stop` or `finish` is set; FAILED: a query has failed; IDLE: all queries are
-        idle, or have ended by themselves as declared."""
+    def wait(self, term: Term, *, stop: threading.Event, finish: threading.Event, start_again: StartAgain) -> Ended:
+        """Wait for an end: LOST; STOPPED: `stop` or `finish` is set; FAILED: a query has failed, and is not started
+        again; IDLE: all queries are idle, or have ended by themselves as declared. Raises what `start_again` raises."""
         while True:
             if term.lost:
                 return Ended.LOST
             # Checked before failures: a signal to the whole group ends the JVM, too, and that is no failure.
             if stop.is_set() or finish.is_set():
                 return Ended.STOPPED
-            if self.failed:
+            if not all(self._run_again(name, start_again) for name in self.failed):
                 return Ended.FAILED
             if self._all_idle():
                 return Ended.IDLE
             self._clock.wait(self._wake, timeout_s=_LOOK_UP_S)
             self._wake.clear()
+
+    def _run_again(self, name: str, start_again: StartAgain) -> bool:
+        with self._lock:
+            error = self.errors.get(name)
+        stream = self._watched[name]
+        query = None if error is None else start_again(stream, error)
+        if query is not None:
+            self.watch(query, stream)
+        return query is not None
 
     @property
     def failed(self) -> Sequence[str]:
@@ -116,6 +138,7 @@ class RunningQueries:
 
     def _until_idle(self, name: str, query: StreamingQuery, stream: FencedStream) -> None:
         """Note each idleness: a query that is idle now may have work again before the others are idle."""
+        gone = self._gone[name]
         while True:
             try:
                 query.processAllAvailable()
@@ -123,25 +146,27 @@ class RunningQueries:
                 return  # the thread in `_until_ended` notes it
             resting = stream.resting
             with self._lock:
-                if name in self._ended:
+                if name in self._ended or self._queries[name] is not query:
                     return
                 if resting is not None:
                     self._idle[name] = resting
             self._wake.set()
             while resting is not None and stream.resting == resting:
-                if self._clock.wait(self._gone[name], timeout_s=_LOOK_UP_S):
+                if self._clock.wait(gone, timeout_s=_LOOK_UP_S):
                     return
 
     def _until_ended(self, name: str, query: StreamingQuery) -> None:
+        gone, error = self._gone[name], None
         try:
             query.awaitTermination()
-        except SPARK_ERRORS as error:  # the driver raises it, in its own thread
-            with self._lock:
-                self.errors[name] = error
+        except SPARK_ERRORS as found:
+            error = found  # the driver raises it, in its own thread
         finally:
             with self._lock:
+                if error is not None:
+                    self.errors[name] = error
                 self._ended.add(name)
-            self._gone[name].set()
+            gone.set()
             self._wake.set()
 
 

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.cleanup.cleaner import Combined, stop_or_lost
 from tenure.cleanup.plan import STAGED, Cleanable
@@ -191,7 +192,7 @@ class SparkDriver:
             )
             for declared in declared_now
         ]
-        running = RunningQueries(clock)
+        running = RunningQueries(clock, until_idle=self._work.until_idle)
         staged = self._staged(declared_now, term)
         sweeper = scope_sweeper(self._context, term, more=staged, look_first=self._look_first)
         with listening(self._spark, job.listeners, queries=[one.name for one in streams], clock=clock):
@@ -201,10 +202,10 @@ class SparkDriver:
                     prepared = [pool.submit(self._do, stream, stream.prepare) for stream in streams]
                     for stream, ready in zip(streams, prepared, strict=True):
                         ready.result()
-                        running.watch(self._do(stream, stream.start), stream, until_idle=self._work.until_idle)
+                        running.watch(self._do(stream, stream.start), stream)
                 self._end_mirrors()
                 sweeper.start(ready=_calm(streams, clock))
-                ended = running.wait(term, stop=stop, finish=finish)
+                ended = running.wait(term, stop=stop, finish=finish, start_again=self._start_again)
                 if ended is Ended.STOPPED and not stop.is_set():
                     finish_batches(streams, running, term, stop=stop, finish=finish, clock=clock)
                 # A batch of late input may have begun: the streams are idle when that batch is done.
@@ -353,6 +354,9 @@ class SparkDriver:
             raise judged(stream, failed) from error
         except TenureError as error:
             raise judged(stream, error) from error
+
+    def _start_again(self, stream: FencedStream, error: BaseException) -> StreamingQuery | None:
+        return self._do(stream, functools.partial(stream.start_again, error))
 
     def _stop(self, running: RunningQueries) -> None:
         if not running.stop_all(patience=self._work.stop_patience):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -19,7 +20,7 @@ from tenure.driver.batch_writer import BatchWriter
 from tenure.driver.declare_streams import call_of, is_available_now, may_run_without_data, with_trigger
 from tenure.driver.progress import ProgressReader
 from tenure.errors import InputsGone, StorageError
-from tenure.events import BatchCommitted, BatchStarted, QueryStarted
+from tenure.events import BatchCommitted, BatchStarted, QueryStarted, QueryStartedAgain
 from tenure.inputs.input_files import Missing
 from tenure.inputs.kafka_records import KafkaRecords
 from tenure.inputs.planned_inputs import offsets_behind
@@ -32,11 +33,15 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Calls, Stages
 from tenure.spark.block_settings import block_settings
 from tenure.spark.caller_threads import CallerThread
+from tenure.spark.errors import is_late_worker, one_line
 from tenure.spark.own_folders import hold
 from tenure.spark.plans import ask_kafka_for_newest, keeps_state
 from tenure.spark.releases import KAFKA_COUNTS_UNASKED, settings_to_go_on
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.query_takeover import Begun, QueryTakeover
+
+_STARTS: Final = 5
+"""How often a query is started under a term, before its driver starts anew."""
 
 
 class _FinishedError(Exception):
@@ -82,6 +87,7 @@ class FencedStream:
         self._reader: ProgressReader | None = None  # None: as above
         self._query: StreamingQuery | None = None  # None: not started
         self._started = threading.Event()  # set when it is known whether `_query` runs
+        self._starts = 0
         self._newest = -1  # the newest batch that has begun; -1: none
         self.last: int | None = None  # the last batch that this term put into the sink; None: no batch yet
         self._caller = CallerThread()
@@ -132,6 +138,8 @@ class FencedStream:
             .foreachBatch(self._on_batch)
         )
         settings = settings_to_go_on(functools.partial(format_of_state, self._writer.directory))
+        self._started.clear()
+        self._starts += 1
         try:
             with block_settings(self._declared.rows.sparkSession, settings):
                 query = self._query = with_trigger(writer, self._declared.trigger).start()
@@ -142,6 +150,18 @@ class FencedStream:
             QueryStarted(term.scope, epoch=term.epoch, query=self.name, run_directory=run_directory)
         )
         return query
+
+    def start_again(self, error: BaseException) -> StreamingQuery | None:
+        """Start the query again that this error has ended, where Spark's Python process was late at the start: this JVM
+        is warm, and a new one would need the host for longer. None: it ended otherwise, or too often so.
+
+        It has begun no batch, so its run directory is as it was. Raises as `start`.
+        """
+        if not is_late_worker(error) or self.resting != 0 or self._starts >= _STARTS:
+            return None
+        scope, epoch = self._term.scope, self._term.epoch
+        self._context.events.emit(QueryStartedAgain(scope, epoch=epoch, query=self.name, why=one_line(error)))
+        return self.start()
 
     @property
     def has_read(self) -> bool:

@@ -45,6 +45,11 @@ def words_of(error: BaseException) -> str:
         return str(getattr(error, "errmsg", ""))
 
 
+def is_late_worker(error: BaseException) -> bool:
+    """Whether a query ended as a Python process that Spark started for it was not up within Spark's ten seconds."""
+    return "Python worker failed to connect back" in words_of(error)
+
+
 _WORDS: Final = re.compile(
     r"""
     Connection\ (?:to\ \S+\ )?(?:was\ )?(?:refused|reset|timed\ out|aborted)  # of sockets, Java's and PostgreSQL's

@@ -78,6 +78,9 @@ TOLD: dict[events.Event, str | None] = {
     events.RunDirectorySeeded(scope="rows", epoch=3, query="copy", batch=7, files=12, seconds=0.125): (
         "query copy goes on at batch 7 (12 files, 0.12 s)"
     ),
+    events.QueryStartedAgain(
+        scope="rows", epoch=3, query="copy", why="Python worker failed to connect back"
+    ): "query copy is started again, by the same driver: Python worker failed to connect back",
     events.QueryStarted(scope="rows", epoch=3, query="copy", run_directory="runs/x"): "query copy started in runs/x",
     events.BatchRetaken(scope="rows", epoch=3, query="copy", batch=7, done=False): None,
     events.BatchStarted(scope="rows", epoch=3, query="copy", batch=7): None,
