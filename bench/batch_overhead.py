@@ -4,6 +4,9 @@ Side by side in one session, taking turns batch by batch. `plain` is Spark's for
 no plan; `tenure` also plans each batch under a term in SQLite (synchronous FULL) before the sink commits; `parquet` is
 Spark's own file sink, for orientation. The figure of a batch is Spark's own `triggerExecution`, in ms.
 
+With `--watched`, blocks of ten rounds take turns: nobody watches; and `tenure ui` follows the store, with an open page
+of the scope and a Prometheus that scrapes it every 5 s.
+
 Writes `added_ms_p50`, `added_ms_p99` (of `tenure` over `plain`), how long the staged batch then waited for its plan,
 and the share of a 1 s batch to `build/bench/batch_overhead.json`.
 """
@@ -18,7 +21,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -27,7 +31,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from bench.harness import compare, percentile, report
+from bench.harness import Comparison, compare, percentile, report
+from bench.watchers import Watchers
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
@@ -41,9 +46,15 @@ from tenure.settings import Settings
 from tenure.sinks import Delta
 from tenure.sinks.sink import Batch, Written
 from tenure.spark.session import end_session, start_session
+from tests.kit.members import MAIN
+from tests.kit.process import GroupProcess
+from tests.kit.waiting import wait_until
 
 ROWS = 10_000
 SCOPE = Scope("bench")
+WARMUP = 15
+BLOCK = 10
+"""Rounds with, and rounds without, watchers."""
 
 
 class TimedDelta(Delta):
@@ -129,7 +140,49 @@ def parquet(side: Side, spark: SparkSession) -> StreamingQuery:
     return writer.option("checkpointLocation", side.checkpoint).start()
 
 
-def run(folder: Path, rounds: int) -> Path:
+@contextmanager
+def page_of(store: str, folder: Path, watchers: Watchers) -> Iterator[None]:
+    """A `tenure ui`, watched."""
+    begun, address = watchers.events, watchers.watch()
+    command = [*MAIN, "ui", "--store", store, "--bind", address]
+    process = GroupProcess(command, log=folder / "ui.log")
+    process.start()
+    try:
+        wait_until(lambda: watchers.events > begun, what="the first update of the page")
+        yield
+    finally:
+        process.stop()
+
+
+def in_blocks(contenders: Mapping[str, Callable[[], float]], store: str, folder: Path, *, rounds: int) -> Comparison:
+    """As `compare`; each contender stands there twice, without and with watchers."""
+    found: dict[str, list[float]] = {
+        **{name: [] for name in contenders},
+        **{f"{name}, watched": [] for name in contenders},
+    }
+    with closing(Watchers(folder, page=f"/api/p/{SCOPE}/live")) as watchers:
+        for number in range(-(-rounds // BLOCK)):
+            warmup = 1 if number else WARMUP
+            alone = compare("", contenders, rounds=BLOCK, warmup=warmup).samples
+            with page_of(store, folder, watchers):
+                watched = compare("", contenders, rounds=BLOCK).samples
+            for name in contenders:
+                found[name] += alone[name]
+                found[f"{name}, watched"] += watched[name]
+        print(f"{watchers.events} updates of the page, {watchers.scrapes()} scrapes")
+    return Comparison("batch_overhead-watched", "ms", found)
+
+
+def added(comparison: Comparison, kind: str = "") -> dict[str, float]:
+    """What a batch under a term takes beyond a plain one. `kind`: how the names of the contenders end."""
+    base, ours = comparison.samples[f"plain{kind}"], comparison.samples[f"tenure{kind}"]
+    return {
+        "added_ms_p50": statistics.median(ours) - statistics.median(base),
+        "added_ms_p99": percentile(ours, 99) - percentile(base, 99),
+    }
+
+
+def run(folder: Path, rounds: int, *, watched: bool) -> Path:
     """Run the bench and return its JSON file."""
     clock = SystemClock()
     (folder / "storage").mkdir()
@@ -157,7 +210,10 @@ def run(folder: Path, rounds: int) -> Path:
             sides["plain"].begin(plain(sides["plain"], spark))
             sides["parquet"].begin(parquet(sides["parquet"], spark))
             contenders: dict[str, Callable[[], float]] = {name: one.one_batch for name, one in sides.items()}
-            comparison = compare("batch_overhead", contenders, rounds=rounds, warmup=15, unit="ms")
+            if watched:
+                comparison = in_blocks(contenders, settings.required("store"), folder, rounds=rounds)
+            else:
+                comparison = compare("batch_overhead", contenders, rounds=rounds, warmup=WARMUP, unit="ms")
             for query in spark.streams.active:
                 query.stop()
             stream.close()
@@ -165,16 +221,14 @@ def run(folder: Path, rounds: int) -> Path:
         end_session(spark, patience_s=20)
         store.close()
     file = report(comparison)
-    base, ours = comparison.samples["plain"], comparison.samples["tenure"]
-    added = {
-        "added_ms_p50": statistics.median(ours) - statistics.median(base),
-        "added_ms_p99": percentile(ours, 99) - percentile(base, 99),
-    }
-    added["waited_for_plan_ms_p50"] = statistics.median(sink.waited_ms)
-    added["waited_for_plan_ms_p99"] = percentile(sink.waited_ms, 99)
-    added["share_of_1s_batch"] = added["added_ms_p50"] / 1000
-    file.write_text(json.dumps({**added, **json.loads(file.read_text())}, indent=2) + "\n")
-    for name, value in added.items():
+    figures = added(comparison)
+    figures["share_of_1s_batch"] = figures["added_ms_p50"] / 1000
+    if watched:
+        figures.update({f"watched_{name}": value for name, value in added(comparison, ", watched").items()})
+    figures["waited_for_plan_ms_p50"] = statistics.median(sink.waited_ms)
+    figures["waited_for_plan_ms_p99"] = percentile(sink.waited_ms, 99)
+    file.write_text(json.dumps({**figures, **json.loads(file.read_text())}, indent=2) + "\n")
+    for name, value in figures.items():
         print(f"{name}: {value:.3f}")
     return file
 
@@ -183,9 +237,11 @@ def main() -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--watched", action="store_true", help="as many rounds with an open page, too")
+    arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
     try:
-        run(folder, parser.parse_args().rounds)
+        run(folder, arguments.rounds, watched=arguments.watched)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0

@@ -51,7 +51,7 @@ from bench.harness import RESULTS, describe_machine
 from bench.storage_place import Place, place_of
 from bench.takeover_figures import PHASES, SCOPE, Feeder, Found, Side, Takeover, now, put_orphans, show
 from bench.takeover_standby import paid, state_bytes
-from bench.takeover_watchers import Watchers
+from bench.watchers import Watchers
 from tenure.backends.registry import open_store
 from tenure.clock import SystemClock
 from tenure.coordination.candidates import State
@@ -344,7 +344,7 @@ def run_one(side: Side, found: Found, console: Console, *, keys: int, arguments:
             ExitStack() as stack,
         ):
             if side.watched:
-                bench.watchers = stack.enter_context(closing(Watchers(folder)))
+                bench.watchers = stack.enter_context(closing(Watchers(folder, page=f"/ui/api/p/{SCOPE}/live")))
             found.add(bench.run(arguments.rounds, arguments.scenarios))
             found.batch_s += bench.batch_seconds()
             found.standby.append(bench.standby)

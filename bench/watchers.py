@@ -1,4 +1,4 @@
-"""What watches the members of `bench.takeover --watched`: a Prometheus that scrapes each of them every 5 s, and an open
+"""What watches members, or a `tenure ui`, beside a bench: a Prometheus that scrapes each of them every 5 s, and an open
 page of each."""
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 from urllib.request import urlopen
 
-from bench.takeover_figures import SCOPE
 from tests.kit.process import GroupProcess
 from tests.kit.servers.process import free_ports
 from tests.kit.servers.programs import program
@@ -23,9 +22,10 @@ _AGAIN_S: Final = 0.5
 class Watchers:
     """Of all members of a bench. `events`: how many updates the pages have had so far."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises NotInstalled."""
+    def __init__(self, folder: Path, *, page: str) -> None:
+        """`page`: the path of the updates of a page. Raises NotInstalled."""
         self.events = 0
+        self._page = page
         self._over = threading.Event()
         self._readers: list[threading.Thread] = []
         self._targets = folder / "targets.json"
@@ -44,7 +44,7 @@ class Watchers:
         self._server.start()
 
     def watch(self) -> str:
-        """An address for one more member, `HOST:PORT`, that is watched from now on."""
+        """An address for one more of them, `HOST:PORT`, that is watched from now on."""
         (port,) = free_ports(1)
         self._addresses.append(f"127.0.0.1:{port}")
         self._targets.write_text(json.dumps([{"targets": self._addresses}]), encoding="utf-8")
@@ -67,7 +67,7 @@ class Watchers:
     def _read(self, address: str) -> None:
         while not self._over.wait(_AGAIN_S):
             try:
-                with urlopen(f"http://{address}/ui/api/p/{SCOPE}/live") as page:
+                with urlopen(f"http://{address}{self._page}") as page:
                     for line in page:
                         self.events += line.startswith(b"data:")
             except (OSError, HTTPException):  # its member has ended, or does not serve yet
