@@ -52,11 +52,12 @@ class SharedJvm:
                 patch.setenv(name, value) if value is not None else patch.delenv(name)
             yield self._session
         assert self._session.streams.active == [], "a module leaves no query"
-        for name, value in settings_of(self._session).items():
-            if name not in settings:
-                self._session.conf.unset(name)
-            elif value != settings[name]:
-                self._session.conf.set(name, settings[name])
+        now = settings_of(self._session)
+        for name in now.keys() - settings.keys():
+            self._session.conf.unset(name)
+        for name, value in settings.items():  # also one that the module has unset
+            if now.get(name) != value:
+                self._session.conf.set(name, value)
 
     def only(self, start: Start) -> None:
         """End the JVM of any other session."""
