@@ -260,6 +260,25 @@ def test_a_query_starts_five_times_where_its_process_was_late_and_once_where_it_
     assert scene.ledger.too_early == []
 
 
+def test_a_batch_of_a_second_start_asks_the_second_query(scene: Scene) -> None:
+    """Spark may call with a batch before the start has returned."""
+    scene.start(StagingSink(scene.ledger))
+    assert scene.stream is not None
+    asked: list[object] = []
+    batch = threading.Thread(target=lambda stream: asked.append(stream._running()), args=(scene.stream,), daemon=True)
+    second = FakeSpark()
+
+    def late_start(self: FakeSpark) -> FakeSpark:
+        batch.start()
+        batch.join(timeout=0.2)
+        return second
+
+    with patch.object(FakeSpark, "start", late_start):
+        assert cast(Any, scene.stream.start_again(LATE)) is second
+    batch.join(timeout=NEVER_S)
+    assert asked == [second]
+
+
 def test_a_query_that_has_begun_a_batch_is_not_started_again(scene: Scene) -> None:
     """Its batch may be half written: the takeover of the next term decides on it."""
     scene.start(StagingSink(scene.ledger))

@@ -155,7 +155,7 @@ class FencedStream:
         """Start the query again that this error has ended, where Spark's Python process was late at the start: this JVM
         is warm, and a new one would need the host for longer. None: it ended otherwise, or too often so.
 
-        It has begun no batch, so its run directory is as it was. Raises as `start`.
+        It has begun no batch: at most, Spark has noted the offsets of one, and takes them up. Raises as `start`.
         """
         if not is_late_worker(error) or self.resting != 0 or self._starts >= _STARTS:
             return None
