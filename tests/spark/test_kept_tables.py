@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,13 +43,19 @@ class Kept:
         found = self._jvm.tenure.spark.KeptTables.link(path(f"file:{source}"), path(f"file:{target}"))
         return None if found is None else str(found.toString()).removeprefix("file:")
 
+    def fits(self, size: int, free: int, disk: int) -> bool:
+        return bool(self._jvm.tenure.spark.KeptTables.fits(size, free, disk))
+
     def names(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir())
 
 
 @pytest.fixture
 def kept(spark: SparkSession, tmp_path: Path) -> Iterator[Kept]:
-    made = Kept(spark, tmp_path / "kept")
+    made, disk = Kept(spark, tmp_path / "kept"), shutil.disk_usage(tmp_path)
+    assert made.fits(1 << 20, disk.free, disk.total), (
+        f"make room on the disk of {tmp_path}: it has so little that no table is kept"
+    )
     try:
         yield made
     finally:
@@ -142,6 +149,16 @@ def test_a_tenth_of_the_disk_stays_free(spark: SparkSession, tmp_path: Path) -> 
         table.write_bytes(os.urandom(50_000))
         assert kept.load(table, disk / "000009.sst") is None
         kept.tables.release("a")
+
+
+@pytest.mark.parametrize(
+    ("disk", "free", "largest"),
+    [(50, 8, 3), (100, 24, 14), (252, 24, 14), (10_000, 24, 14)],
+    ids=["a tenth", "a tenth that is 10", "10 of more", "10 of many"],
+)
+def test_of_a_large_disk_ten_gib_stay_free(kept: Kept, disk: int, free: int, largest: int) -> None:
+    assert kept.fits(largest << 30, free << 30, disk << 30)
+    assert not kept.fits((largest << 30) + 1, free << 30, disk << 30)
 
 
 def test_on_a_local_disk_no_table_is_kept(spark: SparkSession, tmp_path: Path) -> None:

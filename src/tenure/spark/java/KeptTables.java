@@ -37,12 +37,13 @@ import org.slf4j.LoggerFactory;
  * Promise: a table is linked only if it is held, and has the number of bytes that its snapshot names. It gets its name
  * after its last byte. Where anything fails, the caller is sent to the storage. A table that nobody holds any more is
  * removed from the folder; the state stores that run keep their links. A table is not kept if less than a tenth of the
- * disk would stay free.
+ * disk would stay free, or 10 GiB where a tenth is more.
  */
 public final class KeptTables {
     private static final int THREADS = 4;
     private static final int BLOCK = 1 << 20;
-    private static final int SHARE = 10; // one part of so many of the disk stays free
+    private static final int SHARE = 10; // one part of so many of the disk stays free,
+    private static final long ENOUGH = 10L << 30; // and no more than so many bytes
     private static final Logger LOG = LoggerFactory.getLogger("tenure.spark.KeptTables");
     private static final Map HELD = new HashMap(); // holder -> Map of name -> Path; guarded by itself
     private static final Map TABLES = new HashMap(); // name -> Table; guarded by HELD
@@ -125,6 +126,11 @@ public final class KeptTables {
         }
         List origins = originsOf(table.name);
         return origins.isEmpty() || from.getFileSystem(settings).exists(from) ? from : (Path) origins.get(0);
+    }
+
+    /** Whether a table of so many bytes leaves enough of a disk free. All in bytes. */
+    public static boolean fits(long size, long free, long disk) {
+        return free - size >= Math.min(disk / SHARE, ENOUGH);
     }
 
     /** Where the holders know a table to be. */
@@ -219,7 +225,7 @@ public final class KeptTables {
             if (kept.isFile() && kept.length() == size) {
                 return kept;
             }
-            if (into.getUsableSpace() - size < into.getTotalSpace() / SHARE) {
+            if (!fits(size, into.getUsableSpace(), into.getTotalSpace())) {
                 return null;
             }
             IOException failed = new FileNotFoundException(name);
