@@ -109,9 +109,11 @@ def into_topic(broker: KafkaServer, topic: str) -> Release:
 
 
 class Feeder:
-    """Releases the flights in parts, one each `every`."""
+    """Releases the flights in parts, one each `every`. The last parts, `held`, wait for `let_go`."""
 
-    def __init__(self, flights: pa.Table, release: Release, *, parts: int, every: timedelta) -> None:
+    def __init__(self, flights: pa.Table, release: Release, *, parts: int, held: int, every: timedelta) -> None:
+        self._first_held = parts - held
+        self._go_on = threading.Event()
         self._flights = flights
         self._release = release
         self._parts = parts
@@ -130,9 +132,14 @@ class Feeder:
         """Begin."""
         self._thread.start()
 
+    def let_go(self) -> None:
+        """Release the held parts, too, each in its turn."""
+        self._go_on.set()
+
     def stop(self) -> None:
         """End, wherever it is."""
         self._stop.set()
+        self._go_on.set()
         self._thread.join()
 
     def _feed(self) -> None:
@@ -141,5 +148,7 @@ class Feeder:
             part = self._flights.slice(number * size, size)
             self._release(part, number)
             self.released += part.num_rows
+            if number + 1 == self._first_held:
+                self._go_on.wait()
             if self._stop.wait(self._every.total_seconds()):
                 return

@@ -172,7 +172,7 @@ def run(demo: Demo, console: Console) -> Figures:
     hours = true_hours(flights)
     broker = demo.ground.broker
     release = into_folder(demo.input) if broker is None else into_topic(broker, TOPIC)
-    feeder = Feeder(flights, release, parts=100, every=timedelta(milliseconds=500))
+    feeder = Feeder(flights, release, parts=100, held=20, every=timedelta(milliseconds=500))
     demo.member("anna")
     demo.member("ben")
     with View(console, demo=demo, feeder=feeder, total=flights.num_rows) as view:
@@ -194,6 +194,7 @@ def run(demo: Demo, console: Console) -> Figures:
         demo.wait(lambda: demo.members[-1].events("MemberReady"), what="the third member ready")
 
         demo.pause_file.touch()
+        feeder.let_go()  # a leader without data plans nothing, and would not be paused
         demo.wait(lambda: not demo.pause_file.exists(), what="a leader paused between deciding and sending")
         paused_at = datetime.now().astimezone()
         paused = demo.leader()
