@@ -91,11 +91,22 @@ def sentence(text: str) -> str:
     called = _CALLED.search(text)
     causes = [] if raised and called is None else _JVM_CAUSE.findall(text)
     if causes:
-        text = causes[-1]
+        text = _telling(causes)
     elif called is not None:
         text = text[called.end() :]
     said = on_one_line(_MODULE.sub("", _first(_STREAM_FAILED.sub("", text))))
     return " ".join(said.split()).rstrip("; ")[:_MOST]
+
+
+def _telling(causes: list[str]) -> str:
+    """The innermost cause; or the cause around it, if that has the same message and words before it: Java's
+    "Cannot run program X: error=2" is around "error=2". A cause that repeats the class, too, says nothing more."""
+    if len(causes) > 1:
+        around, inner = causes[-2:]
+        message = inner.partition(": ")[2]
+        if message and around.endswith(f": {message}") and not around.endswith(inner):
+            return around
+    return causes[-1]
 
 
 def _first(text: str) -> str:

@@ -52,6 +52,25 @@ def test_a_text_without_a_stack_stays(text: str, line: str) -> None:
     assert on_one_line(text) == line
 
 
+CANNOT_RUN = 'java.io.IOException: Cannot run program "/opt/none/bin/python"'
+
+
+@pytest.mark.parametrize(
+    ("causes", "said"),
+    [
+        ((f"{CANNOT_RUN}: error=2, None", "java.io.IOException: error=2, None"), f"{CANNOT_RUN}: error=2, None"),
+        (("a.Wrapped: b.Full: disk", "b.Full: disk"), "b.Full: disk"),
+        (("a.Wrapped: another", "b.Full: disk"), "b.Full: disk"),
+        (("a.Wrapped: b", "b.NullPointerException"), "b.NullPointerException"),
+        (("b.Full: disk",), "b.Full: disk"),
+    ],
+)
+def test_a_cause_that_repeats_the_innermost_and_says_more_is_the_one(causes: tuple[str, ...], said: str) -> None:
+    frame = "\n\tat a.B.c(B.java:1)"
+    text = "".join(f"\nCaused by: {cause}{frame}" for cause in causes)
+    assert sentence(f"An error occurred while calling o1.x.\n: a.SparkException: Job aborted.{frame}{text}") == said
+
+
 @pytest.mark.parametrize(
     "text", ["", " \n ", "Traceback (most recent call last):\n", "An error occurred while calling o1.x.\n: "]
 )
