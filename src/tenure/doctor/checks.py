@@ -169,6 +169,13 @@ CHECKS: Final = (
         needs=("pipeline", "java", "store", "storage"),
     ),
     DoctorCheck(
+        "executors",
+        "tasks on the executors of a cluster write to the storage; their Python and pyarrow",
+        "no batch can be run",
+        of_pipeline.look_at_executors,
+        needs=("pipeline", "java", "store", "storage"),
+    ),
+    DoctorCheck(
         "rehearsal",
         "the newest batch of each query runs here, up to its commit",
         "a takeover would fail",

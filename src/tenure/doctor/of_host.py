@@ -70,7 +70,7 @@ def look_at_java(case: Case) -> Iterator[Remark]:
 
 
 def look_at_master(case: Case) -> Iterator[Remark]:
-    """Whether the masters of a standalone cluster listen. Only a job, as of check `rehearsal`, sees the executors."""
+    """Whether the masters of a standalone cluster listen. Only a job, as of check `executors`, sees the executors."""
     master = case.settings.master or case.settings.conf.get("spark.master") or ""
     scheme, _, hosts = master.partition("://")
     if scheme != "spark":

@@ -23,7 +23,7 @@ from tenure.coordination.records import Record
 from tenure.doctor import rules
 from tenure.doctor.case import Case, NotMade
 from tenure.doctor.scratch import word_of
-from tenure.doctor.targets import TargetAsked
+from tenure.doctor.targets import ExecutorsAsked, TargetAsked
 from tenure.events import (
     Event,
     Events,
@@ -98,6 +98,15 @@ def look_at_targets(case: Case) -> Iterator[Remark]:
     if not asked:
         raise NotMade("no target could be asked: functions of yours are not called, or the streams were not declared")
     yield from rules.about_targets(asked)
+
+
+def look_at_executors(case: Case) -> Iterator[Remark]:
+    """What the executors of a cluster told."""
+    _ = case.driver
+    asked = [event for event in case.events if isinstance(event, ExecutorsAsked)]
+    if not asked:
+        raise NotMade("the tasks run in the driver, or no driver came so far")
+    yield rules.about_executors(asked[-1].seen, asked[-1].why)
 
 
 def look_at_rehearsal(case: Case) -> Iterator[Remark]:

@@ -265,6 +265,19 @@ def about_targets(asked: Mapping[str, str]) -> list[Remark]:
     ]
 
 
+def about_executors(seen: str, why: str) -> Remark:
+    """The executors of a cluster. `seen`: what they are; `why`: why a job failed there; empty: it did not."""
+    if not why:
+        return Remark(Grade.OK, seen)
+    return Remark(
+        Grade.BAD,
+        f"the executors do not run a job that writes to the storage: {why}",
+        "they cannot write the state of a query, so no batch can be run",
+        "mount the storage on each host of the cluster for the user of the executors, or give them its address and "
+        "credentials; and give them the Python of this host",
+    )
+
+
 def _s(time: timedelta) -> str:
     return f"{time.total_seconds():g} s"
 

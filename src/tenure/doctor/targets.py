@@ -1,4 +1,5 @@
-"""Asks the target of each query whether it takes batches: for a doctor, before anything is planned.
+"""What a driver asks for a doctor before anything is planned: whether each target takes batches; and the event of the
+executors, which `driver/executors.py` asks.
 
 Promise: nothing is written. Each query has one event, also where another target does not answer. A target that cannot
 be asked (a function of the user) has no event.
@@ -24,6 +25,17 @@ class TargetAsked(Event):
 
     def line(self) -> str:
         return f"the target of query {self.query} {f'does not answer: {self.why}' if self.why else 'answers'}"
+
+
+class ExecutorsAsked(Event):
+    """A doctor has run tasks on the executors. `seen`: their hosts and packages; `why`: the fault; empty: there is
+    none."""
+
+    seen: str
+    why: str
+
+    def line(self) -> str:
+        return f"the executors do not serve: {self.why}" if self.why else self.seen
 
 
 def ask_targets(streams: Sequence[Stream], context: ScopeContext) -> None:

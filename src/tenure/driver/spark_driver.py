@@ -27,6 +27,7 @@ from tenure.coordination.term import Term
 from tenure.doctor.targets import ask_targets
 from tenure.driver.declarations import Declarations
 from tenure.driver.declare_streams import declare, limits_of, with_sources
+from tenure.driver.executors import ask_executors
 from tenure.driver.failures import (
     declared_before,
     how_jvm_ended,
@@ -90,7 +91,7 @@ class DriverWork:
     """How long queries may take to stop."""
     zone: GivenZone = NO_ZONE
     asks_targets: bool = False
-    """Ask the targets of the queries before the declarations are compared."""
+    """Ask the targets of the queries, and the executors, before the declarations are compared."""
     short_batch: Collection[str] = ()
     """The queries whose newest batch may run again without records that are gone."""
 
@@ -161,6 +162,7 @@ class SparkDriver:
                 check_classes(spark, stream.sink.location, what=f"the sink of stream {stream.name!r}")
         if self._work.asks_targets:
             ask_targets(streams, self._context)
+            ask_executors(spark, self._context)
         self._declarations.check(streams)
         self._rehearsals = Rehearsals(streams, self._heard, member=self._work.member, tables=self._tables)
         self._declared = streams

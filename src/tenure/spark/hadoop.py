@@ -29,6 +29,7 @@ from tenure.errors import UsageError
 from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.spark.own_classes import CHECKPOINT_FILES, OBJECT_FILES, java_source
 from tenure.spark.releases import CHECKPOINTS_BY_FILE_SYSTEM, aws_sdk
+from tenure.spark.session import runs_tasks_itself
 from tenure.storage.engines import FILE_SYSTEMS, Needs, hadoop_settings, needs_of
 from tenure.storage.storage import Storage
 
@@ -99,7 +100,7 @@ _HIVES = "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem"
 def use_own_local_files(spark: SparkSession) -> str | None:
     """Replace Hadoop's class by ours for the life of the JVM. Return why that failed, or None. A user's own values of
     the two settings stay."""
-    if (spark.sparkContext.master or "").partition("[")[0] != "local":
+    if not runs_tasks_itself(spark):
         return None
     jvm: Any = spark.sparkContext._jvm
     conf = spark.sparkContext._jsc.hadoopConfiguration()

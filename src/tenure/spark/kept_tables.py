@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.spark.own_classes import compile_source
+from tenure.spark.session import runs_tasks_itself
 from tenure.storage.urls import path_on_disk, spark_url
 
 _CLASS: Final = "tenure.spark.TableFiles"
@@ -46,7 +47,7 @@ class KeptTables:
 def use_kept_tables(spark: SparkSession, storage: str) -> tuple[KeptTables | None, str | None]:
     """Let this JVM keep tables of a storage, for its life. Return them, and why that failed. Neither: on a local disk,
     and with the executors of a cluster, no tables are kept. Call it after `use_own_classes`."""
-    if path_on_disk(storage) is not None or (spark.sparkContext.master or "").partition("[")[0] != "local":
+    if path_on_disk(storage) is not None or not runs_tasks_itself(spark):
         return None, None
     try:
         why = _put_in_cache(spark, spark_url(storage))

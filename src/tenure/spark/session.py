@@ -205,6 +205,11 @@ def _choose_python(conf: Mapping[str, str], *, local: bool) -> None:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
+def runs_tasks_itself(spark: SparkSession) -> bool:
+    """Whether the driver's own JVM runs the tasks: a master `local[...]`."""
+    return (spark.sparkContext.master or "").partition("[")[0] == "local"
+
+
 def end_session(spark: SparkSession, *, patience_s: float) -> None:
     """Stop the session and end its JVM. A JVM that does not end in `patience_s` is killed; it may be gone already."""
     gateway = spark.sparkContext._gateway

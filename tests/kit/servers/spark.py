@@ -27,10 +27,12 @@ _PAGE = re.compile(r"Bound MasterWebUI to \S+, and started at (http://\S+)")
 class SparkStandalone(Servers):
     """A master, which is node 0, and workers. Logs and work go below `folder`."""
 
-    def __init__(self, folder: Path, *, workers: int) -> None:
-        """Each worker offers two cores and 2 GB, on any machine."""
+    def __init__(self, folder: Path, *, workers: int, unshared: Path | None = None) -> None:
+        """Each worker offers two cores and 2 GB, on any machine. `unshared`: a folder that workers and executors have
+        empty and for themselves, as on hosts that do not mount it; only root may have one."""
         self._folder = folder
         self._workers = workers
+        self._unshared = unshared
 
     @property
     def url(self) -> str:
@@ -73,11 +75,14 @@ class SparkStandalone(Servers):
     def _worker(self, number: int) -> GroupProcess:
         arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "2"]
         arguments += ["--memory", "2g", "--work-dir", str(self._folder / f"work{number}"), self.url]
-        return self._node("worker.Worker", f"worker{number}", arguments)
+        return self._node("worker.Worker", f"worker{number}", arguments, unshared=self._unshared)
 
-    def _node(self, kind: str, name: str, arguments: list[str]) -> GroupProcess:
+    def _node(self, kind: str, name: str, arguments: list[str], *, unshared: Path | None = None) -> GroupProcess:
         home = spark_home()
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
+        if unshared is not None:
+            script = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
+            command = ["unshare", "--mount", "sh", "-c", script, str(unshared), *command]
         environment = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
         return GroupProcess(command, log=self._folder / f"{name}.log", environment=environment)
 

@@ -69,7 +69,7 @@ def test_a_place_that_is_right_and_stays_as_it_was(settings: dict[str, Any], tmp
     not_made = [check for check, (first, *_) in lines.items() if first.seen.startswith(NOT_MADE)]
     assert not_made == [
         *("master", "http", "pipeline", "clocks", "scrapes", "orphans"),
-        *("declaration", "targets", "rehearsal"),
+        *("declaration", "targets", "executors", "rehearsal"),
     ]
     assert list((tmp_path / "storage").iterdir()) == []
     with closing(SqliteStore(tmp_path / "store.db")) as store:
