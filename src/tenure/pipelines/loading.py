@@ -13,7 +13,7 @@ import os
 import sys
 import traceback
 from dataclasses import dataclass
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from tenure.errors import PipelineFileError, TenureError
 from tenure.pipelines.pipeline import Pipeline
@@ -62,7 +62,7 @@ def _execute(path: str, source: bytes) -> ModuleType:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        exec(compile(source, path, "exec", dont_inherit=True), vars(module))
+        exec(_compiled(source, path), vars(module))
     except TenureError as error:
         raise PipelineFileError(f"{path}: {error}") from error
     except SyntaxError as error:  # in the file, or in an imported file
@@ -71,6 +71,14 @@ def _execute(path: str, source: bytes) -> ModuleType:
     except (Exception, SystemExit) as error:  # user code may raise anything: reported in one line
         raise PipelineFileError(f"{where(error, path)}: {type(error).__name__}: {sentence(str(error))}") from error
     return module
+
+
+def _compiled(source: bytes, path: str) -> CodeType:
+    """The code of a file. Raises SyntaxError."""
+    try:
+        return compile(source, path, "exec", dont_inherit=True)
+    except ValueError as error:  # null bytes, before Python 3.11.4
+        raise SyntaxError(str(error)) from error
 
 
 def where(error: BaseException, path: str) -> str:
