@@ -79,7 +79,7 @@ OF_DECLARATIONS: Final = (
         (
             Change(
                 "pipelines/loading.py",
-                '        exec(compile(source, path, "exec", dont_inherit=True), vars(module))\n',
+                "        exec(_compiled(source, path), vars(module))\n",
                 "        spec.loader.exec_module(module)\n",
             ),
         ),
