@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import platform
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from s3fs import S3FileSystem
 
@@ -21,6 +23,7 @@ from tenure.storage.reach import reach
 from tests.jvm import SharedJvm, Start
 from tests.kit.memory import MemoryStore
 from tests.kit.servers import BUCKET
+from tests.kit.waiting import wait_until
 from tests.s3 import reached
 from tests.support.far_gate import FarGate
 
@@ -60,8 +63,33 @@ def test_they_write_to_the_storage_and_nothing_stays(spark: SparkSession, storag
         assert reach(storage).entries() == []
 
 
-def test_a_job_that_does_not_end_is_cancelled(spark: SparkSession, tmp_path: Path) -> None:
-    told = what_executors_tell(spark, of(f"file://{tmp_path}"), patience=timedelta(0))
-    assert told.why == "a job of small tasks did not end within 0 s: has the cluster free cores?"
-    assert list(tmp_path.iterdir()) == []
-    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+def test_a_job_without_free_cores_is_cancelled_and_others_go_on(spark: SparkSession, tmp_path: Path) -> None:
+    context, free = spark.sparkContext, tmp_path / "free"
+
+    def hold(numbers: Iterable[int]) -> Iterator[int]:
+        import time
+
+        while not free.exists():
+            time.sleep(0.05)
+        return iter(numbers)
+
+    storage = tmp_path / "storage"
+    storage.mkdir()
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(context.parallelize(range(2), 2).mapPartitions(hold).collect)  # the two cores
+        try:
+            wait_until(lambda: running(context) == 2, what="both cores are taken")
+            told = what_executors_tell(spark, of(f"file://{storage}"), patience=timedelta(seconds=1))
+            assert told.why == "a job of small tasks did not end within 1 s: has the cluster free cores?"
+            assert list(storage.iterdir()) == []
+            assert running(context) == 2, "the other job goes on"
+        finally:
+            free.touch()
+        assert other.result() == [0, 1]
+
+
+def running(context: SparkContext) -> int:
+    """The tasks that run."""
+    tracker = context.statusTracker()
+    stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))
+    return sum(stage.numActiveTasks for stage in stages)

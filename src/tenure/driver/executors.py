@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from typing import Final
 
@@ -28,6 +28,8 @@ from tenure.storage.urls import spark_url
 _TASKS_A_CORE: Final = 2
 """A busy executor gets fewer tasks; with more tasks than cores, each gets some."""
 _MOST_TASKS: Final = 200
+_GROUP: Final = "tenure-doctor"
+_AGAIN_S: Final = 0.5
 _PATIENCE: Final = timedelta(seconds=120)
 """Executors may have to start first, on Kubernetes with their images."""
 
@@ -83,12 +85,18 @@ def _run_tasks(spark: SparkSession, target: str, *, patience: timedelta) -> int:
     context = spark.sparkContext
     tasks = min(_TASKS_A_CORE * context.defaultParallelism, _MOST_TASKS)
     job = context.parallelize(range(tasks), tasks).mapPartitions(report)
+
+    def save() -> None:
+        context.setJobGroup(_GROUP, "tenure doctor")  # of this thread
+        job.saveAsTextFile(target)
+
     with ThreadPoolExecutor(1, thread_name_prefix="tenure-executors") as pool:
-        ran = pool.submit(job.saveAsTextFile, target)
+        ran = pool.submit(save)
         try:
             ran.result(timeout=patience.total_seconds())
         except TimeoutError:
-            context.cancelAllJobs()  # this driver runs no other job yet; the call in the pool ends by that
+            while not wait([ran], timeout=_AGAIN_S).done:  # a job that begins only now is cancelled, too
+                context.cancelJobGroup(_GROUP)
             raise
     return tasks
 
