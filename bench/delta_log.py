@@ -35,8 +35,8 @@ from bench.harness import RESULTS, compare, describe_machine, summarise
 from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.log import DeltaLog
 from tenure.sinks.delta.staged_files import StagedFile, staged_files
-from tenure.sinks.delta.staging import PutFile, StagingPath
 from tenure.sinks.delta.upsert import Upsert, arrow_schema
+from tenure.sinks.staging.stage import PutFile, StagingPath
 
 KINDS = {"k": "string", "w": "long", "n": "long", "s": "double", "t": "string"}
 FILES = 8

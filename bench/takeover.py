@@ -24,7 +24,7 @@ checkpoints and state are in S3, the input on the disk; there are no orphans the
 the first standby has paid when it is warm. `batch`: how long the writing of a batch took, by all its leaders' events.
 
 Several stores, and `--watched`, take turns: each turn has new members for each of them, and `--rounds` rounds. With
-`--watched` each store has a second side, whose members Prometheus scrapes, and whose pages are open.
+`--watched` each store has a second side, whose members Prometheus scrapes, and of which a page is open.
 """
 
 from __future__ import annotations
@@ -302,7 +302,9 @@ def main() -> int:
     parser.add_argument("--ttl", type=int, default=4, help="of the members, in seconds")
     parser.add_argument("--storage", choices=("file", "s3"), default="file")
     parser.add_argument("--store", choices=STORES, nargs="+", default=["sqlite"])
-    parser.add_argument("--watched", action="store_true", help="each store a second time, scraped and with open pages")
+    parser.add_argument(
+        "--watched", action="store_true", help="each store a second time, scraped and with an open page"
+    )
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--scenarios", nargs="+", choices=scenarios, default=scenarios)
     arguments = parser.parse_args()
@@ -349,7 +351,7 @@ def run_one(side: Side, found: Found, console: Console, *, keys: int, arguments:
             found.batch_s += bench.batch_seconds()
             found.standby.append(bench.standby)
             if bench.watchers is not None:
-                console.print(f"{bench.watchers.scrapes()} scrapes, {bench.watchers.events} updates of pages")
+                console.print(f"{bench.watchers.scrapes()} scrapes, {bench.watchers.events} updates of the page")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,5 +1,5 @@
-"""What watches members, or a `tenure ui`, beside a bench: a Prometheus that scrapes each of them every 5 s, and an open
-page of each."""
+"""What watches members, or a `tenure ui`, beside a bench: a Prometheus that scrapes each of them every 5 s, and one
+open page: of the newest that serves, and of another when that ends."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ _AGAIN_S: Final = 0.5
 
 
 class Watchers:
-    """Of all members of a bench. `events`: how many updates the pages have had so far."""
+    """Of all members of a bench. `events`: how many updates the page has had so far."""
 
     def __init__(self, folder: Path, *, page: str) -> None:
         """`page`: the path of the updates of a page. Raises NotInstalled."""
         self.events = 0
         self._page = page
         self._over = threading.Event()
-        self._readers: list[threading.Thread] = []
         self._targets = folder / "targets.json"
         self._addresses: list[str] = []
         (port,) = free_ports(1)
@@ -42,15 +41,13 @@ class Watchers:
         command += [f"--web.listen-address={self._prometheus}"]
         self._server = GroupProcess(command, log=folder / "prometheus.log")
         self._server.start()
+        threading.Thread(target=self._read, daemon=True).start()
 
     def watch(self) -> str:
         """An address for one more of them, `HOST:PORT`, that is watched from now on."""
         (port,) = free_ports(1)
         self._addresses.append(f"127.0.0.1:{port}")
         self._targets.write_text(json.dumps([{"targets": self._addresses}]), encoding="utf-8")
-        reader = threading.Thread(target=self._read, args=(self._addresses[-1],), daemon=True)
-        self._readers.append(reader)
-        reader.start()
         return self._addresses[-1]
 
     def scrapes(self) -> int:
@@ -60,15 +57,17 @@ class Watchers:
         return int(float(found[0]["value"][1])) if found else 0
 
     def close(self) -> None:
-        """End them. The readers end with the members."""
+        """End them. The reader ends with the members."""
         self._over.set()
         self._server.kill()
 
-    def _read(self, address: str) -> None:
+    def _read(self) -> None:
         while not self._over.wait(_AGAIN_S):
-            try:
-                with urlopen(f"http://{address}{self._page}") as page:
-                    for line in page:
-                        self.events += line.startswith(b"data:")
-            except (OSError, HTTPException):  # its member has ended, or does not serve yet
-                continue
+            for address in reversed(self._addresses[:]):
+                try:
+                    with urlopen(f"http://{address}{self._page}") as page:
+                        for line in page:
+                            self.events += line.startswith(b"data:")
+                except (OSError, HTTPException):  # its member has ended, or does not serve yet
+                    continue
+                break

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tenure.sinks.delta.staging import StagingPath
+from tenure.sinks.staging.stage import StagingPath
 from tests.cli.support import COPY, Place, Told, tenure
 
 pytestmark = pytest.mark.spark

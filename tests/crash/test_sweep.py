@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from tenure.cleanup.plan import BLOBS, REHEARSALS, RUNS, STAGED
 from tenure.rundirs.run_directory import read_query_id
-from tenure.sinks.delta.staging import StagingPath
+from tenure.sinks.staging.stage import StagingPath
 from tests.crash.cluster import SCOPE, Cluster
 from tests.draw import HALVES, only_if_drawn
 from tests.kit.members import MemberProcess

@@ -14,7 +14,7 @@ OF_PUTS: Final = (
     Mutant(
         "days-of-another-calendar",
         "a setting of Spark decides which day a table has for a day before 1582",
-        (Change("sinks/delta/staging.py", '    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",\n', ""),),
+        (Change("sinks/staging/stage.py", '    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",\n', ""),),
         on(APPEND + "test_days_before_1582_are_those_of_the_rows", "LEGACY"),
     ),
     Mutant(

@@ -93,7 +93,7 @@ OF_STORAGE: Final = (
     Mutant(
         "a-plan-takes-what-the-log-names",
         "what is staged beside a table goes by a plan, also what the table has",
-        (Change("sinks/delta/staged_rule.py", "in attempts - committed}", "in attempts}"),),
+        (Change("sinks/staging/rule.py", "in attempts - committed}", "in attempts}"),),
         (STAGED + "test_what_is_staged_is_planned_and_removed_and_the_table_keeps_its_rows",),
     ),
     Mutant(
@@ -101,7 +101,7 @@ OF_STORAGE: Final = (
         "attempts of the term itself are of an earlier one to the rule that a plan of a table asks again",
         (
             Change(
-                "sinks/delta/staged_rule.py",
+                "sinks/staging/rule.py",
                 "return StagedRule(about.scope, about.epoch)",
                 "return StagedRule(about.scope, about.epoch + 1)",
             ),

@@ -9,8 +9,8 @@ from tests.mutants.mutant import Change, Mutant, on
 ORPHANS = "cleanup/orphans.py"
 CLAIMS = "cleanup/claims.py"
 ENGINE = "cleanup/engine.py"
-STAGED = "sinks/delta/staged_rule.py"
-ATTEMPTS = "sinks/delta/staged_rule.py"
+STAGED = "sinks/staging/rule.py"
+ATTEMPTS = "sinks/staging/rule.py"
 DRIVER = "driver/spark_driver.py"
 ALL = ("memory", "sqlite", "zookeeper", "etcd")
 DAMAGE = "tests/unit/cleanup/test_claims_beside_damage.py::"

@@ -18,8 +18,9 @@ from tenure.cleanup.orphans import Claims
 from tenure.cleanup.sweep_plan import SweepPlan
 from tenure.clock import SystemClock
 from tenure.errors import QueryFailed
-from tenure.sinks.delta.staged_rule import look, rule_of, staged_in
+from tenure.sinks.delta.staged_rule import look
 from tenure.sinks.sink import Attempts, Planned
+from tenure.sinks.staging.rule import rule_of, staged_in
 from tests.unit.sinks.staged_tables import Table
 
 pytestmark = pytest.mark.spark

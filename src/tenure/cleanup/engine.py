@@ -1,8 +1,8 @@
 """The engine of every cleanup: a rule decides, a walk lists, a removal removes.
 
 A `Rule` names the paths below a root that nobody needs: `Everything` when a pipeline has ended, `OrphanRule`
-(`orphans.py`) in the storage of a pipeline that goes on, `StagedRule` (`sinks/delta/staged_rule.py`) beside a Delta
-table. There are three callers. The leader's sweep beside its batches (`sweeper.py`) and the end of a pipeline
+(`orphans.py`) in the storage of a pipeline that goes on, `StagedRule` (`sinks/staging/rule.py`) beside what a sink has
+committed. There are three callers. The leader's sweep beside its batches (`sweeper.py`) and the end of a pipeline
 (`ended_pipeline.py`) walk to the folders that go as a whole: each `Leftovers` is a row of their plan. `tenure sweep`
 lists each file, asks the same rules, and removes by a plan (`planning.py`, `applying.py`); Spark distributes the three
 steps where there are many files (`spark.py`).

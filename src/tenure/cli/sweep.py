@@ -98,6 +98,7 @@ def apply_(
     Example: tenure sweep apply /tmp/plan --rate 500
     """
     from tenure.cleanup.applying import ApplyOptions, apply_plan, orphan_rule
+    from tenure.sinks.staging.rule import rule_of as staged_rule
 
     if rate is not None and rate <= 0:
         raise UsageError(f"a rate of {rate:g} files a second removes nothing", fix="give a positive rate, or none")
@@ -119,8 +120,7 @@ def apply_(
             done = applied.removed + applied.gone + applied.failed
             tell(Step("removes", done, about.files, "files"))
 
-        rule_of = _staged_rule().rule_of if about.table else orphan_rule
-        options = ApplyOptions(per_second=rate, on_progress=moved, rule_of=rule_of)
+        options = ApplyOptions(per_second=rate, on_progress=moved, rule_of=staged_rule if about.table else orphan_rule)
         done = apply_plan(made, storage=meant, start_spark=start, clock=_CLOCK, options=options)
     _show(made, output=output)
     if done.failed:
@@ -197,6 +197,8 @@ def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settin
     if table is None:
         return Target(scope, context.storage, claims, owner)
     delta = _staged_rule()
+    from tenure.sinks.staging.rule import staged_in
+
     location = delta.Location.of(table)
 
     def rule(claims: Claims) -> Rule:
@@ -204,9 +206,7 @@ def _target(store: CoordinationStore, scope: Scope, table: str | None, *, settin
         staged: Rule = delta.look(location, queries, scope=scope, epoch=claims.epoch)
         return staged
 
-    return Target(
-        scope, location.table, claims, owner, rule, folders=(delta.staged_in(scope),), storage=context.storage
-    )
+    return Target(scope, location.table, claims, owner, rule, folders=(staged_in(scope),), storage=context.storage)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
-from tenure.sinks.delta.staging import stage
+from tenure.sinks.staging.stage import stage
 from tests.jvm import SharedJvm, settings_of
 from tests.spark.sinks.support import a_batch, a_sink, named, numbers, staged, visible, write
 

@@ -13,10 +13,11 @@ from pyarrow import parquet as pq
 
 from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.log import DeltaLog, app_id_of
-from tenure.sinks.delta.staged_attempts import StagedAttempts
 from tenure.sinks.delta.staged_files import staged_files
-from tenure.sinks.delta.staging import PutFile, StagingPath
+from tenure.sinks.delta.staged_rule import beside
 from tenure.sinks.sink import Attempts, Planned
+from tenure.sinks.staging.attempts import StagedAttempts
+from tenure.sinks.staging.stage import PutFile, StagingPath
 
 TERM: Any = None
 COLUMNS: Any = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]}
@@ -71,7 +72,7 @@ class Table:
     ) -> StagedAttempts:
         """`epoch` None: the pipeline has ended; else its batches are planned up to `planned`."""
         attempts = Attempts("rows", "copy", lambda: query_ids, epoch, lambda: Planned("id", planned))
-        return StagedAttempts(self.location, attempts, storage_options={})
+        return StagedAttempts(beside(self.location, {}), attempts)
 
     def sweep(self, *, epoch: int | None = None, planned: int = -1) -> None:
         cleanables = self.cleanables(epoch=epoch, planned=planned)

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from tenure.errors import StorageError
 from tenure.sinks.delta.history import retention
 from tenure.sinks.delta.location import Location
-from tenure.sinks.delta.staging import StagingPath
+from tenure.sinks.staging.stage import StagingPath
 from tenure.storage.local import Local
 from tests.unit.sinks.staged_tables import Table
 

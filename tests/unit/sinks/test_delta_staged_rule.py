@@ -18,9 +18,10 @@ from tenure.cleanup.planning import Target, make_plan
 from tenure.cleanup.sweep_plan import FILES, SweepPlan
 from tenure.clock import SystemClock
 from tenure.errors import StorageError, UsageError
-from tenure.sinks.delta.staged_rule import StagedRule, look, rule_of, staged_in
-from tenure.sinks.delta.staging import StagingPath
+from tenure.sinks.delta.staged_rule import look
 from tenure.sinks.sink import Attempts, Planned
+from tenure.sinks.staging.rule import StagedRule, rule_of, staged_in
+from tenure.sinks.staging.stage import StagingPath
 from tests.unit.sinks.staged_tables import Table
 
 

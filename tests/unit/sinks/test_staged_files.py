@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from tenure.sinks.delta.staged_files import partition_values, staged_files, strays
+from tenure.sinks.delta.staged_files import staged_files
+from tenure.sinks.staging.stage import partition_values, strays
 from tests.unit.sinks.staged_tables import puts_below
 
 NO_STORAGE: Any = None
@@ -104,8 +105,8 @@ def test_the_files_are_those_of_the_tasks_in_the_order_of_their_names(tmp_path: 
     puts = [put for put in reversed(puts_below(tmp_path / "staged")) if "lost" not in put.path]
     found = staged_files(NO_STORAGE, "staged", puts, columns={"c": "long"}, partition_by=[])
     assert [file.path for file in found] == ["staged/part-0.parquet", "staged/part-1.parquet"]
-    assert strays(root, "staged", found) == ["staged/part-0-of-a-lost-task.parquet"]
-    assert strays(root, "elsewhere", found) == []
+    assert strays(root, "staged", {file.path for file in found}) == ["staged/part-0-of-a-lost-task.parquet"]
+    assert strays(root, "elsewhere", ()) == []
 
 
 def test_partition_values_come_from_directories() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.sinks.delta.location import Location
-from tenure.sinks.delta.staging import StagingPath, storage_trouble
 from tenure.sinks.sink import Batch
+from tenure.sinks.staging.stage import StagingPath, storage_trouble
 
 NAMES = st.text(min_size=1).filter(lambda text: text.isprintable())
 

@@ -24,8 +24,8 @@ from tenure.sinks.delta import rows_of_files, upsert
 from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.log import DeltaLog, app_id_of
 from tenure.sinks.delta.staged_files import StagedFile, staged_files
-from tenure.sinks.delta.staging import StagingPath
 from tenure.sinks.delta.upsert import Merged, Upsert
+from tenure.sinks.staging.stage import StagingPath
 from tests.properties import examples
 from tests.unit.sinks.staged_tables import puts_below
 

@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyarrow import fs
 
+from tenure.errors import StorageError
 from tenure.sinks.delta.location import Location
-from tenure.sinks.delta.staging import StagingPath
+from tenure.sinks.staging.stage import StagingPath
 
 _APART_S: Final = 60
 """The largest difference between the clocks of machines."""
@@ -94,9 +95,13 @@ class TableHistory:
 
     def young_among(self, attempts: Collection[StagingPath]) -> set[StagingPath]:
         """The attempts that were staged so lately that the log would name them if the table had ever had them. The log
-        forgets a file some time after the table has lost it, and readers of older versions may still need the file."""
+        forgets a file some time after the table has lost it, and readers of older versions may still need the file.
+        Raises StorageError."""
         filesystem = self.location.filesystem(dict(self.options)) if attempts else None
-        return {path for path in attempts if self.newest_s - self._staged_s(path, filesystem) < self.kept_s / 2}
+        try:
+            return {path for path in attempts if self.newest_s - self._staged_s(path, filesystem) < self.kept_s / 2}
+        except OSError as error:
+            raise StorageError(f"cannot look at the staged files at {self.location}: {error}") from error
 
     def _staged_s(self, path: StagingPath, filesystem: Any) -> float:
         inside = filesystem.get_file_info(fs.FileSelector(str(path), recursive=True, allow_not_found=True))

@@ -29,8 +29,8 @@ from tenure.errors import QueryFailed, StorageError, TenureError, UsageError
 from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.schema import Json
 from tenure.sinks.delta.staged_files import StagedFile
-from tenure.sinks.delta.staging import PREFIX
 from tenure.sinks.delta.table_files import TableFile
+from tenure.sinks.staging.stage import PREFIX
 from tenure.wording import on_one_line
 
 _ATTEMPT = "tenure.attempt"

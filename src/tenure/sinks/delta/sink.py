@@ -136,11 +136,12 @@ class Delta:
 
     def rehearse(self, rows: DataFrame, directory: str) -> None:
         """Read the table's log, and stage the rows below `directory` instead of the table."""
-        from tenure.sinks.delta import staged_files, staging, upsert  # noqa: F401 - `write` imports them
+        from tenure.sinks.delta import staged_files, upsert  # noqa: F401 - `write` imports them
         from tenure.sinks.delta.log import DeltaLog
+        from tenure.sinks.staging import stage
 
         DeltaLog(self._location, app_id="", storage_options=self._options).refresh()
-        staging.stage(rows, directory, partition_by=self._partition_by)
+        stage.stage(rows, directory, partition_by=self._partition_by)
 
     def other_writers(self, *, scope: str, query: str) -> Sequence[str]:
         """The writers of the table before the query's first batch; see `Shared.other_writers`."""
@@ -153,9 +154,10 @@ class Delta:
 
     def staged(self, attempts: Attempts) -> Cleanable:
         """The staged output of attempts that no log names, nor ever will."""
-        from tenure.sinks.delta.staged_attempts import StagedAttempts
+        from tenure.sinks.delta.staged_rule import beside
+        from tenure.sinks.staging.attempts import StagedAttempts
 
-        return StagedAttempts(self._location, attempts, storage_options=self._options)
+        return StagedAttempts(beside(self._location, self._options), attempts)
 
     def _log(self, batch: Batch) -> DeltaLog:
         from tenure.sinks.delta.log import DeltaLog, app_id_of
@@ -174,17 +176,18 @@ class Delta:
     def _stage(self, rows: DataFrame, batch: Batch, log: DeltaLog, events: Events) -> _Attempt:
         """Evaluate the rows, once, into files that nothing names. A batch that the table has already is staged all the
         same, which evaluates it; this happens to a leader's first batch only."""
-        from tenure.sinks.delta import staged_files, staging, upsert
+        from tenure.sinks.delta import staged_files, upsert
+        from tenure.sinks.staging import stage
 
         columns = delta_schema.columns_of(rows.schema.jsonValue())
         is_known = log.exists
         self._refuse(columns, log)
-        directory = str(staging.StagingPath.of(batch))
+        directory = str(stage.StagingPath.of(batch))
         inside, partition_by = _staging_of(directory, self._mode), self._partition_by
         with ThreadPoolExecutor(1, thread_name_prefix="tenure-delta") as pool:
             # The snapshot is read while Spark works. When that fails, the log is not fresh, and is read again below.
             pool.submit(log.refresh)
-            staged = staging.stage(rows, self._location.for_spark(inside), partition_by=partition_by)
+            staged = stage.stage(rows, self._location.for_spark(inside), partition_by=partition_by)
         if not is_known:
             try:
                 if not log.fresh:
@@ -199,7 +202,7 @@ class Delta:
             filesystem, inside, staged.puts, columns=types, partition_by=partition_by, indexed=self._indexed(log)
         )
         if staged.again:
-            for path in staged_files.strays(filesystem, inside, files):
+            for path in stage.strays(filesystem, inside, {file.path for file in files}):
                 self._delete(path, batch, events)
         by_key = None
         if self._mode == "update" and files:

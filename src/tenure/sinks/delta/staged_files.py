@@ -13,15 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Final
-from urllib.parse import unquote
 
 import pyarrow as pa
-from pyarrow import fs
 from pyarrow import parquet as pq
 
-from tenure.sinks.delta.staging import PutFile
+from tenure.sinks.staging.stage import PutFile, partition_values
 
-_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 INDEXED: Final = 32
 """The columns of a file that have statistics, unless the table's properties say how many."""
 _LONGEST_BOUND = 64
@@ -81,22 +78,6 @@ def written_file(
     modified_ms = info.mtime_ns // 1_000_000
     stats = statistics(footer, columns, indexed)
     return StagedFile(path, info.size, modified_ms, partition_values, footer.num_rows, stats)
-
-
-def strays(filesystem: Any, directory: str, files: Sequence[StagedFile]) -> list[str]:
-    """The other files of tasks below `directory`: of tasks that were lost, and ran again."""
-    named = {file.path for file in files}
-    below = filesystem.get_file_info(fs.FileSelector(directory, recursive=True, allow_not_found=True))
-    return [info.path for info in below if info.is_file and info.path.endswith(".parquet") and info.path not in named]
-
-
-def partition_values(path: str, partition_by: Sequence[str]) -> dict[str, str | None]:
-    """The values in Spark's directory names. Spark writes null and the empty string alike; so does Delta."""
-    values: dict[str, str | None] = {}
-    for part in path.split("/")[: len(partition_by)]:
-        name, _, value = part.partition("=")
-        values[unquote(name)] = None if value == _NULL_PARTITION else unquote(value)
-    return values
 
 
 def statistics(footer: Any, columns: Mapping[str, Any], indexed: int = INDEXED) -> str:

@@ -1,13 +1,13 @@
-"""Staged output: the Parquet files of a batch before a table's log names them.
+"""Staged output: the Parquet files of a batch before its target names them.
 
 Promise: every path carries scope, query, Spark's id of the query, epoch and batch, and a part that is unique to the
 attempt. So no two attempts share a directory, and a pipeline of the same name in another store has other paths. A task
 puts each file where it stays, once, also in an object store (`spark/java/StagedOutput.java`). The files of an attempt
-are those that its tasks committed, and are not looked for in the storage. Nothing here makes a file visible in a table.
-Delta can read the files: timestamps in microseconds, days in the calendar of SQL, also before 1582. Not promised: that
-the files of a failed attempt go away; the sweep removes them. Nor that a task that was lost leaves no file in the
-directory of an attempt that succeeded: the sink removes the files that are there at the end of a job, the table's
-VACUUM removes others.
+are those that its tasks committed, and are not looked for in the storage. Nothing here makes a file visible. Other
+readers of Parquet can read the files: timestamps in microseconds, days in the calendar of SQL, also before 1582. Not
+promised: that the files of a failed attempt go away; the sweep removes them. Nor that a task that was lost leaves no
+file in the directory of an attempt that succeeded: the sink removes the files that are there at the end of a job; later
+ones are the target's to remove (a table's VACUUM).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from __future__ import annotations
 import base64
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
 from py4j.protocol import Py4JJavaError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PREFIX = "tenure-"
-"""Names of staging directories start with it, directly below a table."""
+"""Names of staging directories start with it, directly below a target."""
 
 _PATH = re.compile(
     rf"{PREFIX}(?P<scope>[^/]+)/(?P<query>[^/]+)/(?P<query_id>[^/]+)"
@@ -46,6 +46,7 @@ _SETTINGS: Final = {
 }
 """Spark's settings for the job that stages."""
 _AGAIN: Final = "again"
+_NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 # The JVM's message when the storage failed, and not the query. Errors of a Python function read differently.
 _STORAGE_TROUBLE = re.compile(
     r"(No space left on device|Read-only file system|Mkdirs failed to create [^\n]*|Permission denied"
@@ -56,7 +57,7 @@ _JVM_IO = re.compile(r"(java\.io\.|java\.nio\.file\.|org\.apache\.hadoop\.)")
 
 @dataclass(frozen=True, slots=True)
 class StagingPath:
-    """The directory of one attempt at one batch, relative to the table."""
+    """The directory of one attempt at one batch, relative to the target."""
 
     scope: str
     query: str
@@ -72,7 +73,7 @@ class StagingPath:
 
     @classmethod
     def parse(cls, relative: str) -> StagingPath | None:
-        """The attempt of a path below the table (a directory or a file in it); None: the path is no attempt's."""
+        """The attempt of a path below the target (a directory or a file in it); None: the path is no attempt's."""
         match = _PATH.match(relative)
         if match is None or relative[match.end() : match.end() + 1] not in ("", "/"):
             return None
@@ -84,7 +85,7 @@ class StagingPath:
 
 
 def folder_of(scope: str, query: str, query_id: str) -> str:
-    """The folder of a query's attempts, relative to the table."""
+    """The folder of a query's attempts, relative to the target."""
     return "/".join([f"{PREFIX}{quote(scope, safe='')}", quote(query, safe=""), quote(query_id, safe="")])
 
 
@@ -142,6 +143,24 @@ def _staged(text: str) -> Staged:
         size, modified_ms, end, path = line.split(" ", 3)
         puts.append(PutFile(path, int(size), int(modified_ms), base64.b64decode(end)))
     return Staged(puts, again)
+
+
+def partition_values(path: str, partition_by: Sequence[str]) -> dict[str, str | None]:
+    """The values in Spark's directory names. Spark writes null and the empty string alike; so do table formats."""
+    values: dict[str, str | None] = {}
+    for part in path.split("/")[: len(partition_by)]:
+        name, _, value = part.partition("=")
+        values[unquote(name)] = None if value == _NULL_PARTITION else unquote(value)
+    return values
+
+
+def strays(filesystem: Any, directory: str, named: Collection[str]) -> list[str]:
+    """The files of tasks below `directory` that are not among `named`: of tasks that were lost, and ran again.
+    `filesystem`: pyarrow's, with the target as its root."""
+    from pyarrow import fs  # an executor or a rehearsal needs none
+
+    below = filesystem.get_file_info(fs.FileSelector(directory, recursive=True, allow_not_found=True))
+    return [info.path for info in below if info.is_file and info.path.endswith(".parquet") and info.path not in named]
 
 
 def storage_trouble(message: str) -> str | None:

@@ -1,0 +1,1 @@
+"""The staging that sinks share: files of a batch that nothing names yet."""
