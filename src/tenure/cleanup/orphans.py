@@ -16,11 +16,18 @@ from typing import Final
 from tenure.checkpoints.run_name import RUNS as RUNS_FOLDER
 from tenure.checkpoints.run_name import RunName
 from tenure.cleanup.plan import AREAS, BLOBS, REHEARSALS, row_at
+from tenure.coordination.encoding import new_uid
 
 BLOBS_FOLDER: Final = AREAS[BLOBS].folder
 REHEARSALS_FOLDER: Final = AREAS[REHEARSALS].folder
 _BLOB = re.compile(rf"{BLOBS_FOLDER}/e(?P<epoch>\d{{8,}})/.*", re.DOTALL)
 _REHEARSAL = re.compile(rf"{REHEARSALS_FOLDER}/(?P<member>[^/]+)/[^/]*")
+
+
+def scratch_folder(query: str, batch: int, *, epoch: int) -> str:
+    """A new folder below a scope's storage for one attempt at a batch. No record names it: it is an orphan when the
+    epoch is over."""
+    return f"{BLOBS_FOLDER}/e{epoch:08d}/scratch/{query}/b{batch:012d}-{new_uid()}"
 
 
 @dataclass(frozen=True, slots=True)

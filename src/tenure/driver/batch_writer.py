@@ -19,6 +19,7 @@ from tenure.checkpoints.batch_rules import asked_around
 from tenure.checkpoints.checkpoint import Checkpoint
 from tenure.checkpoints.source import kinds_of, paths_of, sources_beside
 from tenure.checkpoints.store import CheckpointStore
+from tenure.cleanup.orphans import scratch_folder
 from tenure.coordination.term import Term, check_term
 from tenure.errors import Fenced, GuardFailed, QueryFailed, SessionEnded, SinkUnavailable, StorageError, TermLost
 from tenure.events import CheckpointSaved, RecordsSkipped, WriteRefused
@@ -31,6 +32,7 @@ from tenure.scope_context import ScopeContext
 from tenure.sinks.sink import Batch, Stages, Written
 from tenure.spark.errors import SPARK_ERRORS, words_of
 from tenure.spark.plans import source_folders_of
+from tenure.storage.urls import hadoop_url
 from tenure.takeover.query_takeover import Begun
 
 
@@ -85,7 +87,10 @@ class BatchWriter:
             self._inputs.is_tolerant(self._begun.inputs) or self._inputs.leaves_out(batch_id)
         )
         query_id, ttl = self._spark_query_id(), self._context.ttl
-        batch = Batch(term.scope, name, query_id, batch_id, term.epoch, short=short, ttl=ttl, check_term=check)
+        scratch = hadoop_url(f"{self._context.storage}/{scratch_folder(name, batch_id, epoch=term.epoch)}")
+        batch = Batch(
+            term.scope, name, query_id, batch_id, term.epoch, short=short, ttl=ttl, scratch=scratch, check_term=check
+        )
         try:
             written = self._write(rows, batch, plan, has_done=has_done)
         except SPARK_ERRORS as error:

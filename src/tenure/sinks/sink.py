@@ -52,6 +52,9 @@ class Batch(int):
     ttl: timedelta = timedelta(seconds=10)
     """After how long without a renewal another member leads. A transaction of a target should not be silent for longer
     than a part of it: a leader that is paused would keep its successor waiting."""
+    scratch: str = ""
+    """The URL, for Spark, of a folder of this attempt alone in the pipeline's storage, where a sink can put rows before
+    its target takes them. No such folder exists yet; what is left there goes with the sweep of a later leader."""
     check_term: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
     """Asks the store whether the term stands. Raises TermLost, StoreUnavailable."""
 
@@ -70,7 +73,7 @@ class Batch(int):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the copy for executors."""
-        named = (self.scope, self.query, self.query_id, self.id, self.epoch, self.short, self.ttl)
+        named = (self.scope, self.query, self.query_id, self.id, self.epoch, self.short, self.ttl, self.scratch)
         return Batch, (*named, _only_in_the_driver)
 
     @property

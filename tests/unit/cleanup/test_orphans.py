@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.checkpoints.run_name import RunName
-from tenure.cleanup.orphans import Claims, is_orphan, orphans_in
+from tenure.cleanup.orphans import Claims, is_orphan, orphans_in, scratch_folder
 
 UID = "0123456789ab"
 CLAIMS = Claims(
@@ -97,3 +97,10 @@ def test_what_may_still_be_run_never_is(
     mirrored = epoch == next_term and member in {holder, *members}
     may_be_run = named or mirrored or (epoch == term and member == holder) or epoch > next_term
     assert is_orphan(path, claims) is not may_be_run
+
+
+def test_what_a_sink_left_in_its_scratch_folder_goes_when_its_epoch_is_over() -> None:
+    folder = scratch_folder("copy", 7, epoch=3)
+    assert folder != scratch_folder("copy", 7, epoch=3)
+    assert not is_orphan(f"{folder}/part-0.parquet", Claims(3, "host-a"))
+    assert is_orphan(f"{folder}/part-0.parquet", Claims(4, "host-a"))
