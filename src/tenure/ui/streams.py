@@ -1,6 +1,6 @@
 """Server-sent events: the changes of a board, to one viewer.
 
-Promise: the first event has everything, each later event the changes since the event before, at most five a second. A
+Promise: the first event has everything, each later event the changes since the event before, at most two a second. A
 viewer that leaves, and the end of the page, end the answer at once. A line that is empty for a proxy comes every 15 s.
 """
 
@@ -18,7 +18,7 @@ from tenure.coordination.records import Scope as PipelineScope
 from tenure.ui.board import Board
 from tenure.ui.boards import Boards
 
-_APART_S: Final = 0.2
+_APART_S: Final = 0.5
 _BEAT_S: Final = 15.0
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),

@@ -1,9 +1,9 @@
 """The threads that keep the boards of the pages: one for all pipelines, and two for each pipeline.
 
-Promise: a pipeline is read when its
-scope changes, at most five times a second; all pipelines together are read every five seconds. A store that is away
-leaves the parts as they were, and the part `store` says since when. A store that hangs holds up its own thread alone.
-`stop` ends the threads after their present read, and waits for none of them.
+Promise: a pipeline is read when its scope changes, at most twice a second, as a takeover needs the cores; all pipelines
+together are read every five seconds. A store that is away leaves the parts as they were, and the part `store` says
+since when. A store that hangs holds up its own thread alone. `stop` ends the threads after their present read, and
+waits for none of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tenure.ui.store_client import StoreClient
 
 POLL_S: Final = 5.0
 """How often all pipelines are read."""
-APART_S: Final = 0.2
+APART_S: Final = 0.5
 """How long at least passes between two pictures of a pipeline."""
 _LOOK: Final = timedelta(seconds=1)
 """How long at most passes between two pictures: a verdict has ages."""
