@@ -3,6 +3,7 @@
 STORE ?= sqlite
 SOURCE ?= files
 STORAGE ?= file
+SINK ?= delta
 PYTHON ?=
 ARGS ?=
 # The release of PySpark, beside the installed one, with which `test-other-spark` runs
@@ -44,12 +45,12 @@ connectors: setup ## fetch the jars of the connectors (Kafka, S3) for the tests
 kubernetes: servers ## build Kubernetes' API server and kubectl for the tests, with Go 1.24 or newer; minutes the first time
 	@sh scripts/setup.sh kubernetes
 
-demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE)),servers) $(filter kubernetes,$(STORE)) $(if $(filter kafka s3,$(SOURCE) $(STORAGE)),connectors) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd, kubernetes, postgres or s3; SOURCE=files or kafka; STORAGE=file, s3 or hdfs; SPARK=4.1: another PySpark)
+demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE)),servers) $(filter kubernetes,$(STORE)) $(if $(filter kafka s3,$(SOURCE) $(STORAGE)),connectors) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd, kubernetes, postgres or s3; SOURCE=files or kafka; STORAGE=file, s3 or hdfs; SINK=delta or files; SPARK=4.1: another PySpark)
 	@$(if $(filter hdfs,$(STORAGE)),sh scripts/setup.sh hdfs)
 	@$(if $(filter postgres,$(STORE)),sh scripts/setup.sh postgres)
 	@$(if $(SPARK),sh scripts/setup.sh spark $(SPARK))
 	@$(if $(and $(SPARK),$(filter kafka s3,$(SOURCE) $(STORAGE))),sh scripts/setup.sh connectors $(SPARK))
-	@$(if $(SPARK),$(call WITH_SPARK,$(SPARK))) $(RUN) $(BIN)/python -m demo.run --store $(STORE) --source $(SOURCE) --storage $(STORAGE)
+	@$(if $(SPARK),$(call WITH_SPARK,$(SPARK))) $(RUN) $(BIN)/python -m demo.run --store $(STORE) --source $(SOURCE) --storage $(STORAGE) --sink $(SINK)
 
 check: setup ## lint, and the tests that need no JVM and no server; seconds after the first time
 	@$(RUN_TESTS) check

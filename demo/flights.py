@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 import tenure
-from tenure.sinks import Delta
+from tenure.sinks import Delta, Files
 
 SCHEMA = "id long, time_hour timestamp, origin string, carrier string, flight long, distance long, dep_delay long"
 
@@ -19,15 +19,21 @@ def departures(job: tenure.Job) -> DataFrame:
     return records.select(fn.from_json(fn.col("value").cast("string"), SCHEMA).alias("one")).select("one.*")
 
 
+def target(job: tenure.Job, table: str) -> tenure.Sink:
+    """The sink that the parameter `sink` names, for a table below the folder `output`."""
+    place = f"{job.params['output']}/{table}"
+    return Files(place, layout="folders") if job.params.get("sink") == "files" else Delta(place)
+
+
 @tenure.pipeline(name="flights")
 def flights(job: tenure.Job) -> None:
-    """`output`: folder of the two Delta tables."""
+    """Two queries, each into a table of its own."""
     events = departures(job)
-    job.stream("flights", events, sink=Delta(job.params["output"] + "/flights"), trigger="1 second")
+    job.stream("flights", events, sink=target(job, "flights"), trigger="1 second")
     hourly = (
         events.withWatermark("time_hour", "2 hours")
         .groupBy(fn.window("time_hour", "1 hour").alias("hour"), "origin")
         .agg(fn.count("*").alias("flights"), fn.sum("distance").alias("distance"), fn.sum("dep_delay").alias("delay"))
         .select(fn.col("hour.start").alias("hour"), "origin", "flights", "distance", "delay")
     )
-    job.stream("hourly", hourly, sink=Delta(job.params["output"] + "/hourly"), trigger="1 second")
+    job.stream("hourly", hourly, sink=target(job, "hourly"), trigger="1 second")

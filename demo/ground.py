@@ -32,6 +32,8 @@ class Ground:
     connectors: tuple[str, ...] = ()
     conf: Mapping[str, str] = field(default_factory=dict)
     broker: KafkaServer | None = None
+    sink: str = "delta"
+    """One of `SINKS` of `outputs.py`."""
     database: str = ""
     """The URL of a database of PostgreSQL, for who needs one."""
 
@@ -44,7 +46,7 @@ class Ground:
     def arguments(self) -> list[str]:
         """For `tenure run`."""
         words = ["--storage", self.storage]
-        for name, value in {**self.params, "output": self.output}.items():
+        for name, value in {**self.params, "output": self.output, "sink": self.sink}.items():
             words += ["--param", f"{name}={value}"]
         for name in self.connectors:
             words += ["--connector", name]
@@ -54,7 +56,7 @@ class Ground:
 
 
 @contextmanager
-def ground(source: str, storage: str, folder: Path) -> Iterator[Ground]:
+def ground(source: str, storage: str, folder: Path, *, sink: str = "delta") -> Iterator[Ground]:
     """Start what is needed. This process and its children reach S3 by their environment. Raises NotInstalled."""
     with ExitStack() as stack:
         root = f"file://{folder}"
@@ -73,4 +75,4 @@ def ground(source: str, storage: str, folder: Path) -> Iterator[Ground]:
         names = [name for name, used in (("kafka", broker is not None), ("s3", storage == "s3")) if used]
         conf = {"spark.jars.ivy": str(ivy_folder())} if names else {}
         output = str(folder / "output") if storage == "file" else f"{root}/output"
-        yield Ground(f"{root}/storage", output, params, tuple(names), conf, broker)
+        yield Ground(f"{root}/storage", output, params, tuple(names), conf, broker, sink)

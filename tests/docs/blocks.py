@@ -29,6 +29,7 @@ LEAVE: Final = "docs/leave.md"
 OPERATE: Final = "docs/operate.md"
 HANDLES: Final = "docs/handles.md"
 HOW_TO: Final = "docs/how-to.md"
+OWN_SINK: Final = "docs/own-sink.md"
 
 HOUSE, SPARK, START_TEST = "tests/house/test_snippets.py", "tests/docs/test_pipelines.py", "tests/docs/test_start.py"
 DEPLOY_TEST: Final = "tests/contract/test_kubernetes_deploy.py"
@@ -46,6 +47,8 @@ KINDS: Final[Mapping[str, str]] = {
     "python spark-job": SPARK,  # run until its input is read
     "python tested-pipeline": SPARK,  # saved under the name that the tests of the page import
     "python unit-test": SPARK,  # its tests are called
+    "python own-sink": SPARK,  # saved under the name that the tests of the page import
+    "python own-sink-tests": SPARK,  # its tests are called
     "python foreach-batch": SPARK,  # loaded, and its function called with a stand-in for the target
     "text diagram": HOUSE,  # narrow enough for a small screen
     "text demo": HOUSE,  # printed by the demo

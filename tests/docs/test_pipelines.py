@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import tenure
 from tenure.pipelines.loading import load_pipeline
 from tenure.pipelines.pipeline import Job, Pipeline
-from tests.docs.blocks import HOW_TO, Block, all_blocks, text_of
+from tests.docs.blocks import HOW_TO, OWN_SINK, Block, all_blocks, text_of
 
 pytestmark = pytest.mark.spark
 
@@ -82,19 +82,43 @@ def test_its_function_fences(
     assert target.rows == [1]
 
 
+class Suite(NamedTuple):
+    """A page with a module and the tests of it."""
+
+    page: str
+    kind: str
+    tests: str
+    module: str
+    of: int
+
+
+@pytest.mark.parametrize(
+    "suite",
+    [
+        Suite(HOW_TO, "tested-pipeline", "unit-test", "orders", 3),
+        Suite(OWN_SINK, "own-sink", "own-sink-tests", "sqlite_rows", 4),
+    ],
+    ids=lambda suite: suite.module,
+)
 def test_the_tests_of_the_page_pass(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    suite: Suite,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "orders.py").write_text(text_of(HOW_TO, "python tested-pipeline"))
+    (tmp_path / f"{suite.module}.py").write_text(text_of(suite.page, f"python {suite.kind}"))
     monkeypatch.syspath_prepend(str(tmp_path))
     names: dict[str, Any] = {}
-    exec(text_of(HOW_TO, "python unit-test"), names)
-    monkeypatch.delitem(sys.modules, "orders")
-    given = {"spark": spark, "tmp_path": tmp_path, "capsys": capsys}
+    exec(text_of(suite.page, f"python {suite.tests}"), names)
+    monkeypatch.delitem(sys.modules, suite.module)
     tests = {name: test for name, test in names.items() if name.startswith("test_")}
-    assert len(tests) == 3
-    for test in tests.values():
-        test(**{name: given[name] for name in inspect.signature(test).parameters})
+    assert len(tests) == suite.of
+    for name, test in tests.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        given = {"spark": spark, "tmp_path": folder, "capsys": capsys}
+        test(**{one: given[one] for one in inspect.signature(test).parameters})
 
 
 @pytest.fixture

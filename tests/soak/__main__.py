@@ -33,6 +33,7 @@ from tests.mutants.mutant import DoesNotApply
 from tests.soak.kinds import KINDS
 from tests.soak.placed import PLACED, carry_out_placed
 from tests.soak.plan import (
+    ASKED_FOR,
     END_KINDS,
     HABITS,
     IN_TRANSACTION,
@@ -205,7 +206,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--habits", nargs="+", choices=[*HABITS, SINK_AWAY], default=(), help="what becomes of inputs, and of targets"
     )
-    parser.add_argument("--sinks", nargs="+", choices=[*SINKS, POSTGRES], default=())
+    parser.add_argument("--sinks", nargs="+", choices=[*SINKS, *ASKED_FOR], default=())
     parser.add_argument("--states", nargs="+", choices=STATES, default=(), help="where the state is kept")
     parser.add_argument(
         "--ends-kinds", nargs="+", choices=[*END_KINDS, IN_TRANSACTION], default=(), help="kinds of ends"

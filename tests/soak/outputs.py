@@ -5,15 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
+from pyarrow.dataset import dataset
 
 from tenure.storage.engines import delta_options
 from tests.crash.truth import Row, Verdict, compare
 from tests.soak.database import Database
 from tests.soak.kinds import KINDS, Prefixes
 from tests.soak.ledger import Ledger, folded
-from tests.soak.plan import POSTGRES, Query
+from tests.soak.plan import FILES, POSTGRES, Query
 
 _SHOWN_IN_A_REPORT = 6
 
@@ -41,6 +43,11 @@ class Output:
             table = self._opened()
             if table is not None and table.version() != self._mark:
                 self._rows, self._mark = self._delta(table), table.version()
+            return self._rows
+        if self.query.sink == FILES:
+            batches = frozenset(path.name for path in (self._output / "files").glob("b*"))
+            if batches and batches != self._mark:
+                self._rows, self._mark = self._read(dataset(self._output / "files").to_table()), batches
             return self._rows
         log = self._output / ("_delta_log" if self.query.sink == "delta" else "ledger")
         names = frozenset(path.name for path in log.glob("*.json"))
@@ -70,8 +77,10 @@ class Output:
             return None
 
     def _delta(self, table: DeltaTable | None) -> list[Row]:
-        read = {} if table is None else table.to_pyarrow_table()
-        return list(zip(*(read[column].to_pylist() for column in self._kind.columns), strict=True)) if read else []
+        return [] if table is None else self._read(table.to_pyarrow_table())
+
+    def _read(self, table: pa.Table) -> list[Row]:
+        return list(zip(*(table[column].to_pylist() for column in self._kind.columns), strict=True))
 
     def _kept(self) -> list[Row]:
         rows = folded(self._ledger.entries(), mode=self._kind.mode, key=len(self._kind.key))

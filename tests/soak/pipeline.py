@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark.sql import functions as fn
 
 import tenure
-from tenure.sinks import Batch, Delta, ForeachBatch, Postgres
+from tenure.sinks import Batch, Delta, Files, ForeachBatch, Postgres
 from tests.soak.kinds import DELAY, KINDS, TAGS, WINDOW
 from tests.soak.ledger import Call, Calls, Entry, Ledger, RefusedError
-from tests.soak.plan import POSTGRES, Query, topic_of
+from tests.soak.plan import FILES, POSTGRES, Query, topic_of
 from tests.soak.targets import Target
 
 if TYPE_CHECKING:
@@ -33,10 +33,12 @@ def soak(job: tenure.Job) -> None:
         kind = KINDS[query.kind]
         sources = {name: _source(job, folder, query, name) for name in kind.sources}
         output = folder / "output" / query.name
-        sink: Delta | ForeachBatch | Postgres
+        sink: tenure.Sink
         if query.sink == POSTGRES:
             mode: Literal["append", "upsert"] = "upsert" if kind.key else "append"
             sink = Postgres(job.params["database"], f"{folder.name}.{query.name}", mode=mode, keys=kind.key)
+        elif query.sink == FILES:
+            sink = Files(output / "files", layout="folders")
         elif query.sink == "delta":
             sink = Delta(f"{job.params['output']}/{query.name}", key=kind.key)
         else:

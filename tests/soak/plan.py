@@ -17,7 +17,9 @@ SINKS: Final = ("delta", "ledger")
 """What is drawn, where no sink is asked for."""
 
 POSTGRES: Final = "postgres"
-"""A sink that has to be asked for: it needs a server."""
+FILES: Final = "files"
+ASKED_FOR: Final = (POSTGRES, FILES)
+"""Sinks that have to be asked for: a server, and folders of plain files."""
 
 IN_TRANSACTION: Final = "pause in transaction"
 """The leader is stopped while PostgreSQL moves the rows of its batch. Drawn with that sink only."""
@@ -165,7 +167,7 @@ def _queries(chance: random.Random, only: Filter) -> tuple[Query, ...]:
     """Each habit, and as many kinds as there can be, in each run; no two queries alike."""
     kinds = _of(tuple(KINDS), only.kinds)
     habits = _of((*HABITS, SINK_AWAY) if only.habits else HABITS, only.habits)
-    sinks = _of((*SINKS, POSTGRES) if only.sinks else SINKS, only.sinks)
+    sinks = _of((*SINKS, *ASKED_FOR) if only.sinks else SINKS, only.sinks)
     dealt_kinds, dealt_habits = _dealt(chance, kinds), _dealt(chance, habits)
     found = [
         Query(dealt_kinds[i], _sink(dealt_kinds[i], chance.choice(sinks), habit=dealt_habits[i]), dealt_habits[i])
@@ -178,7 +180,9 @@ def _sink(kind: str, drawn: str, *, habit: str) -> str:
     """The sink that was drawn, or another one where it does not take the mode of this kind, or cannot refuse."""
     other = "ledger" if habit == SINK_AWAY else "delta"
     unfit = habit == SINK_AWAY and drawn not in AWAY_SINKS
-    return other if unfit or (drawn == POSTGRES and KINDS[kind].mode == "complete") else drawn
+    mode = KINDS[kind].mode
+    refused = (drawn == POSTGRES and mode == "complete") or (drawn == FILES and mode != "append")
+    return other if unfit or refused else drawn
 
 
 def _dealt(chance: random.Random, values: Sequence[str]) -> list[str]:

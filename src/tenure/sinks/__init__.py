@@ -1,17 +1,24 @@
-"""The sinks that a pipeline file names: `from tenure.sinks import Delta, ForeachBatch, Postgres`."""
+"""The sinks that a pipeline file names: `from tenure.sinks import Delta, Files, ForeachBatch, Postgres`."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tenure.sinks.delta.sink import Delta
+    from tenure.sinks.files.sink import Files
     from tenure.sinks.foreach_batch import ForeachBatch
     from tenure.sinks.postgres.sink import Postgres
     from tenure.sinks.sink import Batch
 
-__all__ = ["Batch", "Delta", "ForeachBatch", "Postgres"]
+__all__ = ["Batch", "Delta", "Files", "ForeachBatch", "Postgres"]
 
-_IN = {"Batch": "sink", "Delta": "delta.sink", "ForeachBatch": "foreach_batch", "Postgres": "postgres.sink"}
+_IN = {
+    "Batch": "sink",
+    "Delta": "delta.sink",
+    "Files": "files.sink",
+    "ForeachBatch": "foreach_batch",
+    "Postgres": "postgres.sink",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -40,6 +40,11 @@ class Hdfs(Remote):
     def _replace(self, full: str, data: bytes) -> None:
         self.fs.put_whole(unfinished(full), full, data, overwrite=True)
 
+    def _move(self, full: str, to: str) -> None:
+        if not self.fs.exists(full):
+            raise FileNotFoundError(full)
+        self.fs.client.rename(full, to, overwrite=False)
+
     def _is_empty(self, full: str) -> bool:
         return not self.fs.ls(full)
 

@@ -126,6 +126,10 @@ class Local(Storage):
     def _is_empty(self, full: str) -> bool:
         return os.path.isdir(full) and not os.listdir(full)
 
+    def _move(self, full: str, to: str) -> None:
+        os.rename(full, to)
+        sync_path(os.path.dirname(to))
+
     def _remove(self, path: str) -> None:
         full = self._full(path)
         try:

@@ -180,6 +180,17 @@ class Storage(ABC):
         with self._naming("remove", path), suppress(FileNotFoundError, NotADirectoryError):
             self._remove_empty(checked(path))
 
+    def move(self, folder: str, to: str) -> bool:
+        """Give a folder another name, at one instant; the name is durable on return. False: the folder is not there.
+        Raises StorageError: the name is taken by a folder that is not empty, or an object store, which has no folders,
+        was asked."""
+        with self._naming("move", folder):
+            try:
+                self._move(self._full(folder), self._full(to))
+            except FileNotFoundError:
+                return False
+        return True
+
     # --- many files -------------------------------------------------------------------------------------------------
 
     def walk(self, folders: Sequence[str], *, budget: int) -> Iterator[Listed | Rest]:
@@ -252,6 +263,9 @@ class Storage(ABC):
 
     @abstractmethod
     def _is_empty(self, full: str) -> bool: ...
+
+    def _move(self, full: str, to: str) -> None:
+        raise OSError(errno.ENOTSUP, "it has no folders that could be given another name")
 
     @abstractmethod
     def _remove(self, path: str) -> None: ...

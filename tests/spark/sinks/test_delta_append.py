@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from tenure.errors import QueryFailed, TermLost, UsageError
-from tenure.sinks.delta import staging
 from tenure.sinks.delta.log import DeltaLog
 from tenure.sinks.sink import Written
+from tenure.sinks.staging import stage as staging
 from tests.kit.waiting import NEVER_S
 from tests.spark.sinks.support import Seen, a_batch, a_sink, named, numbers, rows_of, staged, visible, write
 

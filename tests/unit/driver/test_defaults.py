@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenure.sinks.delta import staging
+from tenure.sinks.staging import stage as staging
 from tenure.spark import session
 from tenure.takeover import rehearsal
 from tests.house.tree import ROOT

@@ -15,8 +15,8 @@ from __future__ import annotations
 import base64
 import re
 import uuid
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
@@ -110,20 +110,38 @@ class Staged:
     """Whether a task may have run more than once, so that the directory may hold other files, too."""
 
 
-def stage(rows: DataFrame, directory: str, *, partition_by: Sequence[str]) -> Staged:
-    """Evaluate `rows` once and write them as Parquet files below `directory`, a URL in Hadoop's spelling, which must
-    not exist yet. Files without rows are not written."""
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How the rows stand in a file."""
+
+    name: str = "parquet"
+    """As Spark calls it."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Spark's options for it."""
+
+
+PARQUET: Final = Format()
+
+
+def stage(
+    rows: DataFrame, directory: str, *, partition_by: Sequence[str], files: Format = PARQUET, prefix: str = ""
+) -> Staged:
+    """Evaluate `rows` once and write them as files below `directory`, a URL in Hadoop's spelling, which must not exist
+    yet. Files without rows are not written. `prefix`: of each file's name; with it, the directory may exist and have
+    other files, of which none is touched."""
     spark = rows.sparkSession
     use_own_classes(spark)
     scheme, separator, rest = directory.partition("://")
     assert separator, directory
     name = uuid.uuid4().hex
-    writer = rows.write.options(**{"tenure.staged.as": name, f"fs.tenure+{scheme}.impl": f"{STAGED_OUTPUT}$Once"})
+    options = {"tenure.staged.as": name, "tenure.staged.prefix": prefix}
+    options[f"fs.tenure+{scheme}.impl"] = f"{STAGED_OUTPUT}$Once"
+    writer = rows.write.format(files.name).options(**files.options).options(**options)
     if partition_by:
         writer = writer.partitionBy(*partition_by)
     with block_settings(spark, _SETTINGS):
         try:
-            writer.parquet(f"tenure+{scheme}://{rest}")
+            writer.save(f"tenure+{scheme}://{rest}")
         except (PySparkException, Py4JJavaError) as error:
             trouble = storage_trouble(str(error))
             if trouble is None:

@@ -30,7 +30,7 @@ import org.apache.spark.internal.io.FileNameSpec;
 import org.slf4j.LoggerFactory;
 
 /**
- * Spark's commit of a job whose tasks put each Parquet file where it stays, once.
+ * Spark's commit of a job whose tasks put each file where it stays, once.
  *
  * Promise: the list of a job has the files of the attempts that Spark counted, one attempt for each task, and no other
  * file. The name of a file carries the attempt of its task and the job, so no two attempts share a file. A task whose
@@ -41,6 +41,7 @@ import org.slf4j.LoggerFactory;
  */
 public class StagedOutput extends FileCommitProtocol implements Serializable {
     public static final String AS = "tenure.staged.as"; // the option that names the list of a job
+    public static final String PREFIX = "tenure.staged.prefix"; // of each file; the folder is not the job's alone then
 
     private static final Map LISTS = new ConcurrentHashMap(); // name -> list; in the driver
 
@@ -75,7 +76,9 @@ public class StagedOutput extends FileCommitProtocol implements Serializable {
     }
 
     public void abortJob(JobContext context) {
-        Once.remove(new Path(folder), context.getConfiguration());
+        if (context.getConfiguration().get(PREFIX, "").isEmpty()) {
+            Once.remove(new Path(folder), context.getConfiguration());
+        }
     }
 
     public void setupTask(TaskAttemptContext context) {
@@ -85,7 +88,8 @@ public class StagedOutput extends FileCommitProtocol implements Serializable {
     public String newTaskTempFile(TaskAttemptContext context, scala.Option directory, FileNameSpec name) {
         int task = context.getTaskAttemptID().getTaskID().getId();
         int attempt = context.getTaskAttemptID().getId();
-        String file = name.prefix() + String.format("part-%05d-%d-", new Object[] {task, attempt}) + job + name.suffix();
+        String prefix = name.prefix() + context.getConfiguration().get(PREFIX, "");
+        String file = prefix + String.format("part-%05d-%d-", new Object[] {task, attempt}) + job + name.suffix();
         String path = directory.isDefined() ? directory.get() + "/" + file : file;
         paths.add(path);
         return folder + "/" + path;
@@ -240,7 +244,7 @@ public class StagedOutput extends FileCommitProtocol implements Serializable {
         }
     }
 
-    /** The stream of a new Parquet file; it remembers the end. */
+    /** The stream of a new file; it remembers the end, for Parquet's footer. */
     static class Tail extends OutputStream {
         private static final int KEPT = 256 * 1024;
         private static final int MARKS = 8; // the length of the footer, and PAR1
@@ -284,7 +288,7 @@ public class StagedOutput extends FileCommitProtocol implements Serializable {
             for (int i = 0; i < 4 && length >= MARKS; i++) { // little endian
                 footer |= (end[length - MARKS + i] & 0xFFL) << (8 * i);
             }
-            boolean bare = size == footer + MARKS + 4; // only PAR1 before the footer
+            boolean bare = size == 0 || size == footer + MARKS + 4; // only PAR1 before the footer
             if (bare && data.hasCapability("fs.capability.outputstream.abortable")) {
                 data.abort();
             } else {
