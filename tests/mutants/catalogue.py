@@ -13,6 +13,7 @@ from tests.mutants.of_embedded import OF_EMBEDDED
 from tests.mutants.of_ends import OF_ENDS
 from tests.mutants.of_failures import OF_FAILURES
 from tests.mutants.of_figures import OF_FIGURES
+from tests.mutants.of_files import OF_FILES
 from tests.mutants.of_followers import OF_NEWS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_history import OF_HISTORY
@@ -41,6 +42,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_HANDLES,
     *OF_HISTORY,
     *OF_FIGURES,
+    *OF_FILES,
     *OF_PAGES,
     *OF_CHECKPOINTS,
     *OF_KEPT,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
@@ -160,6 +161,17 @@ def test_a_job_of_plain_spark_goes_on_under_tenure_and_back(spark: SparkSession,
     assert read(spark, folder) == [0, 1, 2, 4]
     with pytest.raises(QueryFailed, match="has batch 3 of the same query by a job that is not this pipeline"):
         write(sink, numbers(spark, [3]), a_batch(3, query_id=query_id))
+
+
+def test_a_job_that_fails_touches_no_other_file(spark: SparkSession, folder: Path) -> None:
+    sink = files(folder)
+    write(sink, numbers(spark, [1]), a_batch(0))
+    with pytest.raises(PySparkException):
+        write(sink, spark.range(2).select(f.expr("if(id = 1, raise_error('no'), id)").alias("n")), a_batch(1))
+    assert read(spark, folder) == [1]
+    assert len(lying(folder)) == 1
+    assert write(sink, numbers(spark, [2]), a_batch(1)) == Written(repeated=False)
+    assert read(spark, folder) == [1, 2]
 
 
 def test_another_query_or_another_life_is_refused_before_it_stages(spark: SparkSession, folder: Path) -> None:

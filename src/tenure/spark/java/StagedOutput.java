@@ -47,6 +47,7 @@ public class StagedOutput extends FileCommitProtocol implements Serializable {
 
     private final String job;
     private final String folder;
+    private final transient List committed = new ArrayList(); // what tasks have told the driver so far
     private transient List paths; // of the files of this task, relative to the folder
 
     public StagedOutput(String job, String folder, boolean dynamicPartitionOverwrite) {
@@ -78,7 +79,22 @@ public class StagedOutput extends FileCommitProtocol implements Serializable {
     public void abortJob(JobContext context) {
         if (context.getConfiguration().get(PREFIX, "").isEmpty()) {
             Once.remove(new Path(folder), context.getConfiguration());
+            return;
         }
+        for (Iterator each = committed.iterator(); each.hasNext();) {
+            String[] lines = ((String) each.next()).split("\n");
+            for (int i = 0; i < lines.length; i++) {
+                String[] parts = lines[i].split(" ", 4); // as commitTask writes them
+                if (parts.length == 4) {
+                    Once.remove(new Path(folder + "/" + parts[3]), context.getConfiguration());
+                }
+            }
+        }
+    }
+
+    /** In the driver, for each task that Spark counts. */
+    public void onTaskCommit(FileCommitProtocol.TaskCommitMessage message) {
+        committed.add(((String[]) message.obj())[1]);
     }
 
     public void setupTask(TaskAttemptContext context) {
