@@ -54,7 +54,7 @@ class Batch(int):
     than a part of it: a leader that is paused would keep its successor waiting."""
     scratch: str = ""
     """The URL, for Spark, of a folder of this attempt alone in the pipeline's storage, where a sink can put rows before
-    its target takes them. No such folder exists yet; what is left there goes with the sweep of a later leader."""
+    its target takes them. No such folder exists yet; the sweep of a later leader removes it."""
     check_term: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
     """Asks the store whether the term stands. Raises TermLost, StoreUnavailable."""
 

@@ -16,8 +16,8 @@ from tenure.sinks.delta.log import DeltaLog, app_id_of
 from tenure.sinks.delta.staged_files import staged_files
 from tenure.sinks.delta.staged_rule import beside
 from tenure.sinks.sink import Attempts, Planned
-from tenure.sinks.staging.attempts import StagedAttempts
 from tenure.sinks.staging.stage import PutFile, StagingPath
+from tenure.sinks.staging.staged_attempts import StagedAttempts
 
 TERM: Any = None
 COLUMNS: Any = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]}

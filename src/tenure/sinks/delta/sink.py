@@ -155,7 +155,7 @@ class Delta:
     def staged(self, attempts: Attempts) -> Cleanable:
         """The staged output of attempts that no log names, nor ever will."""
         from tenure.sinks.delta.staged_rule import beside
-        from tenure.sinks.staging.attempts import StagedAttempts
+        from tenure.sinks.staging.staged_attempts import StagedAttempts
 
         return StagedAttempts(beside(self._location, self._options), attempts)
 

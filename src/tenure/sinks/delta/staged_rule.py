@@ -1,4 +1,4 @@
-"""Reads the rule for what is staged beside a Delta table (`sinks/staging/rule.py`): the newest plans, and then the log.
+"""Reads the rule for staged output beside a Delta table (`sinks/staging/rule.py`): the newest plans, then the log.
 
 Not promised: the removal of files beside those that the log names of an attempt, or that are older than the log's
 memory of lost files: the table's VACUUM removes both.
@@ -16,9 +16,9 @@ from tenure.sinks.delta.history import TableHistory
 from tenure.sinks.delta.location import Location
 from tenure.sinks.delta.log import app_id_of, open_table
 from tenure.sinks.sink import Attempts
-from tenure.sinks.staging.attempts import Beside, Objects
 from tenure.sinks.staging.rule import QueryProgress, StagedRule
 from tenure.sinks.staging.stage import folder_of
+from tenure.sinks.staging.staged_attempts import Beside, StagedObjects
 from tenure.storage.engines import delta_options
 from tenure.storage.reach import reach
 
@@ -30,7 +30,7 @@ def beside(location: Location, options: Mapping[str, str]) -> Beside:
     def storage() -> Listable:
         if disk is not None:
             return reach(disk)
-        return Objects(location.filesystem(dict(options)), str(location))
+        return StagedObjects(location.filesystem(dict(options)), str(location))
 
     def read(attempts: Attempts) -> StagedRule:
         return read_rule(location, [attempts], scope=attempts.scope, epoch=attempts.epoch, options=options)

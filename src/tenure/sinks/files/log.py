@@ -1,11 +1,11 @@
 """The log of a folder of plain files, as Spark's own file sink keeps it: `_spark_metadata/N` names those of batch N.
 
-Promise: the log takes each batch once, by put-if-absent, whoever writes it: this sink, a leader that was paused, or
+Promise: the log takes each batch once, by put-if-absent, from any writer: this sink, a leader that was paused, or
 Spark's own sink. Spark's readers see the files that the log names, and no others. Each tenth entry (`N.compact`) has
 all entries before it, so that a reader opens ten small files and one large one; entries that a hundred later batches
-have made needless are removed. A late writer may put an entry that was removed: it is older than each that is read.
-One query of one pipeline writes to a folder: batches have numbers only, and another query's batch 7 would be taken for
-this one's. The folder belongs to the query that `_spark_metadata/_tenure.json` names.
+have made needless are removed. A late writer may put an entry that was removed: it is older than each that is read. One
+query of one pipeline writes to a folder: batches have numbers only, and another query's batch 7 would be taken for this
+query's. The folder belongs to the query that `_spark_metadata/_tenure.json` names.
 
 Source: `FileStreamSinkLog` and `CompactibleFileStreamLog` of Apache Spark, format v1.
 """
@@ -77,7 +77,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FolderOwner:
     """The query whose batches the log has."""
 
     query: Query
@@ -107,9 +107,9 @@ class FileLog:
         self._newest = max(found, default=-1)
         return self._newest
 
-    def claim(self, query: Query, *, batch: int) -> Owner:
+    def claim(self, query: Query, *, batch: int) -> FolderOwner:
         """Take the folder for the query, before its `batch` is written. A scope that has adopted the query from another
-        one takes it over. Raises QueryFailed: another query has it, or the log is not where the query goes on;
+        scope takes it over. Raises QueryFailed: another query has it, or the log is not where the query goes on;
         StorageError."""
         found = self.owner()
         if found is not None and found.query == query:
@@ -129,18 +129,20 @@ class FileLog:
         content = json.dumps({"v": 1, "since": batch, **asdict(query)}).encode()
         if found is not None:
             self._storage.replace(OWNER, content)
-            return Owner(query, since=batch)
+            return FolderOwner(query, since=batch)
         try:
             self._storage.write(OWNER, content)
         except BlobExists:
             return self.claim(query, batch=batch)
-        return Owner(query, since=batch)
+        return FolderOwner(query, since=batch)
 
-    def owner(self) -> Owner | None:
+    def owner(self) -> FolderOwner | None:
         """The query that has the folder; None: no query of Tenure's. Raises StorageError, QueryFailed."""
         try:
             found = json.loads(self._storage.read(OWNER))
-            return Owner(Query(str(found["scope"]), str(found["query"]), str(found["query_id"])), int(found["since"]))
+            return FolderOwner(
+                Query(str(found["scope"]), str(found["query"]), str(found["query_id"])), int(found["since"])
+            )
         except BlobNotFound:
             return None
         except (ValueError, KeyError, TypeError) as error:

@@ -7,7 +7,8 @@ list the folder and do not read its log: they also see files of attempts that we
 later leader. These files lie among the others: Spark finds only what lies directly in the folder, or in a partition's.
 
 For these readers there is a layout of folders. The log, which is hidden then, decides as before; after that the folder
-of the attempt gets its name, by one rename. Whoever finds a batch in the log whose folder has no name yet, gives it.
+of the attempt gets its name, by one rename. A leader that finds a batch in the log whose folder has no name yet gives
+it the name.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _NESTED: Final = ("struct", "array", "map")
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
+class _Placed:
     """An attempt at a batch, with its files."""
 
     batch: Batch
@@ -90,7 +91,7 @@ class Files:
 
     @property
     def delivery(self) -> str:
-        """What is promised, and to whom."""
+        """The promise, and the readers to whom it is given."""
         return f"exactly once, for readers that {'list folders' if self._has_folders else 'are Spark'}"
 
     @property
@@ -168,7 +169,7 @@ class Files:
     def staged(self, attempts: Attempts) -> Cleanable:
         """The staged files of attempts that no log names, nor ever will."""
         from tenure.sinks.files.staged_rule import FilesAmongOthers, beside
-        from tenure.sinks.staging.attempts import StagedAttempts
+        from tenure.sinks.staging.staged_attempts import StagedAttempts
 
         if self._has_folders:
             return StagedAttempts(beside(self._storage, self._url), attempts)
@@ -201,7 +202,7 @@ class Files:
                     fix="name an empty or a new folder",
                 )
 
-    def _stage(self, rows: DataFrame, batch: Batch, events: Events) -> _Attempt:
+    def _stage(self, rows: DataFrame, batch: Batch, events: Events) -> _Placed:
         """Evaluate the rows, once, into files that nothing names."""
         from tenure.sinks.staging import stage
 
@@ -219,7 +220,7 @@ class Files:
         files = [LoggedFile(f"{root}/{inside}{put.path}", put.size, put.modified_ms) for put in staged.puts]
         if staged.again and directory:
             self._remove_strays(directory, {put.path for put in staged.puts}, batch, events)
-        return _Attempt(batch, directory, files)
+        return _Placed(batch, directory, files)
 
     def _remove_strays(self, directory: str, names: set[str], batch: Batch, events: Events) -> None:
         """Remove the files of tasks that were lost, and ran again."""
@@ -230,7 +231,7 @@ class Files:
         except StorageError as failed:
             events.emit(BlobLeft(batch.scope, address=f"{self._url}/{directory}", why=str(failed)))
 
-    def _had(self, attempt: _Attempt, log: FileLog, events: Events) -> Written:
+    def _had(self, attempt: _Placed, log: FileLog, events: Events) -> Written:
         """The log has the batch by another attempt."""
         self._refuse_foreign_batch(attempt.batch, log)
         self._publish(attempt.batch.id, log)
@@ -261,7 +262,7 @@ class Files:
                 fix="stop that job, and adopt its checkpoint into a scope of a new name",
             )
 
-    def _discard(self, attempt: _Attempt, events: Events) -> None:
+    def _discard(self, attempt: _Placed, events: Events) -> None:
         """Remove the files of an attempt that no log names."""
         try:
             if attempt.directory:

@@ -1,5 +1,5 @@
-"""Reads the rule for what is staged beside the files of a log (`sinks/staging/rule.py`): the newest plans, and then the
-log, which forgets no file."""
+"""Reads the rule for staged output beside plain files (`sinks/staging/rule.py`): the newest plans, and then the log,
+which forgets no file."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from tenure.coordination.term import Term
 from tenure.sinks.files.log import FileLog, attempt_of, staged_by
 from tenure.sinks.sink import Attempts
-from tenure.sinks.staging.attempts import Beside
 from tenure.sinks.staging.rule import QueryProgress, StagedRule
 from tenure.sinks.staging.stage import StagingPath
+from tenure.sinks.staging.staged_attempts import Beside
 from tenure.storage.storage import Listed, Storage
 
 
@@ -23,11 +23,11 @@ class LogHistory:
     named: frozenset[str]
 
     def named_among(self, attempts: Collection[StagingPath]) -> set[StagingPath]:
-        """See `History`."""
+        """See `StagedHistory`."""
         return {path for path in attempts if path.attempt in self.named}
 
     def young_among(self, attempts: Collection[StagingPath]) -> set[StagingPath]:
-        """See `History`."""
+        """See `StagedHistory`."""
         return set(attempts)
 
 

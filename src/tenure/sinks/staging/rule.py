@@ -26,7 +26,7 @@ _FOLDER = re.compile(rf"{PREFIX}[^/]+(?:/[^/]+(?:/[^/]+(?:/e(?P<epoch>\d{{8,}})(
 """A folder above attempts."""
 
 
-class History(Protocol):
+class StagedHistory(Protocol):
     """The attempts that a target names. Spark's tasks receive a copy."""
 
     def named_among(self, attempts: Collection[StagingPath]) -> set[StagingPath]:
@@ -49,7 +49,7 @@ class StagedRule:
     """Attempts of this epoch and of later epochs are in the making. None: the pipeline has ended."""
     queries: Mapping[tuple[str, str], QueryProgress] | None = None
     """(query, query id) -> its progress; None: attempts of any query go."""
-    history: History | None = None
+    history: StagedHistory | None = None
     """None: there is no target yet."""
     settled: Mapping[str, int] = field(default_factory=dict)
     """Folder of an epoch -> a batch: nothing goes in the folders of batches up to this batch."""

@@ -7,7 +7,7 @@ are those that its tasks committed, and are not looked for in the storage. Nothi
 readers of Parquet can read the files: timestamps in microseconds, days in the calendar of SQL, also before 1582. Not
 promised: that the files of a failed attempt go away; the sweep removes them. Nor that a task that was lost leaves no
 file in the directory of an attempt that succeeded: the sink removes the files that are there at the end of a job; later
-ones are the target's to remove (a table's VACUUM).
+files are the target's to remove (a table's VACUUM).
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class StagedAttempts:
                 self._settled[folder] = batch
 
 
-class Objects:
+class StagedObjects:
     """The staged files in an object store, with the client and the credentials of the target. There are no empty
     folders."""
 
