@@ -14,6 +14,7 @@ from tenure.cleanup.planning import Target, make_plan
 from tenure.cleanup.sweep_plan import SweepPlan
 from tenure.clock import SystemClock
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
+from tenure.sinks.files.log import FileLog, LoggedFile
 from tenure.storage.blobs import FileBlobs
 from tenure.storage.hdfs import Hdfs as HdfsStorage
 from tenure.storage.reach import reach
@@ -177,3 +178,23 @@ def test_a_server_that_is_away_is_an_error_of_the_storage(hdfs: Hdfs, root: str)
     finally:
         hdfs.nodes[0].start()
         hdfs.wait_for(0)
+
+
+def test_a_folder_is_moved_to_a_free_name_at_once(root: str) -> None:
+    put(root, "staged/a/part-0", "staged/b/part-0")
+    storage = HdfsStorage(root)
+    assert storage.move("staged/a", "batch")
+    assert files(root) == {"batch/part-0", "staged/b/part-0"}
+    assert not storage.move("staged/a", "batch"), "it is not there any more"
+    with pytest.raises(StorageError, match="cannot move"):
+        storage.move("staged/b", "batch")
+    assert files(root) == {"batch/part-0", "staged/b/part-0"}
+
+
+def test_a_file_log_takes_each_batch_once(root: str) -> None:
+    paused, successor = (FileLog(HdfsStorage(root), where=root) for _ in range(2))
+    assert (paused.newest, successor.newest) == (-1, -1)
+    ours, theirs = ([LoggedFile(f"{root}/{name}", 1, 1)] for name in ("a", "b"))
+    assert successor.add(0, ours)
+    assert not paused.add(0, theirs)
+    assert list(FileLog(HdfsStorage(root), where=root).urls()) == [ours[0].url]

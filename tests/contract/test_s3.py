@@ -13,6 +13,7 @@ import pytest
 import s3fs
 
 from tenure.errors import BlobExists, BlobNotFound, StorageError, UsageError
+from tenure.sinks.files.log import FileLog, LoggedFile
 from tenure.storage import objects
 from tenure.storage import objects as listings
 from tenure.storage.blobs import Blob, FileBlobs
@@ -303,3 +304,23 @@ def test_every_object_is_listed_once_page_by_page(root: str, monkeypatch: pytest
         folders = [one.folder for one in listed if isinstance(one, Rest)]
     assert found == {**dict.fromkeys([*wanted[:-1], "runs/q/1"], 3), "blobs/a/empty/": 0}
     assert (rounds == 1) is (budget == 10_000)
+
+
+# --- the log of a folder of plain files ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", [PASS, LOSE])
+def test_a_file_log_takes_each_batch_once(gate: Gate, root: str, what: str) -> None:
+    paused, successor = (FileLog(S3(root), where=root) for _ in range(2))
+    assert (paused.newest, successor.newest) == (-1, -1)
+    gate.rule = lambda method, path: what if method == "PUT" and gate.became(LOSE) == 0 else PASS
+    ours, theirs = ([LoggedFile(f"{root}/{name}", 1, 1)] for name in ("a", "b"))
+    assert successor.add(0, ours)
+    assert not paused.add(0, theirs)
+    assert list(FileLog(S3(root), where=root).urls()) == [ours[0].url]
+
+
+def test_an_object_store_has_no_folder_to_move(gate: Gate, root: str) -> None:
+    put(root, "a/x")
+    with pytest.raises(StorageError, match="cannot move"):
+        S3(root).move("a", "b")
