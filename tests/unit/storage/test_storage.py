@@ -54,6 +54,18 @@ def test_a_folder_goes_with_all_that_is_in_it_and_nothing_else(place: Place) -> 
         assert place.files() == ["blobs/e1/x", "runs/file"]
 
 
+def test_a_folder_gets_a_free_name_at_once_where_there_are_folders(place: Place) -> None:
+    if place.folders.local_folder is None:
+        with pytest.raises(StorageError, match="cannot move"):
+            place.folders.move("runs/q/one", "runs/three")
+        return
+    assert place.folders.move("runs/q/one", "runs/three")
+    assert not place.folders.move("runs/q/one", "runs/three"), "it is not there any more"
+    with pytest.raises(StorageError, match="cannot move"):
+        place.folders.move("runs/q/two", "runs/three")
+    assert place.files() == ["blobs/e1/x", "runs/file", "runs/q/two/offsets/0", "runs/three/offsets/0"]
+
+
 def test_a_file_goes(place: Place) -> None:
     for _ in range(2):
         place.folders.remove("runs/file")
