@@ -1,9 +1,10 @@
-"""The settings of S3, read once from the variables and profiles of AWS, for each of its three clients.
+"""The settings of S3, read once from the variables and profiles of AWS, for each of its four clients.
 
-Promise: Spark (S3A), delta-rs and s3fs reach the same endpoint, in the same region and style, and look for credentials
-in the same places, the variables first. Credentials are never read here: each client does that itself, so that none
-appears in a setting, and temporary credentials are renewed. A value that you gave to a client goes before ours. No I/O
-but the files of AWS. Not promised: the same order of the places behind the variables, where several have credentials.
+Promise: Spark (S3A), delta-rs, pyiceberg and s3fs reach the same endpoint, in the same region and style, and look for
+credentials in the same places, the variables first. Credentials are never read here: each client does that itself, so
+that none appears in a setting, and temporary credentials are renewed. A value that you gave to a client goes before
+ours. No I/O but the files of AWS. Not promised: the same order of the places behind the variables, where several have
+credentials.
 """
 
 from __future__ import annotations
@@ -87,6 +88,16 @@ class S3Settings:
             options["AWS_REGION"] = self.region
         named = {_option(name) for name in given}
         return {**{name: value for name, value in options.items() if _option(name) not in named}, **given}
+
+    def for_iceberg(self) -> Mapping[str, str]:
+        """The properties of pyiceberg's own file system."""
+        properties = {}
+        if self.endpoint is not None:
+            properties["s3.endpoint"] = self.endpoint
+            properties["s3.force-virtual-addressing"] = str(not self.path_style).lower()
+        if self.region is not None:
+            properties["s3.region"] = self.region
+        return properties
 
     def for_client(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments of s3fs. `given`: those in the user's settings of fsspec, which go before ours."""

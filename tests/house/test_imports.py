@@ -33,6 +33,7 @@ CLIENTS = {
     "pyspark": SPARK_ROOMS,
     "py4j": SPARK_ROOMS,
     "deltalake": ("tenure.sinks",),
+    "pyiceberg": ("tenure.sinks.iceberg",),
     "psycopg": ("tenure.sinks", "tenure.backends.postgres", "tenure.libpq"),
 }
 # Types of these may be named anywhere, under TYPE_CHECKING: a pipeline is written against Spark's DataFrame.

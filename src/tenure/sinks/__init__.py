@@ -1,4 +1,4 @@
-"""The sinks that a pipeline file names: `from tenure.sinks import Delta, Files, ForeachBatch, Postgres`."""
+"""The sinks that a pipeline file names: `from tenure.sinks import Delta, Files, ForeachBatch, Iceberg, Postgres`."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -7,16 +7,18 @@ if TYPE_CHECKING:
     from tenure.sinks.delta.sink import Delta
     from tenure.sinks.files.sink import Files
     from tenure.sinks.foreach_batch import ForeachBatch
+    from tenure.sinks.iceberg.sink import Iceberg
     from tenure.sinks.postgres.sink import Postgres
     from tenure.sinks.sink import Batch
 
-__all__ = ["Batch", "Delta", "Files", "ForeachBatch", "Postgres"]
+__all__ = ["Batch", "Delta", "Files", "ForeachBatch", "Iceberg", "Postgres"]
 
 _IN = {
     "Batch": "sink",
     "Delta": "delta.sink",
     "Files": "files.sink",
     "ForeachBatch": "foreach_batch",
+    "Iceberg": "iceberg.sink",
     "Postgres": "postgres.sink",
 }
 

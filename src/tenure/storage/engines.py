@@ -1,4 +1,5 @@
-"""What the engines beside our own client need for a storage: Spark its classes and settings, delta-rs its options.
+"""What the engines beside our own client need for a storage: Spark its classes and settings, delta-rs its options,
+pyiceberg its properties.
 
 Promise: no I/O but the files of AWS. No other module asks for the kind of a storage on behalf of an engine.
 """
@@ -61,3 +62,8 @@ def delta_options(path_or_url: str, given: Mapping[str, str]) -> dict[str, str]:
         return dict(given)
     bucket = one_spelling(path_or_url).split("/")[2]
     return dict(S3Settings.read().for_delta(bucket, given))
+
+
+def iceberg_properties() -> dict[str, str]:
+    """The properties of pyiceberg for tables in S3, from this process's environment. Raises UsageError."""
+    return dict(S3Settings.read().for_iceberg())
