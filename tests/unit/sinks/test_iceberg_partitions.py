@@ -107,7 +107,10 @@ def test_sort_orders() -> None:
         ]
         return {"fields": some}
 
-    assert sorted_by(order((1, "identity"), (2, "identity")), COLUMNS) == ["`s` desc nulls last", "`n` desc nulls last"]
+    assert sorted_by(order((1, "identity"), (2, "identity")), COLUMNS) == [
+        ("s", "desc_nulls_last"),
+        ("n", "desc_nulls_last"),
+    ]
     assert sorted_by(order(), COLUMNS) is None
     assert sorted_by(order((1, "bucket[3]")), COLUMNS) is None
     assert sorted_by(order((50, "identity")), COLUMNS) is None

@@ -41,8 +41,9 @@ class Layout:
         return not has_repeated(self.columns)
 
     @property
-    def sorted_by(self) -> Sequence[str]:
-        """Spark's expressions for the table's sort order; empty: files are not sorted."""
+    def sorted_by(self) -> Sequence[tuple[str, str]]:
+        """The columns of the table's sort order, and a method of Spark's columns for each; empty: files are not
+        sorted."""
         return sorted_by(self.order, self.columns) or ()
 
     def fits(self, now: Layout) -> bool:
@@ -54,8 +55,8 @@ class Layout:
 def layout_of(metadata: Any, data: str, *, where: str) -> Layout:
     """`metadata`: pyiceberg's, of a table. `data`: the folder of its files. Raises UsageError: Spark cannot compute its
     partitions."""
-    columns = without_docs(metadata.schema().model_dump())
-    spec, order = metadata.spec().model_dump(), metadata.sort_order().model_dump()
+    columns = without_docs(metadata.schema().model_dump(mode="json"))
+    spec, order = metadata.spec().model_dump(mode="json"), metadata.sort_order().model_dump(mode="json")
     parts = tuple(parts_of(spec, columns, where=where))
     order = {"fields": order.get("fields", [])}
     return Layout(
@@ -100,7 +101,8 @@ def prepared(rows: DataFrame, layout: Layout) -> tuple[DataFrame, list[str]]:
         derived = [f.expr(text).alias(name) for text, name in zip(computed, names, strict=True)]
         rows = rows.select("*", *derived)
     if layout.sorted_by:
-        rows = rows.sortWithinPartitions(*names, *map(f.expr, layout.sorted_by))
+        order = [getattr(f.col(_quoted(name)), method)() for name, method in layout.sorted_by]
+        rows = rows.sortWithinPartitions(*names, *order)
     return rows, names
 
 

@@ -181,16 +181,14 @@ def _value(part: Part, kind: str, text: str) -> Any:
     return int(text)
 
 
-def sorted_by(order: Json, columns: Json) -> list[str] | None:
-    """The table's sort order as Spark's expressions; None: it has none, or one that is not of plain columns."""
+def sorted_by(order: Json, columns: Json) -> list[tuple[str, str]] | None:
+    """The table's sort order: each column, and the method of Spark's columns for its direction. None: the table has no
+    order, or one that is not of plain columns."""
     names = {field["id"]: field["name"] for field in columns["fields"]}
-    if not order["fields"]:
-        return None
     found = []
     for field in order["fields"]:
         name = names.get(field["source-id"])
         if field["transform"] != "identity" or name is None:
             return None
-        nulls = field["null-order"].replace("-", " ")
-        found.append(f"`{name.replace('`', '``')}` {field['direction']} {nulls}")
-    return found
+        found.append((name, f"{field['direction']}_{field['null-order'].replace('-', '_')}"))
+    return found or None
