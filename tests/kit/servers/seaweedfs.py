@@ -28,10 +28,12 @@ class SeaweedFs(Servers):
     def __init__(self, folder: Path, *, volume_mb: int = 64) -> None:
         """`volume_mb`: the size of the files that hold the objects. Writing fails while new ones are made, so for
         gigabytes they must be large; the server makes seven at once, so for a small disk they must be small."""
-        s3, s3_grpc, master, master_grpc, volume, volume_grpc, filer, filer_grpc, metrics = free_ports(9)
+        s3, s3_grpc, iceberg, master, master_grpc, volume, volume_grpc, filer, filer_grpc, metrics = free_ports(10)
         self.port: Final = s3
         self.url: Final = f"http://127.0.0.1:{s3}"
         """The endpoint for S3 clients."""
+        self.catalog: Final = f"http://127.0.0.1:{iceberg}"
+        """The endpoint of a catalog of Iceberg tables, of the REST kind."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "data").mkdir()
         config = folder / "s3.json"
@@ -49,7 +51,7 @@ class SeaweedFs(Servers):
             *(f"-volume.port={volume}", f"-volume.port.grpc={volume_grpc}", "-volume.max=0"),
             *(f"-filer.port={filer}", f"-filer.port.grpc={filer_grpc}", f"-filer.localSocket={folder / 'filer.sock'}"),
             *("-s3", f"-s3.port={s3}", f"-s3.port.grpc={s3_grpc}", f"-s3.config={config}"),
-            *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.localSocket={folder / 's3.sock'}"),
+            *(f"-s3.port.iceberg={iceberg}", "-s3.port.lance=0", f"-s3.localSocket={folder / 's3.sock'}"),
         ]
         self._metrics = f"http://127.0.0.1:{metrics}/metrics"
         self.nodes = (GroupProcess(command, log=folder / "log"),)
@@ -81,6 +83,21 @@ class SeaweedFs(Servers):
         """The answer of the server's own shell to a line. Raises subprocess.CalledProcessError."""
         done = subprocess.run(self._shell, input=f"{line}\nexit\n", capture_output=True, text=True, check=True)
         return done.stdout
+
+    def new_warehouse(self, name: str) -> Mapping[str, str]:
+        """The properties of the catalog for a new bucket of Iceberg tables."""
+        self.shell(f"s3tables.bucket -create -name {name} -account tests")
+        return {
+            "type": "rest",
+            "uri": self.catalog,
+            "warehouse": f"s3://{name}",
+            "credential": f"{_KEY}:{_SECRET}",
+            "oauth2-server-uri": f"{self.catalog}/v1/oauth/tokens",
+            "s3.endpoint": self.url,
+            "s3.region": "us-east-1",
+            "s3.access-key-id": _KEY,
+            "s3.secret-access-key": _SECRET,
+        }
 
     def _client(self) -> Any:
         import botocore.session

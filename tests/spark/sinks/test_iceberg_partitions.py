@@ -118,3 +118,26 @@ def test_a_table_keeps_its_own_partitions(spark: SparkSession, lake: Lake) -> No
     with pytest.raises(UsageError, match=r"is partitioned by bucket\[4\] of n, which Spark cannot compute"):
         write(lake.sink(), rows, a_batch(3))
     assert len(lake.rows()) == 3 * rows.count()
+
+
+def test_update_mode_keeps_rows_in_their_partitions(spark: SparkSession, lake: Lake) -> None:
+    sink = lake.sink("update", key=["n"], partition_by=["c", "truncate(2, n)"])
+    write(
+        sink,
+        spark.sql("select n, cast(n % 2 as string) as c, array(n) as a from values (0L), (1L), (2L), (3L) as t(n)"),
+        a_batch(0),
+    )
+    write(
+        sink, spark.sql("select n, 'moved' as c, array(n + 10) as a from values (1L), (2L), (9L) as t(n)"), a_batch(1)
+    )
+    expected = [
+        {"n": 0, "c": "0", "a": [0]},
+        {"n": 1, "c": "moved", "a": [11]},
+        {"n": 2, "c": "moved", "a": [12]},
+        {"n": 3, "c": "1", "a": [3]},
+        {"n": 9, "c": "moved", "a": [19]},
+    ]
+    assert lake.rows() == expected
+    for row in expected:
+        (found,) = lake.table().scan(f"c = '{row['c']}' and n = {row['n']}").to_arrow().to_pylist()
+        assert found == row

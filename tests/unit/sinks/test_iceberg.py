@@ -18,8 +18,12 @@ from tests.unit.sinks.iceberg_tables import Rows
 
 
 def test_modes() -> None:
-    with pytest.raises(UsageError, match=r"update mode into Iceberg table n\.t of catalog default"):
+    with pytest.raises(UsageError, match=r"update mode into Iceberg table n\.t of catalog default needs a key"):
         Iceberg("n.t").check(output_mode="update")
+    for mode in ("append", "complete"):
+        with pytest.raises(UsageError, match=rf"{mode} mode into .* has the key k; leave key out"):
+            Iceberg("n.t", key="k").check(output_mode=mode)
+    Iceberg("n.t", key=["k"]).check(output_mode="update")
     sink = Iceberg("n.t")
     sink.check(output_mode="append")
     sink.check(output_mode="append")

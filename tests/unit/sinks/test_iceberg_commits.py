@@ -21,7 +21,7 @@ MODES: list[OutputMode] = ["append", "complete"]
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """Blanks and signs in the path must not matter."""
-    return Lake(tmp_path / "a lake+1%", monkeypatch)
+    return Lake.on_disk(tmp_path / "a lake+1%", monkeypatch)
 
 
 def expected(mode: OutputMode, *batches: int) -> list[int]:

@@ -9,56 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
 
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.table.update import RemoveSnapshotRefUpdate
 from pyiceberg.types import LongType, StringType
 
-from tenure.errors import Fenced, QueryFailed, TenureError, UsageError
+from tenure.errors import Fenced, QueryFailed, UsageError
 from tenure.sinks.sink import OutputMode, Written
-from tests.unit.sinks.iceberg_tables import NAME, Lake, Rows, Writer, numbers
+from tests.unit.sinks.iceberg_tables import (
+    NAME,
+    STEPS,
+    Lake,
+    emptied,
+    foreign_append,
+    newest,
+    numbers,
+    outcome,
+    rolled_back,
+    seen,
+    stopped_at,
+)
 
-STEPS = ("look", "looked", "planned", "commit", "committed", "lost")
-"""`lost`: the commit has arrived, and its reply is lost."""
 Meanwhile = Callable[[Lake], None]
 
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    return Lake(tmp_path / "a lake+1%", monkeypatch)
-
-
-def stopped_at(writer: Writer, step: str, meanwhile: Callable[[], None], *, time: int = 1) -> None:
-    """Let the others work when the writer is at the step for the n-th time."""
-    times = 0
-
-    def at(now: str) -> None:
-        nonlocal times
-        times += now == ("committed" if step == "lost" else step)
-        if times == time and now == ("committed" if step == "lost" else step):
-            meanwhile()
-            if step == "lost":
-                raise OSError("connection reset")
-
-    writer.at = at
-
-
-def outcome(call: Callable[[], Written]) -> Written | type[TenureError]:
-    try:
-        return call()
-    except TenureError as error:
-        return type(error)
-
-
-def seen(lake: Lake) -> list[int]:
-    """The rows; each snapshot of the table can be read."""
-    table = lake.table()
-    for snapshot in table.snapshots():
-        table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
-    return lake.numbers()
+    return Lake.on_disk(tmp_path / "a lake+1%", monkeypatch)
 
 
 # --- other leaders ----------------------------------------------------------------------------------------------------
@@ -94,7 +72,7 @@ def test_a_successor_at_each_step(lake: Lake, step: str, ahead: int, mode: Outpu
 def test_a_successor_at_each_step_of_the_first_batch(lake: Lake, step: str, time: int) -> None:
     """There is no table yet, and then one without a snapshot: the first commit is one without files."""
     zombie, successor = lake.writer(), lake.writer(epoch=2)
-    stopped_at(zombie, step, lambda: cast(None, successor.write(0, numbers(0))), time=time)
+    stopped_at(zombie, step, lambda: successor.write(0, numbers(0)), time=time)
     result = outcome(lambda: zombie.write(0, numbers(0)))
     landed = (step in ("committed", "lost") and time == 2) or (step == "planned" and time == 2)
     assert result == (Written(repeated=False) if landed else Fenced)
@@ -106,7 +84,7 @@ def test_an_equal_epoch_at_each_step(lake: Lake, step: str) -> None:
     """No two leaders have one; a process that was restored from a snapshot of its machine has."""
     one, other = lake.writer(), lake.writer()
     one.write(0, numbers(0))
-    stopped_at(one, step, lambda: cast(None, other.write(1, numbers(1))))
+    stopped_at(one, step, lambda: other.write(1, numbers(1)))
     landed = step in ("committed", "lost")
     assert one.write(1, numbers(1)) == Written(repeated=not landed)
     assert one.names() == (["WriteRefused"] if step in ("looked", "planned", "commit") else [])
@@ -115,10 +93,6 @@ def test_an_equal_epoch_at_each_step(lake: Lake, step: str) -> None:
 
 
 # --- other writers ----------------------------------------------------------------------------------------------------
-
-
-def foreign_append(lake: Lake) -> None:
-    lake.table().append(Rows(n=[100]).table)
 
 
 def compacted(lake: Lake) -> None:
@@ -142,10 +116,9 @@ def property_set(lake: Lake) -> None:
 
 
 def rolled_back_and_forth(lake: Lake) -> None:
-    newest = lake.table().current_snapshot()
-    assert newest is not None
+    before = newest(lake)
     foreign_append(lake)
-    lake.table().manage_snapshots().set_current_snapshot(newest.snapshot_id).commit()
+    rolled_back(lake, before)
 
 
 @pytest.mark.parametrize(
@@ -169,12 +142,11 @@ def test_a_batch_that_an_operator_has_rolled_back_does_not_come_again(lake: Lake
     """The branch is at the very snapshot in which the zombie looked."""
     zombie, successor = lake.writer(), lake.writer(epoch=2)
     zombie.write(0, numbers(0))
-    before = lake.table().current_snapshot()
-    assert before is not None
+    before = newest(lake)
 
     def meanwhile() -> None:
         successor.write(1, numbers(1))
-        lake.table().manage_snapshots().rollback_to_snapshot(before.snapshot_id).commit()
+        rolled_back(lake, before)
         assert lake.numbers() == [0]
 
     stopped_at(zombie, step, meanwhile)
@@ -183,12 +155,6 @@ def test_a_batch_that_an_operator_has_rolled_back_does_not_come_again(lake: Lake
     assert successor.write(1, numbers(1)) == Written(repeated=True)
     assert successor.write(2, numbers(2)) == Written(repeated=False)
     assert seen(lake) == [0, 2]
-
-
-def emptied(lake: Lake) -> None:
-    """As `create or replace table` leaves it: the same table without a branch; its properties stay."""
-    lake.catalog().commit_table(lake.table(), (), (RemoveSnapshotRefUpdate.model_validate({"ref-name": "main"}),))
-    assert lake.table().current_snapshot() is None
 
 
 @pytest.mark.parametrize("step", STEPS[:4])

@@ -20,7 +20,7 @@ TERM: Any = None
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    return Lake(tmp_path / "a lake+1%", monkeypatch)
+    return Lake.on_disk(tmp_path / "a lake+1%", monkeypatch)
 
 
 def lose() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tenure.sinks.iceberg.layout import Layout
+    from tenure.sinks.iceberg.staged_files import Describing
     from tenure.sinks.iceberg.table import IcebergTable
+    from tenure.sinks.iceberg.upsert import Upsert
 
 RETRY: Final = exponential_delay(initial=timedelta(milliseconds=50), maximum=timedelta(seconds=2), attempts=20)
 """About half a minute, against other writers of the same table, or a catalog that starts anew."""
@@ -49,19 +51,25 @@ class _Attempt:
     columns: schema.Json
     layout: Layout
     files: Sequence[DataFile]
+    describing: Describing
+    upsert: Upsert | None
+    """Update mode: the staged rows by their keys. None in the other modes, and without rows."""
+    made: list[DataFile] = field(default_factory=list)
+    """Update mode: the copies that were written for commits."""
 
 
 class Iceberg:
     """Write each batch to the Iceberg table `table`, NAMESPACE.TABLE, which is created when there is none.
 
-    `append`: the rows are added. `complete`: they replace the whole table, in one snapshot.
+    `append`: the rows are added. `complete`: they replace the whole table, in one snapshot. `update`: each row replaces
+    the row with the same `key` columns, or is added; null equals null there.
     `catalog`: its name in pyiceberg's configuration, ~/.pyiceberg.yaml or PYICEBERG_CATALOG__NAME__URI and so on.
     `properties`: of the catalog, beside those of the configuration; secrets are refused here.
     `partition_by`: of a new table, such as "day(at)", "carrier" or "truncate(3, code)". A table that is there must have
     the same partitions, and keeps its own where `partition_by` is left out.
 
-    A batch without rows makes no commit in append mode. The columns of the rows must be the table's, by name and type:
-    no column is added, omitted or cast.
+    A batch without rows makes no commit in append and update mode. The columns of the rows must be the table's, by name
+    and type: no column is added, omitted or cast.
     """
 
     delivery = "exactly once"
@@ -72,6 +80,7 @@ class Iceberg:
         *,
         catalog: str = "default",
         properties: Mapping[str, str] | None = None,
+        key: Sequence[str] = (),
         partition_by: Sequence[str] = (),
         retry_policy: RetryPolicy = RETRY,
         clock: Clock | None = None,
@@ -79,6 +88,7 @@ class Iceberg:
         self._name = table
         self._catalog = catalog
         self._properties = dict(properties or {})
+        self._key = (key,) if isinstance(key, str) else tuple(key)
         self._partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         self._retry = retry_policy
         self._clock = clock or SystemClock()
@@ -93,10 +103,12 @@ class Iceberg:
             raise UsageError("the Iceberg sink needs the package pyiceberg", fix=how_to_install("iceberg"))
         if not all(self._name.rpartition(".")[::2]):
             raise UsageError(f"table {self._name!r} is not the name of a table", fix="write NAMESPACE.TABLE")
-        if output_mode == "update":
+        if output_mode == "update" and not self._key:
+            raise UsageError(f"update mode into {self._where} needs a key", fix="Iceberg(..., key=['column'])")
+        if output_mode != "update" and self._key:
             raise UsageError(
-                f"update mode into {self._where}, which this sink does not have",
-                fix="use append or complete mode, or the sink Delta",
+                f"{output_mode} mode into {self._where} has the key {', '.join(self._key)}",
+                fix="leave key out, or use update mode",
             )
         if self._mode not in (None, output_mode):
             raise UsageError(
@@ -112,6 +124,7 @@ class Iceberg:
         batch. Raises UsageError."""
         columns = schema.columns_of(rows.schema.jsonValue())
         refuse_parts(self._parts, columns)
+        schema.refuse_key(columns, self._key)
         with suppress(StorageError, QueryFailed):
             table = self._opened()
             table.refresh()
@@ -140,7 +153,7 @@ class Iceberg:
 
     def rehearse(self, rows: DataFrame, directory: str) -> None:
         """Read the table, and stage the rows below `directory` instead of the table's folder."""
-        from tenure.sinks.iceberg import layout
+        from tenure.sinks.iceberg import layout, upsert  # noqa: F401 - `write` imports them
         from tenure.sinks.staging import stage
         from tenure.spark.block_settings import block_settings
 
@@ -214,7 +227,11 @@ class Iceberg:
             named = {f"{directory}/{put.path}" for put in staged.puts}
             for path in stage.strays(filesystem, directory, named):
                 self._delete(path, now, table, batch, events)
-        return _Attempt(batch, directory, columns, now, files)
+        by_key = None
+        if self._mode == "update" and files and table.exists:
+            by_key = table.by_key(files, self._key)
+            by_key.refuse_duplicates(batch=batch.id, where=self._where)
+        return _Attempt(batch, directory, columns, now, files, describing, by_key)
 
     def _prepare(self, rows: DataFrame, columns: schema.Json, table: IcebergTable) -> None:
         """Read the table, or create it: the ids of its columns stand in the files."""
@@ -231,6 +248,7 @@ class Iceberg:
     def _refuse(self, columns: schema.Json, table: IcebergTable) -> None:
         """Raise UsageError when rows of these columns do not fit into the table."""
         refuse_parts(self._parts, columns)
+        schema.refuse_key(columns, self._key)
         if not table.exists:
             return
         where = self._where
@@ -272,15 +290,19 @@ class Iceberg:
                 raise QueryFailed(
                     f"{self._where} has changed since batch {attempt.batch.id} was staged", fix="the batch runs again"
                 )
-            removed = table.files() if self._mode == "complete" else None
+            before = list(attempt.made)
+            files, removed = self._merged(attempt, table)
             sent = True
-            table.add(attempt.files, batch=attempt.batch, attempt=attempt.directory, removed=removed)
+            table.add(files, batch=attempt.batch, attempt=attempt.directory, removed=removed)
+            for file in before:  # of commits that another writer overtook: they cannot arrive any more
+                path = file.file_path.removeprefix(f"{attempt.layout.location}/")
+                self._delete(path, attempt.layout, table, attempt.batch, events)
             return Written(repeated=False)
 
         try:
             return retry(once, policy=self._retry, on=StorageError, clock=self._clock)
         except Fenced:
-            if not sent:
+            if not sent or table.holds(attempt.batch, attempt.directory) is False:
                 self._delete(attempt.directory, attempt.layout, table, attempt.batch, events)
             raise
         except (StorageError, QueryFailed):
@@ -289,6 +311,17 @@ class Iceberg:
             if table.exists and table.has(attempt.batch):
                 return self._settled(attempt, table, events, sent=sent)
             raise
+
+    def _merged(self, attempt: _Attempt, table: IcebergTable) -> tuple[Sequence[DataFile], Sequence[DataFile] | None]:
+        """The files that a commit adds, and those that it removes; None: it only adds."""
+        if self._mode == "append" or (self._mode == "update" and attempt.upsert is None):
+            return attempt.files, None
+        table.refuse_deletions()
+        if attempt.upsert is None:
+            return attempt.files, table.files()
+        merged = table.merge(attempt.upsert, attempt.layout, attempt.describing, directory=attempt.directory)
+        attempt.made.extend(merged.added)
+        return [*attempt.files, *merged.added], merged.removed
 
     def _settled(self, attempt: _Attempt, table: IcebergTable, events: Events, *, sent: bool) -> Written:
         """Decide whether the table has the batch by a commit of this attempt, whose reply was lost, or by another."""

@@ -69,28 +69,48 @@ class Describing:
     def described(
         self, path: str, size: int, footer: Any, *, ids: Sequence[int | None], values: Sequence[Any]
     ) -> DataFile:
-        """A file below the table's folder of data. `ids`: of its columns in their order; `values`: of its
-        partition. Raises QueryFailed: readers would not find its columns."""
+        """A file that a task has put below the table's folder of data. `ids`: of its columns in their order; `values`:
+        of its partition. Raises QueryFailed: readers would not find its columns."""
         if _ids_in(footer.schema.to_arrow_schema()) != (list(ids) if self._layout.has_ids else [None] * len(ids)):
             raise QueryFailed(
                 f"Spark has written {path} with other field ids than the table's",
                 fix="report this, with the query's plan (rows.explain())",
             )
+        order_id = self._layout.order_id if self._layout.sorted_by else None
+        return self._file(path, size, footer, ids=ids, partition=Record(*values), order_id=order_id)
+
+    def copied(self, path: str, size: int, footer: Any, file: DataFile) -> DataFile:
+        """A file that this process has written with all columns of the table, beside `file`, of whose partition it
+        is."""
+        ids = leaf_ids(self._layout.columns, [field["name"] for field in self._layout.columns["fields"]])
+        return self._file(path, size, footer, ids=ids, partition=file.partition, order_id=None)
+
+    def _file(
+        self,
+        path: str,
+        size: int,
+        footer: Any,
+        *,
+        ids: Sequence[int | None],
+        partition: Record,
+        order_id: int | None,
+    ) -> DataFile:
         arguments: dict[str, Any] = self._statistics(footer, ids)
-        return DataFile.from_args(
+        file = DataFile.from_args(
             content=DataFileContent.DATA,
             file_path=self._layout.location.named(path),
             file_format=FileFormat.PARQUET,
-            partition=Record(*values),
+            partition=partition,
             record_count=footer.num_rows,
             file_size_in_bytes=size,
-            sort_order_id=self._layout.order_id if self._layout.sorted_by else None,
-            spec_id=self._layout.spec_id,
+            sort_order_id=order_id,
             equality_ids=None,
             key_metadata=None,
             split_offsets=sorted(map(_offset, _groups(footer))),
             **arguments,
         )
+        file.spec_id = self._layout.spec_id
+        return file
 
     def _statistics(self, footer: Any, ids: Sequence[int | None]) -> dict[str, dict[int, Any]]:
         places = {number: place for place, number in enumerate(ids) if number is not None}

@@ -16,8 +16,8 @@ from tenure.sinks.iceberg.history import TableHistory
 from tenure.sinks.iceberg.location import Location
 from tenure.sinks.iceberg.table import IcebergTable
 from tenure.sinks.sink import Attempts
-from tenure.sinks.staging.attempts import Beside, Objects, StagedAttempts
 from tenure.sinks.staging.rule import QueryProgress, StagedRule
+from tenure.sinks.staging.staged_attempts import Beside, StagedAttempts, StagedObjects
 from tenure.storage.reach import reach
 
 
@@ -62,7 +62,7 @@ def beside(table: IcebergTable, location: Location) -> Beside:
     def storage() -> Listable:
         if disk is not None:
             return reach(disk)
-        return Objects(location.filesystem(table.io_properties if table.exists else properties), str(location))
+        return StagedObjects(location.filesystem(table.io_properties if table.exists else properties), str(location))
 
     def read(attempts: Attempts) -> StagedRule:
         return read_rule(table, attempts)

@@ -43,6 +43,7 @@ from tenure.sinks.iceberg.ledger import Entry, entry_of, has_made, newest_of_spa
 from tenure.sinks.iceberg.partitions import Part
 from tenure.sinks.iceberg.schema import NAME_MAPPING, Json, name_mapping, numbered
 from tenure.sinks.iceberg.staged_files import Describing
+from tenure.sinks.iceberg.upsert import Merged, Upsert
 from tenure.sinks.sink import Batch
 
 _OF_NEW: Final = {
@@ -113,6 +114,12 @@ class IcebergTable:
             since_s = min(since_s, times[number])
             number -= 1
         return since_s if number > 0 else float("-inf")
+
+    @property
+    def pinned(self) -> Table:
+        """pyiceberg's own, for reading: it stays as it is until `refresh`."""
+        assert self._table is not None
+        return self._table
 
     @property
     def _metadata(self) -> TableMetadata:
@@ -224,24 +231,42 @@ class IcebergTable:
         self._send("begin", table, self._append(table, {}), {})
         self.refresh()
 
+    def refuse_deletions(self) -> None:
+        """Raise UsageError when the newest snapshot has files of deletions."""
+        if any(one.content is ManifestContent.DELETES and _is_live(one) for one in self._manifests()):
+            raise UsageError(
+                f"{self._where} has files of deletions, which this mode does not read",
+                fix="rewrite its data files, so that none is left",
+            )
+
     def files(self) -> list[DataFile]:
-        """The files of data in the newest snapshot. Raises UsageError: the table has files of deletions."""
-        assert self._table is not None
-        snapshot = self._metadata.current_snapshot()
-        if snapshot is None:
-            return []
-        found = []
+        """The files of data in the newest snapshot."""
         try:
-            for manifest in snapshot.manifests(self._table.io):
-                if manifest.content is ManifestContent.DELETES and _is_live(manifest):
-                    raise UsageError(
-                        f"{self._where} has files of deletions, which are not replaced here",
-                        fix="rewrite its data files, so that none is left",
-                    )
-                found += [entry.data_file for entry in manifest.fetch_manifest_entry(self._table.io)]
+            io = self.pinned.io
+            return [entry.data_file for one in self._manifests() for entry in one.fetch_manifest_entry(io)]
         except Exception as error:
             raise failure(f"cannot read the manifests of {self._where}", error) from error
-        return found
+
+    def _manifests(self) -> list[ManifestFile]:
+        snapshot = self._metadata.current_snapshot()
+        try:
+            return [] if snapshot is None else snapshot.manifests(self.pinned.io)
+        except Exception as error:
+            raise failure(f"cannot read the manifests of {self._where}", error) from error
+
+    def by_key(self, files: Sequence[DataFile], key: Sequence[str]) -> Upsert:
+        """The staged rows of a batch by their keys."""
+        try:
+            return Upsert(self.pinned, files, key=key)
+        except Exception as error:
+            raise failure(f"cannot read the rows staged for {self._where}", error) from error
+
+    def merge(self, upsert: Upsert, layout: Layout, describing: Describing, *, directory: str) -> Merged:
+        """The copies of the table's files without the rows that a batch replaces. Raises UsageError."""
+        try:
+            return upsert.merge(self.pinned, layout, describing, directory=directory, where=self._where)
+        except Exception as error:
+            raise failure(f"cannot merge a batch into {self._where}", error) from error
 
     def add(
         self,
