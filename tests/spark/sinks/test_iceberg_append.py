@@ -161,9 +161,10 @@ def test_other_rows_are_refused_before_anything_is_visible(spark: SparkSession, 
         (cast, "column n is int in the rows and long in Iceberg table"),
         (spark.sql("select interval '1' day as n"), "column n has type interval day"),
     ):
-        for call in (lambda: write(lake.sink(), rows, a_batch(1)), lambda: lake.sink().check_rows(rows)):  # noqa: B023
-            with pytest.raises(UsageError, match=words):
-                call()
+        with pytest.raises(UsageError, match=words):
+            write(lake.sink(), rows, a_batch(1))
+        with pytest.raises(UsageError, match=words):
+            lake.sink().check_rows(rows)
         with pytest.raises(UsageError, match=words):
             lake.sink().rehearse(rows, f"file://{lake.folder}/rehearsal")
     assert lake.staged() == staged

@@ -26,7 +26,7 @@ from tenure.events import Event, Events
 from tenure.retry import RetryPolicy
 from tenure.sinks import Iceberg
 from tenure.sinks.iceberg.layout import Layout
-from tenure.sinks.iceberg.location import Location
+from tenure.sinks.iceberg.location import DataFolder
 from tenure.sinks.sink import Attempts, Batch, OutputMode, Planned, Written
 from tenure.sinks.staging.stage import PutFile, Staged, StagingPath
 
@@ -34,6 +34,8 @@ NAME = "n.t"
 STEPS = ("look", "looked", "planned", "commit", "committed", "lost")
 """Where a writer is stopped: before and behind a look at the table, when it may commit, before its commit is sent, and
 when it has arrived; `lost`: and its reply is lost."""
+GAPS = ("look", "planned", "commit", "lost")
+"""A step in each gap between two requests of a writer."""
 QUICK = RetryPolicy(initial=timedelta(milliseconds=1), maximum=timedelta(milliseconds=5), attempts=4)
 _SPARKS = {
     **{"int64": "long", "int32": "integer", "string": "string", "bool": "boolean", "date32[day]": "date"},
@@ -255,9 +257,9 @@ class Lake:
         return sorted(found, key=lambda one: (one is None, one))
 
     @property
-    def location(self) -> Location:
+    def location(self) -> DataFolder:
         """Below which attempts are staged."""
-        return Location(self.table().location_provider().data_path)
+        return DataFolder(self.table().location_provider().data_path)
 
     @property
     def data(self) -> Path:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +16,7 @@ from tenure.events import Events
 from tenure.sinks import Batch, Iceberg
 from tenure.sinks.iceberg.catalog import open_catalog
 from tenure.sinks.sink import OutputMode
+from tests.kit.waiting import NEVER_S
 from tests.unit.sinks.iceberg_tables import Rows
 
 
@@ -135,3 +138,32 @@ def test_rows_are_checked_where_the_catalog_is_away(mode: OutputMode) -> None:
         sink.ask()
     sink = Iceberg("n.t", properties={"uri": "http://127.0.0.1:1/"})
     sink.check_rows(cast(DataFrame, Rows(n=[1])))
+
+
+class Silent(BaseHTTPRequestHandler):
+    """A server of a catalog that answers to the first request only."""
+
+    released = threading.Event()
+
+    def do_GET(self) -> None:  # the base class names it so
+        if "/config" not in self.path:
+            assert self.released.wait(NEVER_S)
+            return
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"defaults": {}, "overrides": {}}')
+
+    def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002 # the base class names it so
+
+
+def test_a_server_that_says_nothing_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.sinks.iceberg.catalog._SILENT_S", 0.2)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        sink = Iceberg("n.t", properties={"uri": f"http://127.0.0.1:{server.server_port}"})
+        try:
+            with pytest.raises(StorageError, match=r"cannot read Iceberg table n\.t of catalog default: .*timed out"):
+                sink.ask()
+        finally:
+            Silent.released.set()
+            server.shutdown()

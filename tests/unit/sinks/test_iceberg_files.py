@@ -18,8 +18,8 @@ from pyiceberg.schema import Schema
 
 from tenure.errors import QueryFailed
 from tenure.sinks.iceberg.layout import Layout
-from tenure.sinks.iceberg.location import Location
-from tenure.sinks.iceberg.partitions import Part
+from tenure.sinks.iceberg.location import DataFolder
+from tenure.sinks.iceberg.partitions import PartitionTerm
 from tenure.sinks.iceberg.schema import numbered, without_docs
 from tenure.sinks.iceberg.staged_files import Describing
 from tenure.sinks.staging.stage import PutFile
@@ -38,10 +38,10 @@ KINDS = {
 }
 
 
-def layout_of(columns: dict[str, Any], parts: Sequence[Part] = ()) -> Layout:
+def layout_of(columns: dict[str, Any], parts: Sequence[PartitionTerm] = ()) -> Layout:
     fields = [{"name": name, "type": kind} for name, kind in columns.items()]
     table = without_docs(numbered({"type": "struct", "fields": fields}))
-    return Layout("uuid", Location("file:///t/data"), table, 0, tuple(parts), 0, {"fields": []})
+    return Layout("uuid", DataFolder("file:///t/data"), table, 0, tuple(parts), 0, {"fields": []})
 
 
 def written(layout: Layout, *groups: pa.Table) -> bytes:
@@ -200,7 +200,7 @@ def test_files_without_the_table_s_ids_are_refused() -> None:
 
 @pytest.mark.parametrize("files", [1, 5])
 def test_a_footer_that_was_too_long_is_read(tmp_path: Any, files: int) -> None:
-    layout = layout_of({"n": "long"}, [Part("n", "identity")])
+    layout = layout_of({"n": "long"}, [PartitionTerm("n", "identity")])
     (tmp_path / "attempt").mkdir()
     puts = []
     for number in range(files):

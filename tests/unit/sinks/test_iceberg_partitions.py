@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tenure.errors import UsageError
-from tenure.sinks.iceberg.location import Location
-from tenure.sinks.iceberg.partitions import Part, expressions, parts_of, refuse_parts, sorted_by, values_of
+from tenure.sinks.iceberg.location import DataFolder
+from tenure.sinks.iceberg.partitions import PartitionTerm, expressions, parts_of, refuse_parts, sorted_by, values_of
 
 COLUMNS = {
     "type": "struct",
@@ -26,17 +26,17 @@ COLUMNS = {
 @pytest.mark.parametrize(
     ("text", "part", "of_spec", "name"),
     [
-        ("s", Part("s", "identity"), "identity", "s"),
-        (" day(at) ", Part("at", "day"), "day", "at_day"),
-        ("HOUR( at )", Part("at", "hour"), "hour", "at_hour"),
-        ("truncate(3, s)", Part("s", "truncate", 3), "truncate[3]", "s_trunc"),
-        ("a.b", Part("a.b", "identity"), "identity", "a.b"),
+        ("s", PartitionTerm("s", "identity"), "identity", "s"),
+        (" day(at) ", PartitionTerm("at", "day"), "day", "at_day"),
+        ("HOUR( at )", PartitionTerm("at", "hour"), "hour", "at_hour"),
+        ("truncate(3, s)", PartitionTerm("s", "truncate", 3), "truncate[3]", "s_trunc"),
+        ("a.b", PartitionTerm("a.b", "identity"), "identity", "a.b"),
     ],
 )
-def test_spellings(text: str, part: Part, of_spec: str, name: str) -> None:
-    assert Part.parse(text) == part
+def test_spellings(text: str, part: PartitionTerm, of_spec: str, name: str) -> None:
+    assert PartitionTerm.parse(text) == part
     assert (part.of_spec, part.name) == (of_spec, name)
-    assert Part.parse(str(part)) == part
+    assert PartitionTerm.parse(str(part)) == part
 
 
 def spec(*fields: tuple[int, str]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def test_a_table_with_other_partitions_is_refused(field: tuple[int, str], words:
 )
 def test_parts_that_do_not_fit_the_rows(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        refuse_parts([Part.parse(text)], COLUMNS)
+        refuse_parts([PartitionTerm.parse(text)], COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_parts_that_do_not_fit_the_rows(text: str, words: str) -> None:
     ],
 )
 def test_values(text: str, written: str | None, value: object) -> None:
-    assert values_of([Part.parse(text)], COLUMNS, [written]) == [value]
+    assert values_of([PartitionTerm.parse(text)], COLUMNS, [written]) == [value]
 
 
 def test_sort_orders() -> None:
@@ -128,5 +128,5 @@ def test_sort_orders() -> None:
     ],
 )
 def test_places(data: str, disk: str | None, spark: str) -> None:
-    location = Location(data)
+    location = DataFolder(data)
     assert (location.disk, location.for_spark("x"), location.named("x")) == (disk, spark, f"{data}/x")

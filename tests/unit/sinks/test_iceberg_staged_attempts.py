@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tenure.errors import StorageError, TermLost
-from tenure.sinks.iceberg.location import Location
+from tenure.sinks.iceberg.location import DataFolder
 from tenure.sinks.sink import Written
 from tests.unit.sinks.iceberg_tables import NAME, Lake, numbers
 
@@ -171,6 +171,6 @@ def test_an_object_store_is_listed_by_the_table_s_own_client(
 ) -> None:
     lost = [stage(lake, 0), stage(lake, 1)]
     foreign = {stage(lake, 0, scope="other"), stage(lake, 0, query_id="foreign")}
-    monkeypatch.setattr(Location, "disk", None)
+    monkeypatch.setattr(DataFolder, "disk", None)
     assert sorted(sweep(lake, epoch=epoch)) == sorted(lost)
     assert lake.staged() == foreign

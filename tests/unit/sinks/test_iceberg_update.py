@@ -19,8 +19,8 @@ from tenure.errors import Fenced, QueryFailed, UsageError
 from tenure.sinks.iceberg import upsert
 from tenure.sinks.sink import Written
 from tests.unit.sinks.iceberg_tables import (
+    GAPS,
     NAME,
-    STEPS,
     Lake,
     Rows,
     Writer,
@@ -172,7 +172,7 @@ def test_columns_that_were_renamed_and_widened_are_copied_right(lake: Lake) -> N
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", GAPS)
 def test_a_successor_at_each_step(lake: Lake, step: str, ahead: int) -> None:
     zombie, successor = writer(lake), writer(lake, epoch=2)
     zombie.write(0, totals({"a": 0, "b": 0}))
@@ -198,7 +198,7 @@ def compacted(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", [foreign, compacted])
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", GAPS)
 def test_other_writers_at_each_step(lake: Lake, step: str, meanwhile: Any) -> None:
     sink = writer(lake)
     sink.write(0, totals({"a": 0, "b": 0}))

@@ -2,7 +2,8 @@
 
 Promise: the settings come from pyiceberg's own configuration (~/.pyiceberg.yaml, PYICEBERG_CATALOG__...), beside those
 of the pipeline file, which holds no secret. S3 is where the variables of AWS say, unless the catalog has settings of
-its own. Each call opens a client of its own.
+its own. Each call opens a client of its own. A server of a catalog that says nothing counts as away after a minute,
+once it has answered to the first request.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tenure.errors import UsageError
@@ -19,6 +21,7 @@ from tenure.wording import has_password
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
+_SILENT_S: Final = 60
 _SECRET: Final = re.compile(
     r"secret|password|credential|account-key|connection-string|sas-token|(^|[.-])token$", flags=re.IGNORECASE
 )
@@ -47,11 +50,15 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
         given = {**known, **properties}
         of_s3 = iceberg_properties() if any(one.startswith("AWS_") for one in os.environ) else {}
         # The configuration again, as pyiceberg itself has read the variables only once.
-        return load_catalog(name, **{**of_s3, **given})  # type: ignore[arg-type] # a configuration has nested values
+        catalog = load_catalog(name, **{**of_s3, **given})  # type: ignore[arg-type] # a configuration has nested values
     except Exception as error:
-        if type(error) is ValueError:  # no answer of a server, which may be another one later
+        if type(error) is ValueError:  # of the configuration, and not of a server that may answer otherwise later
             raise UsageError(
                 f"catalog {name!r} cannot be used: {error}",
                 fix=f"see ~/.pyiceberg.yaml and PYICEBERG_CATALOG__{name.upper()}__URI",
             ) from error
         raise failure(f"cannot open catalog {name!r}", error) from error
+    session = getattr(catalog, "_session", None)  # of a server; pyiceberg would wait for ever
+    if session is not None:
+        session.request = partial(session.request, timeout=_SILENT_S)
+    return catalog

@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from tenure.errors import StorageError
 from tenure.sinks.iceberg.ledger import attempts_in
-from tenure.sinks.iceberg.location import Location
+from tenure.sinks.iceberg.location import DataFolder
 from tenure.sinks.iceberg.table import IcebergTable
 from tenure.sinks.staging.stage import StagingPath
 
@@ -24,10 +24,10 @@ _APART_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class TableHistory:
+class SnapshotHistory:
     """The attempts that a table's snapshots name, and since when it has all its snapshots."""
 
-    location: Location
+    location: DataFolder
     io_properties: Mapping[str, str]
     named: Collection[str]
     """The folders of the attempts."""
@@ -35,7 +35,7 @@ class TableHistory:
     """The time of the oldest snapshot after which none is missing."""
 
     @classmethod
-    def of(cls, table: IcebergTable) -> TableHistory:
+    def of(cls, table: IcebergTable) -> SnapshotHistory:
         """The history of a table up to now."""
         named = attempts_in(table.properties, table.summaries)
         return cls(table.layout.location, table.io_properties, named, table.complete_since_s)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tenure.sinks.iceberg.location import Location
-from tenure.sinks.iceberg.partitions import Part, expressions, parts_of, sorted_by
+from tenure.sinks.iceberg.location import DataFolder
+from tenure.sinks.iceberg.partitions import PartitionTerm, expressions, parts_of, sorted_by
 from tenure.sinks.iceberg.schema import Json, has_repeated, numbered, without_docs
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ class Layout:
     """Of a table, in one state of its metadata."""
 
     uuid: str
-    location: Location
+    location: DataFolder
     columns: Json
     """With ids."""
     spec_id: int
-    parts: Sequence[Part]
+    parts: Sequence[PartitionTerm]
     order_id: int
     order: Json
 
@@ -61,7 +61,7 @@ def layout_of(metadata: Any, data: str, *, where: str) -> Layout:
     order = {"fields": order.get("fields", [])}
     return Layout(
         str(metadata.table_uuid),
-        Location(data.rstrip("/")),
+        DataFolder(data.rstrip("/")),
         columns,
         metadata.default_spec_id,
         parts,
@@ -70,9 +70,9 @@ def layout_of(metadata: Any, data: str, *, where: str) -> Layout:
     )
 
 
-def rehearsed(columns: Json, parts: Sequence[Part]) -> Layout:
+def rehearsed(columns: Json, parts: Sequence[PartitionTerm]) -> Layout:
     """The layout of a table that a member is about to create."""
-    return Layout("", Location(""), numbered(columns), 0, tuple(parts), 0, {"fields": []})
+    return Layout("", DataFolder(""), numbered(columns), 0, tuple(parts), 0, {"fields": []})
 
 
 def prepared(rows: DataFrame, layout: Layout) -> tuple[DataFrame, list[str]]:

@@ -24,7 +24,7 @@ _SPARKS: Final = ("spark.sql.streaming.queryId", "spark.sql.streaming.epochId")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """The newest batch of a query in a table."""
 
     scope: str
@@ -35,7 +35,7 @@ class Entry:
     """The folder of its files, below the folder of the table's data."""
 
     @classmethod
-    def of(cls, batch: Batch, attempt: str) -> Entry:
+    def of(cls, batch: Batch, attempt: str) -> LedgerEntry:
         return cls(batch.scope, batch.query, batch.id, batch.epoch, attempt)
 
     def text(self) -> str:
@@ -70,7 +70,7 @@ def property_of(query_id: str) -> str:
     return f"{PREFIX}{query_id}"
 
 
-def entry_of(properties: Mapping[str, str], query_id: str, *, where: str) -> Entry | None:
+def entry_of(properties: Mapping[str, str], query_id: str, *, where: str) -> LedgerEntry | None:
     """The entry of a query; None: the table has none of its batches. Raises Corrupt."""
     text = properties.get(property_of(query_id))
     if text is None:
@@ -84,9 +84,9 @@ def entry_of(properties: Mapping[str, str], query_id: str, *, where: str) -> Ent
         ) from error
 
 
-def _read(text: str) -> Entry:
+def _read(text: str) -> LedgerEntry:
     found = json.loads(text)
-    return Entry(
+    return LedgerEntry(
         str(found["scope"]), str(found["query"]), int(found["batch"]), int(found["epoch"]), str(found["attempt"])
     )
 

@@ -16,7 +16,7 @@ _FILE: Final = re.compile(r"file:(?://)?(?=/)")
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class DataFolder:
     """The folder below which the files of batches lie. `data`: as the table spells it, without a `/` at its end."""
 
     data: str

@@ -37,7 +37,7 @@ _DAY_US: Final = 24 * _HOUR_US
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartitionTerm:
     """One field of a partition spec."""
 
     column: str
@@ -46,7 +46,7 @@ class Part:
     """Of `truncate`."""
 
     @classmethod
-    def parse(cls, text: str) -> Part:
+    def parse(cls, text: str) -> PartitionTerm:
         """A part in the spelling of a pipeline file: `carrier`, `day(at)`, `truncate(3, code)`. Raises UsageError."""
         found = _CALL.fullmatch(text.strip())
         if found is None:
@@ -81,7 +81,7 @@ class Part:
         return _NAMES.get(self.transform, f"{{}}_{self.transform}").format(self.column)
 
 
-def parts_of(spec: Json, columns: Json, *, where: str) -> list[Part]:
+def parts_of(spec: Json, columns: Json, *, where: str) -> list[PartitionTerm]:
     """The parts of a table's spec. `columns`: the table's, with ids. Raises UsageError: Spark cannot compute one."""
     names = {field["id"]: field["name"] for field in columns["fields"]}
     parts = []
@@ -97,11 +97,13 @@ def parts_of(spec: Json, columns: Json, *, where: str) -> list[Part]:
             raise UsageError(
                 f"{where} is partitioned by {field['name']}, a part of a column", fix="partition by whole columns"
             )
-        parts.append(Part(column or "", found["transform"], None if found["width"] is None else int(found["width"])))
+        parts.append(
+            PartitionTerm(column or "", found["transform"], None if found["width"] is None else int(found["width"]))
+        )
     return parts
 
 
-def refuse_parts(parts: Sequence[Part], columns: Json) -> None:
+def refuse_parts(parts: Sequence[PartitionTerm], columns: Json) -> None:
     """Raise UsageError when a part does not fit the columns of the rows."""
     types = {field["name"]: field["type"] for field in columns["fields"]}
     for part in parts:
@@ -120,13 +122,13 @@ def refuse_parts(parts: Sequence[Part], columns: Json) -> None:
             )
 
 
-def expressions(parts: Sequence[Part], columns: Json) -> list[str]:
+def expressions(parts: Sequence[PartitionTerm], columns: Json) -> list[str]:
     """For each part, but void, the expression by which Spark computes it, in a type that a directory's name keeps."""
     types = {field["name"]: field["type"] for field in columns["fields"]}
     return [_expression(part, types[part.column]) for part in parts if part.transform != "void"]
 
 
-def _expression(part: Part, kind: str) -> str:
+def _expression(part: PartitionTerm, kind: str) -> str:
     name = f"`{part.column.replace('`', '``')}`"
     match part.transform:
         case "identity" if kind == "string":
@@ -159,7 +161,7 @@ def _floored(name: str, unit_us: int) -> str:
     return f"(unix_micros({name}) - pmod(unix_micros({name}), {unit_us}L)) div {unit_us}L"
 
 
-def values_of(parts: Sequence[Part], columns: Json, texts: Sequence[str | None]) -> list[Any]:
+def values_of(parts: Sequence[PartitionTerm], columns: Json, texts: Sequence[str | None]) -> list[Any]:
     """The values of a file's partition, as a manifest has them. `texts`: of the expressions, from the names of
     directories; None is null."""
     types = {field["name"]: field["type"] for field in columns["fields"]}
@@ -171,7 +173,7 @@ def values_of(parts: Sequence[Part], columns: Json, texts: Sequence[str | None])
     return values
 
 
-def _value(part: Part, kind: str, text: str) -> Any:
+def _value(part: PartitionTerm, kind: str, text: str) -> Any:
     if part.transform in ("identity", "truncate") and kind == "string":
         return text.removeprefix(_MARK)
     if part.transform == "identity" and kind == "boolean":
@@ -183,7 +185,7 @@ def _value(part: Part, kind: str, text: str) -> Any:
 
 def sorted_by(order: Json, columns: Json) -> list[tuple[str, str]] | None:
     """The table's sort order: each column, and the method of Spark's columns for its direction. None: the table has no
-    order, or one that is not of plain columns."""
+    order, or its order is not of plain columns."""
     names = {field["id"]: field["name"] for field in columns["fields"]}
     found = []
     for field in order["fields"]:

@@ -25,7 +25,7 @@ from tenure.events import BlobLeft, Events, WriteRefused
 from tenure.retry import RetryPolicy, exponential_delay, retry
 from tenure.sinks.iceberg import schema
 from tenure.sinks.iceberg.catalog import open_catalog, refuse_secrets
-from tenure.sinks.iceberg.partitions import Part, refuse_parts
+from tenure.sinks.iceberg.partitions import PartitionTerm, refuse_parts
 from tenure.sinks.sink import Attempts, Batch, OutputMode, Written
 from tenure.wording import how_to_install
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from tenure.sinks.iceberg.layout import Layout
     from tenure.sinks.iceberg.staged_files import Describing
     from tenure.sinks.iceberg.table import IcebergTable
-    from tenure.sinks.iceberg.upsert import Upsert
+    from tenure.sinks.iceberg.upsert import KeyedRows
 
 RETRY: Final = exponential_delay(initial=timedelta(milliseconds=50), maximum=timedelta(seconds=2), attempts=20)
 """About half a minute, against other writers of the same table, or a catalog that starts anew."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
+class _StagedBatch:
     """An attempt at a batch, with its staged files."""
 
     batch: Batch
@@ -52,7 +52,7 @@ class _Attempt:
     layout: Layout
     files: Sequence[DataFile]
     describing: Describing
-    upsert: Upsert | None
+    upsert: KeyedRows | None
     """Update mode: the staged rows by their keys. None in the other modes, and without rows."""
     made: list[DataFile] = field(default_factory=list)
     """Update mode: the copies that were written for commits."""
@@ -184,8 +184,8 @@ class Iceberg:
         return StagedBeside(self._opened, attempts)
 
     @property
-    def _parts(self) -> list[Part]:
-        return [Part.parse(text) for text in self._partition_by]
+    def _parts(self) -> list[PartitionTerm]:
+        return [PartitionTerm.parse(text) for text in self._partition_by]
 
     def _opened(self) -> IcebergTable:
         from tenure.sinks.iceberg.table import IcebergTable
@@ -201,7 +201,7 @@ class Iceberg:
 
     # --- staging ----------------------------------------------------------------------------------------------------
 
-    def _stage(self, rows: DataFrame, batch: Batch, table: IcebergTable, events: Events) -> _Attempt:
+    def _stage(self, rows: DataFrame, batch: Batch, table: IcebergTable, events: Events) -> _StagedBatch:
         """Evaluate the rows, once, into files that nothing names. A batch that the table has already is staged all the
         same, which evaluates it; this happens to a leader's first batch only."""
         from tenure.sinks.iceberg import layout
@@ -231,7 +231,7 @@ class Iceberg:
         if self._mode == "update" and files and table.exists:
             by_key = table.by_key(files, self._key)
             by_key.refuse_duplicates(batch=batch.id, where=self._where)
-        return _Attempt(batch, directory, columns, now, files, describing, by_key)
+        return _StagedBatch(batch, directory, columns, now, files, describing, by_key)
 
     def _prepare(self, rows: DataFrame, columns: schema.Json, table: IcebergTable) -> None:
         """Read the table, or create it: the ids of its columns stand in the files."""
@@ -267,7 +267,7 @@ class Iceberg:
 
     # --- the commit -------------------------------------------------------------------------------------------------
 
-    def _commit(self, attempt: _Attempt, table: IcebergTable, events: Events) -> Written:
+    def _commit(self, attempt: _StagedBatch, table: IcebergTable, events: Events) -> Written:
         """Commit against metadata without the batch, until a commit succeeds."""
         sent = False
 
@@ -312,7 +312,9 @@ class Iceberg:
                 return self._settled(attempt, table, events, sent=sent)
             raise
 
-    def _merged(self, attempt: _Attempt, table: IcebergTable) -> tuple[Sequence[DataFile], Sequence[DataFile] | None]:
+    def _merged(
+        self, attempt: _StagedBatch, table: IcebergTable
+    ) -> tuple[Sequence[DataFile], Sequence[DataFile] | None]:
         """The files that a commit adds, and those that it removes; None: it only adds."""
         if self._mode == "append" or (self._mode == "update" and attempt.upsert is None):
             return attempt.files, None
@@ -323,7 +325,7 @@ class Iceberg:
         attempt.made.extend(merged.added)
         return [*attempt.files, *merged.added], merged.removed
 
-    def _settled(self, attempt: _Attempt, table: IcebergTable, events: Events, *, sent: bool) -> Written:
+    def _settled(self, attempt: _StagedBatch, table: IcebergTable, events: Events, *, sent: bool) -> Written:
         """Decide whether the table has the batch by a commit of this attempt, whose reply was lost, or by another."""
         batch = attempt.batch
         ours = table.holds(batch, attempt.directory) if sent else False

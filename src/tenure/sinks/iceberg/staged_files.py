@@ -128,7 +128,7 @@ class Describing:
             if mode.type is MetricModeTypes.NONE:
                 continue
             counts[number] = sum(chunk.num_values for chunk in chunks)
-            found = _Bounds.of(chunks)
+            found = _ColumnBounds.of(chunks)
             if found is None:
                 continue
             nulls[number] = found.nulls
@@ -171,7 +171,7 @@ def _offset(group: Any) -> int:
     return min(data, int(dictionary)) if column.has_dictionary_page and dictionary else data
 
 
-class _Bounds:
+class _ColumnBounds:
     """Least and greatest value of one column in one file, as its footer has them; meaningless unless `certain`."""
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ class _Bounds:
         self.certain = True
 
     @classmethod
-    def of(cls, chunks: Sequence[Any]) -> _Bounds | None:
+    def of(cls, chunks: Sequence[Any]) -> _ColumnBounds | None:
         """None: a chunk does not count its nulls."""
         bounds = cls()
         for chunk in chunks:

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from pyarrow import fs
+
 from tenure.cleanup.engine import Listable
 from tenure.coordination.term import Term
-from tenure.sinks.iceberg.history import TableHistory
-from tenure.sinks.iceberg.location import Location
+from tenure.errors import StorageError
+from tenure.sinks.iceberg.history import SnapshotHistory
+from tenure.sinks.iceberg.location import DataFolder
 from tenure.sinks.iceberg.table import IcebergTable
 from tenure.sinks.sink import Attempts
 from tenure.sinks.staging.rule import QueryProgress, StagedRule
-from tenure.sinks.staging.staged_attempts import Beside, StagedAttempts, StagedObjects
+from tenure.sinks.staging.staged_attempts import Beside, StagedAttempts
 from tenure.storage.reach import reach
+from tenure.storage.storage import Entry
 
 
 class StagedBeside:
@@ -31,7 +35,7 @@ class StagedBeside:
         self._attempts = attempts
         self._table: IcebergTable | None = None  # None: not used yet
         self._found: StagedAttempts | None = None  # None: there is no table
-        self._location: Location | None = None
+        self._location: DataFolder | None = None
 
     def find(self) -> Sequence[str]:
         """As `StagedAttempts.find`. Nothing is staged where there is no table."""
@@ -54,7 +58,7 @@ class StagedBeside:
             self._found = None if location is None else StagedAttempts(beside(table, location), self._attempts)
 
 
-def beside(table: IcebergTable, location: Location) -> Beside:
+def beside(table: IcebergTable, location: DataFolder) -> Beside:
     """Where a query stages beside a table."""
     disk = location.disk
     properties: Mapping[str, str] = table.io_properties
@@ -62,12 +66,55 @@ def beside(table: IcebergTable, location: Location) -> Beside:
     def storage() -> Listable:
         if disk is not None:
             return reach(disk)
-        return StagedObjects(location.filesystem(table.io_properties if table.exists else properties), str(location))
+        return StagedFiles(location.filesystem(table.io_properties if table.exists else properties), str(location))
 
     def read(attempts: Attempts) -> StagedRule:
         return read_rule(table, attempts)
 
     return Beside(storage, read, on_disk=disk is not None)
+
+
+class StagedFiles:
+    """The staged files in an object store, with the client and the credentials of the table. That client leaves an
+    empty object in the place of a folder whose last file it has removed: only folders with files count."""
+
+    def __init__(self, filesystem: fs.FileSystem, where: str) -> None:
+        """`filesystem`: with the folder of the table's data as its root. `where`: that folder, for people."""
+        self._filesystem = filesystem
+        self._where = where
+        self._inside: dict[str, dict[str, Entry]] = {}
+
+    def entries(self, path: str = "") -> Sequence[Entry]:
+        """The content of a folder. Everything below a folder of the root is listed at once: a page of a thousand
+        objects costs as much as one folder."""
+        if "/" not in path:
+            self._inside = {}
+            try:
+                below = self._filesystem.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
+            except (OSError, ValueError) as error:
+                raise StorageError(f"cannot look for staged files at {self._where}: {error}") from error
+            for info in below:
+                inner, is_folder = info.path, False
+                while info.is_file and inner != path:
+                    folder, _, name = inner.rpartition("/")
+                    self._inside.setdefault(folder, {}).setdefault(name, Entry(name, is_folder))
+                    inner, is_folder = folder, True
+        return list(self._inside.get(path, {}).values())
+
+    def remove(self, path: str) -> None:
+        """Remove an attempt."""
+        try:
+            self._filesystem.delete_dir(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StorageError(f"cannot remove {self._where}/{path}: {error}") from error
+
+    def is_empty(self, path: str = "") -> bool:
+        return False
+
+    def remove_empty(self, path: str = "") -> None:
+        return
 
 
 def read_rule(table: IcebergTable, attempts: Attempts) -> StagedRule:
@@ -80,6 +127,6 @@ def read_rule(table: IcebergTable, attempts: Attempts) -> StagedRule:
     if table.exists:
         entry = None if planned is None else table.entry(planned.query_id)
         taken = -1 if entry is None or entry.scope != scope else entry.batch
-        history = TableHistory.of(table)
+        history = SnapshotHistory.of(table)
     progress = QueryProgress(planned, taken)
     return StagedRule(scope, epoch, {(attempts.query, query_id): progress for query_id in ids}, history)

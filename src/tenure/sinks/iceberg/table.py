@@ -39,11 +39,11 @@ from pyiceberg.transforms import parse_transform
 from tenure.errors import QueryFailed, StorageError, TenureError, UsageError
 from tenure.sinks.iceberg.failures import failure
 from tenure.sinks.iceberg.layout import Layout, layout_of
-from tenure.sinks.iceberg.ledger import Entry, entry_of, has_made, newest_of_spark, property_of
-from tenure.sinks.iceberg.partitions import Part
+from tenure.sinks.iceberg.ledger import LedgerEntry, entry_of, has_made, newest_of_spark, property_of
+from tenure.sinks.iceberg.partitions import PartitionTerm
 from tenure.sinks.iceberg.schema import NAME_MAPPING, Json, name_mapping, numbered
 from tenure.sinks.iceberg.staged_files import Describing
-from tenure.sinks.iceberg.upsert import Merged, Upsert
+from tenure.sinks.iceberg.upsert import CopiedFiles, KeyedRows
 from tenure.sinks.sink import Batch
 
 _OF_NEW: Final = {
@@ -154,7 +154,7 @@ class IcebergTable:
             if not has_namespace:
                 raise self._no_namespace()
 
-    def create(self, columns: Json, parts: Sequence[Part]) -> None:
+    def create(self, columns: Json, parts: Sequence[PartitionTerm]) -> None:
         """Create the empty table, unless another writer just did, and read it."""
         assert self._catalog is not None
         schema = Schema.model_validate(numbered(columns))
@@ -186,7 +186,7 @@ class IcebergTable:
 
     # --- the ledger -------------------------------------------------------------------------------------------------
 
-    def entry(self, query_id: str) -> Entry | None:
+    def entry(self, query_id: str) -> LedgerEntry | None:
         """The newest batch of a query; None: the table has none. Raises Corrupt."""
         return entry_of(self.properties, query_id, where=self._where)
 
@@ -254,14 +254,14 @@ class IcebergTable:
         except Exception as error:
             raise failure(f"cannot read the manifests of {self._where}", error) from error
 
-    def by_key(self, files: Sequence[DataFile], key: Sequence[str]) -> Upsert:
+    def by_key(self, files: Sequence[DataFile], key: Sequence[str]) -> KeyedRows:
         """The staged rows of a batch by their keys."""
         try:
-            return Upsert(self.pinned, files, key=key)
+            return KeyedRows(self.pinned, files, key=key)
         except Exception as error:
             raise failure(f"cannot read the rows staged for {self._where}", error) from error
 
-    def merge(self, upsert: Upsert, layout: Layout, describing: Describing, *, directory: str) -> Merged:
+    def merge(self, upsert: KeyedRows, layout: Layout, describing: Describing, *, directory: str) -> CopiedFiles:
         """The copies of the table's files without the rows that a batch replaces. Raises UsageError."""
         try:
             return upsert.merge(self.pinned, layout, describing, directory=directory, where=self._where)
@@ -278,7 +278,7 @@ class IcebergTable:
     ) -> None:
         """Commit the files as the batch: beside the table's files, or in the place of those that are `removed`."""
         table = self._spend()
-        entry = Entry.of(batch, attempt)
+        entry = LedgerEntry.of(batch, attempt)
         properties = {property_of(batch.query_id): entry.text()}
         if not self.layout.has_ids and NAME_MAPPING not in self.properties:
             properties[NAME_MAPPING] = json.dumps(name_mapping(self.layout.columns))

@@ -34,14 +34,14 @@ _NULL: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class CopiedFiles:
     """The files of a commit, beside those of the batch."""
 
     added: Sequence[DataFile]
     removed: Sequence[DataFile]
 
 
-class Upsert:
+class KeyedRows:
     """The rows of a batch, by their keys."""
 
     def __init__(self, table: Table, files: Sequence[DataFile], *, key: Sequence[str]) -> None:
@@ -62,7 +62,7 @@ class Upsert:
                 fix="make the key name one row, or aggregate by it",
             )
 
-    def merge(self, table: Table, layout: Layout, describing: Describing, *, directory: str, where: str) -> Merged:
+    def merge(self, table: Table, layout: Layout, describing: Describing, *, directory: str, where: str) -> CopiedFiles:
         """Write the copies below `directory`, in the folder of the table's data."""
         filesystem = layout.location.filesystem(table.io.properties)
         added, removed = [], []
@@ -83,7 +83,7 @@ class Upsert:
                 path = f"{directory}/{uuid.uuid4().hex}.parquet"
                 size, footer = _write(filesystem, path, rows, table.schema())
                 added.append(describing.copied(path, size, footer, file))
-        return Merged(added, removed)
+        return CopiedFiles(added, removed)
 
     def _candidates(self, table: Table) -> Iterator[DataFile]:
         """The files of the table that may have a key of the batch."""
