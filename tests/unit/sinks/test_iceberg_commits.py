@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ServiceUnavailableError
 from pyiceberg.table import Table, Transaction
 
@@ -52,6 +53,21 @@ def test_the_calls_of_pyiceberg_that_retry_or_delete_are_not_made(lake: Lake, mo
         writer = lake.writer(mode=mode)
         for batch in range(2):
             writer.write(batch, numbers(batch), query_id=mode)
+
+
+def test_a_commit_asserts_all_that_was_looked_at(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the table that the catalog calls by this name, too: a copy of its metadata may have the branch."""
+    sent: list[list[str]] = []
+    real = SqlCatalog.commit_table
+
+    def noted(catalog: SqlCatalog, table: Table, requirements: Any, updates: Any) -> Any:
+        sent.append(sorted(one.type for one in requirements))
+        return real(catalog, table, requirements, updates)
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", noted)
+    lake.writer().write(0, numbers(0))
+    asserted = ["assert-current-schema-id", "assert-default-spec-id", "assert-ref-snapshot-id", "assert-table-uuid"]
+    assert sent == [asserted, asserted]
 
 
 @pytest.mark.parametrize("mode", MODES)
