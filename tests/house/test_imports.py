@@ -34,6 +34,7 @@ CLIENTS = {
     "py4j": SPARK_ROOMS,
     "deltalake": ("tenure.sinks",),
     "pyiceberg": ("tenure.sinks.iceberg",),
+    "confluent_kafka": ("tenure.sinks.kafka",),
     "psycopg": ("tenure.sinks", "tenure.backends.postgres", "tenure.libpq"),
 }
 # Types of these may be named anywhere, under TYPE_CHECKING: a pipeline is written against Spark's DataFrame.

@@ -1,4 +1,4 @@
-"""The sinks that a pipeline file names: `from tenure.sinks import Delta, Files, ForeachBatch, Iceberg, Postgres`."""
+"""The sinks that a pipeline file names: `from tenure.sinks import Delta, Files, Iceberg, Kafka, Postgres`."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     from tenure.sinks.files.sink import Files
     from tenure.sinks.foreach_batch import ForeachBatch
     from tenure.sinks.iceberg.sink import Iceberg
+    from tenure.sinks.kafka.sink import Kafka
     from tenure.sinks.postgres.sink import Postgres
     from tenure.sinks.sink import Batch
 
-__all__ = ["Batch", "Delta", "Files", "ForeachBatch", "Iceberg", "Postgres"]
+__all__ = ["Batch", "Delta", "Files", "ForeachBatch", "Iceberg", "Kafka", "Postgres"]
 
 _IN = {
     "Batch": "sink",
@@ -19,6 +20,7 @@ _IN = {
     "Files": "files.sink",
     "ForeachBatch": "foreach_batch",
     "Iceberg": "iceberg.sink",
+    "Kafka": "kafka.sink",
     "Postgres": "postgres.sink",
 }
 

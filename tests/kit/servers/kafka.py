@@ -68,17 +68,24 @@ class KafkaServer(Servers):
             "transaction.state.log.num.partitions": "1",
             **(settings or {}),
         }
-        file = folder / "server.properties"
-        file.write_text("".join(f"{name}={value}\n" for name, value in configured.items()), encoding="utf-8")
+        self._file: Final = folder / "server.properties"
+        self._file.write_text("".join(f"{name}={value}\n" for name, value in configured.items()), encoding="utf-8")
         jars = f"{_jars()}/*"
         flags = ("-Xmx384m", f"-Djava.io.tmpdir={folder / 'tmp'}")
         scram = f"{SCRAM}=[name={USER},password={PASSWORDS[SCRAM]}]"
-        form = ("format", "-t", "dGVudXJlLW9mLXRoZS10ZQ", "-c", str(file), "--add-scram", scram)
+        form = ("format", "-t", "dGVudXJlLW9mLXRoZS10ZQ", "-c", str(self._file), "--add-scram", scram)
         made = subprocess.run(
             jvm("kafka.tools.StorageTool", *form, jars=jars, flags=flags), check=False, capture_output=True, text=True
         )
         assert made.returncode == 0, made.stdout[-1000:] + made.stderr[-2000:]
-        self.nodes = (GroupProcess(jvm("kafka.Kafka", str(file), jars=jars, flags=flags), log=folder / "log"),)
+        self.nodes = (GroupProcess(jvm("kafka.Kafka", str(self._file), jars=jars, flags=flags), log=folder / "log"),)
+
+    def advertise(self, port: int) -> None:
+        """Send the clients of `address` to another port of this host, where a proxy listens. Call it before `start`."""
+        text = self._file.read_text(encoding="utf-8")
+        (line,) = (line for line in text.splitlines() if line.startswith("advertised.listeners="))
+        text = text.replace(line, line.replace(f"//{self.address}", f"//127.0.0.1:{port}"))
+        self._file.write_text(text, encoding="utf-8")
 
     def answers(self, number: int) -> bool:
         """Whether the broker knows itself as a broker: it is asked without waiting for a leader."""
