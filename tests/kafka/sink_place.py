@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tenure.clock import Clock, SystemClock
 from tenure.retry import RetryPolicy
-from tenure.sinks.kafka.cluster import Cluster
+from tenure.sinks.kafka.cluster import KafkaCluster
 from tenure.sinks.kafka.ledger import Ledger
 from tenure.sinks.kafka.producer import TransactionalProducer
 from tenure.sinks.kafka.records import Record
-from tenure.sinks.kafka.settings import Settings
-from tenure.sinks.kafka.writer import Patience, Writer
+from tenure.sinks.kafka.settings import KafkaSettings
+from tenure.sinks.kafka.writer import KafkaPatience, KafkaWriter
 from tenure.sinks.sink import Batch
 from tests.kit.servers import KafkaServer
 from tests.kit.waiting import NEVER_S
@@ -25,11 +25,11 @@ from tests.kit.waiting import NEVER_S
 QUICK: Final = RetryPolicy(initial=timedelta(milliseconds=1), maximum=timedelta(milliseconds=50), attempts=20)
 ROWS: Final = 5
 """Records of a batch."""
-ONCE: Final = Patience(answer_s=3.0, batch_s=0.0)
+ONCE: Final = KafkaPatience(answer_s=3.0, batch_s=0.0)
 """For tests in which nothing answers."""
-SOON: Final = Patience(answer_s=3.0, batch_s=NEVER_S)
+SOON: Final = KafkaPatience(answer_s=3.0, batch_s=NEVER_S)
 """For tests in which nothing answers once."""
-PATIENT: Final = Patience(answer_s=NEVER_S, batch_s=NEVER_S)
+PATIENT: Final = KafkaPatience(answer_s=NEVER_S, batch_s=NEVER_S)
 
 
 class Place:
@@ -49,15 +49,15 @@ class Place:
         *,
         query: str = "hourly",
         settings: Mapping[str, Any] | None = None,
-        patience: Patience = PATIENT,
+        patience: KafkaPatience = PATIENT,
         policy: RetryPolicy = QUICK,
         clock: Clock | None = None,
-    ) -> Writer:
+    ) -> KafkaWriter:
         clock = clock or SystemClock()
-        cluster = Cluster(Settings(self.servers, settings or {}), patience_s=patience.answer_s, clock=clock)
+        cluster = KafkaCluster(KafkaSettings(self.servers, settings or {}), patience_s=patience.answer_s, clock=clock)
         ledger = Ledger(cluster, self.ledger, like=self.topic, clock=clock)
         batch = self.batch(0, epoch=epoch, query=query)
-        return Writer(cluster, ledger, batch, policy=policy, patience=patience, clock=clock)
+        return KafkaWriter(cluster, ledger, batch, policy=policy, patience=patience, clock=clock)
 
     def batch(self, number: int, *, epoch: int, query: str = "hourly") -> Batch:
         return Batch(self.scope, query, f"id-of-{query}", number, epoch)
@@ -66,9 +66,17 @@ class Place:
         """The records of a batch, with keys that spread."""
         return [(self.topic, f"b{number}r{row}".encode(), str(row).encode(), -1, 0, None) for row in range(ROWS)]
 
-    def write(self, writer: Writer, number: int, *, query: str = "hourly") -> bool:
+    def write(self, writer: KafkaWriter, number: int, *, query: str = "hourly") -> bool:
         batch = self.batch(number, epoch=writer.epoch, query=query)
         return writer.write(batch, lambda: self.records(number))
+
+    def note(self, *keys: str, value: bytes | None = b"of another query") -> None:
+        """Put records into the ledger."""
+        producer = Producer({"bootstrap.servers": self.servers})
+        for key in keys:
+            producer.produce(self.ledger, value, key=key, partition=0)
+            producer.poll(0)
+        assert producer.flush(NEVER_S) == 0
 
     def committed(self) -> list[str]:
         """The records of the topic that a reader of committed records sees, sorted."""
@@ -178,7 +186,7 @@ BEFORE_LOOKING, AFTER_LOOKING, BEFORE_COMMIT, AFTER_COMMIT = POINTS = (
 )
 
 
-def stopping(writer: Writer, point: str) -> Stop:
+def stopping(writer: KafkaWriter, point: str) -> Stop:
     """A stop of a writer at a point, the next time that it is there: a leader that claims its ledger commits, too."""
     stop = Stop()
     newest, fencing = writer._ledger.newest, writer._fencing

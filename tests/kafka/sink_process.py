@@ -11,11 +11,11 @@ import sys
 
 from tenure.clock import SystemClock
 from tenure.errors import Fenced
-from tenure.sinks.kafka.cluster import Cluster
+from tenure.sinks.kafka.cluster import KafkaCluster
 from tenure.sinks.kafka.ledger import Ledger
 from tenure.sinks.kafka.producer import TransactionalProducer
-from tenure.sinks.kafka.settings import Settings
-from tenure.sinks.kafka.writer import Writer
+from tenure.sinks.kafka.settings import KafkaSettings
+from tenure.sinks.kafka.writer import KafkaWriter
 from tenure.sinks.sink import Batch
 from tests.kafka.sink_place import PATIENT, QUICK, ROWS
 
@@ -24,9 +24,9 @@ AWAKE, FENCED, WRITTEN = "awake", "fenced", "written"
 
 def main(servers: str, name: str, epoch: int, number: int) -> None:
     clock, batch = SystemClock(), Batch(name, "hourly", "id-of-hourly", number, epoch)
-    cluster = Cluster(Settings(servers, {}), patience_s=PATIENT.answer_s, clock=clock)
+    cluster = KafkaCluster(KafkaSettings(servers, {}), patience_s=PATIENT.answer_s, clock=clock)
     ledger = Ledger(cluster, f"{name}-ledger", like=f"{name}-out", clock=clock)
-    writer = Writer(cluster, ledger, batch, policy=QUICK, patience=PATIENT, clock=clock)
+    writer = KafkaWriter(cluster, ledger, batch, policy=QUICK, patience=PATIENT, clock=clock)
     drain, stops = TransactionalProducer._drain, [number]
 
     def drained(producer: TransactionalProducer, began_s: float) -> None:

@@ -4,6 +4,7 @@ the living leader goes on, and a leader that another has followed writes nothing
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tenure.errors import Fenced, QueryFailed
+from tenure.sinks.kafka.records import Record
 from tests.kafka import sink_process
 from tests.kafka.sink_place import (
     AFTER_COMMIT,
@@ -100,6 +102,32 @@ def test_a_zombie_that_opens_after_its_successor_stops_nobody(place: Place) -> N
             place.write(place.writer(1), number)
         assert place.write(successor, number) is False
     assert place.committed() == place.of(0, 1, 2, 3)
+
+
+def test_a_leader_claims_its_ledger_before_it_has_a_batch_to_write(place: Place) -> None:
+    zombie, successor = place.writer(1), place.writer(2)
+    assert place.write(place.writer(1), 0) is False
+    assert place.write(successor, 0) is True
+    with pytest.raises(Fenced, match="has seen a higher epoch than 1"):
+        place.write(zombie, 1)
+    assert place.write(successor, 1) is False
+    assert place.committed() == place.of(0, 1)
+
+
+def test_a_batch_that_fails_in_the_middle_keeps_no_reader_waiting(place: Place) -> None:
+    def failing() -> Iterator[Record]:
+        before = place.uncommitted()
+        yield from place.records(0)
+        wait_until(lambda: place.uncommitted() > before, what="the records to arrive")
+        raise ZeroDivisionError
+
+    writer = place.writer(1)
+    with pytest.raises(ZeroDivisionError):
+        writer.write(place.batch(0, epoch=1), failing)
+    for partition in range(3):
+        place.kafka.send(place.topic, ["of another"], partition=partition)
+    assert place.committed() == ["of another"] * 3
+    assert place.write(writer, 0) is False
 
 
 def test_a_process_that_was_stopped_before_its_commit_is_fenced(place: Place, tmp_path: Path) -> None:

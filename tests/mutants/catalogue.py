@@ -18,6 +18,7 @@ from tests.mutants.of_followers import OF_NEWS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_history import OF_HISTORY
 from tests.mutants.of_kafka import OF_KAFKA
+from tests.mutants.of_kafka_sink import OF_KAFKA_SINK
 from tests.mutants.of_kept import OF_KEPT
 from tests.mutants.of_kubernetes import OF_KUBERNETES
 from tests.mutants.of_links import OF_LINKS
@@ -59,6 +60,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_POSTGRES,
     *OF_DATABASES,
     *OF_KAFKA,
+    *OF_KAFKA_SINK,
     *OF_STORAGE,
     *OF_CONNECTORS,
     *OF_PUTS,

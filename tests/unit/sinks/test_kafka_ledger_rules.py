@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tenure.errors import Fenced, QueryFailed
-from tenure.sinks.kafka.ledger_rules import Entry, claimed, had_before, refuse_older
+from tenure.sinks.kafka.ledger_rules import LedgerEntry, claimed, had_before, refuse_older
 from tenure.sinks.sink import Batch
 
 BATCH = Batch("s", "q", "q-1", 7, 3)
-NEWEST = Entry("s", "q", 6, 3, "other")
+NEWEST = LedgerEntry("s", "q", 6, 3, "other")
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ NEWEST = Entry("s", "q", 6, 3, "other")
         (replace(NEWEST, scope="before"), None),
     ],
 )
-def test_a_batch_is_written_on_top_of_the_batch_before(newest: Entry | None, had: bool | None) -> None:
+def test_a_batch_is_written_on_top_of_the_batch_before(newest: LedgerEntry | None, had: bool | None) -> None:
     assert had_before(newest, BATCH, attempt="ours", where="the ledger") is had
 
 
@@ -43,14 +43,14 @@ def test_a_batch_is_written_on_top_of_the_batch_before(newest: Entry | None, had
         (replace(NEWEST, scope="t", batch=7, epoch=9), QueryFailed, "two scopes have adopted"),
     ],
 )
-def test_other_batches_are_refused(newest: Entry, error: type[Exception], line: str) -> None:
+def test_other_batches_are_refused(newest: LedgerEntry, error: type[Exception], line: str) -> None:
     with pytest.raises(error, match=line):
         had_before(newest, BATCH, attempt="ours", where="the ledger")
 
 
 def test_each_leader_claims_the_ledger_once() -> None:
     first = claimed(None, BATCH)
-    assert first == Entry("s", "q", -1, 3, "")
+    assert first == LedgerEntry("s", "q", -1, 3, "")
     assert claimed(first, BATCH) is None
     next_term = replace(BATCH, epoch=4)
     assert claimed(NEWEST, next_term) == replace(NEWEST, epoch=4)
@@ -58,18 +58,18 @@ def test_each_leader_claims_the_ledger_once() -> None:
 
 
 @pytest.mark.parametrize("newest", [None, replace(NEWEST, batch=5), replace(NEWEST, epoch=2)])
-def test_a_ledger_that_has_forgotten_is_refused(newest: Entry | None) -> None:
+def test_a_ledger_that_has_forgotten_is_refused(newest: LedgerEntry | None) -> None:
     with pytest.raises(QueryFailed, match="the ledger has forgotten batch 6 of query 'q'"):
         refuse_older(newest, NEWEST, where="the ledger")
 
 
 @pytest.mark.parametrize("known", [None, NEWEST, replace(NEWEST, batch=5)])
-def test_a_ledger_that_knows_as_much_is_taken(known: Entry | None) -> None:
+def test_a_ledger_that_knows_as_much_is_taken(known: LedgerEntry | None) -> None:
     refuse_older(NEWEST, known, where="the ledger")
 
 
 def test_a_record_is_read_as_it_was_written() -> None:
-    assert Entry.decode(NEWEST.encode(), where="the ledger") == NEWEST
+    assert LedgerEntry.decode(NEWEST.encode(), where="the ledger") == NEWEST
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_a_record_is_read_as_it_was_written() -> None:
 )
 def test_another_record_is_refused(value: bytes) -> None:
     with pytest.raises(QueryFailed, match="the ledger has a record that cannot be read"):
-        Entry.decode(value, where="the ledger")
+        LedgerEntry.decode(value, where="the ledger")

@@ -20,7 +20,7 @@ from tenure.clock import Clock
 from tenure.errors import QueryFailed, StorageError, UsageError
 from tenure.retry import exponential_delay, retry
 from tenure.sinks.kafka.errors import MISSING, UNAUTHORIZED, error_of, is_refusal, refusal
-from tenure.sinks.kafka.settings import Heard, Settings
+from tenure.sinks.kafka.settings import Heard, KafkaSettings
 
 T = TypeVar("T")
 
@@ -35,10 +35,10 @@ _BROKERS_DEFAULT: Final = -1
 _UNTIL_LED: Final = exponential_delay(initial=timedelta(milliseconds=20), maximum=timedelta(seconds=1), attempts=15)
 
 
-class Cluster:
+class KafkaCluster:
     """The cluster of one sink. Thread-safe; the constructor does no I/O."""
 
-    def __init__(self, settings: Settings, *, patience_s: float, clock: Clock) -> None:
+    def __init__(self, settings: KafkaSettings, *, patience_s: float, clock: Clock) -> None:
         """`patience_s`: for how long a question waits for its answer."""
         self.settings = settings
         self._clock = clock

@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tenure.clock import Clock
 from tenure.errors import StorageError
-from tenure.sinks.kafka.cluster import PARTITION, Cluster
+from tenure.sinks.kafka.cluster import PARTITION, KafkaCluster
 from tenure.sinks.kafka.errors import is_refusal, refusal
-from tenure.sinks.kafka.ledger_rules import Entry
+from tenure.sinks.kafka.ledger_rules import LedgerEntry
 from tenure.sinks.kafka.settings import Heard
 
 _TAIL: Final = 8
@@ -29,7 +29,7 @@ _POLL_S: Final = 0.2
 class Ledger:
     """The ledger in `topic`, which is made with the replicas of the topic `like`. Used by one thread."""
 
-    def __init__(self, cluster: Cluster, topic: str, *, like: str | None, clock: Clock) -> None:
+    def __init__(self, cluster: KafkaCluster, topic: str, *, like: str | None, clock: Clock) -> None:
         self._cluster = cluster
         self.topic = topic
         self._like = like
@@ -42,7 +42,7 @@ class Ledger:
         """Make the topic, where there is none. Raises StorageError, QueryFailed."""
         self._cluster.make_ledger(self.topic, like=self._like)
 
-    def newest(self, query_id: str, *, patience_s: float) -> Entry | None:
+    def newest(self, query_id: str, *, patience_s: float) -> LedgerEntry | None:
         """The newest record of a query; None: there is none, or an operator has removed it. Raises StorageError,
         QueryFailed."""
         low, high = self._cluster.ends(self.topic)
@@ -56,7 +56,7 @@ class Ledger:
                 first = max(low, high - reach)
                 is_there, value = self._last_of(consumer, query_id, first, high, patience_s=patience_s)
                 if is_there:
-                    return None if value is None else Entry.decode(value, where=str(self))
+                    return None if value is None else LedgerEntry.decode(value, where=str(self))
                 if first == low:
                     return None
                 reach *= _FURTHER

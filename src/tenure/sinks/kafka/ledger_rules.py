@@ -24,7 +24,7 @@ _TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """The newest batch of a query, and the newest epoch. `attempt`: the call that wrote the batch."""
 
     scope: str
@@ -38,7 +38,7 @@ class Entry:
         return json.dumps({"format": FORMAT, **asdict(self)}).encode()
 
     @classmethod
-    def decode(cls, value: bytes, *, where: str) -> Entry:
+    def decode(cls, value: bytes, *, where: str) -> LedgerEntry:
         """Raises QueryFailed: the record is not of this format."""
         try:
             fields = json.loads(value)
@@ -72,16 +72,16 @@ def is_topic(name: str) -> bool:
     return _TOPIC.match(name) is not None
 
 
-def claimed(newest: Entry | None, batch: Batch) -> Entry | None:
+def claimed(newest: LedgerEntry | None, batch: Batch) -> LedgerEntry | None:
     """The record by which a new leader claims the ledger; None: its epoch is there."""
     if newest is None:
-        return Entry(batch.scope, batch.query, -1, batch.epoch, "")
+        return LedgerEntry(batch.scope, batch.query, -1, batch.epoch, "")
     if newest.epoch < batch.epoch:
-        return Entry(newest.scope, newest.query, newest.batch, batch.epoch, newest.attempt)
+        return LedgerEntry(newest.scope, newest.query, newest.batch, batch.epoch, newest.attempt)
     return None
 
 
-def had_before(newest: Entry | None, batch: Batch, *, attempt: str, where: str) -> bool | None:
+def had_before(newest: LedgerEntry | None, batch: Batch, *, attempt: str, where: str) -> bool | None:
     """Whether Kafka had the batch before this attempt; None: Kafka does not have it, and takes it now.
 
     Raises Fenced: a higher epoch has written; QueryFailed: the ledger lacks batches before, or has the batch of another
@@ -108,7 +108,7 @@ def had_before(newest: Entry | None, batch: Batch, *, attempt: str, where: str) 
     return None
 
 
-def refuse_older(newest: Entry | None, known: Entry | None, *, where: str) -> None:
+def refuse_older(newest: LedgerEntry | None, known: LedgerEntry | None, *, where: str) -> None:
     """Refuse a ledger that knows less than this process has read in it. Raises QueryFailed."""
     if known is not None and (newest is None or newest.batch < known.batch or newest.epoch < known.epoch):
         raise QueryFailed(

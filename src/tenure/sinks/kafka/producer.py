@@ -3,7 +3,7 @@
 Promise: `send` returns once the cluster has committed all of the records, in one transaction. It calls the commit once;
 after any error nobody knows by this module whether the commit was done. A transaction that was not sent to be committed
 is aborted, as far as the cluster answers, so that no reader waits for it. Not promised: that the producer can be used
-after an error. Open another; that ends the transaction of this one.
+after an error. The opening of another producer ends the transaction of this producer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tenure.clock import Clock
 from tenure.sinks.kafka.records import Record
-from tenure.sinks.kafka.settings import Heard, Settings
+from tenure.sinks.kafka.settings import Heard, KafkaSettings
 
 _LOOK_EVERY: Final = 512
 """Records between two looks at the clock and at the events of the client."""
@@ -32,7 +32,7 @@ class TransactionalProducer:
     """A producer that is not open yet. Used by one thread."""
 
     def __init__(
-        self, settings: Settings, transactional_id: str, *, timeout: timedelta, patience_s: float, clock: Clock
+        self, settings: KafkaSettings, transactional_id: str, *, timeout: timedelta, patience_s: float, clock: Clock
     ) -> None:
         """`timeout`: of a transaction. `patience_s`: for how long the cluster may be silent."""
         self.timeout: Final = timeout

@@ -74,7 +74,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class KafkaSettings:
     """`servers`: where the cluster is found. `given`: settings of librdkafka, by the pipeline."""
 
     servers: str

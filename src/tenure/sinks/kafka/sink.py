@@ -31,9 +31,9 @@ from tenure.wording import how_to_install
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tenure.sinks.kafka.cluster import Cluster
-    from tenure.sinks.kafka.settings import Settings
-    from tenure.sinks.kafka.writer import Writer
+    from tenure.sinks.kafka.cluster import KafkaCluster
+    from tenure.sinks.kafka.settings import KafkaSettings
+    from tenure.sinks.kafka.writer import KafkaWriter
 
 RETRY: Final = exponential_delay(initial=timedelta(milliseconds=50), maximum=timedelta(seconds=2), attempts=12)
 """About 13 seconds of pauses, against brokers that change their leaders, and a leader that was paused and fences."""
@@ -71,9 +71,9 @@ class Kafka:
         self._ledger = ledger
         self._retry = retry_policy
         self._clock = clock or SystemClock()
-        self._made: Cluster | None = None  # None: not used yet
+        self._made: KafkaCluster | None = None  # None: not used yet
         # One writer a query (by scope, name and Spark's id), each used by its query's thread alone.
-        self._writers: dict[tuple[str, str, str], Writer] = {}
+        self._writers: dict[tuple[str, str, str], KafkaWriter] = {}
 
     def check(self, *, output_mode: OutputMode) -> None:
         """Refuse options that do not fit together. Connects to nothing. Raises UsageError."""
@@ -98,12 +98,12 @@ class Kafka:
     def check_rows(self, rows: DataFrame) -> None:
         """Refuse rows that are no records, and a topic that is not there. A cluster that is away is asked at the first
         batch. Raises UsageError."""
-        from tenure.sinks.kafka.cluster import Cluster
+        from tenure.sinks.kafka.cluster import KafkaCluster
 
         refuse_columns(rows.schema.jsonValue(), topic=self._topic)
         if self._topic is not None:
             with suppress(StorageError):
-                Cluster(self._settings, patience_s=_LOOK_S, clock=self._clock).look(self._topic)
+                KafkaCluster(self._settings, patience_s=_LOOK_S, clock=self._clock).look(self._topic)
 
     def ask(self) -> None:
         """Connect, and ask for the rights on the topic and the ledger; see `Answers`."""
@@ -138,17 +138,17 @@ class Kafka:
         """Nothing beside the target: the pipeline's own storage has the staged rows, and its sweep removes them."""
         return _Nothing()
 
-    def _writer(self, batch: Batch) -> Writer:
+    def _writer(self, batch: Batch) -> KafkaWriter:
         from tenure.sinks.kafka.ledger import Ledger
-        from tenure.sinks.kafka.writer import Patience, Writer
+        from tenure.sinks.kafka.writer import KafkaPatience, KafkaWriter
 
         query = (batch.scope, batch.query, batch.query_id)
         known = self._writers.get(query)
         if known is None or known.epoch != batch.epoch:
             topic = self._ledger or ledger_topic(batch.scope, batch.query)
             ledger = Ledger(self._cluster, topic, like=self._topic, clock=self._clock)
-            known = self._writers[query] = Writer(
-                self._cluster, ledger, batch, policy=self._retry, patience=Patience(), clock=self._clock
+            known = self._writers[query] = KafkaWriter(
+                self._cluster, ledger, batch, policy=self._retry, patience=KafkaPatience(), clock=self._clock
             )
         return known
 
@@ -161,18 +161,18 @@ class Kafka:
             events.emit(BlobLeft(batch.scope, address=batch.scratch, why=error.what))
 
     @property
-    def _settings(self) -> Settings:
-        from tenure.sinks.kafka.settings import Settings
+    def _settings(self) -> KafkaSettings:
+        from tenure.sinks.kafka.settings import KafkaSettings
 
-        return Settings(self._servers, self._given)
+        return KafkaSettings(self._servers, self._given)
 
     @property
-    def _cluster(self) -> Cluster:
+    def _cluster(self) -> KafkaCluster:
         if self._made is None:
-            from tenure.sinks.kafka.cluster import Cluster
-            from tenure.sinks.kafka.writer import Patience
+            from tenure.sinks.kafka.cluster import KafkaCluster
+            from tenure.sinks.kafka.writer import KafkaPatience
 
-            self._made = Cluster(self._settings, patience_s=Patience().answer_s, clock=self._clock)
+            self._made = KafkaCluster(self._settings, patience_s=KafkaPatience().answer_s, clock=self._clock)
         return self._made
 
 

@@ -21,10 +21,10 @@ from tenure.clock import Clock
 from tenure.coordination.encoding import new_uid
 from tenure.errors import QueryFailed, StorageError
 from tenure.retry import RetryPolicy, retry
-from tenure.sinks.kafka.cluster import PARTITION, Cluster, in_words
+from tenure.sinks.kafka.cluster import PARTITION, KafkaCluster, in_words
 from tenure.sinks.kafka.errors import ENDED, FENCED, error_of, is_refusal, refusal
 from tenure.sinks.kafka.ledger import Ledger
-from tenure.sinks.kafka.ledger_rules import Entry, claimed, had_before, refuse_older, transactional_id
+from tenure.sinks.kafka.ledger_rules import LedgerEntry, claimed, had_before, refuse_older, transactional_id
 from tenure.sinks.kafka.producer import TooLong, TransactionalProducer
 from tenure.sinks.kafka.records import Record
 from tenure.sinks.kafka.settings import LONGEST, SHORTEST, TIMEOUT
@@ -37,7 +37,7 @@ _LEAST: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class KafkaPatience:
     """`answer_s`: for how long one answer is waited for; `batch_s`: for how long a batch is tried again after its first
     failure."""
 
@@ -45,11 +45,18 @@ class Patience:
     batch_s: float = 60.0
 
 
-class Writer:
+class KafkaWriter:
     """Writes the batches of `scope` and `query` under `epoch`. Used by one thread."""
 
     def __init__(
-        self, cluster: Cluster, ledger: Ledger, batch: Batch, *, policy: RetryPolicy, patience: Patience, clock: Clock
+        self,
+        cluster: KafkaCluster,
+        ledger: Ledger,
+        batch: Batch,
+        *,
+        policy: RetryPolicy,
+        patience: KafkaPatience,
+        clock: Clock,
     ) -> None:
         """`batch`: any batch of the query and the epoch."""
         self._cluster = cluster
@@ -62,8 +69,8 @@ class Writer:
         fixed = cluster.settings.timeout
         self._timeout, self._longest = fixed or SHORTEST, fixed or LONGEST
         self._producer: TransactionalProducer | None = None  # None: not open
-        self._newest: Entry | None = None  # of the ledger, as long as the producer is open; None: it has none
-        self._known: Entry | None = None  # the newest that was ever read or written here
+        self._newest: LedgerEntry | None = None  # of the ledger, as long as the producer is open; None: it has none
+        self._known: LedgerEntry | None = None  # the newest that was ever read or written here
 
     def write(self, batch: Batch, records: Callable[[], Iterable[Record]]) -> bool:
         """Write a batch, once; return whether Kafka had the batch before this call. `records`: begins anew with each
@@ -88,10 +95,6 @@ class Writer:
 
         return retry(once, policy=self._policy, on=StorageError, go_on=has_time, clock=self._clock)
 
-    def close(self) -> None:
-        """Let the producer go. The next batch opens another."""
-        self._producer = None
-
     def _write(self, batch: Batch, records: Callable[[], Iterable[Record]], attempt: str) -> bool:
         while True:
             if self._newest is not None and self._newest.batch < batch.id - 1:
@@ -102,7 +105,7 @@ class Writer:
             if had is not None:
                 self._producer = producer
                 return had
-            entry = Entry(batch.scope, batch.query, batch.id, batch.epoch, attempt)
+            entry = LedgerEntry(batch.scope, batch.query, batch.id, batch.epoch, attempt)
             try:
                 self._send(producer, chain(records(), [self._record_of(batch.query_id, entry)]), entry, fresh=fresh)
             except TooLong:
@@ -151,7 +154,9 @@ class Writer:
                 raise self._why(_causes(producer, error), producer, fresh=True) from error
             return producer
 
-    def _send(self, producer: TransactionalProducer, records: Iterable[Record], entry: Entry, *, fresh: bool) -> None:
+    def _send(
+        self, producer: TransactionalProducer, records: Iterable[Record], entry: LedgerEntry, *, fresh: bool
+    ) -> None:
         """Send a transaction whose record of the ledger is `entry`. After an error the producer is not used again.
         Raises TooLong, StorageError, QueryFailed, and the errors of `records`."""
         self._producer = None
@@ -203,7 +208,7 @@ class Writer:
     def _wanted(self, producer: TransactionalProducer) -> timedelta:
         return min(self._longest, _SPARE * timedelta(seconds=producer.lasted_s))
 
-    def _record_of(self, query_id: str, entry: Entry) -> Record:
+    def _record_of(self, query_id: str, entry: LedgerEntry) -> Record:
         return (self._ledger.topic, entry.encode(), query_id.encode(), PARTITION, 0, None)
 
 
