@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
+from demo.outputs import CATALOG, catalog
 from tests.kit.servers import BUCKET, Hdfs, KafkaServer, SeaweedFs
 from tests.kit.servers.connectors import ivy_folder
 from tests.kit.servers.seaweedfs import environment
@@ -75,4 +76,18 @@ def ground(source: str, storage: str, folder: Path, *, sink: str = "delta") -> I
         names = [name for name, used in (("kafka", broker is not None), ("s3", storage == "s3")) if used]
         conf = {"spark.jars.ivy": str(ivy_folder())} if names else {}
         output = str(folder / "output") if storage == "file" else f"{root}/output"
+        if sink == "kafka":
+            target = stack.enter_context(KafkaServer(folder / "target"))
+            for table in ("flights", "hourly"):
+                target.make_topic(table)
+            output = target.address
+        elif sink == "iceberg":
+            properties = {
+                "TYPE": "sql",
+                "URI": f"sqlite:///{folder}/catalog.db",
+                "WAREHOUSE": f"file://{folder}/output",
+            }
+            variables = {f"PYICEBERG_CATALOG__DEMO__{name}": value for name, value in properties.items()}
+            stack.enter_context(patch.dict(os.environ, variables))
+            catalog().create_namespace(CATALOG)
         yield Ground(f"{root}/storage", output, params, tuple(names), conf, broker, sink)

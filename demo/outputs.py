@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import polars
 import pyarrow as pa
+from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from pyarrow import parquet as pq
 from pyarrow.dataset import dataset
 from pyarrow.fs import FSSpecHandler, PyFileSystem
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
 from tenure.storage.engines import delta_options
 from tenure.storage.reach import reach
@@ -18,7 +25,11 @@ from tenure.storage.remote import Remote
 
 Rows = list[dict[str, Any]]
 
-SINKS: Final = ("delta", "files")
+SINKS: Final = ("delta", "files", "iceberg", "kafka")
+CATALOG: Final = "demo"
+"""The catalog and the namespace of the tables in Iceberg."""
+_READ_S: Final = 10.0
+"""How long a reader of a topic waits for what is in it."""
 
 
 class Output(Protocol):
@@ -34,8 +45,15 @@ class Output(Protocol):
 
 
 def output_of(sink: str, url: str) -> Output:
-    """The reader of one of `SINKS`. `url`: the pipeline's parameter `output`."""
-    return DeltaOutput(url) if sink == "delta" else FolderOutput(Path(url))
+    """The reader of one of `SINKS`. `url`: the pipeline's parameter `output`; for Kafka, the brokers."""
+    match sink:
+        case "iceberg":
+            return IcebergOutput()
+        case "kafka":
+            return TopicOutput(url)
+        case "files":
+            return FolderOutput(Path(url))
+    return DeltaOutput(url)
 
 
 class DeltaOutput:
@@ -90,3 +108,67 @@ class FolderOutput:
             if path not in self._counted:
                 self._counted[path] = pq.read_metadata(path).num_rows
         return sum(self._counted[path] for path in found)
+
+
+def catalog() -> Catalog:
+    """The catalog of the environment, which pyiceberg itself has read when it was imported."""
+    properties = {name: os.environ[f"PYICEBERG_CATALOG__DEMO__{name.upper()}"] for name in ("type", "uri", "warehouse")}
+    return load_catalog(CATALOG, **properties)
+
+
+class IcebergOutput:
+    """Two Iceberg tables, read by polars."""
+
+    def rows(self, table: str, columns: list[str] | None = None) -> Rows:
+        """See `Output`."""
+        found = self._table(table)
+        if found is None:
+            return []
+        rows = polars.scan_iceberg(found.metadata_location)
+        return (rows if columns is None else rows.select(columns)).collect().to_dicts()
+
+    def count(self, table: str) -> int:
+        """See `Output`; by the newest snapshot."""
+        found = self._table(table)
+        snapshot = None if found is None else found.current_snapshot()
+        return 0 if snapshot is None or snapshot.summary is None else int(snapshot.summary["total-records"] or 0)
+
+    def _table(self, name: str) -> Any:
+        try:
+            return catalog().load_table(f"{CATALOG}.{name}")
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+
+class TopicOutput:
+    """Two topics of JSON, read as committed."""
+
+    def __init__(self, brokers: str) -> None:
+        self._brokers = brokers
+        self._read: dict[str, tuple[Consumer, Rows]] = {}
+
+    def rows(self, table: str, columns: list[str] | None = None) -> Rows:
+        """See `Output`."""
+        rows = self._all(table, wait_s=_READ_S)
+        return rows if columns is None else [{name: row[name] for name in columns} for row in rows]
+
+    def count(self, table: str) -> int:
+        """See `Output`."""
+        return len(self._all(table, wait_s=0.01))
+
+    def _all(self, topic: str, *, wait_s: float) -> Rows:
+        """What was read so far, and what comes now. `wait_s`: without a record for so long, nothing comes."""
+        if topic not in self._read:
+            settings = {"group.id": "demo", "isolation.level": "read_committed", "enable.auto.commit": False}
+            reader = Consumer({"bootstrap.servers": self._brokers, "log_level": 0, **settings})  # the broker ends first
+            reader.assign([TopicPartition(topic, 0, 0)])
+            self._read[topic] = reader, []
+        reader, rows = self._read[topic]
+        while found := reader.consume(10_000, wait_s):
+            rows += [_of_json(message.value()) for message in found if message.error() is None]
+        return rows
+
+
+def _of_json(value: bytes | None) -> dict[str, Any]:
+    row: dict[str, Any] = json.loads(value or b"{}")
+    return {name: datetime.fromisoformat(of) if name == "hour" else of for name, of in row.items()}

@@ -258,8 +258,8 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep the working folder")
     arguments = parser.parse_args()
     console = Console()
-    if arguments.sink == "files" and arguments.storage != "file":
-        console.print(f"demo: SINK=files writes folders to a disk; leave STORAGE={arguments.storage} out")
+    if arguments.sink in ("files", "iceberg") and arguments.storage != "file":
+        console.print(f"demo: SINK={arguments.sink} writes to a disk here; leave STORAGE={arguments.storage} out")
         return 2
     folder = Path(tempfile.mkdtemp(prefix="tenure-demo-"))
     try:
