@@ -24,7 +24,7 @@ _SPARKS: Final = ("spark.sql.streaming.queryId", "spark.sql.streaming.epochId")
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerEntry:
+class NotedBatch:
     """The newest batch of a query in a table."""
 
     scope: str
@@ -35,7 +35,7 @@ class LedgerEntry:
     """The folder of its files, below the folder of the table's data."""
 
     @classmethod
-    def of(cls, batch: Batch, attempt: str) -> LedgerEntry:
+    def of(cls, batch: Batch, attempt: str) -> NotedBatch:
         return cls(batch.scope, batch.query, batch.id, batch.epoch, attempt)
 
     def text(self) -> str:
@@ -70,7 +70,7 @@ def property_of(query_id: str) -> str:
     return f"{PREFIX}{query_id}"
 
 
-def entry_of(properties: Mapping[str, str], query_id: str, *, where: str) -> LedgerEntry | None:
+def entry_of(properties: Mapping[str, str], query_id: str, *, where: str) -> NotedBatch | None:
     """The entry of a query; None: the table has none of its batches. Raises Corrupt."""
     text = properties.get(property_of(query_id))
     if text is None:
@@ -84,9 +84,9 @@ def entry_of(properties: Mapping[str, str], query_id: str, *, where: str) -> Led
         ) from error
 
 
-def _read(text: str) -> LedgerEntry:
+def _read(text: str) -> NotedBatch:
     found = json.loads(text)
-    return LedgerEntry(
+    return NotedBatch(
         str(found["scope"]), str(found["query"]), int(found["batch"]), int(found["epoch"]), str(found["attempt"])
     )
 

@@ -39,7 +39,7 @@ from pyiceberg.transforms import parse_transform
 from tenure.errors import QueryFailed, StorageError, TenureError, UsageError
 from tenure.sinks.iceberg.failures import failure
 from tenure.sinks.iceberg.layout import Layout, layout_of
-from tenure.sinks.iceberg.ledger import LedgerEntry, entry_of, has_made, newest_of_spark, property_of
+from tenure.sinks.iceberg.ledger import NotedBatch, entry_of, has_made, newest_of_spark, property_of
 from tenure.sinks.iceberg.partitions import PartitionTerm
 from tenure.sinks.iceberg.schema import NAME_MAPPING, Json, name_mapping, numbered
 from tenure.sinks.iceberg.staged_files import Describing
@@ -186,7 +186,7 @@ class IcebergTable:
 
     # --- the ledger -------------------------------------------------------------------------------------------------
 
-    def entry(self, query_id: str) -> LedgerEntry | None:
+    def entry(self, query_id: str) -> NotedBatch | None:
         """The newest batch of a query; None: the table has none. Raises Corrupt."""
         return entry_of(self.properties, query_id, where=self._where)
 
@@ -278,7 +278,7 @@ class IcebergTable:
     ) -> None:
         """Commit the files as the batch: beside the table's files, or in the place of those that are `removed`."""
         table = self._spend()
-        entry = LedgerEntry.of(batch, attempt)
+        entry = NotedBatch.of(batch, attempt)
         properties = {property_of(batch.query_id): entry.text()}
         if not self.layout.has_ids and NAME_MAPPING not in self.properties:
             properties[NAME_MAPPING] = json.dumps(name_mapping(self.layout.columns))
