@@ -60,7 +60,10 @@ class Place:
         return KafkaWriter(cluster, ledger, batch, policy=policy, patience=patience, clock=clock)
 
     def batch(self, number: int, *, epoch: int, query: str = "hourly") -> Batch:
-        return Batch(self.scope, query, f"id-of-{query}", number, epoch)
+        return Batch(self.scope, query, self.id_of(query), number, epoch)
+
+    def id_of(self, query: str = "hourly") -> str:
+        return f"{self.scope}-{query}"
 
     def records(self, number: int) -> list[Record]:
         """The records of a batch, with keys that spread."""

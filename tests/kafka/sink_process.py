@@ -23,7 +23,7 @@ AWAKE, FENCED, WRITTEN = "awake", "fenced", "written"
 
 
 def main(servers: str, name: str, epoch: int, number: int) -> None:
-    clock, batch = SystemClock(), Batch(name, "hourly", "id-of-hourly", number, epoch)
+    clock, batch = SystemClock(), Batch(name, "hourly", f"{name}-hourly", number, epoch)
     cluster = KafkaCluster(KafkaSettings(servers, {}), patience_s=PATIENT.answer_s, clock=clock)
     ledger = Ledger(cluster, f"{name}-ledger", like=f"{name}-out", clock=clock)
     writer = KafkaWriter(cluster, ledger, batch, policy=QUICK, patience=PATIENT, clock=clock)

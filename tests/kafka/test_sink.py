@@ -3,7 +3,7 @@ that die around the commit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,6 @@ from tenure.errors import QueryFailed, StorageError, TermLost, UsageError
 from tenure.events import BlobLeft, Events
 from tenure.sinks import Kafka
 from tenure.sinks.kafka import records
-from tenure.sinks.kafka.ledger_rules import ledger_topic
 from tenure.sinks.sink import Attempts, Batch, Written
 from tests.kafka.scene import Died, Scene
 from tests.kafka.sink_place import QUICK, read
@@ -41,9 +40,9 @@ def topic(kafka: KafkaServer) -> str:
 def batch(tmp_path: Path, topic: str) -> Callable[..., Batch]:
     """A batch whose scratch folder is new. Blanks and signs in the path must not matter."""
 
-    def made(number: int, *, epoch: int = 1, query_id: str = "q-1") -> Batch:
+    def made(number: int, *, epoch: int = 1) -> Batch:
         scratch = f"file://{tmp_path}/a store+1%/blobs/e{epoch}/b{number}-{next(_numbers)}"
-        return Batch(topic, "hourly", query_id, number, epoch, scratch=scratch)
+        return Batch("s", "hourly", f"id-of-{topic}", number, epoch, scratch=scratch)
 
     return made
 
@@ -269,18 +268,17 @@ def test_leaders_that_die_around_a_commit_lose_and_double_nothing(
     source = f"{topic}-in"
     kafka.make_topic(source, partitions=2)
     scene = Scene(spark, kafka, tmp_path, source)
-    ledger = {"ledger": ledger_topic(topic, "copy")}
 
-    def lead(given: tuple[str, int] | None, options: Mapping[str, Any]) -> BaseException | None:
-        sink = DyingKafka(kafka.address, topic, retry_policy=QUICK, **options)
+    def lead(given: tuple[str, int] | None = None) -> BaseException | None:
+        sink = DyingKafka(kafka.address, topic, retry_policy=QUICK)
         sink.dies = given
         return scene.lead(scene.rows().selectExpr("cast(id as string) as value"), sink)
 
     scene.send(1, 2, 3)
-    assert lead(None, ledger) is None
+    assert lead() is None
     scene.send(4, 5, partition=1)
-    assert isinstance(lead((dies, 1), ledger), Died)
+    assert isinstance(lead((dies, 1)), Died)
     scene.send(6)
-    assert lead(None, ledger) is None
+    assert lead() is None
     assert seen_by_readers(kafka, topic) == [str(number).encode() for number in range(1, 7)]
     assert list((tmp_path / "storage").rglob("scratch/**/*.parquet")) == []

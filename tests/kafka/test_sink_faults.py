@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -188,7 +189,7 @@ def test_lines_that_break_in_the_middle_lose_and_double_nothing(place: Place, pr
     writer = place.writer(1)
     for number in range(3):
         stop = stopping(writer, BEFORE_COMMIT if number % 2 else AFTER_COMMIT)
-        paused = Paused(lambda number=number: place.write(writer, number), stop)  # type: ignore[misc] # bound now
+        paused = Paused(partial(place.write, writer, number), stop)
         proxy.break_lines()
         assert paused.go_on() is False
     assert place.committed() == place.of(*range(3))
@@ -277,6 +278,14 @@ def test_a_batch_that_lasts_longer_than_the_brokers_allow_is_one_error(place: Pl
     assert place.committed() == []
 
 
+def test_settings_that_do_not_fit_a_shorter_transaction_are_one_error(place: Place) -> None:
+    """Brokers that allow less make it shorter."""
+    writer = place.writer(1, settings={"message.timeout.ms": 59_000})
+    vars(writer).update(_timeout=timedelta(seconds=50))
+    with pytest.raises(QueryFailed, match=r"do not fit a transaction of 50 s: .*message\.timeout\.ms"):
+        place.write(writer, 0)
+
+
 def test_a_timeout_that_the_brokers_do_not_allow_is_refused(place: Place) -> None:
     with pytest.raises(QueryFailed, match=r"raise transaction\.max\.timeout\.ms of the brokers"):
         place.write(place.writer(1, settings={"transaction.timeout.ms": 180_000}), 0)
@@ -299,7 +308,7 @@ def test_a_ledger_that_was_compacted_is_read(place: Place) -> None:
     def compacted() -> bool:
         place.note("other")  # closes the segment
         keys = [message.key() for message in read(place.servers, place.ledger)]
-        return keys.count(b"id-of-hourly") == 1
+        return keys.count(place.id_of().encode()) == 1
 
     wait_until(compacted, what=f"the compaction of {noted} records")
     assert place.write(place.writer(2), 4) is True
@@ -378,7 +387,7 @@ def test_each_right_that_is_missing_is_named(place: Place) -> None:
     place.servers = strict.secured
     with pytest.raises(QueryFailed, match="grant Write and Describe on the transactional id"):
         place.write(place.writer(2, settings=LOGIN), 1)
-    allow(strict, Resource.TRANSACTIONAL_ID, f"tenure/{place.scope}/", AclOperation.WRITE, AclOperation.DESCRIBE)
+    allow(strict, Resource.TRANSACTIONAL_ID, "tenure/", AclOperation.WRITE, AclOperation.DESCRIBE)
     assert place.write(place.writer(2, settings=LOGIN), 1) is False
     place.servers = strict.address
     assert place.committed() == place.of(0, 1)

@@ -28,7 +28,7 @@ def test_the_ledger_is_made_to_be_compacted(place: Place) -> None:
     assert (cluster.replicas(place.ledger), cluster._policy(place.ledger)) == (1, "compact")
     (newest,) = read(place.servers, place.ledger)[-1:]
     entry = LedgerEntry.decode(newest.value() or b"", where="here")
-    assert (newest.key(), entry.batch, entry.epoch, entry.scope) == (b"id-of-hourly", 0, 1, place.scope)
+    assert (newest.key(), entry.batch, entry.epoch, entry.scope) == (place.id_of().encode(), 0, 1, place.scope)
 
 
 def test_a_ledger_with_records_of_others_at_its_end_is_read(place: Place) -> None:
@@ -74,7 +74,7 @@ def test_a_ledger_that_was_removed_is_noticed(place: Place) -> None:
 
 def test_a_record_that_an_operator_has_removed_is_forgotten(place: Place) -> None:
     place.write(place.writer(9), 0)
-    place.note("id-of-hourly", value=None)
+    place.note(place.id_of(), value=None)
     assert place.write(place.writer(1), 1) is False
     assert place.committed() == place.of(0, 1)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -181,9 +182,29 @@ def test_a_copy_that_two_scopes_have_adopted_loses_no_rows_in_silence(place: Pla
     assert place.committed() == place.of(0, 1, 2)
 
 
-def test_a_scope_that_another_has_moved_to_goes_on(place: Place) -> None:
-    place.write(place.writer(1), 0)
-    moved = replace(place.batch(1, epoch=2), scope="again")
-    assert place.writer(2).write(moved, lambda: place.records(1)) is False
-    assert place.writer(2).write(moved, lambda: place.records(1)) is True
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_scope_that_a_query_moves_to_goes_on(place: Place, epoch: int) -> None:
+    """Under its own epochs, which begin at 1."""
+    place.write(place.writer(9), 0)
+    for number in (1, 2):
+        moved = replace(place.batch(number, epoch=epoch), scope="again")
+        assert place.writer(epoch).write(moved, partial(place.records, number)) is False
+        assert place.writer(epoch).write(moved, lambda: place.records(7)) is True
+    assert place.committed() == place.of(0, 1, 2)
+
+
+@pytest.mark.parametrize("point", OPEN)
+def test_a_leader_of_the_scope_that_a_query_moved_from_writes_nothing_twice(place: Place, point: str) -> None:
+    zombie = place.writer(9)
+    place.write(zombie, 0)
+    paused = Paused(lambda: place.write(zombie, 1), stopping(zombie, OPEN[point]))
+    moved = replace(place.batch(1, epoch=1), scope="again")
+    if OPEN[point] == AFTER_COMMIT:
+        with pytest.raises(QueryFailed, match="two scopes have adopted"):
+            place.writer(1).write(moved, lambda: place.records(1))
+        assert paused.go_on() is False
+    else:
+        assert place.writer(1).write(moved, lambda: place.records(1)) is False
+        with pytest.raises(QueryFailed, match="two scopes have adopted"):
+            paused.go_on()
     assert place.committed() == place.of(0, 1)

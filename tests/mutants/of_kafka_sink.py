@@ -20,7 +20,7 @@ OF_KAFKA_SINK: Final = (
     Mutant(
         "a-ledger-fences-nobody",
         "a woken leader whose successor has written goes on under its lower epoch",
-        (Change(RULES_OF, "if newest.epoch > batch.epoch:", "if False:"),),
+        (Change(RULES_OF, "if newest.scope == batch.scope and newest.epoch > batch.epoch:", "if False:"),),
         (
             RULES + "test_other_batches_are_refused",
             ZOMBIES + "test_a_zombie_that_opens_after_its_successor_stops_nobody",

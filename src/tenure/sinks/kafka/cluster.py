@@ -7,10 +7,9 @@ leader. So it does not ask for the rights on a transactional id, as no request a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, OffsetSpec, ResourceType
@@ -21,8 +20,6 @@ from tenure.errors import QueryFailed, StorageError, UsageError
 from tenure.retry import exponential_delay, retry
 from tenure.sinks.kafka.errors import MISSING, UNAUTHORIZED, error_of, is_refusal, refusal
 from tenure.sinks.kafka.settings import Heard, KafkaSettings
-
-T = TypeVar("T")
 
 PARTITION: Final = 0
 """Where the records of a ledger are."""
@@ -65,9 +62,9 @@ class KafkaCluster:
         QueryFailed: the cluster refuses, or the topic that is there may forget."""
         if self._described(topic) is None:
             replicas = self.replicas(like) if like is not None else None
-            with self._asking(topic):
+            with self._asking(topic) as admin:
                 try:
-                    self._answer(self._admin.create_topics([self._new(topic, replicas)], **self._limits)[topic])
+                    admin.create_topics([self._new(topic, replicas)], **self._limits)[topic].result()
                 except KafkaException as error:
                     if error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another member makes it, too
                         raise
@@ -86,8 +83,8 @@ class KafkaCluster:
     def ask(self, *, topic: str | None, ledger: str | None) -> None:
         """Connect, and ask for the rights on the topic, and on the ledger or the making of one. Raises UsageError: the
         topic or a right is missing; StorageError, QueryFailed."""
-        with self._asking("the cluster"):
-            self._answer(self._admin.describe_cluster(**self._limits))
+        with self._asking("the cluster") as admin:
+            admin.describe_cluster(**self._limits).result()
         if topic is not None:
             self.look(topic)
             self._refuse_without(topic, AclOperation.WRITE, AclOperation.DESCRIBE)
@@ -98,10 +95,9 @@ class KafkaCluster:
             return
         name = ledger or _OWN_PLACE
         replicas = self.replicas(topic) if topic is not None else None
-        with self._asking(name):
+        with self._asking(name) as admin:
             try:
-                asked = self._admin.create_topics([self._new(name, replicas)], validate_only=True, **self._limits)
-                self._answer(asked[name])
+                admin.create_topics([self._new(name, replicas)], validate_only=True, **self._limits)[name].result()
             except KafkaException as error:
                 if error_of(error).code() not in UNAUTHORIZED:
                     raise
@@ -120,19 +116,20 @@ class KafkaCluster:
 
     def _described(self, topic: str, *, rights: bool = False) -> Any:
         """The description of a topic; None: it is not there."""
-        with self._asking(topic):
+        with self._asking(topic) as admin:
             try:
-                asked = self._admin.describe_topics(
+                asked = admin.describe_topics(
                     TopicCollection([topic]), include_authorized_operations=rights, **self._limits
                 )
-                return self._answer(asked[topic])
+                return asked[topic].result()
             except KafkaException as error:
                 if error_of(error).code() in MISSING:
                     return None
                 raise
 
     def _refuse_without(self, topic: str, *needed: AclOperation) -> None:
-        granted = set(self._described(topic, rights=True).authorized_operations or ())
+        found = self._described(topic, rights=True)
+        granted = set(() if found is None else found.authorized_operations)
         missing = [right.name.title().replace("_", "") for right in needed if right not in granted]
         if missing:
             raise UsageError(
@@ -142,45 +139,37 @@ class KafkaCluster:
 
     def _policy(self, topic: str) -> str:
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        with self._asking(topic):
-            found = self._answer(self._admin.describe_configs([resource], **self._limits)[resource])
+        with self._asking(topic) as admin:
+            found = admin.describe_configs([resource], **self._limits)[resource].result()
         return str(found[_POLICY].value)
 
     def _end(self, place: TopicPartition, which: OffsetSpec) -> int:
-        with self._asking(place.topic):
-            asked = self._admin.list_offsets(
-                {place: which}, isolation_level=IsolationLevel.READ_UNCOMMITTED, **self._limits
-            )
-            return int(self._answer(asked[place]).offset)
+        with self._asking(place.topic) as admin:
+            asked = admin.list_offsets({place: which}, isolation_level=IsolationLevel.READ_UNCOMMITTED, **self._limits)
+            return int(asked[place].result().offset)
 
     @staticmethod
     def _new(topic: str, replicas: int | None) -> NewTopic:
         return NewTopic(topic, 1, _BROKERS_DEFAULT if replicas is None else replicas, config=_LEDGER)
 
-    @staticmethod
-    def _answer(future: Future[T]) -> T:
-        return future.result()  # ends by the limit of the request
-
     @property
     def _limits(self) -> dict[str, float]:
+        """Each answer comes by then, or an error."""
         return {"request_timeout": self._patience_s}
 
-    @property
-    def _admin(self) -> AdminClient:
-        if self._made is None:
-            self._made = AdminClient(self.settings.for_client(self._heard))
-        return self._made
-
     @contextmanager
-    def _asking(self, topic: str) -> Iterator[None]:
-        """Raise our errors in place of the client's."""
+    def _asking(self, topic: str) -> Iterator[AdminClient]:
+        """A client, which must live until it has answered. Raise our errors in place of its own."""
+        admin = self._made
+        if admin is None:
+            admin = self._made = AdminClient(self.settings.for_client(self._heard))
         try:
-            yield
+            yield admin
         except KafkaException as error:
             found = error_of(error)
             if is_refusal(found):
                 raise refusal(found, where=f"{topic} at {self}") from error
-            self._admin.poll(0)  # lets it say what it heard
+            admin.poll(0)  # lets it say what it heard
             self._made = None  # it would ask an old leader of a partition again and again
             raise StorageError(in_words(self, found, self._heard)) from error
 

@@ -1,7 +1,9 @@
 """The records of the ledger, and the decisions that follow from the newest record: pure.
 
 Promise (I3): `had_before` lets a batch be written only on top of the batch before it, once, and never under a lower
-epoch than the newest. A ledger without a record of the query knows nothing: any batch may come first.
+epoch than the newest of its scope. Each scope counts its epochs from 1, so those of two scopes are not compared: a
+scope that a query moves to goes on after the newest batch. A ledger without a record of the query knows nothing: any
+batch may come first.
 """
 
 from __future__ import annotations
@@ -55,14 +57,14 @@ class LedgerEntry:
         return entry
 
 
-def transactional_id(scope: str, query: str) -> str:
-    """The name by which the brokers fence the writers of a query."""
-    return f"tenure/{scope}/{query}"
+def transactional_id(query_id: str) -> str:
+    """The name by which the brokers fence the writers of a query: those of a scope that it has moved from, too."""
+    return f"tenure/{query_id}"
 
 
-def ledger_topic(scope: str, query: str) -> str:
-    """The topic of a query's ledger, where the pipeline names none."""
-    name = f"{PREFIX}{scope}-{query}"
+def ledger_topic(query_id: str) -> str:
+    """The topic of a query's ledger, where the pipeline names none: the same in a scope that the query moves to."""
+    name = f"{PREFIX}{query_id}"
     plain = _NOT_IN_TOPICS.sub("_", name)
     return name if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
@@ -76,9 +78,9 @@ def claimed(newest: LedgerEntry | None, batch: Batch) -> LedgerEntry | None:
     """The record by which a new leader claims the ledger; None: its epoch is there."""
     if newest is None:
         return LedgerEntry(batch.scope, batch.query, -1, batch.epoch, "")
-    if newest.epoch < batch.epoch:
-        return LedgerEntry(newest.scope, newest.query, newest.batch, batch.epoch, newest.attempt)
-    return None
+    if newest.scope == batch.scope and newest.epoch >= batch.epoch:
+        return None
+    return LedgerEntry(batch.scope, batch.query, newest.batch, batch.epoch, newest.attempt)
 
 
 def had_before(newest: LedgerEntry | None, batch: Batch, *, attempt: str, where: str) -> bool | None:
@@ -95,7 +97,7 @@ def had_before(newest: LedgerEntry | None, batch: Batch, *, attempt: str, where:
             "adopted one copy of a checkpoint",
             fix="copy the checkpoint for each scope: tenure export --batch gives each copy an id of its own",
         )
-    if newest.epoch > batch.epoch:
+    if newest.scope == batch.scope and newest.epoch > batch.epoch:
         raise Fenced(f"{where} has seen a higher epoch than {batch.epoch} of query {batch.query!r}")
     if newest.batch >= batch.id:
         return newest.attempt != attempt
@@ -110,7 +112,7 @@ def had_before(newest: LedgerEntry | None, batch: Batch, *, attempt: str, where:
 
 def refuse_older(newest: LedgerEntry | None, known: LedgerEntry | None, *, where: str) -> None:
     """Refuse a ledger that knows less than this process has read in it. Raises QueryFailed."""
-    if known is not None and (newest is None or newest.batch < known.batch or newest.epoch < known.epoch):
+    if known is not None and (newest is None or newest.batch < known.batch):
         raise QueryFailed(
             f"{where} has forgotten batch {known.batch} of query {known.query!r}: the topic was removed or emptied",
             fix="begin anew with another --scope and an empty topic",

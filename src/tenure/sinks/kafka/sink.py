@@ -72,8 +72,8 @@ class Kafka:
         self._retry = retry_policy
         self._clock = clock or SystemClock()
         self._made: KafkaCluster | None = None  # None: not used yet
-        # One writer a query (by scope, name and Spark's id), each used by its query's thread alone.
-        self._writers: dict[tuple[str, str, str], KafkaWriter] = {}
+        # One writer a query (by Spark's id), each used by its query's thread alone.
+        self._writers: dict[str, KafkaWriter] = {}
 
     def check(self, *, output_mode: OutputMode) -> None:
         """Refuse options that do not fit together. Connects to nothing. Raises UsageError."""
@@ -142,12 +142,11 @@ class Kafka:
         from tenure.sinks.kafka.ledger import Ledger
         from tenure.sinks.kafka.writer import KafkaPatience, KafkaWriter
 
-        query = (batch.scope, batch.query, batch.query_id)
-        known = self._writers.get(query)
+        known = self._writers.get(batch.query_id)
         if known is None or known.epoch != batch.epoch:
-            topic = self._ledger or ledger_topic(batch.scope, batch.query)
+            topic = self._ledger or ledger_topic(batch.query_id)
             ledger = Ledger(self._cluster, topic, like=self._topic, clock=self._clock)
-            known = self._writers[query] = KafkaWriter(
+            known = self._writers[batch.query_id] = KafkaWriter(
                 self._cluster, ledger, batch, policy=self._retry, patience=KafkaPatience(), clock=self._clock
             )
         return known

@@ -46,7 +46,7 @@ class KafkaPatience:
 
 
 class KafkaWriter:
-    """Writes the batches of `scope` and `query` under `epoch`. Used by one thread."""
+    """Writes the batches of one query under one epoch. Used by one thread."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class KafkaWriter:
         self._cluster = cluster
         self._ledger = ledger
         self.epoch: Final = batch.epoch
-        self._id = transactional_id(batch.scope, batch.query)
+        self._id = transactional_id(batch.query_id)
         self._policy = policy
         self._patience = patience
         self._clock = clock
@@ -136,13 +136,7 @@ class KafkaWriter:
     def _fencing(self) -> TransactionalProducer:
         """Open a producer, with a timeout that the brokers take."""
         while True:
-            producer = TransactionalProducer(
-                self._cluster.settings,
-                self._id,
-                timeout=self._timeout,
-                patience_s=self._patience.answer_s,
-                clock=self._clock,
-            )
+            producer = self._made()
             try:
                 producer.open(self._ledger.topic)
             except KafkaException as error:
@@ -153,6 +147,22 @@ class KafkaWriter:
                     continue
                 raise self._why(_causes(producer, error), producer, fresh=True) from error
             return producer
+
+    def _made(self) -> TransactionalProducer:
+        try:
+            return TransactionalProducer(
+                self._cluster.settings,
+                self._id,
+                timeout=self._timeout,
+                patience_s=self._patience.answer_s,
+                clock=self._clock,
+            )
+        except KafkaException as error:
+            raise QueryFailed(
+                f"the settings of {self._cluster} do not fit a transaction of {self._timeout.total_seconds():g} s: "
+                f"{error_of(error).str()}",
+                fix=f"give another value, or {TIMEOUT}, in settings=",
+            ) from error
 
     def _send(
         self, producer: TransactionalProducer, records: Iterable[Record], entry: LedgerEntry, *, fresh: bool
@@ -181,7 +191,7 @@ class KafkaWriter:
         if any(one.code() in FENCED for one in causes):
             return StorageError(
                 f"{self._cluster}: another producer has opened as {self._id!r}",
-                fix="let one pipeline of this scope write to the cluster",
+                fix="if no leader was paused, look for a second scope that has adopted this query's checkpoint",
             )
         return StorageError(in_words(self._cluster, causes[0], producer.heard))
 
