@@ -27,6 +27,7 @@ NEWEST = LedgerEntry("s", "q", 6, 3, "other")
         (replace(NEWEST, batch=7, attempt="ours"), False),
         (replace(NEWEST, scope="before"), None),
         (replace(NEWEST, scope="before", epoch=99), None),
+        (replace(NEWEST, scope="before", batch=3), None),  # plain Spark has sent the batches between
     ],
 )
 def test_a_batch_is_written_on_top_of_the_batch_before(newest: LedgerEntry | None, had: bool | None) -> None:
@@ -56,7 +57,8 @@ def test_each_leader_claims_the_ledger_once() -> None:
     next_term = replace(BATCH, epoch=4)
     assert claimed(NEWEST, next_term) == replace(NEWEST, epoch=4)
     assert claimed(NEWEST, BATCH) is None
-    assert claimed(replace(NEWEST, scope="before", epoch=99), BATCH) == NEWEST
+    assert claimed(replace(NEWEST, scope="before", epoch=99), BATCH) == replace(NEWEST, attempt="")
+    assert claimed(replace(NEWEST, scope="before", batch=3), BATCH) == replace(NEWEST, attempt="")
 
 
 @pytest.mark.parametrize("newest", [None, replace(NEWEST, batch=5)])

@@ -2,7 +2,7 @@
 
 Promise (I3): `had_before` lets a batch be written only on top of the batch before it, once, and never under a lower
 epoch than the newest of its scope. Each scope counts its epochs from 1, so those of two scopes are not compared: a
-scope that a query moves to goes on after the newest batch. A ledger without a record of the query knows nothing: any
+scope that a query moves to goes on where its checkpoint is. A ledger without a record of the query knows nothing: any
 batch may come first.
 """
 
@@ -78,7 +78,9 @@ def claimed(newest: LedgerEntry | None, batch: Batch) -> LedgerEntry | None:
     """The record by which a new leader claims the ledger; None: its epoch is there."""
     if newest is None:
         return LedgerEntry(batch.scope, batch.query, -1, batch.epoch, "")
-    if newest.scope == batch.scope and newest.epoch >= batch.epoch:
+    if newest.scope != batch.scope:  # a job of plain Spark may have sent batches since
+        return LedgerEntry(batch.scope, batch.query, batch.id - 1, batch.epoch, "")
+    if newest.epoch >= batch.epoch:
         return None
     return LedgerEntry(batch.scope, batch.query, newest.batch, batch.epoch, newest.attempt)
 
@@ -91,13 +93,15 @@ def had_before(newest: LedgerEntry | None, batch: Batch, *, attempt: str, where:
     """
     if newest is None:
         return None
-    if newest.scope != batch.scope and newest.batch >= batch.id:
+    if newest.scope != batch.scope:
+        if newest.batch < batch.id:
+            return None
         raise QueryFailed(
             f"{where} has batch {batch.id} of query {batch.query!r} from scope {newest.scope!r}: two scopes have "
             "adopted one copy of a checkpoint",
             fix="copy the checkpoint for each scope: tenure export --batch gives each copy an id of its own",
         )
-    if newest.scope == batch.scope and newest.epoch > batch.epoch:
+    if newest.epoch > batch.epoch:
         raise Fenced(f"{where} has seen a higher epoch than {batch.epoch} of query {batch.query!r}")
     if newest.batch >= batch.id:
         return newest.attempt != attempt
