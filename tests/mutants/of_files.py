@@ -54,7 +54,7 @@ OF_FILES: Final = (
     Mutant(
         "a-job-goes-on-beside-the-pipeline",
         "a batch of a job of plain Spark is taken for the pipeline's own",
-        (Change(SINK, "if batch.id > since and log.is_foreign(batch.id, scope=batch.scope):", "if False:"),),
+        (Change(SINK, "if writers and batch.scope not in writers and not was_adopted:", "if False:"),),
         (ROWS + "test_a_job_of_plain_spark_goes_on_under_tenure_and_back",),
     ),
     Mutant(
@@ -75,7 +75,7 @@ OF_FILES: Final = (
         (
             Change(
                 LOG,
-                "            self._storage.write(OWNER, content)\n        except BlobExists:",
+                "            self._storage.write(OWNER, owner.encode())\n        except BlobExists:",
                 "            pass\n        except BlobExists:",
             ),
         ),
@@ -108,5 +108,17 @@ OF_FILES: Final = (
             ),
         ),
         (ROWS + "test_a_job_that_fails_touches_no_other_file",),
+    ),
+    Mutant(
+        "a-folder-goes-back",
+        "a scope from which the query was adopted takes the folder again, and its batches beside those of the other",
+        (Change(LOG, " or query.scope in found.earlier)", ")"),),
+        (ENTRIES + "TestOwner::test_a_scope_that_adopted_the_query_takes_the_folder_over",),
+    ),
+    Mutant(
+        "an-attempt-is-judged-once",
+        "the files of a leader that died in a batch stay, as the batch was not in the log when they were judged",
+        (Change("sinks/files/staged_rule.py", "if attempt not in named}", "if False}"),),
+        (ROWS + "test_the_attempt_of_a_dead_leader_goes_once_its_batch_is_in_the_log",),
     ),
 )

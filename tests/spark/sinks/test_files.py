@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from tenure.errors import QueryFailed, StorageError, UsageError
 from tenure.sinks.files.log import FOLDER, OWNER
 from tenure.sinks.files.sink import Files
 from tenure.sinks.sink import Attempts, Planned, Written
+from tests.kit.waiting import wait_until
 from tests.spark.sinks.support import QUICK, Paused, Seen, a_batch, numbers, totals, write
 
 pytestmark = pytest.mark.spark
@@ -163,15 +167,61 @@ def test_a_job_of_plain_spark_goes_on_under_tenure_and_back(spark: SparkSession,
         write(sink, numbers(spark, [3]), a_batch(3, query_id=query_id))
 
 
-def test_a_job_that_fails_touches_no_other_file(spark: SparkSession, folder: Path) -> None:
-    sink = files(folder)
+def test_a_job_that_fails_touches_no_other_file(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    sink, first_is_done = files(folder), tmp_path / "first is done"
     write(sink, numbers(spark, [1]), a_batch(0))
-    with pytest.raises(PySparkException):
-        write(sink, spark.range(2).select(f.expr("if(id = 1, raise_error('no'), id)").alias("n")), a_batch(1))
+
+    def fails_after_the_first(number: int) -> int:
+        while number == 1:
+            if first_is_done.exists():
+                raise ValueError("no")
+            time.sleep(0.01)
+        return number
+
+    def tell() -> None:
+        tracker = spark.sparkContext.statusTracker()
+
+        def one_of_two() -> bool:
+            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+            return any(one is not None and (one.numTasks, one.numCompletedTasks) == (2, 1) for one in stages)
+
+        wait_until(one_of_two)
+        first_is_done.touch()
+
+    rows = spark.range(0, 2, 1, 2).select(f.udf(fails_after_the_first, "long")("id").alias("n"))
+    with ThreadPoolExecutor(1) as pool:
+        told = pool.submit(tell)
+        with pytest.raises(PySparkException, match="no"):
+            write(sink, rows, a_batch(1))
+        told.result()
     assert read(spark, folder) == [1]
-    assert len(lying(folder)) == 1
+    assert len(lying(folder)) == 1, "what the finished task had put is gone, too"
     assert write(sink, numbers(spark, [2]), a_batch(1)) == Written(repeated=False)
     assert read(spark, folder) == [1, 2]
+
+
+def test_the_attempt_of_a_dead_leader_goes_once_its_batch_is_in_the_log(spark: SparkSession, folder: Path) -> None:
+    dead = Paused(files(folder), numbers(spark, [9]), a_batch(0)).start()
+    sink = files(folder)
+    attempts = Attempts("flights", "hourly", lambda: ["q-1"], epoch=2, planned=lambda: Planned("q-1", 0))
+    staged = sink.staged(attempts)
+    assert not staged.find(), "its leader may be paused before its entry, and wake"
+    write(sink, numbers(spark, [1]), a_batch(0, epoch=2))
+    for name in staged.find():
+        staged.remove(TERM, name)
+    assert len(lying(folder)) == 1
+    assert dead.go_on() == Written(repeated=True)
+    assert read(spark, folder) == [1]
+
+
+def test_two_scopes_with_one_checkpoint_are_refused(spark: SparkSession, folder: Path) -> None:
+    first, second = files(folder), files(folder)
+    write(first, numbers(spark, [0]), a_batch(0))
+    write(second, numbers(spark, [1]), replace(a_batch(1), scope="copied"))
+    for sink in (first, files(folder)):
+        with pytest.raises(QueryFailed):
+            write(sink, numbers(spark, [1]), a_batch(1, epoch=2))
+    assert read(spark, folder) == [0, 1]
 
 
 def test_another_query_or_another_life_is_refused_before_it_stages(spark: SparkSession, folder: Path) -> None:
@@ -205,9 +255,12 @@ def test_what_attempts_of_dead_leaders_left_is_found_and_removed(
     kept = set(lying(folder)) - left
     found = set(sink.staged(attempts).find())
     assert {path for path in found if not path.endswith(".crc")} == left
+    staged = sink.staged(attempts)
     for name in found:
-        sink.staged(attempts).remove(TERM, name)
+        assert name in staged.find(), "what could not be removed is found again"
+        staged.remove(TERM, name)
     assert set(lying(folder)) == kept
+    assert not staged.find()
     assert not sink.staged(attempts).find()
     for one in (*dead, of_now):
         assert one.go_on() == Written(repeated=True)

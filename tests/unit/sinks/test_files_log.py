@@ -123,7 +123,7 @@ def test_the_interval_is_the_one_that_readers_derive(tmp_path: Path, compacted: 
 class TestOwner:
     def test_the_folder_is_one_query_s(self, tmp_path: Path) -> None:
         assert log_of(tmp_path).claim(QUERY, batch=0).query == QUERY
-        assert log_of(tmp_path).claim(QUERY, batch=3).since == 0
+        assert log_of(tmp_path).claim(QUERY, batch=3, check_new=pytest.fail).since == 0
         with pytest.raises(QueryFailed, match="belongs to stream 'copy' of scope 'rows' with query id id-1, not to"):
             log_of(tmp_path).claim(Query("rows", "copy", "id-2"), batch=0)
 
@@ -136,6 +136,8 @@ class TestOwner:
             log_of(tmp_path).claim(moved, batch=1)
         assert log_of(tmp_path).claim(moved, batch=3).since == 3
         assert log_of(tmp_path).claim(moved, batch=9).since == 3
+        with pytest.raises(QueryFailed, match="belongs to stream 'copy' of scope 'rows-2' with query id id-1, not to"):
+            log_of(tmp_path).claim(QUERY, batch=3)
 
     @pytest.mark.parametrize(("batch", "fits"), [(0, False), (1, False), (2, True), (3, True), (4, False)])
     def test_a_query_goes_on_where_a_job_of_plain_spark_is(self, tmp_path: Path, batch: int, fits: bool) -> None:
@@ -162,9 +164,8 @@ def test_the_files_of_another_writer_are_foreign(tmp_path: Path, batch: int) -> 
     for number in range(batch):
         log.add(number, files_of(number))
     log.add(batch, [LoggedFile("file:///out/part-00000-0b9e.c000.snappy.parquet", 1, 1)])
-    assert log.is_foreign(batch, scope="rows")
-    assert not log.is_foreign(batch - 1, scope="rows")
-    assert log.is_foreign(batch - 1, scope="another")
+    assert log.writers_of(batch) == {None}
+    assert log.writers_of(batch - 1) == {"rows"}
 
 
 @pytest.mark.parametrize("text", ["v2\n{}", "", "v1\nnot json", "v1\n[]"])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 from urllib.parse import quote, unquote
@@ -83,6 +83,19 @@ class FolderOwner:
     query: Query
     since: int
     """The first batch that it wrote, or found in the log that a job of plain Spark had kept until then."""
+    earlier: tuple[str, ...] = ()
+    """The scopes from which the query was adopted: they have the folder no more."""
+
+    def encode(self) -> bytes:
+        """The content of the file."""
+        return json.dumps({"v": 1, "since": self.since, "earlier": self.earlier, **asdict(self.query)}).encode()
+
+    @classmethod
+    def decode(cls, content: bytes) -> FolderOwner:
+        """Raises ValueError, KeyError, TypeError."""
+        found = json.loads(content)
+        query = Query(str(found["scope"]), str(found["query"]), str(found["query_id"]))
+        return cls(query, int(found["since"]), tuple(map(str, found["earlier"])))
 
 
 class FileLog:
@@ -107,42 +120,41 @@ class FileLog:
         self._newest = max(found, default=-1)
         return self._newest
 
-    def claim(self, query: Query, *, batch: int) -> FolderOwner:
+    def claim(self, query: Query, *, batch: int, check_new: Callable[[], None] = lambda: None) -> FolderOwner:
         """Take the folder for the query, before its `batch` is written. A scope that has adopted the query from another
-        scope takes it over. Raises QueryFailed: another query has it, or the log is not where the query goes on;
-        StorageError."""
-        found = self.owner()
+        scope takes it over, for good. `check_new`: refuses a folder without a log. Raises QueryFailed: another query
+        has it, or the log is not where the query goes on; StorageError."""
+        newest, found = self.refresh(), self.owner()
         if found is not None and found.query == query:
             return found
-        if found is not None and found.query.query_id != query.query_id:
+        if found is not None and (found.query.query_id != query.query_id or query.scope in found.earlier):
             raise QueryFailed(
                 f"{self._where} belongs to {found.query}, not to {query}",
                 fix="name another folder: each query has its own, and a pipeline that begins afresh begins a new one",
             )
-        newest = self.refresh()
         if newest >= 0 and newest not in (batch, batch - 1):
             raise QueryFailed(
                 f"{self._where} has the batches of another job, up to {newest}, and batch {batch} of {query} does not "
                 "go on there",
                 fix="name another folder, or adopt the checkpoint of that job (tenure adopt)",
             )
-        content = json.dumps({"v": 1, "since": batch, **asdict(query)}).encode()
         if found is not None:
-            self._storage.replace(OWNER, content)
-            return FolderOwner(query, since=batch)
+            owner = FolderOwner(query, batch, earlier=(*found.earlier, found.query.scope))
+            self._storage.replace(OWNER, owner.encode())
+            return owner
+        if newest < 0:
+            check_new()
+        owner = FolderOwner(query, batch)
         try:
-            self._storage.write(OWNER, content)
+            self._storage.write(OWNER, owner.encode())
         except BlobExists:
             return self.claim(query, batch=batch)
-        return FolderOwner(query, since=batch)
+        return owner
 
     def owner(self) -> FolderOwner | None:
         """The query that has the folder; None: no query of Tenure's. Raises StorageError, QueryFailed."""
         try:
-            found = json.loads(self._storage.read(OWNER))
-            return FolderOwner(
-                Query(str(found["scope"]), str(found["query"]), str(found["query_id"])), int(found["since"])
-            )
+            return FolderOwner.decode(self._storage.read(OWNER))
         except BlobNotFound:
             return None
         except (ValueError, KeyError, TypeError) as error:
@@ -167,11 +179,11 @@ class FileLog:
             self._forget(batch)
         return is_ours
 
-    def is_foreign(self, batch: int, *, scope: str) -> bool:
-        """Whether the entry of a batch names files, and none that this scope has staged. Raises StorageError,
-        QueryFailed."""
-        staged = [staged_by(url) for url in self.urls_of(batch)]
-        return bool(staged) and not any(one is not None and one[0] == scope for one in staged)
+    def writers_of(self, batch: int) -> set[str | None]:
+        """The scopes that have staged the files of a batch; None: Spark's own sink, or another job. Raises
+        StorageError, QueryFailed."""
+        staged = map(staged_by, self.urls_of(batch))
+        return {None if one is None else one[0] for one in staged}
 
     def urls_of(self, batch: int) -> list[str]:
         """The files of one batch. Raises StorageError, QueryFailed."""

@@ -186,10 +186,7 @@ class Files:
         query = Query(batch.scope, batch.query, batch.query_id)
         if query not in self._logs:
             log = FileLog(self._storage, where=self._url)
-            if log.owner() is None and log.refresh() < 0:
-                self._refuse_foreign()
-            owner = log.claim(query, batch=batch.id)
-            log.refresh()
+            owner = log.claim(query, batch=batch.id, check_new=self._refuse_foreign)
             self._logs[query] = log, owner.since
         return self._logs[query][0]
 
@@ -253,9 +250,11 @@ class Files:
                 return
 
     def _refuse_foreign_batch(self, batch: Batch, log: FileLog) -> None:
-        """Raise QueryFailed when the log has the batch by another job that went on beside the pipeline."""
+        """Raise QueryFailed when the log has the batch by another job that goes on beside the pipeline."""
         since = self._logs[Query(batch.scope, batch.query, batch.query_id)][1]
-        if batch.id > since and log.is_foreign(batch.id, scope=batch.scope):
+        writers = log.writers_of(batch.id)
+        was_adopted = batch.id <= since and None in writers  # in the last batch of a job of plain Spark
+        if writers and batch.scope not in writers and not was_adopted:
             raise QueryFailed(
                 f"{self._url} has batch {batch.id} of the same query by a job that is not this pipeline, and goes on "
                 "there",

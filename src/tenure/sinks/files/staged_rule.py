@@ -39,38 +39,52 @@ def beside(storage: Storage, url: str) -> Beside:
 class FilesAmongOthers:
     """The files of attempts that lie among the files that the log names. The names are paths below the folder.
 
-    The folder is listed once: a leader that is elected later finds what a paused leader may leave after that.
+    The folder is listed once a term, and what earlier terms left is judged again until it is named or gone. A leader
+    that is elected later finds what a paused leader leaves after the listing.
     """
 
     def __init__(self, storage: Storage, url: str, attempts: Attempts) -> None:
         self._storage = storage
         self._url = url
         self._attempts = attempts
-        self._was_listed = False
+        self._left: dict[StagingPath, list[str]] | None = None  # files of attempts that may go; None: not listed yet
 
     def find(self) -> Sequence[str]:
         """The files of attempts that no log names, nor ever will. Raises StorageError, StoreError, Corrupt."""
-        if self._was_listed:
+        left = self._listed() if self._left is None else self._left
+        if not left:
+            self._left = left
             return ()
-        owner = FileLog(self._storage, where=self._url).owner()
-        if owner is None:
-            return ()
-        found: dict[StagingPath, list[str]] = {}
-        for listed in self._storage.walk([""], budget=sys.maxsize):
-            assert isinstance(listed, Listed), "the budget has no end"
-            for path in listed.paths:
-                attempt = attempt_of(path, of=owner.query)
-                if attempt is not None:
-                    found.setdefault(attempt, []).append(path)
         rule = _read_rule(self._storage, self._url, self._attempts)
-        attempts = list(found)
+        assert rule.history is not None
+        named = rule.history.named_among(left)
+        self._left = {attempt: files for attempt, files in left.items() if attempt not in named}
+        attempts = list(self._left)
         goes = rule.of_paths([str(attempt) for attempt in attempts])
-        self._was_listed = True
-        return [path for attempt, gone in zip(attempts, goes, strict=True) if gone for path in found[attempt]]
+        return [path for attempt, gone in zip(attempts, goes, strict=True) if gone for path in left[attempt]]
 
     def remove(self, term: Term, name: str) -> None:
         """Remove a file. Raises StorageError."""
         self._storage.delete(name)
+        for attempt, files in list((self._left or {}).items()):
+            if name in files:
+                files.remove(name)
+                if not files and self._left is not None:
+                    del self._left[attempt]
+
+    def _listed(self) -> dict[StagingPath, list[str]]:
+        """The files of attempts of earlier epochs."""
+        owner, now = FileLog(self._storage, where=self._url).owner(), self._attempts.epoch
+        found: dict[StagingPath, list[str]] = {}
+        if owner is None:  # nobody has staged anything
+            return found
+        for listed in self._storage.walk([""], budget=sys.maxsize):
+            assert isinstance(listed, Listed), "the budget has no end"
+            for path in listed.paths:
+                attempt = attempt_of(path, of=owner.query)
+                if attempt is not None and (now is None or attempt.epoch < now):
+                    found.setdefault(attempt, []).append(path)
+        return found
 
 
 def _read_rule(storage: Storage, url: str, attempts: Attempts) -> StagedRule:
