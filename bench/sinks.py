@@ -11,7 +11,6 @@ import argparse
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -25,9 +24,9 @@ from bench.harness import compare, report
 from tenure.event import Events
 from tenure.sinks import Batch, Files
 from tenure.spark.session import end_session, start_session
+from tests.kit.waiting import wait_until
 
 WARM_UP: Final = 5
-_WAIT_S: Final = 120
 
 
 class Side:
@@ -58,11 +57,9 @@ class Side:
         pq.write_table(table, hidden, row_group_size=self._rows // 4)
         hidden.rename(self._input / f"{self._files:06d}.parquet")
         self._files += 1
-        end = time.monotonic() + _WAIT_S
-        while (found := self._batch(self._files - 1)) is None:
-            if time.monotonic() > end:
-                raise TimeoutError(f"no batch of {self._name} in {_WAIT_S} s: {self._query.exception()}")
-            time.sleep(0.005)
+        number = self._files - 1
+        found = wait_until(lambda: self._batch(number), what=f"batch {number} of {self._name}")
+        assert found is not None
         return found
 
     def _batch(self, number: int) -> float | None:

@@ -25,7 +25,7 @@ SHOWN: Final = {
 }
 """Signatures of classes whose own has more than callers need, or says less."""
 
-CALLED: Final = ("Job", "Batch", "Written", "Delta", "Postgres", "Kafka", "ForeachBatch")
+CALLED: Final = ("Job", "Batch", "Written", "Delta", "Iceberg", "Files", "Postgres", "Kafka", "ForeachBatch")
 """Classes whose objects a pipeline or its tests make."""
 
 _CODE: Final = re.compile(r"(?<!`)`([^`]+)`(?!`)")

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pyarrow import fs
-
 from tenure.cleanup.engine import Listable
 from tenure.coordination.term import Term
-from tenure.errors import StorageError
 from tenure.sinks.iceberg.history import SnapshotHistory
 from tenure.sinks.iceberg.location import DataFolder
 from tenure.sinks.iceberg.table import IcebergTable
 from tenure.sinks.sink import Attempts
 from tenure.sinks.staging.rule import QueryProgress, StagedRule
-from tenure.sinks.staging.staged_attempts import Beside, StagedAttempts
+from tenure.sinks.staging.staged_attempts import Beside, StagedAttempts, StagedObjects
 from tenure.storage.reach import reach
 from tenure.storage.storage import Entry
 
@@ -74,47 +71,22 @@ def beside(table: IcebergTable, location: DataFolder) -> Beside:
     return Beside(storage, read, on_disk=disk is not None)
 
 
-class StagedFiles:
-    """The staged files in an object store, with the client and the credentials of the table. That client leaves an
-    empty object in the place of a folder whose last file it has removed: only folders with files count."""
-
-    def __init__(self, filesystem: fs.FileSystem, where: str) -> None:
-        """`filesystem`: with the folder of the table's data as its root. `where`: that folder, for people."""
-        self._filesystem = filesystem
-        self._where = where
-        self._inside: dict[str, dict[str, Entry]] = {}
+class StagedFiles(StagedObjects):
+    """As `StagedObjects`. The table's client leaves an empty object in the place of a folder whose last file it has
+    removed: only folders with files count."""
 
     def entries(self, path: str = "") -> Sequence[Entry]:
         """The content of a folder. Everything below a folder of the root is listed at once: a page of a thousand
         objects costs as much as one folder."""
         if "/" not in path:
             self._inside = {}
-            try:
-                below = self._filesystem.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
-            except (OSError, ValueError) as error:
-                raise StorageError(f"cannot look for staged files at {self._where}: {error}") from error
-            for info in below:
+            for info in self._below(path, recursive=True):
                 inner, is_folder = info.path, False
                 while info.is_file and inner != path:
                     folder, _, name = inner.rpartition("/")
                     self._inside.setdefault(folder, {}).setdefault(name, Entry(name, is_folder))
                     inner, is_folder = folder, True
         return list(self._inside.get(path, {}).values())
-
-    def remove(self, path: str) -> None:
-        """Remove an attempt."""
-        try:
-            self._filesystem.delete_dir(path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise StorageError(f"cannot remove {self._where}/{path}: {error}") from error
-
-    def is_empty(self, path: str = "") -> bool:
-        return False
-
-    def remove_empty(self, path: str = "") -> None:
-        return
 
 
 def read_rule(table: IcebergTable, attempts: Attempts) -> StagedRule:

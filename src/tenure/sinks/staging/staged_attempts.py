@@ -98,18 +98,19 @@ class StagedObjects:
         objects costs as much as one folder."""
         if path.count("/") <= _ID_DEPTH:
             self._inside[path] = {}
-            selector = fs.FileSelector(path, recursive=path.count("/") == _ID_DEPTH, allow_not_found=True)
-            try:
-                below = self._filesystem.get_file_info(selector)
-            except (OSError, ValueError) as error:
-                raise StorageError(f"cannot look for staged files at {self._where}: {error}") from error
-            for info in below:
+            for info in self._below(path, recursive=path.count("/") == _ID_DEPTH):
                 inner, is_folder = info.path, info.type is fs.FileType.Directory
                 while inner != path:
                     folder, _, name = inner.rpartition("/")
                     self._inside.setdefault(folder, {}).setdefault(name, Entry(name, is_folder))
                     inner, is_folder = folder, True
         return list(self._inside.get(path, {}).values())
+
+    def _below(self, path: str, *, recursive: bool) -> list[Any]:
+        try:
+            return self._filesystem.get_file_info(fs.FileSelector(path, recursive=recursive, allow_not_found=True))  # type: ignore[no-any-return]
+        except (OSError, ValueError) as error:
+            raise StorageError(f"cannot look for staged files at {self._where}: {error}") from error
 
     def remove(self, path: str) -> None:
         """Remove an attempt."""
