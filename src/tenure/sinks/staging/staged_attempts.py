@@ -107,8 +107,9 @@ class StagedObjects:
         return list(self._inside.get(path, {}).values())
 
     def _below(self, path: str, *, recursive: bool) -> list[Any]:
+        below = fs.FileSelector(path, recursive=recursive, allow_not_found=True)
         try:
-            return self._filesystem.get_file_info(fs.FileSelector(path, recursive=recursive, allow_not_found=True))  # type: ignore[no-any-return]
+            return list(self._filesystem.get_file_info(below))
         except (OSError, ValueError) as error:
             raise StorageError(f"cannot look for staged files at {self._where}: {error}") from error
 
