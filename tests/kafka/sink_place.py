@@ -20,7 +20,7 @@ from tenure.sinks.kafka.settings import KafkaSettings
 from tenure.sinks.kafka.writer import KafkaPatience, KafkaWriter
 from tenure.sinks.sink import Batch
 from tests.kit.servers import KafkaServer
-from tests.kit.waiting import NEVER_S
+from tests.kit.waiting import NEVER_S, wait_until
 
 QUICK: Final = RetryPolicy(initial=timedelta(milliseconds=1), maximum=timedelta(milliseconds=50), attempts=20)
 ROWS: Final = 5
@@ -81,9 +81,11 @@ class Place:
             producer.poll(0)
         assert producer.flush(NEVER_S) == 0
 
-    def committed(self) -> list[str]:
-        """The records of the topic that a reader of committed records sees, sorted."""
-        return sorted((message.value() or b"").decode() for message in read(self.servers, self.topic))
+    def committed(self, *, is_open: bool = False) -> list[str]:
+        """The records of the topic that a reader of committed records sees, sorted. `is_open`: a transaction is open
+        and stays so."""
+        found = read(self.servers, self.topic, is_open=is_open)
+        return sorted((message.value() or b"").decode() for message in found)
 
     def uncommitted(self) -> int:
         """How many records a reader of all records sees."""
@@ -91,21 +93,24 @@ class Place:
 
     def offsets(self) -> int:
         """How many offsets the topic has: those of records, and of the marks that end transactions."""
-        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "t", "isolation.level": "read_uncommitted"})
-        try:
-            places = list(consumer.list_topics(self.topic, timeout=NEVER_S).topics[self.topic].partitions)
-            ends = [consumer.get_watermark_offsets(TopicPartition(self.topic, place), NEVER_S) for place in places]
-            return sum(end[1] for end in ends)
-        finally:
-            consumer.close()
+        return sum(_ends(self.servers, self.topic, isolation="read_uncommitted"))
 
     def of(self, *numbers: int) -> list[str]:
         """The records of batches, each once, sorted."""
         return sorted((record[1] or b"").decode() for number in numbers for record in self.records(number))
 
 
-def read(servers: str, topic: str, *, isolation: str = "read_committed", **login: str) -> list[Message]:
-    """The records of a topic, up to the end that a reader can see now."""
+def read(
+    servers: str, topic: str, *, isolation: str = "read_committed", is_open: bool = False, **login: str
+) -> list[Message]:
+    """The records of a topic, up to the end that a reader can see now. The brokers answer a commit first and write the
+    marks that show its records to readers then: a reading of committed records waits for the marks, unless a
+    transaction `is_open`."""
+    if isolation == "read_committed" and not is_open:
+        wait_until(
+            lambda: _ends(servers, topic, **login) == _ends(servers, topic, isolation="read_uncommitted", **login),
+            what=f"the transactions of {topic} to end",
+        )
     settings: dict[str, Any] = {
         "bootstrap.servers": servers,
         "group.id": "tests",
@@ -131,6 +136,16 @@ def read(servers: str, topic: str, *, isolation: str = "read_committed", **login
             elif error.code() == KafkaError._PARTITION_EOF:
                 open_places.discard(message.partition())
         return found
+    finally:
+        consumer.close()
+
+
+def _ends(servers: str, topic: str, *, isolation: str = "read_committed", **login: str) -> list[int]:
+    """The end of each partition for readers."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "ends", "isolation.level": isolation, **login})
+    try:
+        places = list(consumer.list_topics(topic, timeout=NEVER_S).topics[topic].partitions)
+        return [consumer.get_watermark_offsets(TopicPartition(topic, place), NEVER_S)[1] for place in places]
     finally:
         consumer.close()
 

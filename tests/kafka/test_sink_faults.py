@@ -178,7 +178,7 @@ def test_a_late_copy_of_a_commit_ends_no_later_transaction(place: Place, proxy: 
     assert proxy.kept.is_set()
     paused = Paused(lambda: place.write(writer, 2), stopping(writer, BEFORE_COMMIT))
     proxy.release()
-    assert place.committed() == place.of(0, 1)
+    assert place.committed(is_open=True) == place.of(0, 1)
     assert place.write(place.writer(2), 2) is False
     with pytest.raises(Fenced):
         paused.go_on()
@@ -339,7 +339,7 @@ def test_a_record_that_the_cluster_refuses_is_one_error(place: Place, record: An
     bad = (refusing if topic == "TOPIC" else topic, *rest)
     with pytest.raises(QueryFailed, match=line):
         place.writer(1, settings=FAST).write(place.batch(0, epoch=1), lambda: [*place.records(0), bad])
-    assert place.committed() == []
+    assert place.committed() == [], "no transaction is open for readers to wait for"
     assert place.write(place.writer(1), 0) is False
 
 

@@ -129,8 +129,17 @@ OF_KAFKA_SINK: Final = (
     Mutant(
         "a-failed-batch-stays-open",
         "a transaction that failed is not aborted, and readers wait for its timeout",
-        (Change("sinks/kafka/producer.py", "            if not committing:\n", "            if False:\n"),),
+        (Change("sinks/kafka/producer.py", "if not committing or _asks", "if _asks"),),
         (ZOMBIES + "test_a_batch_that_fails_in_the_middle_keeps_no_reader_waiting",),
+    ),
+    Mutant(
+        "a-refused-batch-stays-open",
+        "a transaction with a refused record is not aborted, as its commit was asked for, and readers wait",
+        (Change("sinks/kafka/producer.py", "not committing or _asks_for_abort(error)", "not committing"),),
+        on(
+            FAULTS + "test_a_record_that_the_cluster_refuses_is_one_error",
+            "record3-a compacted topic takes no record without a key",
+        ),
     ),
     Mutant(
         "another-hash-of-keys",

@@ -16,6 +16,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tenure.clock import Clock
+from tenure.sinks.kafka.errors import error_of
 from tenure.sinks.kafka.records import Record
 from tenure.sinks.kafka.settings import Heard, KafkaSettings
 
@@ -77,8 +78,8 @@ class TransactionalProducer:
             committing = True
             self._producer.commit_transaction(self._patience_s)
             self._producer.poll(0)
-        except BaseException:
-            if not committing:
+        except BaseException as error:
+            if not committing or _asks_for_abort(error):
                 with suppress(KafkaException):
                     self._producer.abort_transaction(self._patience_s)
             raise
@@ -108,6 +109,11 @@ class TransactionalProducer:
     def _look_at_clock(self, began_s: float) -> None:
         if self._clock.monotonic_s() - began_s > self.timeout.total_seconds():
             raise TooLong
+
+
+def _asks_for_abort(error: BaseException) -> bool:
+    """Whether a commit was not sent, as a record was refused before: the transaction is still open."""
+    return isinstance(error, KafkaException) and error_of(error).txn_requires_abort()
 
 
 class _Silence:
