@@ -1,9 +1,9 @@
 """What a run draws by the commit's hash: one server for the layers above the store's contract, two of the scenes that
-let a leader die each death, one of the scenes of minutes, half of the scenes that others resemble, a quarter of the
-seeds, and one part of what the other release of Spark is tried with.
+let a leader die each death, one of the scenes of minutes, half of the tests beside the gate, a quarter of the seeds,
+and one part of what the other release of Spark is tried with.
 
 Promise: all runs of a commit draw the same, but that a run with another release of Spark has the other half of the
-scenes, and another quarter of the seeds. Each name is drawn by some commit, and `make test-nightly` runs what is not
+tests, and another quarter of the seeds. Each name is drawn by some commit, and `make test-nightly` runs what is not
 drawn. `TENURE_TEST_STORE=etcd` decides the server. Without git, the draw is always the same. A test that is named by
 its node id runs, drawn or not: only `--group` leaves tests out.
 """
@@ -35,7 +35,7 @@ PostgreSQL and S3 only if the commit draws it."""
 ON_S3, ON_HDFS, EXECUTORS_ON_S3 = "scene on S3", "scene on HDFS", "scene of executors on S3"
 FROM_KAFKA, TO_POSTGRES = "scene from Kafka", "scene to PostgreSQL"
 LOST_STORE, EACH_STEP, TO_THE_END = "scene of a lost store", "scene of each step", "scene to the end"
-HALVES: Final = ("one half of the scenes", "other half of the scenes")
+HALVES: Final = ("one half of the tests", "other half of the tests")
 QUARTERS: Final = tuple(f"{word} quarter of the seeds" for word in ("first", "second", "third", "last"))
 STATES, MEMBERS, TARGETS = (f"{what} of the other release" for what in ("states", "members", "targets"))
 DRAWS: Final = (
@@ -48,13 +48,20 @@ DRAWS: Final = (
     QUARTERS,
 )
 """One name of each is drawn: a server; a storage; a source or sink that is not on a disk; a scene of minutes on a disk;
-what the other release of Spark is tried with; a half of the scenes; and the seeds that are tried with one release."""
+what the other release of Spark is tried with; a half of the tests beside the gate; and the seeds that are tried with
+one release."""
 
 
 def only_if_drawn(name: str) -> pytest.MarkDecorator:
     """The mark of a case that runs in the gate of the commits that draw this name."""
     assert any(name in names for names in DRAWS), name
     return pytest.mark.drawn(name)
+
+
+def half_of(node: str) -> str:
+    """The half of a case beside the gate that has no mark: a file with some cases has some of them in each. A mark
+    keeps a file together whose servers and JVMs cost more than its cases."""
+    return HALVES[zlib.crc32(node.encode()) % len(HALVES)]
 
 
 def quarter_of(what: str) -> pytest.MarkDecorator:

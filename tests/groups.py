@@ -3,7 +3,8 @@
 Promise, closest rule first: what is marked `long`, or named in `LONG_CASES`, is long; what the commit does not draw
 (`tests/draw.py`) is undrawn; what is named in `GATE` is in the gate, as are all tests in `tests/regressions` that
 `BESIDE_THE_GATE` does not name; what needs no JVM and no server, in the folders of `PURE_FOLDERS`, is pure; all else is
-rest. So a new test needs no entry here: `GATE` names what shows that the product works, within ten minutes in all.
+rest if its half is drawn, and undrawn if not. So a new test needs no entry here: `GATE` names what shows that the
+product works, within ten minutes in all.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ def sessions() -> tuple[Session, ...]:
     )
 
 
-def group_of(node: str, *, is_long: bool, is_drawn: bool, starts: bool) -> str:
-    """The group of a test, by its node id. `starts`: it needs a server or a JVM."""
+def group_of(node: str, *, is_long: bool, is_drawn: bool, starts: bool, in_half: bool = True) -> str:
+    """The group of a test, by its node id. `is_drawn`: its marks are drawn; `starts`: it needs a server or a JVM;
+    `in_half`: it has marks, or its half is drawn."""
     if is_long or any(is_named(node, entry) for entry in LONG_CASES):
         return LONG
     if not is_drawn:
@@ -63,7 +65,9 @@ def group_of(node: str, *, is_long: bool, is_drawn: bool, starts: bool) -> str:
         return REST
     if any(is_named(node, entry) for entry in GATE) or folder == "regressions":
         return GATE_GROUP
-    return PURE if folder in PURE_FOLDERS and not starts else REST
+    if folder in PURE_FOLDERS and not starts:
+        return PURE
+    return REST if in_half else UNDRAWN
 
 
 def is_named(node: str, entry: str) -> bool:
