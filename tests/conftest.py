@@ -20,6 +20,7 @@ from tests.kit.servers import (
     Hdfs,
     KafkaServer,
     KubernetesServer,
+    MariaDbServer,
     PostgresServer,
     SeaweedFs,
     ZooKeeperEnsemble,
@@ -140,6 +141,7 @@ fake_gcs = _shared("fake_gcs", FakeGcs)
 azurite = _shared("azurite", Azurite)
 hdfs = _shared("hdfs", Hdfs)
 kafka = _shared("kafka", KafkaServer)
+mariadb = _shared("mariadb", MariaDbServer)
 postgres = _shared("postgres", PostgresServer)
 
 

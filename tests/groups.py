@@ -24,8 +24,8 @@ GROUPS: Final = (PURE, GATE_GROUP, REST, UNDRAWN, LONG)
 PURE_FOLDERS: Final = ("unit", "faults", "house", "bench")
 STARTERS: Final = frozenset(
     {
-        *("azurite", "etcd", "fake_gcs", "hdfs", "kafka", "kubernetes", "postgres", "seaweedfs", "spark"),
-        "zookeeper",
+        *("azurite", "etcd", "fake_gcs", "hdfs", "kafka", "kubernetes", "mariadb", "postgres", "seaweedfs"),
+        *("spark", "zookeeper"),
     }
 )
 """Fixtures, and parameters of that name, that start a server or a JVM."""

@@ -35,6 +35,7 @@ CLIENTS = {
     "deltalake": ("tenure.sinks",),
     "pyiceberg": ("tenure.sinks.iceberg",),
     "confluent_kafka": ("tenure.sinks.kafka",),
+    "pymysql": ("tenure.sinks.mysql",),
     "psycopg": ("tenure.sinks", "tenure.backends.postgres", "tenure.libpq"),
 }
 # Types of these may be named anywhere, under TYPE_CHECKING: a pipeline is written against Spark's DataFrame.

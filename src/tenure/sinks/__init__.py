@@ -1,4 +1,4 @@
-"""The sinks that a pipeline file names: `from tenure.sinks import Delta, Files, Iceberg, Kafka, Postgres`."""
+"""The sinks that a pipeline file names: `from tenure.sinks import Delta, Files, Iceberg, Kafka, MySQL, Postgres`."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     from tenure.sinks.foreach_batch import ForeachBatch
     from tenure.sinks.iceberg.sink import Iceberg
     from tenure.sinks.kafka.sink import Kafka
+    from tenure.sinks.mysql.sink import MySQL
     from tenure.sinks.postgres.sink import Postgres
     from tenure.sinks.sink import Batch
 
-__all__ = ["Batch", "Delta", "Files", "ForeachBatch", "Iceberg", "Kafka", "Postgres"]
+__all__ = ["Batch", "Delta", "Files", "ForeachBatch", "Iceberg", "Kafka", "MySQL", "Postgres"]
 
 _IN = {
     "Batch": "sink",
@@ -21,6 +22,7 @@ _IN = {
     "ForeachBatch": "foreach_batch",
     "Iceberg": "iceberg.sink",
     "Kafka": "kafka.sink",
+    "MySQL": "mysql.sink",
     "Postgres": "postgres.sink",
 }
 

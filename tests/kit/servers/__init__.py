@@ -13,6 +13,7 @@ from tests.kit.servers.etcd import EtcdCluster
 from tests.kit.servers.hdfs import Hdfs
 from tests.kit.servers.kafka import KafkaServer
 from tests.kit.servers.kubernetes import KubernetesServer
+from tests.kit.servers.mariadb import MariaDbServer
 from tests.kit.servers.patroni import PatroniCluster
 from tests.kit.servers.postgres import PostgresServer
 from tests.kit.servers.process import TlsFiles, free_ports
@@ -32,6 +33,7 @@ __all__ = [
     "Hdfs",
     "KafkaServer",
     "KubernetesServer",
+    "MariaDbServer",
     "NotInstalled",
     "PatroniCluster",
     "PostgresServer",

@@ -1,9 +1,8 @@
-"""The part of the sink that runs in Spark's tasks: each task copies its rows into the staging table.
+"""How a task of Spark copies its rows into a staging table of PostgreSQL.
 
 This module travels to the executors by value, so it imports nothing of Tenure. The executors need psycopg and pyarrow.
 
 Promise: the rows of a task are in the staging table all at once, or not at all, with the number of the task's attempt.
-A task that ran twice leaves two sets of rows; each answer names its own, and Spark takes one answer.
 """
 
 from __future__ import annotations
@@ -15,43 +14,26 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from pyspark import TaskContext
-
-ANSWER = "partition int, attempt bigint, rows bigint"
-"""The schema of the answers of tasks."""
 
 
 def copier(
     parameters: Mapping[str, Any], before: Sequence[str], copy: str, *, keep: bool
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow`. `parameters`: of the connection. `before`: statements that come first. `copy`: the
-    COPY statement, whose last two columns are partition and attempt. `keep`: whether the rows stay."""
+) -> Callable[[Iterator[pa.RecordBatch], int, int], int]:
+    """A function that copies the rows of a task. `parameters`: of the connection. `before`: statements that come first.
+    `copy`: the COPY statement, whose last two columns are partition and attempt. `keep`: whether the rows stay."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = TaskContext.get()
-        assert task is not None
-        partition, attempt, rows = task.partitionId(), task.taskAttemptId(), 0
-        some = (batch for batch in batches if batch.num_rows)
-        first = next(some, None)
-        if first is not None:
-            with psycopg.connect(**parameters) as connection, connection.cursor() as cursor:
-                for statement in before:
-                    cursor.execute(statement)
-                with cursor.copy(copy) as stream:
-                    batch: pa.RecordBatch | None = first
-                    while batch is not None:
-                        stream.write(as_csv(batch, partition, attempt))
-                        rows += batch.num_rows
-                        batch = next(some, None)
-                if not keep:
-                    connection.rollback()
-        yield pa.RecordBatch.from_pydict(
-            {
-                "partition": pa.array([partition], pa.int32()),
-                "attempt": pa.array([attempt], pa.int64()),
-                "rows": pa.array([rows], pa.int64()),
-            }
-        )
+    def run(batches: Iterator[pa.RecordBatch], partition: int, attempt: int) -> int:
+        rows = 0
+        with psycopg.connect(**parameters) as connection, connection.cursor() as cursor:
+            for statement in before:
+                cursor.execute(statement, ())  # `%%` is `%`
+            with cursor.copy(copy) as stream:
+                for batch in batches:
+                    stream.write(as_csv(batch, partition, attempt))
+                    rows += batch.num_rows
+            if not keep:
+                connection.rollback()
+        return rows
 
     return run
 

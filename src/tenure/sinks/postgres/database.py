@@ -1,28 +1,22 @@
-"""One table of a PostgreSQL database, the staging tables beside it, and the ledger of batches.
+"""A table of a PostgreSQL database: what PostgreSQL says otherwise than other databases (`sinks/sql/table.py`).
 
-The ledger has one row for each id of a query: the newest batch that the table has, and the newest epoch that wrote. A
-row of the ledger and the rows of its batch change in one transaction.
-
-Promise (I3): `move` adds a batch once, over any number of calls, and never under a lower epoch than the newest.
-PostgreSQL itself ends a transaction whose client is silent (`limit`), so a leader that is paused keeps nobody waiting.
+Promise: PostgreSQL itself ends a transaction whose client is silent, or whose client died in a long statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any, Final
 
 import psycopg
-from psycopg import sql
 
-from tenure.errors import Fenced, QueryFailed, StorageError, UsageError
+from tenure.errors import QueryFailed, StorageError, UsageError
 from tenure.libpq import ELSEWHERE, one_line, parameters_of
-from tenure.sinks.postgres.columns import ATTEMPT, PARTITION
-
-LEDGER: Final = "tenure_ledger"
+from tenure.sinks.sql.columns import ATTEMPT, PARTITION
+from tenure.sinks.sql.ledger_rules import Staged
+from tenure.sinks.sql.table import PRACTICE, SqlTable, definitions
 
 _AWAY: Final = (
     psycopg.OperationalError,
@@ -34,8 +28,6 @@ _AWAY: Final = (
 _OF_A_FILE: Final = ("service", "servicefile", "passfile")
 """Parameters that name files of this host. A connection has their content."""
 
-_ACCEPTED: Final = f"({PARTITION}, {ATTEMPT}) in (select * from unnest(%s::integer[], %s::bigint[]))"
-
 _LIMITS: Final = """
 select set_config(name, case name when 'client_connection_check_interval' then '1s' else %(limit)s end, false)
 from pg_settings
@@ -43,61 +35,27 @@ where name in ('idle_in_transaction_session_timeout', 'lock_timeout', 'client_co
 """
 """A statement that works has no limit: a long one would never end."""
 
-_CLAIM: Final = """
-insert into {ledger} as l (query_id, scope, query, batch, epoch, before)
-values (%(query_id)s, %(scope)s, %(query)s, %(batch)s, %(epoch)s, -1)
-on conflict (query_id) do update set
-  scope = excluded.scope, query = excluded.query, epoch = excluded.epoch, changed = now(),
-  before = l.batch, batch = greatest(l.batch, excluded.batch)
-where l.epoch <= excluded.epoch and (l.scope = excluded.scope or l.batch < excluded.batch)
-returning before
-"""
-"""A batch of another scope counts for nothing here: two scopes adopted one copy of a checkpoint, and read different
-input."""
 
+class PostgresTable(SqlTable):
+    """The table, with its neighbours in the same schema."""
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A batch of a query, under an epoch."""
-
-    scope: str
-    query: str
-    query_id: str
-    batch: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """Rows in a staging table. `accepted`: (partition, attempt) of each task that counts. `rows`: how many in all."""
-
-    table: str
-    accepted: Sequence[tuple[int, int]]
-    rows: int
-
-
-class PostgresTable:
-    """The table, with its neighbours in the same schema. Each call has a connection of its own."""
+    product = "PostgreSQL"
+    quote = '"'
+    ledger_columns = (
+        "query_id text primary key, scope text not null, query text not null, batch bigint not null, "
+        "epoch bigint not null, before bigint not null, changed timestamptz not null default now()"
+    )
+    if_new = "on conflict (query_id) do nothing"
 
     def __init__(self, url: str, table: str) -> None:
         """Raises UsageError."""
         self._given = _parameters(url)
-        schema, _, self._name = table.rpartition(".")
-        self._schema = schema or "public"
-        if not self._name or "." in self._schema:
-            raise UsageError(f"table {table!r} is not the name of a table", fix="write TABLE or SCHEMA.TABLE")
-
-    def __str__(self) -> str:
         place = "/".join(str(self._given[part]) for part in ("host", "dbname") if part in self._given)
-        return f"table {self._schema}.{self._name} of PostgreSQL{f' at {place}' if place else ''}"
+        super().__init__(table, schema="public", at=place)
 
     @contextmanager
     def connected(self, *, limit: timedelta | None = None) -> Iterator[psycopg.Connection[Any]]:
-        """A connection in autocommit. `limit`: for how long a transaction of it may be silent or wait for a lock;
-        then the server looks each second whether the client is still there, too.
-
-        Raises StorageError: the server cannot be reached, or went away; QueryFailed: it refused a statement.
-        """
+        """See `SqlTable`. With a limit the server looks each second whether the client is still there, too."""
         try:
             with psycopg.connect(**self._given, autocommit=True, application_name="tenure") as connection:
                 if limit is not None:
@@ -108,8 +66,16 @@ class PostgresTable:
         except psycopg.Error as error:
             raise QueryFailed(f"{self} refused a statement: {one_line(error)}") from error
 
+    def transaction(self, connection: psycopg.Connection[Any]) -> AbstractContextManager[Any]:
+        """See `SqlTable`."""
+        return connection.transaction()
+
+    def execute(self, connection: psycopg.Connection[Any], text: str, values: Sequence[Any] = ()) -> Any:
+        """See `SqlTable`."""
+        return connection.execute(text.encode(), values)
+
     def parameters(self) -> dict[str, Any]:
-        """How an executor connects: all that this host's environment, passfile and services say. Has the password."""
+        """See `SqlTable`."""
         with self.connected() as connection:
             found = dict(connection.info.get_parameters())
             if connection.info.password:
@@ -117,8 +83,7 @@ class PostgresTable:
         return {name: value for name, value in found.items() if name not in _OF_A_FILE}
 
     def ask(self) -> None:
-        """Connect, and ask whether this user may make the tables of a batch. Raises UsageError, StorageError,
-        QueryFailed."""
+        """See `SqlTable`."""
         with self.connected() as connection:
             asked = "select has_schema_privilege(current_user, %s, 'create'), current_user"
             row = connection.execute(asked, (self._schema,)).fetchone()
@@ -129,208 +94,73 @@ class PostgresTable:
                     fix=f"grant create on schema {self._schema} to {user}",
                 )
 
-    # --- the table --------------------------------------------------------------------------------------------------
-
-    def make(self, columns: Mapping[str, str], *, keys: Sequence[str]) -> None:
-        """Make the ledger, and the table where there is none. Raises UsageError: the rows do not fit into the table
-        that is there."""
-        with self.connected() as connection:
-            if not self._exists(connection, LEDGER):
-                self._make_quietly(connection, sql.SQL(_LEDGER_TABLE).format(ledger=self._beside(LEDGER)))
-            if not self._exists(connection, self._name):
-                defined: list[sql.Composable] = _definitions(columns)
-                if keys:
-                    defined.append(sql.SQL("primary key ({})").format(_names(keys)))
-                made = sql.SQL("create table if not exists {} ({})").format(self._table, sql.SQL(", ").join(defined))
-                self._make_quietly(connection, made)
-            self._refuse(connection, columns, keys=keys)
-
-    def look(self, columns: Mapping[str, str], *, keys: Sequence[str]) -> None:
-        """Refuse rows that do not fit into the table, if it is there. Raises UsageError."""
-        with self.connected() as connection:
-            if self._exists(connection, self._name):
-                self._refuse(connection, columns, keys=keys)
-
-    def _refuse(self, connection: psycopg.Connection[Any], columns: Mapping[str, str], *, keys: Sequence[str]) -> None:
-        found = connection.execute(
-            "select attname, attnotnull and not atthasdef and attidentity = '' from pg_attribute "
-            "where attrelid = %s::regclass and attnum > 0 and not attisdropped",
-            (self._table.as_string(connection),),
-        )
-        there = dict(found.fetchall())
-        if lacking := [name for name in columns if name not in there]:
-            raise UsageError(f"{self} lacks column {lacking[0]!r} of the rows", fix="add it, or leave it out")
-        if needed := [name for name, need in there.items() if need and name not in columns]:
-            raise UsageError(f"{self} needs column {needed[0]!r}, which the rows lack", fix="add it to the rows")
-        if keys and not self._is_unique(connection, keys):
-            raise UsageError(
-                f"{self} has no unique index over exactly {', '.join(keys)}",
-                fix=f"create unique index on {self._schema}.{self._name} ({', '.join(keys)})",
-            )
-
-    def _is_unique(self, connection: psycopg.Connection[Any], keys: Sequence[str]) -> bool:
-        found = connection.execute(
-            "select array(select attname::text from pg_attribute where attrelid = indrelid and attnum = any(indkey)) "
-            "from pg_index where indrelid = %s::regclass and indisunique and indpred is null and indexprs is null",
-            (self._table.as_string(connection),),
-        )
-        return any(set(names) == set(keys) for (names,) in found)
-
-    # --- staging ----------------------------------------------------------------------------------------------------
-
-    def make_staging(self, name: str, columns: Mapping[str, str], *, limit: timedelta) -> None:
-        """Make an empty staging table, in the place of a table of that name. Raises StorageError: somebody uses it."""
-        defined = _definitions({**columns, PARTITION: "integer", ATTEMPT: "bigint"})
-        with self.connected(limit=limit) as connection, connection.transaction():
-            connection.execute(sql.SQL("drop table if exists {}").format(self._beside(name)))
-            made = sql.SQL("create unlogged table {} ({})").format(self._beside(name), sql.SQL(", ").join(defined))
-            connection.execute(made)
-
-    def copy_into(self, name: str, columns: Mapping[str, str]) -> str:
-        """The statement by which a task copies rows into a staging table."""
-        statement = sql.SQL("copy {} ({}) from stdin (format csv)")
-        return statement.format(self._beside(name), _names([*columns, PARTITION, ATTEMPT])).as_string()
-
-    def copy_for_practice(self, columns: Mapping[str, str]) -> tuple[str, str]:
-        """A table that ends with its connection, and the statement that copies into it."""
-        defined = _definitions({**columns, PARTITION: "integer", ATTEMPT: "bigint"})
-        made = sql.SQL("create temporary table tenure_rehearsal ({})").format(sql.SQL(", ").join(defined))
-        copied = sql.SQL("copy tenure_rehearsal ({}) from stdin (format csv)")
-        return made.as_string(), copied.format(_names([*columns, PARTITION, ATTEMPT])).as_string()
-
-    def staging_tables(self, prefix: str) -> list[str]:
-        """The staging tables whose names begin so."""
-        with self.connected() as connection:
-            found = connection.execute(
-                "select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace "
-                "where n.nspname = %s and starts_with(c.relname, %s) and c.relkind = 'r' order by 1",
-                (self._schema, prefix),
-            )
-            return [name for (name,) in found]
-
-    def drop(self, name: str, *, limit: timedelta) -> None:
-        """Drop a staging table, if it is there. Raises StorageError: somebody uses it."""
-        with self.connected(limit=limit) as connection:
-            connection.execute(sql.SQL("drop table if exists {}").format(self._beside(name)))
-
-    # --- the batch --------------------------------------------------------------------------------------------------
-
-    def move(
-        self, claim: Claim, staged: Staged, columns: Mapping[str, str], *, keys: Sequence[str], limit: timedelta
-    ) -> bool:
-        """Move the rows of a batch into the table, once; return whether the table has had the batch before.
-
-        Raises Fenced: a higher epoch has written; QueryFailed: the rows are not those that the tasks wrote, or break a
-        rule of the table, or the ledger lacks batches before, or has the batch of another scope; StorageError: nobody
-        knows whether the rows were moved.
-        """
-        with self.connected(limit=limit) as connection, connection.transaction():
-            before = self._claim(connection, claim)
-            if before is None:
-                raise self._refusal(connection, claim)
-            if 0 <= before < claim.batch - 1:  # each batch is noted, also without rows
-                raise QueryFailed(
-                    f"{self} has query {claim.query!r} up to batch {before}, and batch {claim.batch} is next: the "
-                    "database was restored from an older copy",
-                    fix="restore the newer database, or begin anew with another --scope and an empty table",
-                )
-            repeated = before >= claim.batch
-            if not repeated and staged.rows:
-                self._insert(connection, staged, columns, keys)
-            connection.execute(sql.SQL("drop table if exists {}").format(self._beside(staged.table)))
-        return repeated
-
-    def newest(self, query_id: str) -> tuple[int, int, int] | None:
-        """The newest batch of a query in the ledger, the epoch that wrote last, and the newest batch before that; None:
-        the ledger has none."""
-        with self.connected() as connection:
-            found = connection.execute(
-                self._sql("select batch, epoch, before from {ledger} where query_id = %s", ledger=self._beside(LEDGER)),
-                (query_id,),
-            )
-            row = found.fetchone()
-            return None if row is None else (int(row[0]), int(row[1]), int(row[2]))
-
-    def _claim(self, connection: psycopg.Connection[Any], claim: Claim) -> int | None:
-        """Note the batch in the ledger, and return the newest batch before; None: the ledger refuses it. The row stays
-        locked until the transaction ends."""
-        values = {name: getattr(claim, name) for name in Claim.__slots__}
-        row = connection.execute(self._sql(_CLAIM, ledger=self._beside(LEDGER)), values).fetchone()
-        return None if row is None else int(row[0])
-
-    def _refusal(self, connection: psycopg.Connection[Any], claim: Claim) -> Fenced | QueryFailed:
-        """Why the ledger has refused a claim."""
-        found = self._sql("select scope, batch from {ledger} where query_id = %s", ledger=self._beside(LEDGER))
-        scope, batch = connection.execute(found, (claim.query_id,)).fetchone() or (claim.scope, -1)
-        if scope != claim.scope and batch >= claim.batch:
-            return QueryFailed(
-                f"{self} has batch {claim.batch} of query {claim.query!r} from scope {scope!r}: two scopes have "
-                "adopted one copy of a checkpoint",
-                fix="copy the checkpoint for each scope: tenure export --batch gives each copy an id of its own",
-            )
-        return Fenced(f"{self} has seen a higher epoch than {claim.epoch} of query {claim.query!r}")
-
-    def _insert(
-        self,
-        connection: psycopg.Connection[Any],
-        staged: Staged,
-        columns: Mapping[str, str],
-        keys: Sequence[str],
-    ) -> None:
-        rows = sql.SQL("from {} where " + _ACCEPTED).format(_beside_values(self._beside(staged.table)))
-        tasks = [[pair[number] for pair in staged.accepted] for number in (0, 1)]
-        for key in keys:
-            without = sql.SQL("select 1 {} and {} is null limit 1").format(rows, _beside_values(sql.Identifier(key)))
-            if connection.execute(without, tasks).fetchone() is not None:
-                raise QueryFailed(f"a row of a batch has no {key}, which is a key of {self}", fix="filter such rows")
-        statement = sql.SQL("insert into {} ({names}) select {names} {}{}").format(
-            _beside_values(self._table),
-            rows,
-            _beside_values(_on_conflict(columns, keys)),
-            names=_beside_values(_names(list(columns))),
-        )
-        try:
-            moved = connection.execute(statement, tasks).rowcount
-        except psycopg.errors.CardinalityViolation as error:
-            raise QueryFailed(
-                f"a batch has two rows with the same {', '.join(keys)}, for {self}", fix="group the rows by the keys"
-            ) from error
-        if moved != staged.rows:  # a server that crashed has emptied the staging table
-            raise QueryFailed(
-                f"{self}: {staged.rows} rows were staged, and {moved} are there", fix="the batch runs again"
-            )
-
-    # --- names ------------------------------------------------------------------------------------------------------
-
-    @property
-    def _table(self) -> sql.Identifier:
-        return sql.Identifier(self._schema, self._name)
-
-    def _beside(self, name: str) -> sql.Identifier:
-        return sql.Identifier(self._schema, name)
-
-    def _sql(self, text: str, **names: sql.Composable) -> sql.Composed:
-        return sql.SQL(text).format(**{name: _beside_values(one) for name, one in names.items()})
-
     def _exists(self, connection: psycopg.Connection[Any], name: str) -> bool:
-        asked = (self._beside(name).as_string(connection),)
-        row = connection.execute("select to_regclass(%s) is not null", asked).fetchone()
+        row = connection.execute("select to_regclass(%s) is not null", (self._reference(name),)).fetchone()
         return bool(row and row[0])
 
-    def _make_quietly(self, connection: psycopg.Connection[Any], statement: sql.Composed) -> None:
+    def _create(self, connection: psycopg.Connection[Any], statement: str) -> None:
         """Two members may make the same table at once."""
         try:
-            connection.execute(statement)
+            self.execute(connection, statement)
         except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateObject):
             return
 
+    def _columns_there(self, connection: psycopg.Connection[Any]) -> Mapping[str, bool]:
+        found = connection.execute(
+            "select attname, attnotnull and not atthasdef and attidentity = '' from pg_attribute "
+            "where attrelid = %s::regclass and attnum > 0 and not attisdropped",
+            (self._reference(self._name),),
+        )
+        return dict(found.fetchall())
 
-_LEDGER_TABLE: Final = """
-create table if not exists {ledger} (
-  query_id text primary key, scope text not null, query text not null, batch bigint not null, epoch bigint not null,
-  before bigint not null, changed timestamptz not null default now()
-)
-"""
+    def _refuse_types(self, connection: Any, columns: Mapping[str, str], keys: Sequence[str]) -> None:
+        """An index tells two keys apart as Spark does, and an upsert goes by the index over the keys alone."""
+        found = connection.execute(
+            "select array(select attname::text from pg_attribute where attrelid = indrelid and attnum = any(indkey)) "
+            "from pg_index where indrelid = %s::regclass and indisunique and indpred is null and indexprs is null",
+            (self._reference(self._name),),
+        )
+        if keys and not any(set(names) == set(keys) for (names,) in found):
+            raise self._no_index(keys)
+
+    def staging_definition(self, name: str, columns: Mapping[str, str], *, temporary: bool = False) -> str:
+        """See `SqlTable`. A server that crashes empties an unlogged table."""
+        kind = "temporary" if temporary else "unlogged"
+        return f"create {kind} table {name} ({definitions(self, {**columns, **self.task_columns})})"
+
+    def copy_into(self, name: str | None, columns: Mapping[str, str]) -> str:
+        """The statement by which a task copies rows into a staging table; None: into that of a rehearsal."""
+        place = PRACTICE if name is None else f"{self.quoted(self._schema)}.{self.quoted(name)}"
+        return f"copy {place} ({', '.join(map(self.quoted, [*columns, PARTITION, ATTEMPT]))}) from stdin (format csv)"
+
+    def _accepted(self, staged: Staged) -> tuple[str, Sequence[Any]]:
+        tasks = [[pair[number] for pair in staged.accepted] for number in (0, 1)]
+        return f"({PARTITION}, {ATTEMPT}) in (select * from unnest(%s::integer[], %s::bigint[]))", tasks
+
+    def _add(
+        self,
+        connection: Any,
+        staged: Staged,
+        rows: tuple[str, Sequence[Any]],
+        names: Sequence[str],
+        keys: Sequence[str],
+    ) -> int:
+        text, values = rows
+        statement = f"insert into {self._table} ({self.names(names)}) select {self.names(names)} {text}"
+        try:
+            return int(self.execute(connection, statement + self._on_conflict(names, keys), values).rowcount)
+        except psycopg.errors.CardinalityViolation as error:
+            raise self._two_rows(keys) from error
+
+    def _on_conflict(self, names: Sequence[str], keys: Sequence[str]) -> str:
+        if not keys:
+            return ""
+        rest = [name for name in names if name not in keys] or keys
+        taken = ", ".join(f"{self.name(name)} = excluded.{self.name(name)}" for name in rest)
+        return f" on conflict ({self.names(keys)}) do update set {taken}"
+
+    def _reference(self, name: str) -> str:
+        return f"{self.quoted(self._schema)}.{self.quoted(name)}"
 
 
 def _parameters(url: str) -> dict[str, Any]:
@@ -338,27 +168,6 @@ def _parameters(url: str) -> dict[str, Any]:
     if found.pop("password", None) is not None:
         raise UsageError("the URL of a Postgres sink has a password", fix=ELSEWHERE)
     return found
-
-
-def _definitions(columns: Mapping[str, str]) -> list[sql.Composable]:
-    return [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in columns.items()]
-
-
-def _names(columns: Sequence[str]) -> sql.Composed:
-    return sql.SQL(", ").join(map(sql.Identifier, columns))
-
-
-def _beside_values(names: sql.Composable) -> sql.SQL:
-    """Names for a statement with values. There a value begins with `%`, also within a quoted name."""
-    return sql.SQL(names.as_string().replace("%", "%%"))
-
-
-def _on_conflict(columns: Mapping[str, str], keys: Sequence[str]) -> sql.Composable:
-    if not keys:
-        return sql.SQL("")
-    rest = [name for name in columns if name not in keys] or keys
-    taken = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in rest]
-    return sql.SQL(" on conflict ({}) do update set {}").format(_names(keys), sql.SQL(", ").join(taken))
 
 
 def _ms(limit: timedelta) -> int:

@@ -1,0 +1,1 @@
+"""What the sinks for databases share: the ledger's rules, the staging tables, the order of the steps."""

@@ -1,0 +1,355 @@
+"""The sinks for databases, on real servers: each batch once, zombies refused by the database, nobody kept waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tenure.errors import Fenced, QueryFailed, StorageError, UsageError
+from tenure.sinks.sink import Attempts, Written
+from tenure.sinks.sql.ledger_rules import Claim, Staged
+from tenure.sinks.sql.sink import RETRY
+from tenure.sinks.sql.staged_tables import staging_name
+from tenure.sinks.sql.table import SqlTable
+from tests.kit.waiting import NEVER_S
+from tests.spark.sinks.sql_places import PLACES, Place
+from tests.spark.sinks.support import QUICK, Paused, a_batch, numbers, totals, write
+
+pytestmark = pytest.mark.spark
+
+SOON = timedelta(seconds=2)
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A server without tables."""
+    found = PLACES[request.param](request.getfixturevalue(request.param))
+    for name, value in found.environment.items():
+        monkeypatch.setenv(name, value)
+    found.empty()
+    return found
+
+
+def test_each_batch_is_added_once(place: Place, spark: SparkSession) -> None:
+    sink = place.a_sink()
+    assert write(sink, numbers(spark, [1, 2]), a_batch(0)) == Written(repeated=False)
+    assert write(sink, numbers(spark, [3]), a_batch(1)) == Written(repeated=False)
+    assert write(place.a_sink(), numbers(spark, [3]), a_batch(1, epoch=2)) == Written(repeated=True)
+    assert write(sink, numbers(spark, []), a_batch(2, epoch=2)) == Written(repeated=False)
+    assert place.content() == [(1,), (2,), (3,)]
+    assert place.tables() == {"t", "tenure_ledger"}
+
+
+def test_a_row_replaces_the_row_with_its_keys(place: Place, spark: SparkSession) -> None:
+    sink = place.a_sink(mode="upsert", keys=["k"])
+    write(sink, totals(spark, {"a": 1, "b": 1}), a_batch(0))
+    write(sink, totals(spark, {"a": 2, "c": 1}), a_batch(1))
+    assert place.content() == [("a", 2), ("b", 1), ("c", 1)]
+
+
+def test_columns_keys_and_tables_may_have_any_name(place: Place, spark: SparkSession) -> None:
+    """In a statement with values, `%s` and `%b` were values within names, too."""
+    place.run(f"create schema {place.quoted('100%s')}")
+    names = ("a.b", "100%s", 'the "Key" %b', "it's", "x`y", "sp ace")
+    sink = place.a_sink("100%s.t%b", mode="upsert", keys=names[2:4])
+    for number, kept in enumerate(("old", "new")):
+        values = ", ".join(f"'{kept if name == 'a.b' else 'v'}' as `{name.replace('`', '``')}`" for name in names)
+        rows = spark.sql(f"select {values}")
+        sink.check_rows(rows)
+        assert write(sink, rows, a_batch(number)) == Written(repeated=False)
+    assert write(sink, rows, a_batch(1)) == Written(repeated=True)
+    table = f"{place.quoted('100%s')}.{place.quoted('t%b')}"
+    assert place.run(f"select * from {table}") == [("new", "v", "v", "v", "v", "v")]
+    for made in (table, f"{place.quoted('100%s')}.tenure_ledger"):
+        place.run(f"drop table {made}")
+    place.run(f"drop schema {place.quoted('100%s')}")
+
+
+def test_two_queries_share_a_table(place: Place, spark: SparkSession) -> None:
+    sink = place.a_sink()
+    for query_id in ("q-1", "q-2"):
+        write(sink, numbers(spark, [1]), a_batch(0, query_id=query_id))
+    assert place.content() == [(1,), (1,)]
+
+
+def test_each_type_arrives_as_it_was(place: Place, spark: SparkSession) -> None:
+    columns = {
+        "b": ("true", True),
+        "y": ("cast(-128 as byte)", -128),
+        "h": ("cast(7 as short)", 7),
+        "i": ("-1", -1),
+        "l": ("9223372036854775807L", 2**63 - 1),
+        "f": ("cast(0.5 as float)", 0.5),
+        "d": ("double('1e300')", 1e300),
+        "third": ("1D/3", 1 / 3),
+        "e": ("cast('1234567890123456789.123' as decimal(38,3))", Decimal("1234567890123456789.123")),
+        "empty": ("''", ""),
+        "none": ("cast(null as string)", None),
+        "s": ("'a,\"b\"\\n\\\\N ä \\'q\\' 🜁 '", "a,\"b\"\n\\N ä 'q' 🜁 "),
+        "x": ("X'00ff'", b"\x00\xff"),
+        "day": ("date'0001-01-01'", date(1, 1, 1)),
+        "at": ("timestamp'2026-01-02 03:04:05.000006 UTC'", datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)),
+        "local": ("timestamp_ntz'2026-07-02 03:04:05'", datetime(2026, 7, 2, 3, 4, 5)),  # noqa: DTZ001 - it has no zone
+        'a "Name"': ("1", 1),
+    }
+    rows = spark.range(1).selectExpr(*(f"{value} as `{name}`" for name, (value, _) in columns.items()))
+    sink = place.a_sink()
+    sink.check_rows(rows)
+    write(sink, rows, a_batch(0))
+    (found,) = place.content()
+    assert [place.zoned(value) if name == "at" else value for name, value in zip(columns, found, strict=True)] == [
+        value for _, value in columns.values()
+    ]
+
+
+@pytest.mark.parametrize("expression", ["array(1)", "map(1, 2)", "struct(1)", "interval 1 day", "1 as tenure_attempt"])
+def test_other_types_are_refused_before_the_start(place: Place, spark: SparkSession, expression: str) -> None:
+    named = expression if " as " in expression else f"{expression} as odd"
+    with pytest.raises(UsageError, match=r"column '(odd|tenure_attempt)' has"):
+        place.a_sink().check_rows(spark.range(1).selectExpr(named))
+
+
+@pytest.mark.parametrize("epoch", [1, 9])
+def test_a_copy_that_two_scopes_have_adopted_loses_no_rows_in_silence(
+    place: Place, spark: SparkSession, epoch: int
+) -> None:
+    for number in (0, 1):
+        write(place.a_sink(), numbers(spark, [number]), a_batch(number, epoch=2))
+    again = replace(a_batch(1, epoch=epoch), scope="again")
+    with pytest.raises(QueryFailed, match=r"has batch 1 of query .* from scope 'flights': two scopes have adopted"):
+        write(place.a_sink(), numbers(spark, [7]), again)
+    assert place.content() == [(0,), (1,)]
+
+
+def test_a_scope_that_another_has_moved_to_goes_on(place: Place, spark: SparkSession) -> None:
+    write(place.a_sink(), numbers(spark, [0]), a_batch(0))
+    moved = replace(a_batch(1, epoch=2), scope="again")
+    assert write(place.a_sink(), numbers(spark, [1]), moved) == Written(repeated=False)
+    assert write(place.a_sink(), numbers(spark, [1]), moved) == Written(repeated=True)
+    assert place.content() == [(0,), (1,)]
+
+
+@contextmanager
+def lost_replies(place: Place, replies: int) -> Iterator[list[bool]]:
+    """So many transactions are committed without a word to the client. Yields what each call has learnt."""
+    move, calls = SqlTable.move, list[bool]()
+
+    def lost(*arguments: Any, **named: Any) -> bool:
+        calls.append(move(*arguments, **named))
+        if len(calls) <= replies:
+            raise StorageError("the line broke")
+        return calls[-1]
+
+    with patch.object(SqlTable, "move", lost):
+        yield calls
+
+
+# --- zombies ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2])
+def test_a_leader_that_was_paused_before_its_transaction_is_refused(
+    place: Place, spark: SparkSession, ahead: int
+) -> None:
+    write(place.a_sink(), numbers(spark, [0]), a_batch(0))
+    zombie = Paused(place.a_sink(), numbers(spark, [1]), a_batch(1, epoch=1)).start()
+    for number in range(1, 2 + ahead):
+        write(place.a_sink(), numbers(spark, [number]), a_batch(number, epoch=2))
+    with pytest.raises(Fenced, match="has seen a higher epoch than 1"):
+        zombie.go_on()
+    assert place.content() == [(number,) for number in range(2 + ahead)]
+
+
+def test_a_leader_that_is_paused_inside_its_transaction_is_thrown_out(place: Place, spark: SparkSession) -> None:
+    write(place.a_sink(), numbers(spark, [0]), a_batch(0))
+    zombie, successor = place.make(), place.a_sink(retry_policy=RETRY)
+
+    def be_silent() -> None:
+        """From its claim on, until the successor has written."""
+        with zombie.connected(limit=timedelta(seconds=1)) as connection, zombie.transaction(connection):
+            zombie._claim(connection, Claim("flights", "hourly", "q-1", 1, 1))
+            assert write(successor, numbers(spark, [1]), replace(a_batch(1, epoch=2), ttl=SOON)) == Written(
+                repeated=False
+            )
+            zombie.execute(connection, "select 1")
+
+    with pytest.raises(StorageError, match=place.thrown_out):
+        be_silent()
+    assert place.content() == [(0,), (1,)]
+
+
+@pytest.mark.parametrize("replies", [1, 3])
+def test_a_commit_whose_reply_is_lost_counts_once(place: Place, spark: SparkSession, replies: int) -> None:
+    """The transaction is sent again, also more than once, and the ledger knows it."""
+    with lost_replies(place, replies) as calls:
+        assert write(place.a_sink(), numbers(spark, [1]), a_batch(0)) == Written(repeated=False)
+    assert calls == [False] * (replies + 1)
+    assert place.content() == [(1,)]
+
+
+# --- staged rows -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def staged_rows(place: Place, *rows: tuple[int, int, int]) -> Iterator[SqlTable]:
+    """A staging table `s` with these rows: n, partition, attempt."""
+    database: SqlTable = place.make()
+    database.make({"n": "bigint"}, keys=())
+    database.make_staging("s", {"n": "bigint"}, limit=SOON)
+    if rows:
+        place.run("insert into s (n, tenure_partition, tenure_attempt) values (%s, %s, %s)", rows)
+    yield database
+
+
+def moved(database: SqlTable, accepted: list[tuple[int, int]], *, rows: int) -> bool:
+    staged = Staged("s", accepted, rows)
+    return database.move(Claim("s", "q", "q-1", 0, 1), staged, {"n": "bigint"}, keys=(), limit=SOON)
+
+
+def test_the_rows_of_a_task_that_ran_twice_count_once(place: Place) -> None:
+    with staged_rows(place, (1, 0, 7), (2, 1, 8), (2, 1, 9)) as database:
+        assert moved(database, [(0, 7), (1, 9)], rows=2) is False
+    assert place.content() == [(1,), (2,)]
+
+
+def test_staged_rows_that_went_are_no_empty_batch(place: Place) -> None:
+    """A server that crashes empties unlogged tables."""
+    with staged_rows(place) as database:
+        with pytest.raises(QueryFailed, match="2 rows were staged, and 0 are there"):
+            moved(database, [(0, 7)], rows=2)
+        assert place.content("tenure_ledger") == []
+    assert place.content() == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [("'a' as k, 1 as n union all select 'a', 2", "two rows with the same k"), ("null as k, 1 as n", "has no k")],
+)
+def test_rows_that_no_key_tells_apart_are_refused(place: Place, spark: SparkSession, rows: str, line: str) -> None:
+    sink = place.a_sink(mode="upsert", keys=["k"])
+    with pytest.raises(QueryFailed, match=line):
+        write(sink, spark.sql(f"select cast(k as string) k, n from (select {rows})"), a_batch(0))
+
+
+def test_staging_tables_of_earlier_terms_are_swept(place: Place, spark: SparkSession) -> None:
+    sink = place.a_sink()
+    for epoch in (1, 2, 3):
+        paused = Paused(sink, numbers(spark, [1]), a_batch(0, epoch=epoch))
+        paused.planned = lambda: (_ for _ in ()).throw(StorageError("dead"))
+        with pytest.raises(StorageError):
+            paused.start().go_on()
+    names = [staging_name(a_batch(0, epoch=epoch)) for epoch in (1, 2, 3)]
+    swept = sink.staged(Attempts("flights", "hourly", lambda: ["q-1", "other"], epoch=3))
+    assert swept.find() == names[:2]
+    for name in swept.find():
+        swept.remove(None, name)  # type: ignore[arg-type] # no term is asked for
+    assert place.tables() == {"t", "tenure_ledger", names[2]}
+    assert sink.staged(Attempts("flights", "hourly", lambda: ["q-1"])).find() == names[2:]
+
+
+def test_a_rehearsal_leaves_nothing(place: Place, spark: SparkSession) -> None:
+    place.a_sink().rehearse(numbers(spark, [1, 2]), "")
+    assert place.tables() == set()
+
+
+# --- tables of users -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "line"),
+    [
+        ("n bigint, other text not null", {}, "needs column 'other', which the rows lack"),
+        ("other text", {}, "lacks column 'n' of the rows"),
+        ("n bigint", {"mode": "upsert", "keys": ["n"]}, "has no unique index over exactly n"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_before_the_start(
+    place: Place, spark: SparkSession, made: str, options: dict[str, Any], line: str
+) -> None:
+    place.run(f"create table t ({made})")
+    with pytest.raises(UsageError, match=line):
+        place.a_sink(**options).check_rows(numbers(spark, [1]))
+
+
+def test_a_table_with_more_columns_is_written_to(place: Place, spark: SparkSession) -> None:
+    place.run(f"create table t (id bigint {place.numbered}, n integer, note varchar(9) default 'x')")
+    write(place.a_sink(), numbers(spark, [5]), a_batch(0))
+    assert place.content() == [(1, 5, "x")]
+
+
+def test_a_server_that_is_away_is_asked_at_the_first_batch(spark: SparkSession, place: Place) -> None:
+    sink = place.sink(place.nowhere, "t", retry_policy=QUICK)
+    sink.check(output_mode="append")
+    rows: DataFrame = numbers(spark, [1])
+    sink.check_rows(rows)
+    with pytest.raises(
+        StorageError, match=rf"table {place.schema}\.t of {place.table.product} at 127\.0\.0\.1/\w+: .*refused"
+    ):
+        write(sink, rows, a_batch(0))
+
+
+def test_a_repeated_batch_whose_reply_is_lost_is_still_a_repeated_one(place: Place, spark: SparkSession) -> None:
+    """A query with state, whose batch is short, must know that the table has the batch."""
+    write(place.a_sink(), numbers(spark, [1]), a_batch(0))
+    with lost_replies(place, 1):
+        assert write(place.a_sink(), numbers(spark, [1]), a_batch(0, epoch=2)) == Written(repeated=True)
+
+
+def test_a_database_that_was_restored_from_an_older_copy_is_refused(place: Place, spark: SparkSession) -> None:
+    sink = place.a_sink()
+    for number in range(2):
+        write(sink, numbers(spark, [number]), a_batch(number))
+    with pytest.raises(QueryFailed, match="has query 'hourly' up to batch 1, and batch 3 is next: the database was"):
+        write(sink, numbers(spark, [3]), a_batch(3))
+    assert place.content() == [(0,), (1,)]
+    assert write(sink, numbers(spark, [2]), a_batch(2)) == Written(repeated=False)
+
+
+def test_a_server_that_starts_anew_is_waited_for(place: Place, spark: SparkSession) -> None:
+    sink = place.a_sink(retry_policy=RETRY)
+    write(sink, numbers(spark, [1]), a_batch(0))
+    missed = threading.Event()
+    client = import_module(place.client)
+    connect = client.connect
+
+    def connected(*arguments: Any, **named: Any) -> Any:
+        try:
+            return connect(*arguments, **named)
+        except client.OperationalError:
+            missed.set()
+            raise
+
+    place.server.nodes[0].kill()
+    try:
+        with patch.object(client, "connect", connected), ThreadPoolExecutor(1) as pool:
+            written = pool.submit(write, sink, numbers(spark, [2]), a_batch(1))
+            assert missed.wait(NEVER_S)
+            place.server.start()
+            assert written.result() == Written(repeated=False)
+    finally:
+        place.server.start()
+    assert place.content() == [(1,), (2,)]
+
+
+def test_a_task_that_cannot_reach_the_server_is_trouble_of_the_storage(place: Place, spark: SparkSession) -> None:
+    sink = place.a_sink()
+    sink._parameters = {**sink._database.parameters(), "port": 1}
+    with pytest.raises(StorageError, match=rf"table {place.schema}\.t .*: a task could not copy its rows: .*refused"):
+        write(sink, numbers(spark, [1]), a_batch(0))
+    assert place.content() == []
+
+
+def test_no_password_is_shown(place: Place, spark: SparkSession) -> None:
+    sink = place.a_sink()
+    write(sink, numbers(spark, [1]), a_batch(0))
+    assert (*place.environment.values(),)[0] not in f"{sink!r} {sink._database} {vars(sink._database)}"
