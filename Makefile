@@ -57,11 +57,13 @@ check: setup ## lint, and the tests that need no JVM and no server; seconds afte
 
 test: kubernetes connectors ## lint, and what shows that it works: every store, every kind of death; 10 to 13 minutes on 2 cores
 	@sh scripts/setup.sh postgres
+	@sh scripts/setup.sh mariadb
 	@$(RUN_TESTS) test
 
 test-rest: kubernetes connectors ## all other tests, but the long ones
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
+	@sh scripts/setup.sh mariadb
 	@sh scripts/setup.sh prometheus
 	@sh scripts/setup.sh chromium
 	@$(RUN_TESTS) rest $(if $(THEN),--then $(THEN))
@@ -69,6 +71,7 @@ test-rest: kubernetes connectors ## all other tests, but the long ones
 test-other-spark: kubernetes connectors ## what differs between releases, with another PySpark, which is beside the installed one
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
+	@sh scripts/setup.sh mariadb
 	@sh scripts/setup.sh spark $(OTHER_SPARK)
 	@sh scripts/setup.sh connectors $(OTHER_SPARK)
 	@$(call WITH_SPARK,$(OTHER_SPARK)) $(RUN_TESTS) $(if $(WHOLE),whole-other-spark,other-spark)-$(OTHER_SPARK)
@@ -85,11 +88,13 @@ test-whole-other-spark-%:
 test-undrawn: kubernetes connectors ## what the hash of this commit leaves out: other servers, other scenes
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
+	@sh scripts/setup.sh mariadb
 	@$(RUN_TESTS) undrawn
 
 test-long: kubernetes connectors ## the long tests, and many more examples of each property, at random
 	@sh scripts/setup.sh hdfs
 	@sh scripts/setup.sh postgres
+	@sh scripts/setup.sh mariadb
 	@sh scripts/setup.sh patroni
 	@sh scripts/setup.sh cloud
 	@for release in 3.5 4.1; do sh scripts/setup.sh spark $$release && sh scripts/setup.sh connectors $$release || exit 1; done
@@ -100,6 +105,7 @@ test-nightly: ## everything: each test, on each server, and each other Spark who
 
 mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each must turn the tests that it names red
 	@sh scripts/setup.sh postgres
+	@sh scripts/setup.sh mariadb
 	@sh scripts/setup.sh cloud
 	@$(RUN) $(BIN)/python -m tests.mutants.run $(ARGS)
 

@@ -8,6 +8,7 @@
 #   scripts/setup.sh hdfs        Hadoop's servers for the tests
 #   scripts/setup.sh kafka       a broker of Kafka for the tests
 #   scripts/setup.sh postgres    PostgreSQL for the tests
+#   scripts/setup.sh mariadb     MariaDB for the tests
 #   scripts/setup.sh patroni     Patroni for the tests, beside PostgreSQL and etcd
 #   scripts/setup.sh chromium    Chromium for the tests of the page
 #   scripts/setup.sh cloud       emulators of Google Cloud Storage and of Azure Blob Storage for the tests, and their clients
@@ -210,6 +211,22 @@ set_up_postgres() {
         [ ! -x "$programs/initdb" ] || return 0
     done
     say "no PostgreSQL: its tests are skipped; install it, or set TENURE_TEST_POSTGRES to the folder of initdb"
+}
+
+# MariaDB of the distribution's package, unpacked below .venv for the same reason, with the libraries that are not here.
+set_up_mariadb() {
+    { [ ! -x /usr/sbin/mariadbd ] && [ ! -x "$VENV/mariadb/usr/sbin/mariadbd" ]; } || return 0
+    mkdir -p "$VENV/mariadb"
+    apt=$(apt_command) && $apt update -qq >&2 || true
+    wanted=$(apt-get install -s --no-install-recommends mariadb-server-core 2>/dev/null |
+        sed -n 's/^Inst \([^ ]*\).*/\1/p' | grep -E '^(mariadb-server-core|lib.*)' | tr '\n' ' ')
+    # shellcheck disable=SC2086 # a list of names
+    [ -z "$wanted" ] || (cd "$VENV/mariadb" && apt-get download -qq $wanted) >&2 || true
+    for package in "$VENV"/mariadb/*.deb; do
+        [ -f "$package" ] && dpkg -x "$package" "$VENV/mariadb" && rm "$package"
+    done
+    [ -x "$VENV/mariadb/usr/sbin/mariadbd" ] ||
+        say "no MariaDB: its tests are skipped; install mariadb-server-core, or set TENURE_TEST_MARIADB to mariadbd"
 }
 
 # Patroni with its client of etcd, in a folder of its own: it asks for other releases of packages than Tenure does.
@@ -439,6 +456,7 @@ etcd)
 connectors) set_up_connectors ${2:+"$2"} ;;
 hdfs) set_up_hdfs ;;
 kafka) set_up_kafka ;;
+mariadb) set_up_mariadb ;;
 patroni) set_up_patroni ;;
 postgres) set_up_postgres ;;
 prometheus) set_up_prometheus ;;
@@ -450,5 +468,5 @@ kubernetes)
     ;;
 spark) set_up_spark "$2" ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: chromium, cloud, etcd, connectors, hdfs, kafka, kubernetes, patroni, postgres, prometheus, or: spark RELEASE, tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: chromium, cloud, etcd, connectors, hdfs, kafka, kubernetes, mariadb, patroni, postgres, prometheus, or: spark RELEASE, tool NAME" ;;
 esac

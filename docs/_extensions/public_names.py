@@ -21,11 +21,12 @@ SHOWN: Final = {
     "tenure.Batch": "(scope, query, query_id, id, epoch, short=False, ttl=timedelta(seconds=10))",
     "tenure.sinks.Delta": "(path_or_url, *, key=(), partition_by=(), storage_options=None, name=None)",
     "tenure.sinks.Kafka": "(servers, topic=None, *, settings={}, ledger=None)",
+    "tenure.sinks.MySQL": "(url, table, *, mode='append', keys=())",
     "tenure.sinks.Postgres": "(url, table, *, mode='append', keys=())",
 }
 """Signatures of classes whose own has more than callers need, or says less."""
 
-CALLED: Final = ("Job", "Batch", "Written", "Delta", "Iceberg", "Files", "Postgres", "Kafka", "ForeachBatch")
+CALLED: Final = ("Job", "Batch", "Written", "Delta", "Iceberg", "Files", "Postgres", "MySQL", "Kafka", "ForeachBatch")
 """Classes whose objects a pipeline or its tests make."""
 
 _CODE: Final = re.compile(r"(?<!`)`([^`]+)`(?!`)")

@@ -23,9 +23,10 @@ from tests.mutants.of_kept import OF_KEPT
 from tests.mutants.of_kubernetes import OF_KUBERNETES
 from tests.mutants.of_links import OF_LINKS
 from tests.mutants.of_moves import OF_MOVES
+from tests.mutants.of_mysql import OF_MYSQL
 from tests.mutants.of_owners import OF_OWNERS
 from tests.mutants.of_pages import OF_PAGES
-from tests.mutants.of_postgres import OF_POSTGRES
+from tests.mutants.of_postgres import OF_POSTGRES, OF_SQL
 from tests.mutants.of_puts import OF_PUTS
 from tests.mutants.of_removals import OF_REMOVALS
 from tests.mutants.of_s3_store import OF_S3_STORE
@@ -58,6 +59,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_OWNERS,
     *OF_MOVES,
     *OF_POSTGRES,
+    *OF_SQL,
+    *OF_MYSQL,
     *OF_DATABASES,
     *OF_KAFKA,
     *OF_KAFKA_SINK,

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Any, ClassVar, Final
 
+import pytest
+
 from tenure.sinks.mysql.database import MySqlTable
 from tenure.sinks.mysql.sink import MySQL
 from tenure.sinks.postgres.database import PostgresTable
 from tenure.sinks.postgres.sink import Postgres
 from tenure.sinks.sql.sink import SqlSink
 from tenure.sinks.sql.table import SqlTable
-from tests.kit.servers import MariaDbServer, PostgresServer, mariadb, postgres
+from tests.kit.servers import mariadb, postgres
 from tests.spark.sinks.support import QUICK
 
 
@@ -31,11 +33,13 @@ class Place(ABC):
     """The URL of a port without a server."""
     thrown_out: ClassVar[str]
     """In the words of a server to a client that was silent in a transaction."""
+    waiting: ClassVar[str]
+    """The statement that counts who waits for a lock."""
     numbered: ClassVar[str]
     """What makes a column the key that the server gives."""
 
     def __init__(self, server: Any) -> None:
-        self.server: Final = server
+        self.server = server
         self.url: Final[str] = server.url
 
     @abstractmethod
@@ -74,8 +78,8 @@ class Place(ABC):
 class OfPostgres(Place):
     sink, table, environment = Postgres, PostgresTable, postgres.environment()
     schema, client, nowhere = "public", "psycopg", "postgresql://tenure@127.0.0.1:1/postgres"
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
     thrown_out, numbered = "idle-in-transaction", "generated always as identity primary key"
-    server: PostgresServer
 
     def run(self, statement: str, rows: Sequence[Sequence[Any]] | None = None) -> list[Any]:
         with self.server.connect() as connection, connection.cursor() as cursor:
@@ -99,8 +103,8 @@ class OfPostgres(Place):
 class OfMariaDb(Place):
     sink, table, environment = MySQL, MySqlTable, mariadb.environment()
     schema, client, nowhere = mariadb.DATABASE, "pymysql", f"mysql://tenure@127.0.0.1:1/{mariadb.DATABASE}"
+    waiting = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'"
     thrown_out, numbered = "gone away|Lost connection", "auto_increment primary key"
-    server: MariaDbServer
 
     def run(self, statement: str, rows: Sequence[Sequence[Any]] | None = None) -> list[Any]:
         with self.server.connect() as connection, connection.cursor() as cursor:
@@ -120,6 +124,15 @@ class OfMariaDb(Place):
 
     def tables(self) -> set[str]:
         return {name for (name,) in self.run("show tables")}
+
+
+def a_place(kind: type[Place], server: Any, patch: pytest.MonkeyPatch) -> Place:
+    """A server without tables, whose password is in the environment."""
+    for name, value in kind.environment.items():
+        patch.setenv(name, value)
+    place = kind(server)
+    place.empty()
+    return place
 
 
 PLACES: Final[Mapping[str, type[Place]]] = {"postgres": OfPostgres, "mariadb": OfMariaDb}

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
@@ -21,8 +22,8 @@ from tenure.sinks.sql.ledger_rules import Claim, Staged
 from tenure.sinks.sql.sink import RETRY
 from tenure.sinks.sql.staged_tables import staging_name
 from tenure.sinks.sql.table import SqlTable
-from tests.kit.waiting import NEVER_S
-from tests.spark.sinks.sql_places import PLACES, Place
+from tests.kit.waiting import NEVER_S, wait_until
+from tests.spark.sinks.sql_places import PLACES, Place, a_place
 from tests.spark.sinks.support import QUICK, Paused, a_batch, numbers, totals, write
 
 pytestmark = pytest.mark.spark
@@ -33,11 +34,7 @@ SOON = timedelta(seconds=2)
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A server without tables."""
-    found = PLACES[request.param](request.getfixturevalue(request.param))
-    for name, value in found.environment.items():
-        monkeypatch.setenv(name, value)
-    found.empty()
-    return found
+    return a_place(PLACES[request.param], request.getfixturevalue(request.param), monkeypatch)
 
 
 def test_each_batch_is_added_once(place: Place, spark: SparkSession) -> None:
@@ -131,9 +128,11 @@ def test_a_copy_that_two_scopes_have_adopted_loses_no_rows_in_silence(
     assert place.content() == [(0,), (1,)]
 
 
-def test_a_scope_that_another_has_moved_to_goes_on(place: Place, spark: SparkSession) -> None:
-    write(place.a_sink(), numbers(spark, [0]), a_batch(0))
-    moved = replace(a_batch(1, epoch=2), scope="again")
+@pytest.mark.parametrize("epoch", [1, 9])
+def test_a_scope_that_another_has_moved_to_goes_on(place: Place, spark: SparkSession, epoch: int) -> None:
+    """Each scope counts its epochs from 1."""
+    write(place.a_sink(), numbers(spark, [0]), a_batch(0, epoch=5))
+    moved = replace(a_batch(1, epoch=epoch), scope="again")
     assert write(place.a_sink(), numbers(spark, [1]), moved) == Written(repeated=False)
     assert write(place.a_sink(), numbers(spark, [1]), moved) == Written(repeated=True)
     assert place.content() == [(0,), (1,)]
@@ -186,6 +185,44 @@ def test_a_leader_that_is_paused_inside_its_transaction_is_thrown_out(place: Pla
     with pytest.raises(StorageError, match=place.thrown_out):
         be_silent()
     assert place.content() == [(0,), (1,)]
+
+
+def test_two_leaders_that_race_are_judged_one_after_the_other(place: Place) -> None:
+    """The second waits for the lock of the ledger's row, and reads what the first has written."""
+    first, second = place.make(), place.make()
+    first.make({"n": "bigint"}, keys=())
+
+    def late(batch: int) -> bool:
+        claim = Claim("s", "q", "q-1", batch, 1)
+        return bool(second.move(claim, Staged("none", [], 0), {"n": "bigint"}, keys=(), limit=timedelta(minutes=1)))
+
+    assert late(0) is False
+    with ThreadPoolExecutor(1) as pool:
+        with first.connected(limit=timedelta(minutes=1)) as connection, first.transaction(connection):
+            assert first._claim(connection, Claim("s", "q", "q-1", 1, 2)).moves
+            written = pool.submit(late, 1)
+            wait_until(lambda: place.run(place.waiting)[0][0], what="the second leader to wait")
+        with pytest.raises(Fenced, match="has seen a higher epoch than 1"):
+            written.result()
+
+
+def test_a_scope_does_not_take_the_batch_of_another_for_its_own(place: Place, spark: SparkSession) -> None:
+    """Nobody knows whether its transaction was committed; the other scope's was, under the same epoch."""
+    other, move, calls = replace(a_batch(1), scope="again"), SqlTable.move, list[int]()
+
+    def lost(*arguments: Any, **named: Any) -> bool:
+        calls.append(0)
+        if len(calls) == 1:
+            raise StorageError("the line broke")
+        if len(calls) == 2:
+            with patch.object(SqlTable, "move", move):
+                write(place.a_sink(), numbers(spark, [7]), other)
+        return move(*arguments, **named)
+
+    write(place.a_sink(), numbers(spark, [0]), a_batch(0))
+    with patch.object(SqlTable, "move", lost), pytest.raises(QueryFailed, match="two scopes have adopted"):
+        write(place.a_sink(), numbers(spark, [1]), a_batch(1))
+    assert place.content() == [(0,), (7,)]
 
 
 @pytest.mark.parametrize("replies", [1, 3])
@@ -292,9 +329,8 @@ def test_a_server_that_is_away_is_asked_at_the_first_batch(spark: SparkSession, 
     sink.check(output_mode="append")
     rows: DataFrame = numbers(spark, [1])
     sink.check_rows(rows)
-    with pytest.raises(
-        StorageError, match=rf"table {place.schema}\.t of {place.table.product} at 127\.0\.0\.1/\w+: .*refused"
-    ):
+    named = rf"table {place.schema}\.t of {place.table.product} at 127\.0\.0\.1/\w+: .*refused"
+    with pytest.raises(StorageError, match=named):
         write(sink, rows, a_batch(0))
 
 

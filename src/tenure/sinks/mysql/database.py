@@ -1,8 +1,8 @@
 """A table of a MySQL or MariaDB database: what these say otherwise than other databases (`sinks/sql/table.py`).
 
 Promise: the ledger and the table are InnoDB's, so a batch and its row in the ledger are committed together. The server
-itself ends a connection that is silent. A value that would be changed on its way is an error. Not promised: an early end
-of the statement of a client that died; the server ends the statement first.
+itself ends a connection that is silent. A value that would be changed on its way is an error. Not promised: an early
+end of the statement of a client that died; the server completes the statement first.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class MySqlTable(SqlTable):
         return {**with_password(self._given), "charset": "utf8mb4"}
 
     def ask(self) -> None:
-        """See `SqlTable`. The rights are those of a table that is made and dropped: MySQL tells them in no other way."""
+        """See `SqlTable`. A table that is made and dropped shows the rights: MySQL tells them in no other way."""
         with self.connected() as connection:
             self._refuse_settings(connection)
             name = self._beside(f"tenure_doctor_{connection.thread_id()}")
@@ -243,7 +243,7 @@ class MySqlTable(SqlTable):
         return f"create {kind} {name} ({definitions(self, defined)}){self.engine}"
 
     def insert_into(self, name: str | None, columns: Mapping[str, str]) -> str:
-        """The statement, up to its rows, by which a task writes into a staging table; None: into that of a rehearsal."""
+        """The statement, up to its rows, by which a task writes into a staging table; None: into a rehearsal's."""
         place = self.quoted(PRACTICE) if name is None else f"{self.quoted(self._schema)}.{self.quoted(name)}"
         return f"insert into {place} ({', '.join(map(self.quoted, [*columns, PARTITION, ATTEMPT]))}) values "
 
