@@ -27,7 +27,8 @@ from tenure.errors import QueryFailed, StorageError, TenureError, UsageError
 from tenure.event_log import JsonLines
 from tenure.events import StoreAway
 from tenure.settings import PasswordInUrl, Settings, load_settings
-from tenure.sinks import Postgres
+from tenure.sinks import MySQL, Postgres
+from tenure.sinks.sql.sink import SqlSink
 from tenure.spark.session import start_session
 from tenure.spark.submit import read_submit
 from tenure.storage.reach import reach
@@ -130,10 +131,11 @@ def test_nothing_that_connects_shows_it_when_it_is_printed() -> None:
     assert not [text for text in shown if SECRET in text]
 
 
-@pytest.mark.parametrize("url", [f"ann:{SECRET}@h/db", f"postgresql://ann:{SECRET}@h:x/db", f"ann:{SECRET}"])
-def test_the_sink_for_postgres(url: str) -> None:
+@pytest.mark.parametrize(("sink", "scheme"), [(Postgres, "postgresql"), (MySQL, "mysql")])
+@pytest.mark.parametrize("url", [f"ann:{SECRET}@h/db", f"SCHEME://ann:{SECRET}@h:x/db", f"ann:{SECRET}"])
+def test_the_sinks_for_databases(sink: type[SqlSink], scheme: str, url: str) -> None:
     with pytest.raises(UsageError) as refused:
-        Postgres(url, "t").check(output_mode="append")
+        sink(url.replace("SCHEME", scheme), "t").check(output_mode="append")
     assert SECRET not in str(refused.value)
 
 

@@ -66,6 +66,7 @@ _WORDS: Final = re.compile(
     |Name\ node\ is\ in\ safe\ mode|SafeModeException|in\ state\ standby|could\ only\ be\ written\ to\ 0\ of
     |the\ database\ system\ is\ (?:starting\ up|shutting\ down|in\ recovery\ mode|not\ yet\ accepting)
     |server\ closed\ the\ connection\ unexpectedly|terminating\ connection\ due\ to|connection\ is\ lost
+    |Can't\ connect\ to\ MySQL\ server|Lost\ connection\ to\ MySQL\ server|MySQL\ server\ has\ gone\ away
     |the\ connection\ is\ closed|SSL\ connection\ has\ been\ closed\ unexpectedly
     """,
     flags=re.IGNORECASE | re.VERBOSE,
