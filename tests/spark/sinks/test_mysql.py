@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
 from unittest.mock import patch
 
 import pymysql
@@ -184,63 +182,6 @@ def moved(database: MySqlTable, *, sent: bool = False) -> bool:
     return database.move(claim, Staged("s", [(0, 7)], 1), COLUMNS, keys=(), limit=SOON)
 
 
-def after(step: int, blow: Callable[[Any], None]) -> Any:
-    """A patch by which `blow` meets the connection when the transaction has sent so many statements."""
-    execute, seen = MySqlTable.execute, list[str]()
-
-    def struck(self: MySqlTable, connection: Any, text: str, values: Any = ()) -> Any:
-        if text == "begin" or seen:
-            if len(seen) == step:
-                blow(connection)
-            seen.append(text)
-        return execute(self, connection, text, values)
-
-    return patch.object(MySqlTable, "execute", struck)
-
-
-STEPS = 8
-"""Statements of a transaction and the drop after it: begin, three of the ledger, count, insert, commit, drop."""
-
-
-@pytest.mark.parametrize("step", range(STEPS))
-def test_a_connection_that_is_killed_at_any_step_leaves_all_or_nothing(place: Place, step: int) -> None:
-    database = staged_row(place)
-    with after(step, lambda connection: place.run(f"kill {connection.thread_id()}")), pytest.raises(StorageError):
-        moved(database)
-    there = place.content()
-    assert there == ([] if step < STEPS - 1 else [(1,)])
-    assert len(place.content("tenure_ledger")) == len(there)
-    assert moved(database, sent=True) is False
-    assert place.content() == [(1,)]
-
-
-@pytest.mark.parametrize("step", [5, 6, 7])
-def test_a_server_that_is_killed_around_its_commit_has_all_or_nothing(place: Place, step: int) -> None:
-    database = staged_row(place)
-    with after(step, lambda _: place.server.nodes[0].kill()), pytest.raises(StorageError):
-        moved(database)
-    place.server.start()
-    assert len(place.content("tenure_ledger")) == len(place.content()) == (step == STEPS - 1)
-    assert moved(database, sent=True) is False
-    assert place.content() == [(1,)]
-
-
-def test_a_server_that_is_killed_in_the_middle_of_its_commit_has_all_or_nothing(place: Place) -> None:
-    """Whatever became of the commit, which nobody knows."""
-    database = staged_row(place)
-
-    def kill(connection: Any) -> None:
-        connection._execute_command(3, b"commit")  # sent, and no reply read
-        place.server.nodes[0].kill()
-
-    with after(6, kill), pytest.raises(StorageError):
-        moved(database)
-    place.server.start()
-    assert len(place.content("tenure_ledger")) == len(place.content())
-    assert moved(database, sent=True) is False
-    assert place.content() == [(1,)]
-
-
 def test_two_leaders_that_begin_a_ledger_at_once_wait_for_each_other(place: Place) -> None:
     """A lock on a row that is not there would be a lock of a gap, by which both would fail."""
     first, second = staged_row(place), place.make()
@@ -265,14 +206,6 @@ def test_a_lock_that_was_waited_for_in_vain_leaves_nothing_behind(place: Place) 
         cursor.execute("rollback")
     assert place.content() == place.content("tenure_ledger") == []
     assert moved(database) is False
-
-
-def test_a_reader_sees_each_batch_whole(place: Place) -> None:
-    database, seen = staged_row(place), list[Any]()
-    with after(6, lambda _: seen.append((place.content(), place.content("tenure_ledger")))):
-        moved(database)
-    assert seen == [([], [])]
-    assert place.content() == [(1,)]
 
 
 def test_a_drop_that_has_to_wait_does_not_hide_the_commit(place: Place) -> None:

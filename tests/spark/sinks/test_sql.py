@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -16,14 +16,16 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tenure.clock import SystemClock
 from tenure.errors import Fenced, QueryFailed, StorageError, UsageError
+from tenure.retry import retry
 from tenure.sinks.sink import Attempts, Written
 from tenure.sinks.sql.ledger_rules import Claim, Staged
 from tenure.sinks.sql.sink import RETRY
 from tenure.sinks.sql.staged_tables import staging_name
 from tenure.sinks.sql.table import SqlTable
 from tests.kit.waiting import NEVER_S, wait_until
-from tests.spark.sinks.sql_places import PLACES, Place, a_place
+from tests.spark.sinks.sql_places import PLACES, Place, a_place, struck
 from tests.spark.sinks.support import QUICK, Paused, a_batch, numbers, totals, write
 
 pytestmark = pytest.mark.spark
@@ -266,6 +268,97 @@ def test_staged_rows_that_went_are_no_empty_batch(place: Place) -> None:
             moved(database, [(0, 7)], rows=2)
         assert place.content("tenure_ledger") == []
     assert place.content() == []
+
+
+# --- the end at any step ---------------------------------------------------------------------------------------------
+
+STEPS = 8
+"""More than the statements of a transaction and of the drop after it, in any database."""
+
+
+def the_batch(place: Place, *, epoch: int = 1, sent: bool = False, limit: timedelta = SOON) -> bool:
+    """Move the row of a batch, whose staging table is there."""
+    claim, staged = Claim("s", "q", "q-1", 0, epoch, sent), Staged(f"s{epoch}", [(0, 7)], 1)
+    return bool(place.make().move(claim, staged, {"n": "bigint"}, keys=(), limit=limit))
+
+
+def stage(place: Place, *epochs: int) -> None:
+    """The staging tables of attempts of these epochs, with the same row each."""
+    database = place.make()
+    database.make({"n": "bigint"}, keys=())
+    for epoch in epochs:
+        database.make_staging(f"s{epoch}", {"n": "bigint"}, limit=SOON)
+        place.run(f"insert into s{epoch} (n, tenure_partition, tenure_attempt) values (1, 0, 7)")
+
+
+@pytest.mark.parametrize("step", range(STEPS))
+def test_a_leader_that_is_paused_at_any_step_adds_its_batch_once(place: Place, step: int) -> None:
+    """A successor does the batch meanwhile; the server throws out who is silent and has locks."""
+    stage(place, 1, 2)
+    did = list[bool]()
+
+    def succeed(_: Any) -> None:
+        did.append(retry(lambda: the_batch(place, epoch=2), policy=RETRY, on=StorageError, clock=SystemClock()))
+
+    with struck(place, step, succeed), suppress(StorageError, Fenced):
+        the_batch(place, limit=timedelta(seconds=1))
+    assert place.content() == [(1,)]
+    with pytest.raises(Fenced) if did else nullcontext():
+        the_batch(place, sent=True)
+    assert place.content() == [(1,)]
+
+
+@pytest.mark.parametrize("step", range(STEPS))
+def test_a_connection_that_ends_at_any_step_leaves_all_or_nothing(place: Place, step: int) -> None:
+    stage(place, 1)
+    with struck(place, step, place.kill), suppress(StorageError):
+        the_batch(place)
+    assert len(place.content()) == len(place.content("tenure_ledger"))
+    assert the_batch(place, sent=True) is False
+    assert place.content() == [(1,)]
+
+
+@pytest.mark.parametrize("step", [3, 4, 5, 6, 7])
+def test_a_server_that_is_killed_around_its_commit_has_all_or_nothing(place: Place, step: int) -> None:
+    stage(place, 1)
+    try:
+        with struck(place, step, lambda _: place.server.nodes[0].kill()), suppress(StorageError):
+            the_batch(place)
+    finally:
+        place.server.start()
+    had = place.content()
+    assert len(had) == len(place.content("tenure_ledger"))
+    if place.keeps_staged or had:
+        assert the_batch(place, sent=True) is False
+        assert place.content() == [(1,)]
+
+
+def test_a_server_that_is_killed_in_the_middle_of_its_commit_has_all_or_nothing(place: Place) -> None:
+    """The commit is on its way, and nobody knows what became of it."""
+    stage(place, 1)
+    try:
+        with place.killed_in_commit(), suppress(StorageError):
+            the_batch(place)
+    finally:
+        place.server.start()
+    had = place.content()
+    assert len(had) == len(place.content("tenure_ledger"))
+    if place.keeps_staged or had:
+        assert the_batch(place, sent=True) is False
+        assert place.content() == [(1,)]
+
+
+def test_a_reader_sees_each_batch_whole(place: Place) -> None:
+    stage(place, 1)
+    seen = list[Any]()
+
+    def look(_: Any) -> None:
+        seen.append((len(place.content()), len(place.content("tenure_ledger"))))
+
+    for step in range(STEPS):
+        with struck(place, step, look):
+            the_batch(place, sent=step > 0)
+    assert set(seen) == {(0, 0), (1, 1)}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""The part of a database's sink that runs in Spark's tasks, whatever the database: each task copies its rows, and says
-how many. This module travels to the executors by value, so it imports nothing of Tenure.
+"""The part of a database's sink that runs in Spark's tasks, the same for each database: each task copies its rows,
+and says how many. This module travels to the executors by value, so it imports nothing of Tenure.
 
 Promise: the answer of a task names its partition and its attempt. A task that ran twice leaves two sets of rows; each
 answer names its own, and Spark takes one answer. A task without rows makes no connection.
