@@ -233,15 +233,18 @@ def test_an_error_whose_cause_passes_is_trouble_of_the_storage(
         raise pymysql.err.OperationalError(number, "in words")
 
 
-def test_a_doctor_asks_for_the_rights(place: Place) -> None:
-    place.a_sink().ask()
-    assert place.tables() == set()
+@pytest.mark.parametrize("right", ["create", "drop", "select", "insert", "update"])
+def test_a_doctor_asks_for_each_right_and_writes_nothing(place: Place, right: str) -> None:
+    rest = {"create", "drop", "select", "insert", "update"} - {right}
     place.run("create or replace user reader@'%' identified by 'x'")
-    place.run("grant select on *.* to reader@'%'")
+    place.run(f"grant {', '.join(rest)} on {place.schema}.* to reader@'%'")
     with patch.dict("os.environ", {"MYSQL_PWD": "x"}):
         sink = place.sink(place.url.replace("tenure@", "reader@"), "t")
-        with pytest.raises(UsageError, match="user 'reader' may not make and drop tables in 'outputs'"):
+        with pytest.raises(UsageError, match=f"user 'reader' has no right to {right} in 'outputs'"):
             sink.ask()
+        place.run(f"grant {right} on {place.schema}.* to reader@'%'")
+        sink.ask()
+    assert place.tables() == set()
 
 
 def test_warnings_of_a_task_fail_it(place: Place) -> None:

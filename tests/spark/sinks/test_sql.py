@@ -276,7 +276,7 @@ STEPS = 8
 """More than the statements of a transaction and of the drop after it, in any database."""
 
 
-def the_batch(place: Place, *, epoch: int = 1, sent: bool = False, limit: timedelta = SOON) -> bool:
+def the_batch(place: Place, *, epoch: int = 1, sent: bool = False, limit: timedelta = timedelta(minutes=1)) -> bool:
     """Move the row of a batch, whose staging table is there."""
     claim, staged = Claim("s", "q", "q-1", 0, epoch, sent), Staged(f"s{epoch}", [(0, 7)], 1)
     return bool(place.make().move(claim, staged, {"n": "bigint"}, keys=(), limit=limit))

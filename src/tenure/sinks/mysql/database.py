@@ -60,6 +60,14 @@ _LIMITS: Final = (
     "innodb_lock_wait_timeout",
     "lock_wait_timeout",
 )
+_RIGHTS: Final[Mapping[str, tuple[str, int]]] = {
+    "create": ("create table {} (n int, n int)", 1060),
+    "drop": ("drop table {}", 1051),
+    "select": ("select n from {}", 1146),
+    "insert": ("insert into {} values (1)", 1146),
+    "update": ("update {} set n = 1", 1146),
+}
+"""Right -> a statement that does nothing, and the error of who has the right."""
 _PATIENCE: Final = timedelta(minutes=1)
 _FOR_A_TASK: Final = timedelta(hours=8)
 """For how long a task may compute rows between two inserts."""
@@ -126,27 +134,27 @@ class MySqlTable(SqlTable):
         return {**with_password(self._given), "charset": "utf8mb4"}
 
     def ask(self) -> None:
-        """See `SqlTable`. A table that is made and dropped shows the rights: MySQL tells them in no other way."""
+        """See `SqlTable`. Each statement fails: for want of the right, or else for a reason that comes later."""
         with self.connected() as connection:
             self._refuse_settings(connection)
-            name = self._beside(f"tenure_doctor_{connection.thread_id()}")
-            try:
-                self.execute(connection, f"create table {name} (n int){self.engine}")
-                self.execute(connection, f"drop table {name}")
-            except pymysql.Error as error:
-                if is_away(error):
-                    raise
-                user = self.parameters()["user"]
-                raise UsageError(
-                    f"{self}: user {user!r} may not make and drop tables in {self._schema!r}: {_words(error)}",
-                    fix=f"grant create, drop, select, insert, update on {self._schema}.* to {user}",
-                ) from error
+            for right, (statement, number) in _RIGHTS.items():
+                try:
+                    self.execute(connection, statement.format(self._beside("tenure_doctor")))
+                except pymysql.Error as error:
+                    if error.args[0] == number:
+                        continue
+                    if is_away(error):
+                        raise
+                    user = self.parameters()["user"]
+                    raise UsageError(
+                        f"{self}: user {user!r} has no right to {right} in {self._schema!r}: {_words(error)}",
+                        fix=f"grant {', '.join(_RIGHTS)} on {self._schema}.* to {user}",
+                    ) from error
 
     # --- the table ---------------------------------------------------------------------------------------------------
 
-    @property
-    def engine(self) -> str:  # type: ignore[override] # it has the collation, which the server has said
-        """See `SqlTable`."""
+    def engine(self) -> str:
+        """See `SqlTable`. The server has said how it compares bytes."""
         collation = "" if self._collation is None else f" collate {self._collation}"
         return f" engine=InnoDB character set utf8mb4{collation}"
 
@@ -240,7 +248,7 @@ class MySqlTable(SqlTable):
         """See `SqlTable`."""
         defined = {ROW: "bigint auto_increment primary key", **columns, **self.task_columns}
         kind = "temporary table" if temporary else "table"
-        return f"create {kind} {name} ({definitions(self, defined)}){self.engine}"
+        return f"create {kind} {name} ({definitions(self, defined)}){self.engine()}"
 
     def insert_into(self, name: str | None, columns: Mapping[str, str]) -> str:
         """The statement, up to its rows, by which a task writes into a staging table; None: into a rehearsal's."""

@@ -37,8 +37,6 @@ class SqlTable(ABC):
     """Columns of staging tables beside those of the rows."""
     if_new: ClassVar[str]
     """What ends an insert into the ledger that may find a row: that row is kept, and is locked."""
-    engine: ClassVar[str] = ""
-    """What ends a statement that makes a table."""
 
     def __init__(self, table: str, *, schema: str, at: str) -> None:
         """`schema`: where the table is unless it says so. `at`: the place of the database. Raises UsageError."""
@@ -109,6 +107,10 @@ class SqlTable(ABC):
         """Add staged rows to the table; return how many there were. `rows`: "from ... where ...", and its values.
         Raises QueryFailed: two rows have the same keys."""
 
+    def engine(self) -> str:
+        """What ends a statement that makes a table."""
+        return ""
+
     def _folded(self, name: str) -> str:
         """A name of a column, as the database compares it."""
         return name
@@ -139,7 +141,7 @@ class SqlTable(ABC):
                 self._refuse(connection, columns, keys=keys)
 
     def _made(self, name: str, defined: Sequence[str]) -> str:
-        return f"create table if not exists {self._beside(name)} ({', '.join(defined)}){self.engine}"
+        return f"create table if not exists {self._beside(name)} ({', '.join(defined)}){self.engine()}"
 
     def _refuse(self, connection: Any, columns: Mapping[str, str], *, keys: Sequence[str]) -> None:
         there = {self._folded(name): need for name, need in self._columns_there(connection).items()}
