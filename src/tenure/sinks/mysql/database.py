@@ -13,6 +13,7 @@ from datetime import timedelta
 from itertools import groupby
 from math import ceil
 from typing import Any, Final
+from uuid import uuid4
 
 import pymysql
 
@@ -137,9 +138,10 @@ class MySqlTable(SqlTable):
         """See `SqlTable`. Each statement fails: for want of the right, or else for a reason that comes later."""
         with self.connected() as connection:
             self._refuse_settings(connection)
+            nowhere = self._beside(f"tenure_doctor_{uuid4().hex}")
             for right, (statement, number) in _RIGHTS.items():
                 try:
-                    self.execute(connection, statement.format(self._beside("tenure_doctor")))
+                    self.execute(connection, statement.format(nowhere))
                 except pymysql.Error as error:
                     if error.args[0] == number:
                         continue
@@ -259,14 +261,7 @@ class MySqlTable(SqlTable):
         tasks = ", ".join(f"({int(partition)}, {int(attempt)})" for partition, attempt in staged.accepted)
         return f"(s.{PARTITION}, s.{ATTEMPT}) in ({tasks})", ()
 
-    def _add(
-        self,
-        connection: Any,
-        staged: Staged,
-        rows: tuple[str, Sequence[Any]],
-        names: Sequence[str],
-        keys: Sequence[str],
-    ) -> int:
+    def _add(self, connection: Any, rows: tuple[str, Sequence[Any]], names: Sequence[str], keys: Sequence[str]) -> int:
         text, values = rows
         if keys:  # a second row of the same keys would replace the first without a word
             of_keys = self.names(keys, of="s.")

@@ -137,14 +137,7 @@ class PostgresTable(SqlTable):
         tasks = [[pair[number] for pair in staged.accepted] for number in (0, 1)]
         return f"({PARTITION}, {ATTEMPT}) in (select * from unnest(%s::integer[], %s::bigint[]))", tasks
 
-    def _add(
-        self,
-        connection: Any,
-        staged: Staged,
-        rows: tuple[str, Sequence[Any]],
-        names: Sequence[str],
-        keys: Sequence[str],
-    ) -> int:
+    def _add(self, connection: Any, rows: tuple[str, Sequence[Any]], names: Sequence[str], keys: Sequence[str]) -> int:
         text, values = rows
         statement = f"insert into {self._table} ({self.names(names)}) select {self.names(names)} {text}"
         try:

@@ -96,14 +96,7 @@ class SqlTable(ABC):
         """The condition for rows of the accepted tasks, and its values."""
 
     @abstractmethod
-    def _add(
-        self,
-        connection: Any,
-        staged: Staged,
-        rows: tuple[str, Sequence[Any]],
-        names: Sequence[str],
-        keys: Sequence[str],
-    ) -> int:
+    def _add(self, connection: Any, rows: tuple[str, Sequence[Any]], names: Sequence[str], keys: Sequence[str]) -> int:
         """Add staged rows to the table; return how many there were. `rows`: "from ... where ...", and its values.
         Raises QueryFailed: two rows have the same keys."""
 
@@ -226,7 +219,7 @@ class SqlTable(ABC):
             without = f"select 1 {rows} and s.{self.name(key)} is null limit 1"
             if self.execute(connection, without, values).fetchone() is not None:
                 raise QueryFailed(f"a row of a batch has no {key}, which is a key of {self}", fix="filter such rows")
-        moved = self._add(connection, staged, (rows, values), names, keys)
+        moved = self._add(connection, (rows, values), names, keys)
         if moved != staged.rows:  # a server that crashed may have emptied the staging table
             raise QueryFailed(
                 f"{self}: {staged.rows} rows were staged, and {moved} are there", fix="the batch runs again"
