@@ -108,7 +108,7 @@ OF_SQL: Final = (
         "sql-reads-the-ledger-without-its-lock",
         "two leaders read the same row of the ledger, and both move their rows",
         (Change(TABLE, " where query_id = %s for update", " where query_id = %s"),),
-        (TESTS + "test_two_leaders_that_race_are_judged_one_after_the_other[postgres]",),
+        (TESTS + "test_a_leader_that_is_paused_at_any_step_adds_its_batch_once[postgres-2]",),
     ),
     Mutant(
         "sql-loses-staged-rows",

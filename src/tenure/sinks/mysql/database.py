@@ -52,7 +52,7 @@ _STRICT: Final = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO
 
 _SESSION: Final = f"set session sql_mode = '{_STRICT}', time_zone = '+00:00'"
 _FRESH: Final = "set session transaction isolation level read committed"
-"""Each statement sees what is committed, and locks no gaps between rows."""
+"""Each statement sees committed rows, and locks no gaps between them."""
 
 _LIMITS: Final = (
     "wait_timeout",
