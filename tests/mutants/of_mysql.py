@@ -91,7 +91,7 @@ OF_MYSQL: Final = (
         "mysql-takes-two-rows-of-one-key",
         "of two rows with the same keys in a batch the last one stays, whichever that is",
         (Change(DATABASE, "        if keys:  # a second", "        if not keys:  # a second"),),
-        (BOTH + "test_rows_that_no_key_tells_apart_are_refused[mariadb]",),
+        (BOTH + "test_rows_that_no_key_tells_apart_are_refused",),
     ),
     Mutant(
         "mysql-moves-each-attempt",
