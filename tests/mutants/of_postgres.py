@@ -105,12 +105,6 @@ OF_SQL: Final = (
         (TESTS + "test_a_database_that_was_restored_from_an_older_copy_is_refused",),
     ),
     Mutant(
-        "sql-reads-the-ledger-without-its-lock",
-        "two leaders read the same row of the ledger, and both move their rows",
-        (Change(TABLE, " where query_id = %s for update", " where query_id = %s"),),
-        (TESTS + "test_a_leader_that_is_paused_at_any_step_adds_its_batch_once[postgres-2]",),
-    ),
-    Mutant(
         "sql-loses-staged-rows",
         "a staging table that a crash has emptied counts as a batch without rows",
         (Change(TABLE, "if moved != staged.rows:", "if moved > staged.rows:"),),
