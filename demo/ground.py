@@ -37,6 +37,8 @@ class Ground:
     """One of `SINKS` of `outputs.py`."""
     database: str = ""
     """The URL of a database of PostgreSQL, for who needs one."""
+    topics: KafkaServer | None = None
+    """The broker of the topics that queries write to, for who needs one."""
 
     @property
     def source(self) -> str:

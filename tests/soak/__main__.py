@@ -27,7 +27,7 @@ from unittest.mock import patch
 from demo.ground import SOURCES, STORAGES, Ground, ground
 from tests import jvm_start
 from tests.house.tree import ROOT
-from tests.kit.servers import NotInstalled, PostgresServer, started
+from tests.kit.servers import KafkaServer, NotInstalled, PostgresServer, started
 from tests.kit.servers.postgres import environment as postgres_environment
 from tests.mutants.mutant import DoesNotApply
 from tests.soak.kinds import KINDS
@@ -37,10 +37,12 @@ from tests.soak.plan import (
     END_KINDS,
     HABITS,
     IN_TRANSACTION,
+    KAFKA,
     POSTGRES,
     SINK_AWAY,
     SINKS,
     STATES,
+    TRANSACTIONAL,
     Filter,
     Plan,
     make_plan,
@@ -92,7 +94,7 @@ def _stores(kind: str) -> Iterator[Callable[[int], str | None]]:
 @contextmanager
 def _grounds(given: argparse.Namespace) -> Iterator[Callable[[Path], Ground | None]]:
     """Makes an empty ground for the run of a folder; None: the folder itself."""
-    if (given.source, given.storage) == ("files", "file") and POSTGRES not in given.sinks:
+    if (given.source, given.storage) == ("files", "file") and not set(TRANSACTIONAL) & set(given.sinks):
         yield lambda folder: None
         return
     with ExitStack() as stack:
@@ -102,6 +104,9 @@ def _grounds(given: argparse.Namespace) -> Iterator[Callable[[Path], Ground | No
             url = stack.enter_context(PostgresServer(below / "postgres")).url
             stack.enter_context(patch.dict(os.environ, postgres_environment()))
             place = replace(place, database=url, params={**place.params, "database": url})
+        if KAFKA in given.sinks:
+            target = stack.enter_context(KafkaServer(below / "target"))
+            place = replace(place, topics=target, params={**place.params, "target": target.address})
 
         def of(folder: Path) -> Ground:
             if given.storage == "file":

@@ -86,12 +86,12 @@ class Database:
         found = self._connection.execute(_LONGEST_WAIT).fetchall()[0][0]
         self.longest_wait_s = max(self.longest_wait_s, float(found))
 
-    def refuse(self) -> None:
+    def leave(self) -> None:
         """Throw the members out, and admit nobody: what a restart of the server looks like to them."""
         self._admits(False)
         self._connection.execute(_THROW_OUT)
 
-    def admit(self) -> None:
+    def come_back(self) -> None:
         """Admit everybody again."""
         self._admits(True)
 

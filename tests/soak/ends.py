@@ -10,6 +10,7 @@ from tests.kit.waiting import NEVER_S
 from tests.soak.checks import check_quiet
 from tests.soak.inputs import feed
 from tests.soak.journal import happens
+from tests.soak.places import Transactional
 from tests.soak.plan import IN_TRANSACTION, End, Moment
 from tests.soak.scene import TTL_S, Scene
 from tests.soak.slots import Slot
@@ -129,15 +130,16 @@ def _pause(scene: Scene, end: End) -> str:
 
 def _pause_in_transaction(scene: Scene, end: End) -> str:
     """The host, since a driver that is alone may be replaced before its connection is known to be silent."""
-    database = scene.database
-    assert database is not None
+    places = [place for place in scene.places.values() if isinstance(place, Transactional)]
+    if not places:
+        return _pause(scene, end)
     _beside_an_able_one(scene)
     for _ in range(_TRIES):
-        scene.wait_softly(database.moves, seconds=_MOMENT_S)
+        scene.wait_softly(lambda: any(place.moves() for place in places), seconds=_MOMENT_S)
         slot = scene.wait(scene.leader, seconds=_LEADER_S, what="a leader")
         said, struck = _said(slot, scene), slot.struck
         slot.pause("host", scene.journal)
-        inside = scene.wait_softly(database.holds, seconds=_HOLDS_S)
+        inside = scene.wait_softly(lambda: any(place.holds() for place in places), seconds=_HOLDS_S)
         if inside:
             break
         slot.wake()  # it had committed before it was stopped, and leads as before

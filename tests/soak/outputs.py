@@ -12,10 +12,10 @@ from pyarrow.dataset import dataset
 
 from tenure.storage.engines import delta_options
 from tests.crash.truth import Row, Verdict, compare
-from tests.soak.database import Database
 from tests.soak.kinds import KINDS, Prefixes
 from tests.soak.ledger import Ledger, folded
-from tests.soak.plan import FILES, POSTGRES, Query
+from tests.soak.places import Place
+from tests.soak.plan import FILES, Query
 
 _SHOWN_IN_A_REPORT = 6
 
@@ -23,22 +23,22 @@ _SHOWN_IN_A_REPORT = 6
 class Output:
     """The output of one query. What was read is kept until something is written. Used by one thread."""
 
-    def __init__(self, folder: Path, query: Query, *, tables: str | None = None, database: str = "") -> None:
-        """`folder`: of the run. `tables`: the URL of the Delta tables; None: they are there, too. `database`: the URL
-        of the tables of PostgreSQL, for who has some."""
+    def __init__(self, folder: Path, query: Query, *, tables: str | None = None, place: Place | None = None) -> None:
+        """`folder`: of the run. `tables`: the URL of the Delta tables; None: they are there, too. `place`: where the
+        target is, with others; None: it is there, too."""
         self.query = query
         self._kind = KINDS[query.kind]
         self._output = folder / "output" / query.name
         self._ledger = Ledger(self._output)
         self._table = f"{tables or folder / 'output'}/{query.name}"
-        self._database = Database(database, folder.name) if query.sink == POSTGRES else None
+        self._place = place
         self._mark: object = None  # what was read last; None: nothing yet
         self._rows: list[Row] = []
 
     def rows(self) -> list[Row]:
         """The rows that a reader sees."""
-        if self._database is not None:
-            return self._database.rows(self.query)
+        if self._place is not None:
+            return self._place.rows(self.query)
         if self.query.sink == "delta" and "://" in self._table:
             table = self._opened()
             if table is not None and table.version() != self._mark:
@@ -66,8 +66,8 @@ class Output:
 
     def close(self) -> None:
         """Close what was opened."""
-        if self._database is not None:
-            self._database.close()
+        if self._place is not None:
+            self._place.close()
 
     def _opened(self) -> DeltaTable | None:
         """The Delta table as it is now; None: there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark.sql import functions as fn
 
 import tenure
-from tenure.sinks import Batch, Delta, Files, ForeachBatch, Postgres
+from tenure.sinks import Batch, Delta, Files, ForeachBatch, Iceberg, Kafka, Postgres
 from tests.soak.kinds import DELAY, KINDS, TAGS, WINDOW
 from tests.soak.ledger import Call, Calls, Entry, Ledger, RefusedError
-from tests.soak.plan import FILES, POSTGRES, Query, topic_of
+from tests.soak.plan import CATALOG, KAFKA, TARGET, Query, topic_of
 from tests.soak.targets import Target
 
 if TYPE_CHECKING:
@@ -27,23 +27,38 @@ EVENTS = "id long, at timestamp, key long"
 @tenure.pipeline
 def soak(job: tenure.Job) -> None:
     """`folder`: of the run; `queries`: a JSON list of kinds, sinks and habits; `output`: the URL of the Delta tables;
-    `brokers`: of the topics that stand for the folders of files; `database`: of the tables of PostgreSQL."""
+    `brokers`: of the topics that stand for the folders of files; `database`: of the tables of PostgreSQL; `target`: the
+    brokers of the topics that are written to."""
     folder = Path(job.params["folder"])
     for query in (Query(**given) for given in json.loads(job.params["queries"])):
         kind = KINDS[query.kind]
         sources = {name: _source(job, folder, query, name) for name in kind.sources}
-        output = folder / "output" / query.name
-        sink: tenure.Sink
-        if query.sink == POSTGRES:
-            mode: Literal["append", "upsert"] = "upsert" if kind.key else "append"
-            sink = Postgres(job.params["database"], f"{folder.name}.{query.name}", mode=mode, keys=kind.key)
-        elif query.sink == FILES:
-            sink = Files(output / "files", layout="folders")
-        elif query.sink == "delta":
-            sink = Delta(f"{job.params['output']}/{query.name}", key=kind.key)
-        else:
-            sink = ForeachBatch(_keeper(output), idempotent=True)
-        job.stream(query.name, rows_of(query.kind, sources), sink=sink, output_mode=kind.mode, trigger=TRIGGER)
+        rows, sink = rows_of(query.kind, sources), _sink(job, folder, query)
+        rows = _records(rows, key=kind.key) if query.sink == KAFKA else rows
+        job.stream(query.name, rows, sink=sink, output_mode=kind.mode, trigger=TRIGGER)
+
+
+def _sink(job: tenure.Job, folder: Path, query: Query) -> tenure.Sink:
+    key, output = KINDS[query.kind].key, folder / "output" / query.name
+    match query.sink:
+        case "postgres":
+            mode: Literal["append", "upsert"] = "upsert" if key else "append"
+            return Postgres(job.params["database"], f"{folder.name}.{query.name}", mode=mode, keys=key)
+        case "files":
+            return Files(output / "files", layout="folders")
+        case "iceberg":
+            return Iceberg(f"{CATALOG}.{query.name}", catalog=CATALOG, key=key)
+        case "kafka":
+            return Kafka(job.params["target"], topic_of(folder, query.name, TARGET))
+        case "delta":
+            return Delta(f"{job.params['output']}/{query.name}", key=key)
+    return ForeachBatch(_keeper(output), idempotent=True)
+
+
+def _records(rows: DataFrame, *, key: Sequence[str]) -> DataFrame:
+    """The rows as records: with a key, those of it stay in order."""
+    value = fn.to_json(fn.struct("*")).alias("value")
+    return rows.select(value, fn.concat_ws(",", *key).alias("key")) if key else rows.select(value)
 
 
 def _source(job: tenure.Job, folder: Path, query: Query, name: str) -> DataFrame:

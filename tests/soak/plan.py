@@ -18,11 +18,16 @@ SINKS: Final = ("delta", "ledger")
 
 POSTGRES: Final = "postgres"
 FILES: Final = "files"
-ASKED_FOR: Final = (POSTGRES, FILES)
-"""Sinks that have to be asked for: a server, and folders of plain files."""
+ICEBERG: Final = "iceberg"
+KAFKA: Final = "kafka"
+ASKED_FOR: Final = (POSTGRES, FILES, ICEBERG, KAFKA)
+"""Sinks that have to be asked for: a server, folders of plain files, tables in a catalog of SQLite, a broker."""
+
+TRANSACTIONAL: Final = (POSTGRES, KAFKA)
+"""The sinks whose servers tell of the transactions of batches."""
 
 IN_TRANSACTION: Final = "pause in transaction"
-"""The leader is stopped while PostgreSQL moves the rows of its batch. Drawn with that sink only."""
+"""The leader is stopped while the target is in the transaction of its batch. Drawn with such sinks only."""
 
 HABITS: Final = ("left", "quiet", "shown", "delete", "archive")
 """What becomes of inputs: they stay; are moved away by hand when the pipeline is quiet or has ended; are moved away by
@@ -34,7 +39,7 @@ SINK_AWAY: Final = "sink-away"
 """A habit of targets, that has to be asked for: again and again, the query's target refuses everything for seconds, and
 sometimes what it has taken, too. The inputs stay."""
 
-AWAY_SINKS: Final = ("ledger", POSTGRES)
+AWAY_SINKS: Final = ("ledger", POSTGRES, ICEBERG, KAFKA)
 """The sinks whose targets can be made to refuse."""
 
 STATES: Final = ("rocksdb", "hdfs")
@@ -88,6 +93,13 @@ class Query:
     @property
     def name(self) -> str:
         return f"{self.kind}_{self.sink}_{self.habit}".replace("-", "_")
+
+
+CATALOG: Final = "soak"
+"""The catalog of the Iceberg tables, and their namespace in it."""
+
+TARGET: Final = "out"
+"""Stands for a source in the name of a topic that a query writes to."""
 
 
 def topic_of(folder: Path, query: str, source: str) -> str:
@@ -154,7 +166,7 @@ def make_plan(seed: int, *, ends: int, only: Filter) -> Plan:
     state = chance.choice(_of(STATES, only.states))
     cores = chance.choice((1, 2, 2))
     warm, lenient = chance.random() < 0.2, chance.random() < 0.3
-    kinds = {**END_KINDS, **({IN_TRANSACTION: 30} if POSTGRES in only.sinks else {})}
+    kinds = {**END_KINDS, **({IN_TRANSACTION: 30} if set(TRANSACTIONAL) & set(only.sinks) else {})}
     weights = {kind: weight for kind, weight in kinds.items() if not only.end_kinds or kind in only.end_kinds}
     return Plan(seed, queries, state, cores, warm, lenient, tuple(_end(chance, weights, queries) for _ in range(ends)))
 
@@ -181,7 +193,7 @@ def _sink(kind: str, drawn: str, *, habit: str) -> str:
     other = "ledger" if habit == SINK_AWAY else "delta"
     unfit = habit == SINK_AWAY and drawn not in AWAY_SINKS
     mode = KINDS[kind].mode
-    refused = (drawn == POSTGRES and mode == "complete") or (drawn == FILES and mode != "append")
+    refused = (drawn in TRANSACTIONAL and mode == "complete") or (drawn == FILES and mode != "append")
     return other if unfit or refused else drawn
 
 

@@ -24,9 +24,11 @@ from tests.kit.members import MAIN, MemberProcess
 from tests.soak.database import Database
 from tests.soak.inputs import Inputs, Routine, feed
 from tests.soak.journal import Journal, Told
+from tests.soak.lake import environment_of
 from tests.soak.ledger import Calls, Ledger
 from tests.soak.outputs import Output, told
-from tests.soak.plan import BY_HAND, Plan, Query
+from tests.soak.places import Place, place_of
+from tests.soak.plan import BY_HAND, ICEBERG, POSTGRES, Plan, Query
 from tests.soak.slots import Slot
 from tests.soak.targets import Outages
 
@@ -103,7 +105,11 @@ class Scene:
         self.ground = ground or Ground(f"file://{folder}/storage", str(folder / "output"), {})
         self.inputs = [Inputs(folder, query, broker=self.ground.broker) for query in plan.queries]
         self.outputs = [self._output(query) for query in plan.queries]
-        self.database = Database(self.ground.database, folder.name) if self.ground.database else None
+        sinks = dict.fromkeys(query.sink for query in plan.queries)
+        found = {sink: place_of(sink, folder, self.ground) for sink in sinks}
+        self.places: Mapping[str, Place] = {sink: place for sink, place in found.items() if place is not None}
+        database = self.places.get(POSTGRES)
+        self.database = database if isinstance(database, Database) else None
         self._environment = environment
         self._began_s = self.clock.monotonic_s()
         self._in_a_row = 0
@@ -113,14 +119,14 @@ class Scene:
         shown = [one for one in self.inputs if one.query.habit == "shown"]
         self._watched = [(one, self._output(one.query)) for one in shown]
         self.mover = Routine("mover", self._move_shown, every_s=_MOVE_S)
-        self.outages = Outages(folder, plan, database=self.database, clock=self.clock, log=self.log)
+        self.outages = Outages(folder, plan, places=self.places, clock=self.clock, log=self.log)
         self.troubler = Routine("outages", self.outages.act, every_s=_TROUBLE_S)
 
     def __enter__(self) -> Self:
         (self.folder / "output").mkdir(parents=True)
         (self.folder / "tmp").mkdir()
-        if self.database is not None:
-            self.database.make(self.plan.queries)
+        for place in self.places.values():
+            place.make(self.plan.queries)
         for one in self.inputs:
             one.make()
         return self
@@ -133,14 +139,15 @@ class Scene:
         self.troubler.stop()
         for slot in self.slots.values():
             slot.member.kill()
-        if self.database is not None:
-            self.database.admit()
-            self.database.close()
+        for place in self.places.values():
+            place.come_back()
+            place.close()
         for _, output in [*zip(self.inputs, self.outputs, strict=True), *self._watched]:
             output.close()
 
     def _output(self, query: Query) -> Output:
-        return Output(self.folder, query, tables=self.ground.output, database=self.ground.database)
+        place = place_of(query.sink, self.folder, self.ground)
+        return Output(self.folder, query, tables=self.ground.output, place=place)
 
     # --- members ------------------------------------------------------------------------------------------------------
 
@@ -162,7 +169,8 @@ class Scene:
     def environment(self) -> dict[str, str]:
         """What a member gets beside the environment of this process."""
         place = str(self.folder / "tmp")
-        return {**self._environment, "TENURE_DRIVER_SILENCE": "8s", "TMPDIR": place, "SPARK_LOCAL_DIRS": place}
+        own = {"TENURE_DRIVER_SILENCE": "8s", "TMPDIR": place, "SPARK_LOCAL_DIRS": place}
+        return {**self._environment, **own, **(environment_of(self.folder) if ICEBERG in self.places else {})}
 
     def arguments(self) -> list[str]:
         """The command line of a member."""

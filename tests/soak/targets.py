@@ -1,4 +1,4 @@
-"""Targets that are away for a while: a function that raises, a database that admits nobody.
+"""Targets that are away for a while: a function that raises, a database that admits nobody, a broker that is killed.
 
 Promise: the seed decides who is away after whom, and for how long. A target that is away refuses what it is asked, and
 sometimes hides that it has taken a batch. All targets answer after `Outages.end`.
@@ -7,18 +7,29 @@ sometimes hides that it has taken a batch. All targets answer after `Outages.end
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from tenure.clock import Clock
-from tests.soak.database import Database
-from tests.soak.plan import POSTGRES, SINK_AWAY, Plan
+from tests.soak.plan import SINK_AWAY, Plan
 
 _AWAY_S: Final = (0.5, 6.0)
 _THERE_S: Final = (3.0, 15.0)
 _ONE_OF: Final = 3
 """One outage of so many is of all targets at once."""
+
+
+class Away(Protocol):
+    """What can be away."""
+
+    def leave(self) -> None:
+        """Be away from now on."""
+        ...
+
+    def come_back(self) -> None:
+        """Answer again."""
+        ...
 
 
 class Target:
@@ -46,11 +57,13 @@ class Outages:
     """The outages of a run, one after the other. `act` is called again and again, by one thread at a time."""
 
     def __init__(
-        self, folder: Path, plan: Plan, *, database: Database | None, clock: Clock, log: Callable[[str], None]
+        self, folder: Path, plan: Plan, *, places: Mapping[str, Away], clock: Clock, log: Callable[[str], None]
     ) -> None:
+        """`places`: of the sinks whose targets are away together."""
         chosen = [query for query in plan.queries if query.habit == SINK_AWAY]
-        self._targets = [Target(folder / "output" / query.name) for query in chosen if query.sink != POSTGRES]
-        self._database = database if any(query.sink == POSTGRES for query in chosen) else None
+        alone = [Target(folder / "output" / query.name) for query in chosen if query.sink not in places]
+        together = dict.fromkeys(query.sink for query in chosen if query.sink in places)
+        self._targets: list[Away] = [*alone, *(places[sink] for sink in together)]
         self._chance = random.Random(plan.seed)
         self._clock = clock
         self._log = log
@@ -61,7 +74,7 @@ class Outages:
 
     def act(self) -> None:
         """Begin an outage, or end it, if it is time to."""
-        if not self._targets and self._database is None:
+        if not self._targets:
             return
         now_s = self._clock.monotonic_s()
         if self._turn_s is None:
@@ -75,12 +88,10 @@ class Outages:
     def _begin(self, now_s: float) -> None:
         away_s = self._chance.uniform(*_AWAY_S)
         everybody = self._chance.randrange(_ONE_OF) == 0
-        drawn = self._chance.randrange(len(self._targets) + (self._database is not None))
+        drawn = self._chance.randrange(len(self._targets))
         targets = self._targets if everybody else self._targets[drawn : drawn + 1]
         for target in targets:
             target.leave()
-        if self._database is not None and (everybody or not targets):
-            self._database.refuse()
         self._away, self._turn_s = True, now_s + away_s
         self.count += 1
         self._log(f"outage {self.count}: {'all targets' if everybody else 'one target'}, {away_s:.1f} s")
@@ -90,7 +101,5 @@ class Outages:
         if self._away:
             for target in self._targets:
                 target.come_back()
-            if self._database is not None:
-                self._database.admit()
             self._log(f"outage {self.count} is over")
         self._away, self._turn_s = False, None

@@ -16,7 +16,7 @@ ONLY = Filter(habits=[SINK_AWAY], sinks=["ledger"])
 
 
 def outages(folder: Path, plan: Plan, clock: ManualClock) -> Outages:
-    return Outages(folder, plan, database=None, clock=clock, log=lambda line: None)
+    return Outages(folder, plan, places={}, clock=clock, log=lambda line: None)
 
 
 def away(folder: Path, plan: Plan) -> list[str]:

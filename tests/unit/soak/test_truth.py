@@ -11,13 +11,18 @@ import pytest
 from deltalake import write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy.exc import OperationalError
 
+from demo.ground import Ground
 from tests.crash.truth import Row, compare
 from tests.soak.inputs import movable
 from tests.soak.kinds import EVENTS_A_FILE, KINDS, moment
+from tests.soak.lake import Lake
 from tests.soak.ledger import Entry, Ledger
 from tests.soak.outputs import Output, told
-from tests.soak.plan import Query
+from tests.soak.places import place_of
+from tests.soak.plan import CATALOG, ICEBERG, Query
+from tests.soak.topics import newest_and_repeats
 
 FED = {"a": 63, "b": 42, "c": 42, "left": 63, "right": 42}
 
@@ -85,7 +90,7 @@ def miscount(rows: list[Row]) -> list[Row]:
     return [(*first[:-1], 4711), *rows[1:]] if isinstance(first[-1], int) else rows[1:]
 
 
-@pytest.mark.parametrize("sink", ["delta", "ledger"])
+@pytest.mark.parametrize("sink", ["delta", "ledger", ICEBERG])
 @pytest.mark.parametrize("name", KINDS)
 def test_the_output_is_compared_row_by_row(name: str, sink: str, tmp_path: Path) -> None:
     kind = KINDS[name]
@@ -102,7 +107,8 @@ def test_the_output_is_compared_row_by_row(name: str, sink: str, tmp_path: Path)
             continue  # a ledger keeps one row of each key
         folder = tmp_path / str(number)
         written(folder, Query(name, sink, "left"), harm(right))
-        verdict = Output(folder, Query(name, sink, "left")).verdict(fed)
+        place = place_of(sink, folder, Ground("", "", {}))
+        verdict = Output(folder, Query(name, sink, "left"), place=place).verdict(fed)
         assert verdict.right == (words == "right")
         assert told(verdict).startswith(words)
 
@@ -110,15 +116,46 @@ def test_the_output_is_compared_row_by_row(name: str, sink: str, tmp_path: Path)
 def written(folder: Path, query: Query, rows: list[Row]) -> None:
     """Write these rows as a query of this kind would."""
     kind, output = KINDS[query.kind], folder / "output" / query.name
-    if query.sink == "delta":
+    if query.sink != "ledger":
         columns = list(zip(*rows, strict=True))
-        write_deltalake(str(output), pa.table(dict(zip(kind.columns, map(list, columns), strict=True))))
+        table = pa.table(dict(zip(kind.columns, map(list, columns), strict=True)))
+    if query.sink == "delta":
+        write_deltalake(str(output), table)
+        return
+    if query.sink == ICEBERG:
+        lake = Lake(folder)
+        folder.mkdir()
+        lake.make(())
+        lake.catalog.create_table(f"{CATALOG}.{query.name}", table.schema).append(table)
+        lake.close()
         return
     plain = [[value.isoformat() if hasattr(value, "isoformat") else value for value in row] for row in rows]
     half = 0 if kind.mode == "complete" else len(plain) // 2
     ledger = Ledger(output)
     ledger.put(Entry("soak", "q", 0, 1, plain[:half]))
     ledger.put(Entry("soak", "q", 1, 1, plain[half:]))
+
+
+def test_a_record_of_update_mode_that_came_again_is_surplus() -> None:
+    rows: list[Row] = [(0, 1, 0), (1, 1, 1), (0, 2, 5), (0, 1, 0), (0, 3, 15)]
+    assert sorted(newest_and_repeats(rows, key=1)) == [(0, 1, 0), (0, 3, 15), (1, 1, 1)]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_catalog_that_is_away_keeps_its_readers_and_writers_out(tmp_path: Path, is_there: bool) -> None:
+    query, folder = Query("passed", ICEBERG, "left"), tmp_path / "run"
+    written(folder, query, [(0,), (1,)])
+    lake, other = Lake(folder), Lake(folder)
+    if is_there:
+        assert lake.rows(query) == [(0,), (1,)]
+    other.leave()
+    with pytest.raises(OperationalError, match="locked"):
+        lake.catalog.create_namespace("another")
+    assert lake.rows(query) == ([(0,), (1,)] if is_there else [])
+    other.come_back()
+    assert lake.rows(query) == [(0,), (1,)]
+    for one in (lake, other):
+        one.close()
 
 
 def test_an_output_that_is_not_there_has_no_rows(tmp_path: Path) -> None:
