@@ -34,6 +34,7 @@ SERVERS: Final = ("zookeeper", "etcd", "kubernetes", "postgres", "s3")
 PostgreSQL and S3 only if the commit draws it."""
 ON_S3, ON_HDFS, EXECUTORS_ON_S3 = "scene on S3", "scene on HDFS", "scene of executors on S3"
 FROM_KAFKA, TO_POSTGRES = "scene from Kafka", "scene to PostgreSQL"
+TO_FILES, TO_ICEBERG, TO_KAFKA = "scene to files", "scene to Iceberg", "scene to Kafka"
 LOST_STORE, EACH_STEP, TO_THE_END = "scene of a lost store", "scene of each step", "scene to the end"
 HALVES: Final = ("one half of the tests", "other half of the tests")
 QUARTERS: Final = tuple(f"{word} quarter of the seeds" for word in ("first", "second", "third", "last"))
@@ -41,15 +42,14 @@ STATES, MEMBERS, TARGETS = (f"{what} of the other release" for what in ("states"
 DRAWS: Final = (
     SERVERS,
     (ON_S3, ON_HDFS, EXECUTORS_ON_S3),
-    (FROM_KAFKA, TO_POSTGRES),
+    (FROM_KAFKA, TO_POSTGRES, TO_FILES, TO_ICEBERG, TO_KAFKA),
     (LOST_STORE, EACH_STEP, TO_THE_END),
     (STATES, MEMBERS, TARGETS),
     HALVES,
     QUARTERS,
 )
-"""One name of each is drawn: a server; a storage; a source or sink that is not on a disk; a scene of minutes on a disk;
-what the other release of Spark is tried with; a half of the tests beside the gate; and the seeds that are tried with
-one release."""
+"""One name of each is drawn: a server; a storage; a source or a sink; a scene of minutes on a disk; what the other
+release of Spark is tried with; a half of the tests beside the gate; and the seeds that are tried with one release."""
 
 
 def only_if_drawn(name: str) -> pytest.MarkDecorator:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from demo.ground import Ground
 from tests.kit.members import MemberProcess
 from tests.soak.checks import check_quiet
 from tests.soak.plan import Plan
@@ -37,9 +38,11 @@ class Order:
 class Stage(Scene):
     """One story. Used by one thread."""
 
-    def __init__(self, folder: Path, plan: Plan, *, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, plan: Plan, *, environment: Mapping[str, str], ground: Ground | None = None
+    ) -> None:
         """`plan`: of one query, and without ends."""
-        super().__init__(folder, plan, environment=environment)
+        super().__init__(folder, plan, environment=environment, ground=ground)
         self._faults: dict[str, dict[str, Any]] = {}
         self._orders = 0
 
