@@ -39,6 +39,8 @@ class Ground:
     """The URL of a database of PostgreSQL, for who needs one."""
     topics: KafkaServer | None = None
     """The broker of the topics that queries write to, for who needs one."""
+    lake: SeaweedFs | None = None
+    """The server of Iceberg tables and of their catalog, for who needs one."""
 
     @property
     def source(self) -> str:

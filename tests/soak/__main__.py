@@ -27,8 +27,10 @@ from unittest.mock import patch
 from demo.ground import SOURCES, STORAGES, Ground, ground
 from tests import jvm_start
 from tests.house.tree import ROOT
-from tests.kit.servers import KafkaServer, NotInstalled, PostgresServer, started
+from tests.kit.servers import KafkaServer, NotInstalled, PostgresServer, SeaweedFs, started
+from tests.kit.servers.connectors import ivy_folder
 from tests.kit.servers.postgres import environment as postgres_environment
+from tests.kit.servers.seaweedfs import environment as environment_of_s3
 from tests.mutants.mutant import DoesNotApply
 from tests.soak.kinds import KINDS
 from tests.soak.placed import PLACED, carry_out_placed
@@ -52,7 +54,8 @@ from tests.soak.variants import VariantError, environment, jvm_options, package_
 
 ENDS_A_RUN = 25
 SOAKED = ("sqlite", "etcd", "kubernetes", "postgres", "s3")
-_USUAL = {"store": "sqlite", "source": "files", "storage": "file"}
+_GROUND = {"source": "files", "storage": "file", "catalog": "sqlite"}
+_USUAL = {"store": "sqlite", **_GROUND}
 BUILD = ROOT / "build" / "soak"
 
 
@@ -94,7 +97,8 @@ def _stores(kind: str) -> Iterator[Callable[[int], str | None]]:
 @contextmanager
 def _grounds(given: argparse.Namespace) -> Iterator[Callable[[Path], Ground | None]]:
     """Makes an empty ground for the run of a folder; None: the folder itself."""
-    if (given.source, given.storage) == ("files", "file") and not set(TRANSACTIONAL) & set(given.sinks):
+    is_usual = all(getattr(given, name) == usual for name, usual in _GROUND.items())
+    if is_usual and not set(TRANSACTIONAL) & set(given.sinks):
         yield lambda folder: None
         return
     with ExitStack() as stack:
@@ -107,6 +111,11 @@ def _grounds(given: argparse.Namespace) -> Iterator[Callable[[Path], Ground | No
         if KAFKA in given.sinks:
             target = stack.enter_context(KafkaServer(below / "target"))
             place = replace(place, topics=target, params={**place.params, "target": target.address})
+        if given.catalog == "rest":
+            lake = stack.enter_context(SeaweedFs(below / "lake"))
+            names, conf = (*place.connectors, "s3"), {**place.conf, "spark.jars.ivy": str(ivy_folder())}
+            place = replace(place, lake=lake, connectors=tuple(dict.fromkeys(names)), conf=conf)
+            stack.enter_context(patch.dict(os.environ, environment_of_s3(lake.url)))
 
         def of(folder: Path) -> Ground:
             if given.storage == "file":
@@ -224,6 +233,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--storage", choices=STORAGES, default="file", help="of random ends: where checkpoints and Delta tables are"
     )
+    parser.add_argument(
+        "--catalog", choices=("sqlite", "rest"), default="sqlite", help="of Iceberg tables; at a server: and they in S3"
+    )
     parser.add_argument("--without", metavar="MUTANT", help="run a copy without what this mutant takes away")
     parser.add_argument("--package", type=Path, help="run the package in this folder, or checkout, instead")
     parser.add_argument("--keep", action="store_true", help="keep the folders of runs that are right, too")
@@ -231,6 +243,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     given = parser.parse_args(arguments)
     if given.source == "kafka" and set(given.habits) & set(HABITS):
         parser.error(f"--habits is for files: nobody moves the records of a topic (but {SINK_AWAY})")
+    if given.catalog == "rest" and given.storage == "s3":
+        parser.error("--catalog rest is for another storage than S3: its server goes away by itself")
     return given
 
 

@@ -59,7 +59,7 @@ def place_of(sink: str, folder: Path, ground: Ground) -> Place | None:
     if sink == POSTGRES:
         return Database(ground.database, folder.name)
     if sink == ICEBERG:
-        return Lake(folder)
+        return Lake(folder, ground.lake)
     if sink == KAFKA:
         assert ground.topics is not None
         return Topics(ground.topics, folder)

@@ -169,8 +169,9 @@ class Scene:
     def environment(self) -> dict[str, str]:
         """What a member gets beside the environment of this process."""
         place = str(self.folder / "tmp")
+        catalog = environment_of(self.folder, self.ground.lake) if ICEBERG in self.places else {}
         own = {"TENURE_DRIVER_SILENCE": "8s", "TMPDIR": place, "SPARK_LOCAL_DIRS": place}
-        return {**self._environment, **own, **(environment_of(self.folder) if ICEBERG in self.places else {})}
+        return {**self._environment, **catalog, **own}
 
     def arguments(self) -> list[str]:
         """The command line of a member."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tenure.clock import Clock
+from tests.kit.servers.process import Servers
 from tests.soak.plan import SINK_AWAY, Plan
 
 _AWAY_S: Final = (0.5, 6.0)
@@ -51,6 +52,25 @@ class Target:
     def come_back(self) -> None:
         """Answer again."""
         self._away.unlink(missing_ok=True)
+
+
+class ServerAway:
+    """Servers of one process, which are killed, hang, and are stopped in turn."""
+
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+        self._times = 0
+
+    def leave(self) -> None:
+        """Be away from now on."""
+        node = self._servers.nodes[0]
+        (node.kill, node.pause, node.stop)[self._times % 3]()
+        self._times += 1
+
+    def come_back(self) -> None:
+        """Go on, or start, and wait until it answers; nothing when it is there."""
+        self._servers.nodes[0].wake()
+        self._servers.start()
 
 
 class Outages:

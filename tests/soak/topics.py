@@ -20,6 +20,7 @@ from tests.kafka.sink_place import read
 from tests.kit.servers import KafkaServer
 from tests.soak.kinds import KINDS, Kind
 from tests.soak.plan import KAFKA, TARGET, Query, topic_of
+from tests.soak.targets import ServerAway
 
 _PARTITIONS: Final = 3
 _ANSWER_S: Final = 5.0
@@ -36,7 +37,7 @@ class Topics:
         self._queries: list[Query] = []
         self._admin: AdminClient | None = None  # None: not used yet
         self._read: dict[str, tuple[Ends, list[Row]]] = {}  # query -> the ends that were read to, and the rows
-        self._left = 0
+        self._away = ServerAway(server)
 
     def make(self, queries: Sequence[Query]) -> None:
         """Make a topic for each query that needs one."""
@@ -73,15 +74,12 @@ class Topics:
         return self.moves()
 
     def leave(self) -> None:
-        """Kill the broker, stop it, or let it hang: one after the other."""
-        node = self._server.nodes[0]
-        (node.kill, node.pause, node.stop)[self._left % 3]()
-        self._left += 1
+        """Take the broker away."""
+        self._away.leave()
 
     def come_back(self) -> None:
-        """Let the broker go on, or start it, and wait until it answers."""
-        self._server.nodes[0].wake()
-        self._server.start()
+        """Bring the broker back."""
+        self._away.come_back()
 
     def close(self) -> None:
         """Drop the client."""

@@ -87,6 +87,10 @@ class SeaweedFs(Servers):
     def new_warehouse(self, name: str) -> Mapping[str, str]:
         """The properties of the catalog for a new bucket of Iceberg tables."""
         self.shell(f"s3tables.bucket -create -name {name} -account tests")
+        return self.warehouse(name)
+
+    def warehouse(self, name: str) -> Mapping[str, str]:
+        """The properties of the catalog for a bucket of Iceberg tables that was made."""
         return {
             "type": "rest",
             "uri": self.catalog,

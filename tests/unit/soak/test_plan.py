@@ -11,13 +11,17 @@ from tests.soak.__main__ import _again, _parsed
 from tests.soak.kinds import KINDS
 from tests.soak.plan import (
     END_KINDS,
+    FILES,
     HABITS,
+    ICEBERG,
     IN_TRANSACTION,
+    KAFKA,
     MOMENTS,
     PARTS,
     POSTGRES,
     SINKS,
     STATES,
+    TRANSACTIONAL,
     Filter,
     Plan,
     make_plan,
@@ -67,11 +71,21 @@ def test_only_what_is_asked_for_is_drawn() -> None:
     assert plan.state == "hdfs"
 
 
-def test_a_sink_that_has_to_be_asked_for() -> None:
-    plans = [make_plan(seed, ends=25, only=Filter(sinks=[POSTGRES])) for seed in SEEDS]
-    sinks = {(KINDS[query.kind].mode, query.sink) for plan in plans for query in plan.queries}
-    assert sinks == {("append", POSTGRES), ("update", POSTGRES), ("complete", "delta")}
-    assert IN_TRANSACTION in {end.kind for plan in plans for end in plan.ends}
+@pytest.mark.parametrize(
+    ("sink", "modes"),
+    [
+        (POSTGRES, {"append", "update"}),
+        (FILES, {"append"}),
+        (ICEBERG, {"append", "update", "complete"}),
+        (KAFKA, {"append", "update"}),
+    ],
+)
+def test_a_sink_that_has_to_be_asked_for(sink: str, modes: set[str]) -> None:
+    plans = [make_plan(seed, ends=25, only=Filter(sinks=[sink])) for seed in SEEDS]
+    tried = {(KINDS[query.kind].mode, query.sink) for plan in plans for query in plan.queries}
+    others = {"append", "update", "complete"} - modes
+    assert tried == {*((mode, sink) for mode in modes), *((mode, "delta") for mode in others)}
+    assert (IN_TRANSACTION in {end.kind for plan in plans for end in plan.ends}) == (sink in TRANSACTIONAL)
 
 
 def test_there_is_a_way_to_bring_each_end_about() -> None:

@@ -123,7 +123,7 @@ def written(folder: Path, query: Query, rows: list[Row]) -> None:
         write_deltalake(str(output), table)
         return
     if query.sink == ICEBERG:
-        lake = Lake(folder)
+        lake = Lake(folder, None)
         folder.mkdir()
         lake.make(())
         lake.catalog.create_table(f"{CATALOG}.{query.name}", table.schema).append(table)
@@ -145,7 +145,7 @@ def test_a_record_of_update_mode_that_came_again_is_surplus() -> None:
 def test_a_catalog_that_is_away_keeps_its_readers_and_writers_out(tmp_path: Path, is_there: bool) -> None:
     query, folder = Query("passed", ICEBERG, "left"), tmp_path / "run"
     written(folder, query, [(0,), (1,)])
-    lake, other = Lake(folder), Lake(folder)
+    lake, other = Lake(folder, None), Lake(folder, None)
     if is_there:
         assert lake.rows(query) == [(0,), (1,)]
     other.leave()
