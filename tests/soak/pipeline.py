@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark.sql import functions as fn
 
 import tenure
+from tenure.clock import SystemClock
 from tenure.sinks import Batch, Delta, Files, ForeachBatch, Iceberg, Kafka, Postgres
 from tests.soak.kinds import DELAY, KINDS, TAGS, WINDOW
 from tests.soak.ledger import Call, Calls, Entry, Ledger, RefusedError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TRIGGER = "400 milliseconds"
+_SLOW_S = 0.3
 EVENTS = "id long, at timestamp, key long"
 
 
@@ -49,10 +51,25 @@ def _sink(job: tenure.Job, folder: Path, query: Query) -> tenure.Sink:
         case "iceberg":
             return Iceberg(f"{CATALOG}.{query.name}", catalog=CATALOG, key=key)
         case "kafka":
+            _slow_transactions()
             return Kafka(job.params["target"], topic_of(folder, query.name, TARGET))
         case "delta":
             return Delta(f"{job.params['output']}/{query.name}", key=key)
     return ForeachBatch(_keeper(output), idempotent=True)
+
+
+def _slow_transactions() -> None:
+    """Let each transaction of Kafka last so long that members are stopped in the middle of some."""
+    from tenure.sinks.kafka.producer import TransactionalProducer
+
+    drain, clock = TransactionalProducer._drain, SystemClock()
+
+    def slowly(producer: TransactionalProducer, began_s: float) -> None:
+        drain(producer, began_s)
+        clock.sleep(_SLOW_S)
+
+    if drain.__name__ != slowly.__name__:
+        TransactionalProducer._drain = slowly  # type: ignore[assignment, method-assign] # a fault from outside
 
 
 def _records(rows: DataFrame, *, key: Sequence[str]) -> DataFrame:

@@ -176,7 +176,7 @@ def _marked_by_a_zombie(stage: Stage) -> None:
     stage.wait(lambda: not stage.slots["ben"].running, seconds=NEVER_S, what="the end of ben")
     stage.move_shown()
     stage.wake(stage.slots["anna"])
-    _let_it_write(stage, "anna")
+    stage.let_write("anna")
     stage.kill(stage.slots["anna"])
     stage.ends_well("ben")
 
@@ -193,26 +193,13 @@ def _run_again_by_a_zombie(stage: Stage) -> None:
     stage.told("CheckpointSaved", by="ben", batch=0)
     stage.come(held)
     stage.wake(stage.slots["anna"])
-    _let_it_write(stage, "anna")
+    stage.let_write("anna")
     if stage.outputs[0].rows():
         stage.move_shown()
     stage.kill(stage.slots["anna"])
     stage.go_on(held)
     stage.slots["ben"].stay_down = False
     stage.ends_well("anna")
-
-
-def _let_it_write(stage: Stage, name: str) -> None:
-    """Wait until a zombie has noted its batch, or was refused, or has ended."""
-    mark = len(stage.journal.events)
-    slot = stage.slots[name]
-
-    def over() -> bool:
-        told = [event for event in stage.journal.events[mark:] if event.member == name]
-        ended = ("WriteRefused", "TermEnded", "DriverEnded")
-        return not slot.running or any(event.kind in ended for event in told) or stage.noted_by(told)
-
-    stage.wait_softly(over, seconds=60)
 
 
 def _woken_before_the_function(stage: Stage) -> None:

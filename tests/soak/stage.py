@@ -121,6 +121,18 @@ class Stage(Scene):
         slot.wake()
         self.log(f"{slot.name} woken")
 
+    def let_write(self, name: str) -> None:
+        """Wait until a zombie has noted its batch, or was refused, or has ended."""
+        mark = len(self.journal.events)
+        slot = self.slots[name]
+
+        def over() -> bool:
+            told = [event for event in self.journal.events[mark:] if event.member == name]
+            ended = ("WriteRefused", "TermEnded", "DriverEnded")
+            return not slot.running or any(event.kind in ended for event in told) or self.noted_by(told)
+
+        self.wait_softly(over, seconds=60)
+
     def move_shown(self) -> None:
         """Move the inputs away by hand that the output shows."""
         moved = self.inputs[0].move_away(self.outputs[0].shown())
