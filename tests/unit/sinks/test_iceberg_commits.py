@@ -250,10 +250,22 @@ def test_a_catalog_that_stays_away_is_one_clear_line(lake: Lake, error: Exceptio
 
 def test_a_catalog_that_cannot_be_read_is_an_error_of_the_storage(lake: Lake) -> None:
     writer = lake.writer()
-    writer.at = failing("look", OSError("away"))
+    writer.at = failing("look", OSError("away"), times=99)
     with pytest.raises(StorageError, match=r"cannot read Iceberg table n\.t of catalog default: away"):
         writer.write(0, numbers(0))
+    writer.at = lambda step: None
     assert writer.write(0, numbers(0)) == Written(repeated=False)
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_catalog_that_is_away_for_a_moment_costs_no_term(lake: Lake, batch: int) -> None:
+    """At the first look of a leader, and while a batch is staged."""
+    writer = lake.writer()
+    for number in range(batch):
+        writer.write(number, numbers(number))
+    writer.at = failing("look", OSError("away"), times=3)
+    assert writer.write(batch, numbers(batch)) == Written(repeated=False)
+    assert lake.numbers() == list(range(batch + 1))
 
 
 def test_a_commit_that_arrives_after_its_writer_went_on_changes_nothing(lake: Lake) -> None:

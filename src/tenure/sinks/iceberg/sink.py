@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tenure.cleanup.plan import Cleanable
 from tenure.clock import Clock, SystemClock
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from tenure.sinks.iceberg.staged_files import Describing
     from tenure.sinks.iceberg.table import IcebergTable
     from tenure.sinks.iceberg.upsert import KeyedRows
+
+T = TypeVar("T")
 
 RETRY: Final = exponential_delay(initial=timedelta(milliseconds=50), maximum=timedelta(seconds=2), attempts=20)
 """About half a minute, against other writers of the same table, or a catalog that starts anew."""
@@ -220,7 +222,7 @@ class Iceberg:
             with block_settings(rows.sparkSession, layout.parquet_settings(now)):
                 staged = stage.stage(prepared, now.location.for_spark(directory), partition_by=derived)
         if not table.exists:
-            table.refresh()
+            self._retried(table.refresh)
         filesystem = now.location.filesystem(table.io_properties if table.exists else {})
         files = describing.staged(filesystem, directory, staged.puts, columns=rows.columns, derived=derived)
         if staged.again:
@@ -237,10 +239,10 @@ class Iceberg:
         """Read the table, or create it: the ids of its columns stand in the files."""
         is_known = table.exists
         if not is_known:
-            table.refresh()
+            self._retried(table.refresh)
         self._refuse(columns, table)
         if not table.exists:
-            table.create(columns, self._parts)
+            self._retried(lambda: table.create(columns, self._parts))
             self._refuse(columns, table)
         if not is_known:
             self._check_classes(rows, table)
@@ -300,7 +302,7 @@ class Iceberg:
             return Written(repeated=False)
 
         try:
-            return retry(once, policy=self._retry, on=StorageError, clock=self._clock)
+            return self._retried(once)
         except Fenced:
             if not sent or table.holds(attempt.batch, attempt.directory) is False:
                 self._delete(attempt.directory, attempt.layout, table, attempt.batch, events)
@@ -350,6 +352,9 @@ class Iceberg:
             return
         except OSError as error:
             events.emit(BlobLeft(batch.scope, address=layout.location.named(path), why=str(error)))
+
+    def _retried(self, call: Callable[[], T]) -> T:
+        return retry(call, policy=self._retry, on=StorageError, clock=self._clock)
 
     @staticmethod
     def _remove(filesystem: Any, path: str) -> None:
