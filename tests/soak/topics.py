@@ -102,7 +102,11 @@ class Topics:
             return {}
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=_ANSWER_S)
-        return {(place.topic, place.partition): answer.result().offset for place, answer in answers.items()}
+        try:
+            return {(place.topic, place.partition): answer.result().offset for place, answer in answers.items()}
+        except KafkaException:
+            self._admin = None  # it would name an old epoch of the partitions' leader for ever
+            raise
 
 
 def newest_and_repeats(rows: Iterable[Row], *, key: int) -> list[Row]:
