@@ -121,11 +121,12 @@ format: setup ## rewrite the sources as `make lint` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup $(if $(filter handles stores,$(NAME))$(findstring etcd,$(ARGS)),servers) $(if $(filter api_requests stores,$(NAME))$(findstring kubernetes,$(ARGS)),kubernetes) ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
+bench: setup $(if $(filter handles stores,$(NAME))$(findstring etcd,$(ARGS))$(findstring kafka,$(ARGS)),servers) $(if $(filter api_requests stores,$(NAME))$(findstring kubernetes,$(ARGS)),kubernetes) ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
 	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vE '^(harness|api_requests_.*|fleet_.*|plans|handles_.*|takeover_.*|sweep_.*|watchers)$$' | tr '\n' ' ')"; exit 2; }
 	@$(if $(filter handles stores,$(NAME))$(findstring postgres,$(NAME) $(ARGS)),sh scripts/setup.sh postgres)
 	@$(if $(findstring watched,$(ARGS)),sh scripts/setup.sh prometheus)
-	@$(RUN) $(BIN)/python -m bench.$(NAME) $(ARGS)
+	@$(if $(SPARK),sh scripts/setup.sh spark $(SPARK))
+	@$(if $(SPARK),$(call WITH_SPARK,$(SPARK))) $(RUN) $(BIN)/python -m bench.$(NAME) $(ARGS)
 
 # A link within the pages or a reference that leads nowhere ends it. Links to other sites are not fetched.
 docs: setup ## build the pages of docs/ into build/docs, and check the links between them
