@@ -133,7 +133,7 @@ def check_make(words: list[str]) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (tree.ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     assert words[0] in targets
     given = dict(word.split("=", 1) for word in words[1:])
-    assert given.keys() <= {"NAME", "ARGS", "STORE", "PYTHON"}
+    assert given.keys() <= {"NAME", "ARGS", "STORE", "PYTHON", "SPARK"}
     sources = [tree.ROOT / "tests" / "soak" / "__main__.py"]
     if words[0] == "bench":
         sources = [*(tree.ROOT / "bench").glob(f"{given['NAME']}*.py"), *(tree.ROOT / "bench").glob("harness.py")]

@@ -12,6 +12,7 @@ SINK: Final = "sinks/sql/sink.py"
 TABLE: Final = "sinks/sql/table.py"
 TABLES: Final = "sinks/sql/staged_tables.py"
 TESTS: Final = "tests/spark/sinks/test_sql.py::"
+COLUMNS: Final = "tests/spark/sinks/test_sql_columns.py::"
 OF_RULES: Final = "tests/unit/sinks/test_sql_ledger_rules.py::"
 ALONE: Final = "tests/spark/sinks/test_postgres.py::"
 
@@ -41,13 +42,13 @@ OF_SQL: Final = (
         "sql-takes-names-for-values",
         "a name with a % is a value of its statement",
         (Change(TABLE, '.replace("%", "%%")', ""),),
-        (TESTS + "test_columns_keys_and_tables_may_have_any_name",),
+        (COLUMNS + "test_columns_keys_and_tables_may_have_any_name",),
     ),
     Mutant(
         "sql-copies-columns-by-name",
         "PySpark takes a column with a dot for the field of another column",
         (Change(SINK, "placed.mapInArrow", "rows.mapInArrow"),),
-        (TESTS + "test_columns_keys_and_tables_may_have_any_name",),
+        (COLUMNS + "test_columns_keys_and_tables_may_have_any_name",),
     ),
     Mutant(
         "sql-takes-a-batch-of-another-scope",

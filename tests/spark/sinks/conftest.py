@@ -1,4 +1,4 @@
-"""A small SparkSession far from UTC, which the modules of a worker share."""
+"""A small SparkSession far from UTC, which the modules of a worker share, and the places that sinks write to."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.jvm import SharedJvm
+from tests.spark.sinks.sql_places import PLACES, Place, a_place
 
 
 def start() -> SparkSession:
@@ -37,3 +38,9 @@ def spark(jvm: SharedJvm) -> Iterator[SparkSession]:
 def table(tmp_path: Path) -> Path:
     """Where a table may be made. Blanks and signs in the path must not matter."""
     return tmp_path / "a table+1%"
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A server without tables."""
+    return a_place(PLACES[request.param], request.getfixturevalue(request.param), monkeypatch)
