@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from tenure.errors import StorageError, TenureError
+from tenure.sinks.delta.log import DeltaLog
 from tenure.sinks.delta.sink import Delta
 from tenure.sinks.sink import OutputMode, Written
 from tests.spark.sinks.support import Paused, Seen, a_batch, a_sink, named, numbers, staged, totals, visible, write
@@ -120,6 +122,26 @@ def test_a_storage_that_stays_away_is_one_clear_line(
     assert visible(table) == [0]
     assert write(sink, rows_for(spark, 1), a_batch(1)) == Written(repeated=False)
     assert visible(table) == ([1] if mode == "complete" else [0, 1])
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_storage_that_is_away_for_a_moment_costs_no_term(
+    spark: SparkSession, table: Path, is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the first look of a leader, before the rows are staged and meanwhile."""
+    if is_there:
+        write(sink_for(table, "append"), rows_for(spark, 0), a_batch(0))
+    refresh, looks = DeltaLog.refresh, count()
+
+    def refreshed(log: DeltaLog) -> None:
+        if next(looks) < 2:
+            log.fresh = False
+            raise StorageError("away")
+        refresh(log)
+
+    monkeypatch.setattr(DeltaLog, "refresh", refreshed)
+    assert write(sink_for(table, "append"), rows_for(spark, 1), a_batch(1)) == Written(repeated=False)
+    assert visible(table) == ([0, 1] if is_there else [1])
 
 
 def test_a_lost_reply_of_a_batch_that_somebody_else_went_past(

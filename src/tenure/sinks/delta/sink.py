@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tenure.cleanup.plan import Cleanable
 from tenure.clock import Clock, SystemClock
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tenure.sinks.delta.log import DeltaLog
     from tenure.sinks.delta.staged_files import StagedFile
     from tenure.sinks.delta.upsert import Upsert
+
+T = TypeVar("T")
 
 RETRY = exponential_delay(initial=timedelta(milliseconds=20), maximum=timedelta(seconds=1), attempts=10)
 """About four seconds, against other writers of the same table, or a storage that fails now and then."""
@@ -126,7 +128,7 @@ class Delta:
             raise UsageError(f"the Delta sink for {self._location} was not checked", fix="call check() first")
         log = self._log(batch)
         if not log.exists and not log.is_there():
-            log.refresh()  # refuses a folder that holds other files, before anything is staged
+            self._retried(log.refresh)  # refuses a folder that holds other files, before anything is staged
         attempt = self._stage(rows, batch, log, events)
         planned()
         written = self._commit(attempt, log, events)
@@ -191,7 +193,7 @@ class Delta:
         if not is_known:
             try:
                 if not log.fresh:
-                    log.refresh()
+                    self._retried(log.refresh)
                 self._refuse(columns, log)
             except UsageError:
                 self._delete(directory, batch, events)
@@ -248,7 +250,7 @@ class Delta:
             return Written(repeated=False)
 
         try:
-            return retry(once, policy=self._retry, on=StorageError, clock=self._clock)
+            return self._retried(once)
         except (StorageError, QueryFailed):
             # The last commit may have succeeded although its reply, or a later step, failed.
             log.refresh()
@@ -307,6 +309,9 @@ class Delta:
             return
         except OSError as error:
             events.emit(BlobLeft(batch.scope, address=f"{self._location}/{path}", why=str(error)))
+
+    def _retried(self, call: Callable[[], T]) -> T:
+        return retry(call, policy=self._retry, on=StorageError, clock=self._clock)
 
     @staticmethod
     def _remove(filesystem: Any, path: str) -> None:
