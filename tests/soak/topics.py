@@ -52,7 +52,7 @@ class Topics:
             ends = self._ends([query], committed=True)
             if ends == before:
                 return rows
-            kind, messages = KINDS[query.kind], read(self._server.address, self._topic(query))
+            kind, messages = KINDS[query.kind], read(self._server.address, self._topic(query), is_open=True)
         except KafkaException:
             return rows
         found = [_row(kind, message.value() or b"{}") for message in messages]
