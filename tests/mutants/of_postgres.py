@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Change, Mutant
+from tests.mutants.mutant import Change, Mutant, on
 
 DATABASE: Final = "sinks/postgres/database.py"
 RULES: Final = "sinks/sql/ledger_rules.py"
@@ -92,6 +92,12 @@ OF_SQL: Final = (
         "the ledger takes a batch of a leader whose term another one has followed",
         (Change(RULES, "    if row.epoch > claim.epoch:", "    if row.epoch > claim.epoch + 99:"),),
         (TESTS + "test_a_leader_that_was_paused_before_its_transaction_is_refused",),
+    ),
+    Mutant(
+        "sql-reads-the-ledger-without-its-lock",
+        "a leader that is paused behind its look at the ledger adds a batch that its successor has added",
+        (Change("sinks/sql/table.py", " for update", ""),),
+        on(TESTS + "test_a_leader_that_is_paused_at_any_step_adds_its_batch_once", "postgres-2-True"),
     ),
     Mutant(
         "sql-counts-batches-twice",

@@ -36,7 +36,7 @@ class SqlTable(ABC):
     task_columns: ClassVar[Mapping[str, str]] = {PARTITION: "integer", ATTEMPT: "bigint"}
     """Columns of staging tables beside those of the rows."""
     if_new: ClassVar[str]
-    """What ends an insert into the ledger that may find a row: that row is kept, and is locked."""
+    """What ends an insert into the ledger that may find a row: that row is kept."""
 
     def __init__(self, table: str, *, schema: str, at: str) -> None:
         """`schema`: where the table is unless it says so. `at`: the place of the database. Raises UsageError."""
