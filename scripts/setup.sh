@@ -191,22 +191,29 @@ set_up_etcd() {
     [ -x "$VENV/etcd/usr/bin/etcd" ] || say "no etcd: its tests are skipped; install one, or set TENURE_TEST_ETCD"
 }
 
+# unpack FOLDER PACKAGE PATTERN: a package of the distribution into FOLDER below .venv, not installed, with those of the
+# packages that apt would install beside it whose names match PATTERN.
+unpack() {
+    mkdir -p "$VENV/$1"
+    apt=$(apt_command) && $apt update -qq >&2 || true
+    wanted=$(apt-get install -s --no-install-recommends "$2" 2>/dev/null |
+        sed -n 's/^Inst \([^ ]*\).*/\1/p' | grep -E "^($3)\$" | tr '\n' ' ')
+    # shellcheck disable=SC2086 # a list of names
+    [ -z "$wanted" ] || (cd "$VENV/$1" && apt-get download -qq $wanted) >&2 || true
+    for package in "$VENV/$1"/*.deb; do
+        [ -f "$package" ] && dpkg -x "$package" "$VENV/$1" && rm "$package"
+    done
+    return 0 # who calls looks for the program
+}
+
 # PostgreSQL of the distribution's package, unpacked below .venv and not installed: an installed package starts a server.
 set_up_postgres() {
     for programs in /usr/lib/postgresql/*/bin "$VENV"/postgres/usr/lib/postgresql/*/bin; do
         [ ! -x "$programs/initdb" ] || return 0
     done
-    mkdir -p "$VENV/postgres"
-    apt=$(apt_command) && $apt update -qq >&2 || true
     release=$(apt-cache depends postgresql 2>/dev/null | sed -n 's/.*Depends: \(postgresql-[0-9]*\)$/\1/p')
-    # What apt would install: the server, and the libraries that are not here. LLVM is for its compiler, which stays off.
-    wanted=$(apt-get install -s --no-install-recommends "${release:-postgresql}" 2>/dev/null |
-        sed -n 's/^Inst \([^ ]*\).*/\1/p' | grep -E '^(postgresql-[0-9]+|lib.*)$' | grep -v '^libllvm' | tr '\n' ' ')
-    # shellcheck disable=SC2086 # a list of names
-    [ -z "$wanted" ] || (cd "$VENV/postgres" && apt-get download -qq $wanted) >&2 || true
-    for package in "$VENV"/postgres/*.deb; do
-        [ -f "$package" ] && dpkg -x "$package" "$VENV/postgres" && rm "$package"
-    done
+    # LLVM is for its compiler, which stays off.
+    unpack postgres "${release:-postgresql}" 'postgresql-[0-9]+|lib[^l].*|libl[^l].*'
     for programs in "$VENV"/postgres/usr/lib/postgresql/*/bin; do
         [ ! -x "$programs/initdb" ] || return 0
     done
@@ -216,15 +223,7 @@ set_up_postgres() {
 # MariaDB of the distribution's package, unpacked below .venv for the same reason, with the libraries that are not here.
 set_up_mariadb() {
     { [ ! -x /usr/sbin/mariadbd ] && [ ! -x "$VENV/mariadb/usr/sbin/mariadbd" ]; } || return 0
-    mkdir -p "$VENV/mariadb"
-    apt=$(apt_command) && $apt update -qq >&2 || true
-    wanted=$(apt-get install -s --no-install-recommends mariadb-server-core 2>/dev/null |
-        sed -n 's/^Inst \([^ ]*\).*/\1/p' | grep -E '^(mariadb-server-core|lib.*)' | tr '\n' ' ')
-    # shellcheck disable=SC2086 # a list of names
-    [ -z "$wanted" ] || (cd "$VENV/mariadb" && apt-get download -qq $wanted) >&2 || true
-    for package in "$VENV"/mariadb/*.deb; do
-        [ -f "$package" ] && dpkg -x "$package" "$VENV/mariadb" && rm "$package"
-    done
+    unpack mariadb mariadb-server-core 'mariadb-server-core.*|lib.*'
     [ -x "$VENV/mariadb/usr/sbin/mariadbd" ] ||
         say "no MariaDB: its tests are skipped; install mariadb-server-core, or set TENURE_TEST_MARIADB to mariadbd"
 }
@@ -247,15 +246,7 @@ set_up_patroni() {
 set_up_chromium() {
     ! command -v chromium-headless-shell >/dev/null 2>&1 || return 0
     [ ! -x "$VENV/chromium/usr/lib/chromium/chromium-headless-shell" ] || return 0
-    mkdir -p "$VENV/chromium"
-    apt=$(apt_command) && $apt update -qq >&2 || true
-    wanted=$(apt-get install -s --no-install-recommends chromium-headless-shell 2>/dev/null |
-        sed -n 's/^Inst \([^ ]*\).*/\1/p' | grep -E '^(chromium-headless-shell|chromium-common|lib.*)$' | tr '\n' ' ')
-    # shellcheck disable=SC2086 # a list of names
-    [ -z "$wanted" ] || (cd "$VENV/chromium" && apt-get download -qq $wanted) >&2 || true
-    for package in "$VENV"/chromium/*.deb; do
-        [ -f "$package" ] && dpkg -x "$package" "$VENV/chromium" && rm "$package"
-    done
+    unpack chromium chromium-headless-shell 'chromium-headless-shell|chromium-common|lib.*'
     [ -x "$VENV/chromium/usr/lib/chromium/chromium-headless-shell" ] ||
         say "no Chromium: the tests of the page are skipped; install chromium-headless-shell, or set TENURE_TEST_CHROMIUM"
 }
