@@ -124,6 +124,7 @@ format: setup ## rewrite the sources as `make lint` wants them
 bench: setup $(if $(filter handles stores,$(NAME))$(findstring etcd,$(ARGS))$(findstring kafka,$(ARGS)),servers) $(if $(filter api_requests stores,$(NAME))$(findstring kubernetes,$(ARGS)),kubernetes) ## run one measurement: make bench NAME=x ARGS="..." runs bench/x.py
 	@test -f "bench/$(NAME).py" || { echo "bench: no bench/$(NAME).py; say NAME=, one of: $$(ls bench | sed -n 's/\.py$$//p' | grep -vE '^(harness|api_requests_.*|fleet_.*|plans|handles_.*|takeover_.*|sweep_.*|watchers)$$' | tr '\n' ' ')"; exit 2; }
 	@$(if $(filter handles stores,$(NAME))$(findstring postgres,$(NAME) $(ARGS)),sh scripts/setup.sh postgres)
+	@$(if $(findstring mysql,$(ARGS)),sh scripts/setup.sh mariadb)
 	@$(if $(findstring watched,$(ARGS)),sh scripts/setup.sh prometheus)
 	@$(if $(SPARK),sh scripts/setup.sh spark $(SPARK))
 	@$(if $(SPARK),$(call WITH_SPARK,$(SPARK))) $(RUN) $(BIN)/python -m bench.$(NAME) $(ARGS)
