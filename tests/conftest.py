@@ -63,13 +63,13 @@ def _group_of(item: pytest.Item) -> str:
     if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
         needs |= {value for value in item.callspec.params.values() if isinstance(value, str)}
     is_long = item.get_closest_marker("long") is not None
-    marks, drawn = {mark.args[0] for mark in item.iter_markers("drawn")}, draw.drawn()
+    marks, drawn = list(item.iter_markers("drawn")), draw.drawn()
     return groups.group_of(
         item.nodeid,
         is_long=is_long,
-        is_drawn=marks <= drawn,
+        is_drawn=all(drawn & {*mark.args} for mark in marks),
         starts=bool(needs & groups.STARTERS),
-        in_half=bool(marks) or draw.half_of(item.nodeid) in drawn,
+        in_quarter=bool(marks) or draw.quarter_of(item.nodeid) in drawn,
     )
 
 

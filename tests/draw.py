@@ -1,9 +1,9 @@
 """What a run draws by the commit's hash: one server for the layers above the store's contract, two of the scenes that
-let a leader die each death, one of the scenes of minutes, half of the tests beside the gate, a quarter of the seeds,
-and one part of what the other release of Spark is tried with.
+let a leader die each death, one of the scenes of minutes, a quarter of the tests beside the gate, a quarter of the
+seeds, and one part of what the other release of Spark is tried with.
 
-Promise: all runs of a commit draw the same, but that a run with another release of Spark has the other half of the
-tests, and another quarter of the seeds. Each name is drawn by some commit, and `make test-nightly` runs what is not
+Promise: all runs of a commit draw the same, but that a run with another release of Spark has another quarter of the
+tests and of the seeds. Each name is drawn by some commit, and `make test-nightly` runs what is not
 drawn. `TENURE_TEST_STORE=etcd` decides the server. Without git, the draw is always the same. A test that is named by
 its node id runs, drawn or not: only `--group` leaves tests out.
 """
@@ -36,8 +36,8 @@ ON_S3, ON_HDFS, EXECUTORS_ON_S3 = "scene on S3", "scene on HDFS", "scene of exec
 FROM_KAFKA, TO_POSTGRES = "scene from Kafka", "scene to PostgreSQL"
 TO_FILES, TO_ICEBERG, TO_KAFKA = "scene to files", "scene to Iceberg", "scene to Kafka"
 LOST_STORE, EACH_STEP, TO_THE_END = "scene of a lost store", "scene of each step", "scene to the end"
-HALVES: Final = ("one half of the tests", "other half of the tests")
-QUARTERS: Final = tuple(f"{word} quarter of the seeds" for word in ("first", "second", "third", "last"))
+QUARTERS: Final = tuple(f"{word} quarter of the tests" for word in ("first", "second", "third", "last"))
+SEEDS: Final = tuple(f"{word} quarter of the seeds" for word in ("first", "second", "third", "last"))
 STATES, MEMBERS, TARGETS = (f"{what} of the other release" for what in ("states", "members", "targets"))
 DRAWS: Final = (
     SERVERS,
@@ -45,29 +45,29 @@ DRAWS: Final = (
     (FROM_KAFKA, TO_POSTGRES, TO_FILES, TO_ICEBERG, TO_KAFKA),
     (LOST_STORE, EACH_STEP, TO_THE_END),
     (STATES, MEMBERS, TARGETS),
-    HALVES,
     QUARTERS,
+    SEEDS,
 )
 """One name of each is drawn: a server; a storage; a source or a sink; a scene of minutes on a disk; what the other
-release of Spark is tried with; a half of the tests beside the gate; and the seeds that are tried with one release."""
+release of Spark is tried with; a quarter of the tests beside the gate; and a quarter of the seeds."""
 
 
-def only_if_drawn(name: str) -> pytest.MarkDecorator:
-    """The mark of a case that runs in the gate of the commits that draw this name."""
-    assert any(name in names for names in DRAWS), name
-    return pytest.mark.drawn(name)
+def only_if_drawn(*any_of: str) -> pytest.MarkDecorator:
+    """The mark of a case that runs in the commits that draw one of these names."""
+    assert all(any(name in names for names in DRAWS) for name in any_of), any_of
+    return pytest.mark.drawn(*any_of)
 
 
-def half_of(node: str) -> str:
-    """The half of a case beside the gate that has no mark: a file with some cases has some of them in each. A mark
+def quarter_of(node: str) -> str:
+    """The quarter of a case beside the gate that has no mark: a file with many cases has some of them in each. A mark
     keeps a file together whose servers and JVMs cost more than its cases."""
-    return HALVES[zlib.crc32(node.encode()) % len(HALVES)]
+    return QUARTERS[zlib.crc32(node.encode()) % len(QUARTERS)]
 
 
-def quarter_of(what: str) -> pytest.MarkDecorator:
+def seeds_of(what: str) -> pytest.MarkDecorator:
     """The mark of a case with a seed of this kind: its quarter is drawn by the name alone, so a new case moves no
     other. One release tries one quarter, the other the next one."""
-    return only_if_drawn(QUARTERS[zlib.crc32(what.encode()) % len(QUARTERS)])
+    return only_if_drawn(SEEDS[zlib.crc32(what.encode()) % len(SEEDS)])
 
 
 def drawn() -> frozenset[str]:
@@ -77,7 +77,7 @@ def drawn() -> frozenset[str]:
         number, place = divmod(number, len(choice))
         names.append(choice[place])
     if os.environ.get(OTHER_RELEASE):
-        names = [*names[:-2], _next(names[-2], HALVES), _next(names[-1], QUARTERS)]
+        names = [*names[:-2], _next(names[-2], QUARTERS), _next(names[-1], SEEDS)]
     store = os.environ.get(STORE) or names[0]
     if store not in SERVERS:
         raise pytest.UsageError(f"{STORE} is {store!r}, and not one of {', '.join(SERVERS)}")

@@ -53,9 +53,9 @@ def sessions() -> tuple[Session, ...]:
     )
 
 
-def group_of(node: str, *, is_long: bool, is_drawn: bool, starts: bool, in_half: bool = True) -> str:
+def group_of(node: str, *, is_long: bool, is_drawn: bool, starts: bool, in_quarter: bool = True) -> str:
     """The group of a test, by its node id. `is_drawn`: its marks are drawn; `starts`: it needs a server or a JVM;
-    `in_half`: it has marks, or its half is drawn."""
+    `in_quarter`: it has marks, or its quarter is drawn."""
     if is_long or any(is_named(node, entry) for entry in LONG_CASES):
         return LONG
     if not is_drawn:
@@ -67,7 +67,7 @@ def group_of(node: str, *, is_long: bool, is_drawn: bool, starts: bool, in_half:
         return GATE_GROUP
     if folder in PURE_FOLDERS and not starts:
         return PURE
-    return REST if in_half else UNDRAWN
+    return REST if in_quarter else UNDRAWN
 
 
 def is_named(node: str, entry: str) -> bool:

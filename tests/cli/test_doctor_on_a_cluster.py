@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.support import COPY, Place
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.members import MAIN
 from tests.kit.servers import SparkStandalone, installed
 from tests.kit.waiting import NEVER_S
@@ -45,7 +45,7 @@ def place(tmp_path: Path) -> Place:
     return made
 
 
-@only_if_drawn(HALVES[0])
+@only_if_drawn(QUARTERS[1])
 def test_the_executors_write_to_the_storage_with_their_python_or_why_not(place: Place, tmp_path: Path) -> None:
     with installed(), cluster(tmp_path / "spark") as spark:
         line = executors_of(place, spark)
@@ -65,7 +65,7 @@ def test_the_executors_write_to_the_storage_with_their_python_or_why_not(place: 
     assert list(place.storage.iterdir()) == [], "nothing stays"
 
 
-@only_if_drawn(HALVES[1])
+@only_if_drawn(QUARTERS[3])
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 def test_executors_that_do_not_share_the_storage_are_seen(place: Place, tmp_path: Path) -> None:
     place.storage.mkdir()

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.cli.support import COPY, COUNTS, Place
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.members import MemberProcess
 from tests.kit.waiting import wait_until
 
@@ -76,7 +76,7 @@ def test_a_member_that_is_asked_to_stop_resigns_first(place: Place, number: int,
     assert place.look("status")["members"] == []
 
 
-@only_if_drawn(HALVES[0])
+@only_if_drawn(QUARTERS[0])
 def test_a_second_interrupt_does_not_wait_for_the_batch(place: Place) -> None:
     place.feed(1)
     started = place.output / "started"
@@ -92,7 +92,7 @@ def test_a_second_interrupt_does_not_wait_for_the_batch(place: Place) -> None:
     assert "Traceback" not in running.output()
 
 
-@only_if_drawn(HALVES[0])
+@only_if_drawn(QUARTERS[1])
 def test_a_jvm_that_dies_costs_the_term_and_the_member_leads_again(place: Place) -> None:
     place.feed(1)
     # A ttl that a disk which stalls for a second or two does not use up: no session is to end here.
@@ -116,7 +116,7 @@ def test_a_jvm_that_dies_costs_the_term_and_the_member_leads_again(place: Place)
     assert place.ids() == [1, 2]
 
 
-@only_if_drawn(HALVES[1])
+@only_if_drawn(QUARTERS[1])
 def test_a_standby_goes_on_when_the_leader_is_killed(place: Place) -> None:
     place.feed(1)
     file = place.pipeline(COPY)
@@ -149,7 +149,7 @@ def end(leader: MemberProcess) -> str:
     return leader.output().splitlines()[-1].split(" rows: ")[1]
 
 
-@only_if_drawn(HALVES[1])
+@only_if_drawn(QUARTERS[2])
 def test_a_leader_that_gets_sigterm_hands_over_to_the_warm_standby(place: Place) -> None:
     place.feed(1)
     file = place.pipeline(COPY)
@@ -170,7 +170,7 @@ def test_a_leader_that_gets_sigterm_hands_over_to_the_warm_standby(place: Place)
     ]
 
 
-@only_if_drawn(HALVES[0])
+@only_if_drawn(QUARTERS[3])
 @pytest.mark.long
 def test_a_drain_of_both_members_one_after_the_other_ends_nothing(place: Place) -> None:
     """The first member that is drained is replaced before the second is drained, as a disruption budget asks."""

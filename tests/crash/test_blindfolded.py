@@ -13,10 +13,10 @@ import pytest
 
 from tests.crash.cluster import Cluster
 from tests.crash.truth import Verdict
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.stores import long_on_servers, new_store
 
-pytestmark = only_if_drawn(HALVES[1])
+pytestmark = only_if_drawn(QUARTERS[1])
 
 
 @dataclass(frozen=True)

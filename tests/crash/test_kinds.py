@@ -15,7 +15,7 @@ import pytest
 
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.stores import long_on_servers, new_store
 
 KINDS = (("passed", "windows", "joined"), ("unique", "counts"))
@@ -41,7 +41,7 @@ def store(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(kinds, marks=only_if_drawn(half)) for kinds, half in zip(KINDS, HALVES, strict=True)],
+    params=[pytest.param(kinds, marks=only_if_drawn(*QUARTERS[i::2])) for i, kinds in enumerate(KINDS)],
     ids="-".join,
 )
 def story(request: pytest.FixtureRequest, store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:

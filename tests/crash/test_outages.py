@@ -15,14 +15,14 @@ from tenure.clock import SystemClock
 from tenure.coordination.records import Scope
 from tenure.operate.history import history as terms
 from tests.crash.cluster import SCOPE, Cluster
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.servers import BUCKET, PostgresServer, SeaweedFs, installed
 from tests.kit.servers.connectors import ivy_folder
 from tests.kit.servers.postgres import environment
 from tests.kit.waiting import NEVER_S
 from tests.s3 import PASS, SLOW_DOWN, Gate, reached
 
-pytestmark = only_if_drawn(HALVES[1])
+pytestmark = only_if_drawn(QUARTERS[0])
 
 
 PIPELINE = Path(__file__).parent / "pipelines" / "outages.py"

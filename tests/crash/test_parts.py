@@ -17,7 +17,7 @@ import pytest
 from tenure.checkpoints.store import KEPT
 from tests.crash.cluster import SCOPE, Cluster
 from tests.crash.truth import Verdict
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.members import pause_between_writes
 from tests.stores import OF_MEMBERS, long_on_servers, new_store
 from tests.support.launch import TAKEOVER_STEPS
@@ -169,7 +169,7 @@ def _switch(folder: Path, times: int, *, store: str | None = None) -> None:
         assert grown.keys() <= {"drivers' threads"}, counts
 
 
-@only_if_drawn(HALVES[1])
+@only_if_drawn(QUARTERS[3])
 @pytest.mark.parametrize("store", long_on_servers)
 def test_switchovers_under_load_lose_nothing(request: pytest.FixtureRequest, tmp_path: Path, store: str) -> None:
     _switch(tmp_path, 6, store=new_store(request, store, tmp_path))
@@ -184,7 +184,7 @@ def test_fifty_switchovers_under_load_leave_nothing(tmp_path: Path) -> None:
 # --- a standby that cannot take what it is given -----------------------------------------------------------------
 
 
-@only_if_drawn(HALVES[0])
+@only_if_drawn(QUARTERS[1])
 @pytest.mark.long
 def test_a_standby_that_is_paused_while_it_is_elected_holds_up_nobody_for_longer_than_its_ttl(tmp_path: Path) -> None:
     with Cluster(tmp_path, streams=("windows",), ttl="2s") as cluster:

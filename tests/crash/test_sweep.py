@@ -13,11 +13,11 @@ from tenure.cleanup.plan import BLOBS, REHEARSALS, RUNS, STAGED
 from tenure.rundirs.run_directory import read_query_id
 from tenure.sinks.staging.stage import StagingPath
 from tests.crash.cluster import SCOPE, Cluster
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.members import MemberProcess
 from tests.stores import long_on_servers, new_store
 
-pytestmark = only_if_drawn(HALVES[0])
+pytestmark = only_if_drawn(QUARTERS[2])
 
 
 STREAM = "joined"

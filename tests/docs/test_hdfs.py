@@ -14,10 +14,10 @@ from deltalake import DeltaTable
 
 from tests.docs.blocks import HDFS, text_of
 from tests.docs.reader import DELAYS, UNTIL_IDLE, fill, type_in, variables_of
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.servers import Hdfs
 
-pytestmark = [pytest.mark.spark, only_if_drawn(HALVES[0])]
+pytestmark = [pytest.mark.spark, only_if_drawn(QUARTERS[0])]
 
 
 def test_the_page_is_true(tmp_path: Path, hdfs: Hdfs) -> None:

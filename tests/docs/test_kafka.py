@@ -16,12 +16,12 @@ from deltalake import DeltaTable
 
 from tests.docs.blocks import KAFKA, text_of
 from tests.docs.reader import put_command, type_in, variables_of
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.servers import KafkaServer, installed
 from tests.kit.servers.connectors import ivy_folder
 from tests.kit.servers.kafka import PASSWORDS, SCRAM
 
-pytestmark = [pytest.mark.spark, only_if_drawn(HALVES[1])]
+pytestmark = [pytest.mark.spark, only_if_drawn(QUARTERS[2])]
 
 UNTIL_IDLE = "--until-idle --master local[1] --spark-log spark.log"
 

@@ -24,14 +24,14 @@ from tenure.coordination.candidates import State
 from tenure.coordination.records import Scope
 from tenure.operate.snapshot import Snapshot, take_snapshot
 from tests.docs.blocks import KUBERNETES, Block, blocks_of
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.house.tree import ROOT
 from tests.kit.members import kill_host
 from tests.kit.servers import KubernetesServer
 from tests.kit.servers.programs import installed, program
 from tests.kit.waiting import NEVER_S, wait_until
 
-pytestmark = [pytest.mark.spark, only_if_drawn(HALVES[1])]
+pytestmark = [pytest.mark.spark, only_if_drawn(QUARTERS[1])]
 
 NAMESPACE, SCOPE = "pipelines", Scope("shop")
 RUN = ("setup", "terminal-1", "terminal-2", "look", "kill")

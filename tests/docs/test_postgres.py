@@ -15,7 +15,7 @@ import pytest
 from tenure.sinks.postgres.columns import TYPES
 from tests.docs.blocks import POSTGRES, text_of
 from tests.docs.reader import HOURS, UNTIL_IDLE, fill, type_in, variables_of
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.house.tree import ROOT
 from tests.kit.servers import PostgresServer
 from tests.kit.servers.postgres import PASSWORD
@@ -23,7 +23,7 @@ from tests.kit.servers.postgres import PASSWORD
 pytestmark = pytest.mark.spark
 
 
-@only_if_drawn(HALVES[1])
+@only_if_drawn(QUARTERS[3])
 def test_the_page_is_true(tmp_path: Path, postgres: PostgresServer) -> None:
     fill(tmp_path)
     (tmp_path / "flights.py").write_text(text_of(POSTGRES, "python postgres"))

@@ -18,12 +18,12 @@ from deltalake import DeltaTable
 from tenure.storage.engines import delta_options
 from tests.docs.blocks import S3, text_of
 from tests.docs.reader import DELAYS, UNTIL_IDLE, fill, type_in, variables_of
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.servers import SeaweedFs, installed
 from tests.kit.servers.connectors import ivy_folder
 from tests.kit.servers.seaweedfs import environment
 
-pytestmark = [pytest.mark.spark, only_if_drawn(HALVES[0])]
+pytestmark = [pytest.mark.spark, only_if_drawn(QUARTERS[0])]
 
 
 @pytest.fixture

@@ -54,8 +54,8 @@ def test_the_closest_rule_decides(
     monkeypatch.setattr(groups, "BESIDE_THE_GATE", ("tests/regressions/test_slow.py::test_it",))
     assert group_of(node, is_long=is_long, is_drawn=True, starts=starts) == group
     assert group_of(node, is_long=is_long, is_drawn=False, starts=starts) == (LONG if is_long else UNDRAWN)
-    halved = UNDRAWN if group == REST and "test_slow" not in node else group
-    assert group_of(node, is_long=is_long, is_drawn=True, starts=starts, in_half=False) == halved
+    left_out = UNDRAWN if group == REST and "test_slow" not in node else group
+    assert group_of(node, is_long=is_long, is_drawn=True, starts=starts, in_quarter=False) == left_out
 
 
 def test_every_group_is_run_by_one_target() -> None:

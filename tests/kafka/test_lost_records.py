@@ -12,11 +12,11 @@ from tenure.errors import InputsGone
 from tenure.events import BatchCommitted, BatchRetaken, Events, RecordsSkipped
 from tenure.sinks import Batch, ForeachBatch
 from tests.cli.support import Place
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kafka.scene import QUERY, SCOPE, Died, Scene
 from tests.kit.servers import KafkaServer
 
-pytestmark = only_if_drawn(HALVES[1])
+pytestmark = only_if_drawn(QUARTERS[2])
 
 
 TOLERANT = {"failOnDataLoss": "false"}

@@ -22,14 +22,14 @@ from tenure.checkpoints.store import CHECKPOINTS
 from tenure.coordination.records import Scope
 from tenure.moves.plain_checkpoint import read_plain
 from tests.crash.cluster import SCOPE, Cluster, Topic
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kafka.exporters import export
 from tests.kafka.moves import lead_no_more, plain_job, tenure, versions
 from tests.kit.servers import KafkaServer, installed
 from tests.kit.servers.connectors import ivy_folder
 from tests.kit.waiting import NEVER_S
 
-pytestmark = only_if_drawn(HALVES[0])
+pytestmark = only_if_drawn(QUARTERS[1])
 
 
 STREAMS = ("passed", "windows", "unique")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import COPY, HEAD
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.members import MAIN
 
-pytestmark = only_if_drawn(HALVES[1])
+pytestmark = only_if_drawn(QUARTERS[1])
 
 
 DIED = 9

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.servers import Hdfs
 from tests.kit.servers.programs import installed
 
-pytestmark = only_if_drawn(HALVES[0])
+pytestmark = only_if_drawn(QUARTERS[0])
 
 
 def test_a_datanode_that_comes_after_the_first_look_is_found(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tenure.coordination.identity import IDENTITY
 from tenure.coordination.records import Delete
 from tests.cli.conftest import place, spark
 from tests.cli.support import Place, Told
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.members import MemberProcess
 from tests.lives import copy_of
 from tests.regressions.owned import ROWS, Scene
@@ -200,7 +200,7 @@ def wipe(request: pytest.FixtureRequest, url: str) -> None:
     servers.ask(0, "kv/deleterange", {"key": start, "range_end": end})
 
 
-@only_if_drawn(HALVES[1])
+@only_if_drawn(QUARTERS[2])
 @pytest.mark.parametrize("how", ["emptied", pytest.param("an older copy", marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", long_on_servers)
 def test_a_running_member_whose_store_is_taken_away_ends_with_one_line(

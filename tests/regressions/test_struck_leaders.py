@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tests.cli.conftest import place, spark
 from tests.cli.support import Place
 from tests.crash.cluster import LAUNCH
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.members import MemberProcess
 from tests.kit.waiting import wait_until
 
@@ -97,7 +97,7 @@ def members_of(place: Place, started: list[Members], *body: str) -> Members:
     return members
 
 
-@only_if_drawn(HALVES[1])
+@only_if_drawn(QUARTERS[0])
 def test_a_leader_that_dies_before_its_plan_loses_nothing_that_spark_has_cleaned(
     place: Place, started: list[Members], spark: SparkSession
 ) -> None:
@@ -113,7 +113,7 @@ def test_a_leader_that_dies_before_its_plan_loses_nothing_that_spark_has_cleaned
     assert sorted((row["k"], row["count"]) for row in place.rows()) == [("a", 4), ("b", 4)]
 
 
-@only_if_drawn(HALVES[0])
+@only_if_drawn(QUARTERS[2])
 def test_a_function_is_not_called_again_for_what_an_idle_leader_that_was_killed_had_done(
     place: Place, started: list[Members], spark: SparkSession
 ) -> None:
@@ -128,7 +128,7 @@ def test_a_function_is_not_called_again_for_what_an_idle_leader_that_was_killed_
     assert calls(place) == [(0, 1, [0, 1])]
 
 
-@only_if_drawn(HALVES[0])
+@only_if_drawn(QUARTERS[3])
 def test_a_function_is_called_by_nobody_who_was_stopped_before_the_call_and_wakes_too_late(
     place: Place, started: list[Members]
 ) -> None:

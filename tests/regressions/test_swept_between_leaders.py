@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import place
 from tests.cli.support import COUNTS, Place, tenure
 from tests.cli.test_signals import member
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.waiting import NEVER_S, wait_until
 
 __all__ = ["place"]
@@ -25,7 +25,7 @@ def mirrored(place: Place, epoch: int) -> set[Path]:
     return {path for path in found if path.suffix != ".crc"}
 
 
-@only_if_drawn(HALVES[0])
+@only_if_drawn(QUARTERS[1])
 def test_a_plan_that_was_made_while_nobody_led_spares_who_is_elected_later(place: Place) -> None:
     place.feed(1)
     file, plan = place.pipeline(COUNTS), str(place.folder / "plan")

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import place
 from tests.cli.support import COUNTS, Place
 from tests.cli.test_signals import jvm_of, member
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.kit.members import MemberProcess
 from tests.kit.waiting import NEVER_S, wait_until
 
@@ -31,7 +31,7 @@ def folders(place: Place) -> set[Path]:
     return {path for path in (place.folder / "tmp").iterdir() if path.name.startswith("tenure-driver-")}
 
 
-@only_if_drawn(HALVES[1])
+@only_if_drawn(QUARTERS[2])
 def test_nothing_of_a_killed_driver_stays_in_the_temporary_folder(place: Place) -> None:
     place.feed(1)
     file = place.pipeline(COUNTS)

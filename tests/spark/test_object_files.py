@@ -18,7 +18,7 @@ from tenure.spark.own_classes import CHECKPOINT_FILES, OBJECT_FILES, use_own_cla
 from tenure.spark.own_folders import hold, release
 from tenure.spark.releases import CHECKPOINTS_BY_FILE_SYSTEM, before, in_its_words
 from tenure.storage.reach import reach
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.jvm import SharedJvm, Start
 from tests.kit.servers import BUCKET
 from tests.kit.waiting import wait_until
@@ -26,7 +26,7 @@ from tests.s3 import DENY, LOSE, reached
 from tests.spark.object_store import KINDS, Place
 from tests.support.far_gate import FarGate, Order
 
-pytestmark = [pytest.mark.spark, only_if_drawn(HALVES[0])]
+pytestmark = [pytest.mark.spark, only_if_drawn(QUARTERS[0])]
 
 
 @pytest.fixture(scope="module")

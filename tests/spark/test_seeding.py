@@ -18,7 +18,7 @@ from tenure.rundirs.run_directory import RunDirectory, latest_commit, latest_pla
 from tenure.rundirs.seeding import seed, seed_mirrored
 from tenure.rundirs.state_copy import SeedPoint, copy_ahead
 from tenure.spark.releases import before
-from tests.draw import quarter_of
+from tests.draw import seeds_of
 from tests.spark.recorded_runs import (
     BATCHES,
     Recorded,
@@ -66,7 +66,7 @@ _LONG = [(case, False) for case in LONG_CASES]
 _LONG += [(case, True) for case in [*CASES, *LONG_CASES] if case not in _BOTH_WAYS]
 IN_THE_GATE = ("aggregation", "2")
 ALL_CASES = [
-    *(pytest.param(*case, marks=() if case[0] == IN_THE_GATE else quarter_of(case[0][0])) for case in _SHORT),
+    *(pytest.param(*case, marks=() if case[0] == IN_THE_GATE else seeds_of(case[0][0])) for case in _SHORT),
     *(pytest.param(*case, marks=pytest.mark.long) for case in _LONG),
 ]
 
@@ -107,7 +107,7 @@ def test_goes_on_in_a_seed(
     assert go_on(spark, recorded, target) == rows_from(recorded.output, after)
 
 
-@pytest.mark.parametrize("case", [pytest.param(("join", "2"), marks=quarter_of("join")), IN_THE_GATE], ids=" ".join)
+@pytest.mark.parametrize("case", [pytest.param(("join", "2"), marks=seeds_of("join")), IN_THE_GATE], ids=" ".join)
 def test_goes_on_in_a_mirror_that_followed_the_leader(
     spark: SparkSession, recorder: Recorder, tmp_path: Path, case: tuple[str, str]
 ) -> None:
@@ -188,7 +188,7 @@ def test_the_log_of_a_source_is_compacted_as_before_after_each_takeover(
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=quarter_of(name)) for name in ("aggregation", "transformWithStateInPandas")]
+    "name", [pytest.param(name, marks=seeds_of(name)) for name in ("aggregation", "transformWithStateInPandas")]
 )
 def test_a_seed_of_a_seed(spark: SparkSession, recorder: Recorder, tmp_path: Path, name: str) -> None:
     """Two takeovers in one batch, then one after the second leader went on: the schema's path moves each time."""

@@ -22,7 +22,7 @@ from tenure.rundirs.run_directory import read_offsets
 from tenure.rundirs.seeding import seed
 from tenure.rundirs.state_copy import SeedPoint
 from tenure.spark.releases import before
-from tests.draw import quarter_of
+from tests.draw import seeds_of
 from tests.spark.recorded_runs import (
     Recorded,
     Recorder,
@@ -76,7 +76,7 @@ class Row:
 def marks(row: Row) -> list[pytest.MarkDecorator]:
     """Where both ways to seed say the same, one of them is enough for every day."""
     twin = replace(row, committed=not row.committed)
-    return [pytest.mark.long] if row.committed and twin in ROWS else [quarter_of(str(row))]
+    return [pytest.mark.long] if row.committed and twin in ROWS else [seeds_of(str(row))]
 
 
 ROWS = [

@@ -15,14 +15,14 @@ from tenure.spark.replayed_states import ReplayedStates
 from tenure.storage.reach import reach
 from tenure.takeover import snapshots
 from tenure.takeover.snapshots import Snapshots
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.jvm import SharedJvm, Start
 from tests.kit.servers import BUCKET
 from tests.s3 import reached
 from tests.spark.changelogs import Query, takeovers_replay_nothing, with_changelogs
 from tests.support.far_gate import FarGate, Order
 
-pytestmark = [pytest.mark.spark, only_if_drawn(HALVES[1])]
+pytestmark = [pytest.mark.spark, only_if_drawn(QUARTERS[3])]
 
 
 @pytest.fixture(scope="module")

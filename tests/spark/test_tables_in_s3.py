@@ -17,7 +17,7 @@ from tenure.spark.own_classes import use_own_classes
 from tenure.takeover import rehearsal
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.rehearsal import Rehearsals
-from tests.draw import HALVES, only_if_drawn
+from tests.draw import QUARTERS, only_if_drawn
 from tests.jvm import SharedJvm, Start
 from tests.kit.servers import BUCKET
 from tests.kit.waiting import NEVER_S, wait_until
@@ -25,7 +25,7 @@ from tests.s3 import reached
 from tests.spark.object_store import QUERY, Place
 from tests.support.far_gate import FarGate, Order
 
-pytestmark = [pytest.mark.spark, only_if_drawn(HALVES[1])]
+pytestmark = [pytest.mark.spark, only_if_drawn(QUARTERS[3])]
 
 WHOLE = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",  # each batch uploads its tables
