@@ -112,6 +112,7 @@ mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each
 soak: setup $(if $(findstring etcd,$(ARGS))$(findstring kafka,$(ARGS)),servers) $(findstring kubernetes,$(ARGS)) $(if $(findstring kafka,$(ARGS))$(findstring s3,$(ARGS)),connectors) ## end members at random, and compare each output with the truth: make soak ARGS="--ends 500 --seed 1", ARGS="--placed all"
 	@$(if $(findstring storage hdfs,$(ARGS)),sh scripts/setup.sh hdfs)
 	@$(if $(findstring postgres,$(ARGS)),sh scripts/setup.sh postgres)
+	@$(if $(findstring mysql,$(ARGS)),sh scripts/setup.sh mariadb)
 	@$(RUN) $(BIN)/python -m tests.soak $(ARGS)
 
 lint: setup ## ruff, mypy, and the rooms of ARCHITECTURE.md

@@ -14,7 +14,7 @@ from typing import Final
 from unittest.mock import patch
 
 from demo.outputs import CATALOG, catalog
-from tests.kit.servers import BUCKET, Hdfs, KafkaServer, SeaweedFs
+from tests.kit.servers import BUCKET, Hdfs, KafkaServer, MariaDbServer, SeaweedFs
 from tests.kit.servers.connectors import ivy_folder
 from tests.kit.servers.seaweedfs import environment
 
@@ -37,6 +37,8 @@ class Ground:
     """One of `SINKS` of `outputs.py`."""
     database: str = ""
     """The URL of a database of PostgreSQL, for who needs one."""
+    mysql: MariaDbServer | None = None
+    """The server of MySQL's tables, for who needs one."""
     topics: KafkaServer | None = None
     """The broker of the topics that queries write to, for who needs one."""
     lake: SeaweedFs | None = None

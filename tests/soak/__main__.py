@@ -27,8 +27,9 @@ from unittest.mock import patch
 from demo.ground import SOURCES, STORAGES, Ground, ground
 from tests import jvm_start
 from tests.house.tree import ROOT
-from tests.kit.servers import KafkaServer, NotInstalled, PostgresServer, SeaweedFs, started
+from tests.kit.servers import KafkaServer, MariaDbServer, NotInstalled, PostgresServer, SeaweedFs, started
 from tests.kit.servers.connectors import ivy_folder
+from tests.kit.servers.mariadb import environment as mysql_environment
 from tests.kit.servers.postgres import environment as postgres_environment
 from tests.kit.servers.seaweedfs import environment as environment_of_s3
 from tests.mutants.mutant import DoesNotApply
@@ -40,6 +41,7 @@ from tests.soak.plan import (
     HABITS,
     IN_TRANSACTION,
     KAFKA,
+    MYSQL,
     POSTGRES,
     SINK_AWAY,
     SINKS,
@@ -108,6 +110,10 @@ def _grounds(given: argparse.Namespace) -> Iterator[Callable[[Path], Ground | No
             url = stack.enter_context(PostgresServer(below / "postgres")).url
             stack.enter_context(patch.dict(os.environ, postgres_environment()))
             place = replace(place, database=url, params={**place.params, "database": url})
+        if MYSQL in given.sinks:
+            mysql = stack.enter_context(MariaDbServer(below / "mysql"))
+            stack.enter_context(patch.dict(os.environ, mysql_environment()))
+            place = replace(place, mysql=mysql, params={**place.params, "mysql": mysql.url.rpartition("/")[0]})
         if KAFKA in given.sinks:
             target = stack.enter_context(KafkaServer(below / "target"))
             place = replace(place, topics=target, params={**place.params, "target": target.address})

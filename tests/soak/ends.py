@@ -12,7 +12,7 @@ from tests.soak.inputs import feed
 from tests.soak.journal import happens
 from tests.soak.places import Transactional
 from tests.soak.plan import IN_TRANSACTION, End, Moment
-from tests.soak.scene import TTL_S, Scene
+from tests.soak.scene import TTL_S, Scene, StuckError
 from tests.soak.slots import Slot
 
 _MOMENT_S: Final = 8.0
@@ -208,7 +208,7 @@ def _idle(scene: Scene, end: End) -> str:
         leader.kill(end.part, scene.journal)
     process = scene.slots[slot.name].member
     with scene.fasting():
-        scene.wait(lambda: not process.running, seconds=_IDLE_S, what=f"{slot.name} to end by idleness")
+        _until_idle(scene, lambda: not process.running, what=f"{slot.name} to end by idleness")
     return f"{leader.name} killed, {slot.name} ended by idleness"
 
 
@@ -265,7 +265,17 @@ def _await_both_idle(scene: Scene) -> None:
         return all(not slot.running and slot.stay_down for slot in scene.slots.values())
 
     ended()
-    scene.wait(ended, seconds=_IDLE_S, what="both to end by idleness")
+    _until_idle(scene, ended, what="both to end by idleness")
+
+
+def _until_idle(scene: Scene, ended: Callable[[], bool], *, what: str) -> None:
+    """Wait as long as batches are committed: on a busy machine, what was fed takes its time. Raises StuckError."""
+    while True:
+        before = scene.journal.last("BatchCommitted")
+        if scene.wait_softly(ended, seconds=_IDLE_S):
+            return
+        if scene.journal.last("BatchCommitted") == before:
+            raise StuckError(f"waited {_IDLE_S:g} s for {what}, and no batch was committed")
 
 
 def _restart(scene: Scene, end: End) -> str:

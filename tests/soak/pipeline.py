@@ -12,7 +12,7 @@ from pyspark.sql import functions as fn
 
 import tenure
 from tenure.clock import SystemClock
-from tenure.sinks import Batch, Delta, Files, ForeachBatch, Iceberg, Kafka, Postgres
+from tenure.sinks import Batch, Delta, Files, ForeachBatch, Iceberg, Kafka, MySQL, Postgres
 from tests.soak.kinds import DELAY, KINDS, TAGS, WINDOW
 from tests.soak.ledger import Call, Calls, Entry, Ledger, RefusedError
 from tests.soak.plan import CATALOG, KAFKA, TARGET, Query, topic_of
@@ -29,8 +29,8 @@ EVENTS = "id long, at timestamp, key long"
 @tenure.pipeline
 def soak(job: tenure.Job) -> None:
     """`folder`: of the run; `queries`: a JSON list of kinds, sinks and habits; `output`: the URL of the Delta tables;
-    `brokers`: of the topics that stand for the folders of files; `database`: of the tables of PostgreSQL; `target`: the
-    brokers of the topics that are written to."""
+    `brokers`: of the topics that stand for the folders of files; `database`: of the tables of PostgreSQL; `mysql`: of
+    the server of MySQL; `target`: the brokers of the topics that are written to."""
     folder = Path(job.params["folder"])
     for query in (Query(**given) for given in json.loads(job.params["queries"])):
         kind = KINDS[query.kind]
@@ -42,9 +42,11 @@ def soak(job: tenure.Job) -> None:
 
 def _sink(job: tenure.Job, folder: Path, query: Query) -> tenure.Sink:
     key, output = KINDS[query.kind].key, folder / "output" / query.name
+    mode: Literal["append", "upsert"] = "upsert" if key else "append"
     match query.sink:
+        case "mysql":
+            return MySQL(f"{job.params['mysql']}/{folder.name}", query.name, mode=mode, keys=key)
         case "postgres":
-            mode: Literal["append", "upsert"] = "upsert" if key else "append"
             return Postgres(job.params["database"], f"{folder.name}.{query.name}", mode=mode, keys=key)
         case "files":
             return Files(output / "files", layout="folders")

@@ -13,7 +13,8 @@ from demo.ground import Ground
 from tests.crash.truth import Row
 from tests.soak.database import Database
 from tests.soak.lake import Lake
-from tests.soak.plan import ICEBERG, KAFKA, POSTGRES, Query
+from tests.soak.mariadb import MariaDb
+from tests.soak.plan import ICEBERG, KAFKA, MYSQL, POSTGRES, Query
 from tests.soak.topics import Topics
 
 
@@ -54,10 +55,25 @@ class Transactional(Place, Protocol):
         ...
 
 
+@runtime_checkable
+class Locking(Place, Protocol):
+    """A place whose server tells who waits for whom."""
+
+    longest_wait_s: float
+    """For how long a member has waited for a lock, as far as `look` has seen."""
+
+    def look(self) -> None:
+        """Look for how long members wait for each other now."""
+        ...
+
+
 def place_of(sink: str, folder: Path, ground: Ground) -> Place | None:
     """The place of a sink in the run of a folder; None: each query has its own, below the folder."""
     if sink == POSTGRES:
         return Database(ground.database, folder.name)
+    if sink == MYSQL:
+        assert ground.mysql is not None
+        return MariaDb(ground.mysql, folder.name)
     if sink == ICEBERG:
         return Lake(folder, ground.lake)
     if sink == KAFKA:

@@ -20,10 +20,11 @@ POSTGRES: Final = "postgres"
 FILES: Final = "files"
 ICEBERG: Final = "iceberg"
 KAFKA: Final = "kafka"
-ASKED_FOR: Final = (POSTGRES, FILES, ICEBERG, KAFKA)
-"""Sinks that have to be asked for: a server, folders of plain files, tables in a catalog of SQLite, a broker."""
+MYSQL: Final = "mysql"
+ASKED_FOR: Final = (POSTGRES, FILES, ICEBERG, KAFKA, MYSQL)
+"""Sinks that have to be asked for: servers, folders of plain files, tables in a catalog of SQLite, a broker."""
 
-TRANSACTIONAL: Final = (POSTGRES, KAFKA)
+TRANSACTIONAL: Final = (POSTGRES, KAFKA, MYSQL)
 """The sinks whose servers tell of the transactions of batches."""
 
 IN_TRANSACTION: Final = "pause in transaction"
@@ -39,7 +40,7 @@ SINK_AWAY: Final = "sink-away"
 """A habit of targets, that has to be asked for: again and again, the query's target refuses everything for seconds, and
 sometimes what it has taken, too. The inputs stay."""
 
-AWAY_SINKS: Final = ("ledger", POSTGRES, ICEBERG, KAFKA)
+AWAY_SINKS: Final = ("ledger", POSTGRES, ICEBERG, KAFKA, MYSQL)
 """The sinks whose targets can be made to refuse."""
 
 STATES: Final = ("rocksdb", "hdfs")

@@ -42,10 +42,10 @@ class Result:
     @classmethod
     def of(cls, scene: Scene, ends: Mapping[str, int], *, seconds: float) -> Result:
         """What came of a scene, at its end."""
-        if scene.database is not None:
-            scene.log(f"the longest wait for a lock of the database: {scene.database.longest_wait_s:.2f} s")
-            if scene.database.longest_wait_s > TTL_S + _WAIT_S:
-                waited = f"a member waited {scene.database.longest_wait_s:.2f} s for another one's transaction"
+        for database in scene.databases:
+            scene.log(f"the longest wait for a lock of the database: {database.longest_wait_s:.2f} s")
+            if database.longest_wait_s > TTL_S + _WAIT_S:
+                waited = f"a member waited {database.longest_wait_s:.2f} s for another one's transaction"
                 scene.findings.append(Finding("waited", waited))
         for finding in scene.findings:
             scene.log(f"{finding.kind.upper()}: {finding.text}")

@@ -21,14 +21,13 @@ from tenure.coordination.records import Scope
 from tenure.operate.orders import Orders
 from tenure.rundirs.run_directory import latest_commit, latest_planned
 from tests.kit.members import MAIN, MemberProcess
-from tests.soak.database import Database
 from tests.soak.inputs import Inputs, Routine, feed
 from tests.soak.journal import Journal, Told
 from tests.soak.lake import environment_of
 from tests.soak.ledger import Calls, Ledger
 from tests.soak.outputs import Output, told
-from tests.soak.places import Place, place_of
-from tests.soak.plan import BY_HAND, ICEBERG, POSTGRES, Plan, Query
+from tests.soak.places import Locking, Place, place_of
+from tests.soak.plan import BY_HAND, ICEBERG, Plan, Query
 from tests.soak.slots import Slot
 from tests.soak.targets import Outages
 
@@ -108,8 +107,7 @@ class Scene:
         sinks = dict.fromkeys(query.sink for query in plan.queries)
         found = {sink: place_of(sink, folder, self.ground) for sink in sinks}
         self.places: Mapping[str, Place] = {sink: place for sink, place in found.items() if place is not None}
-        database = self.places.get(POSTGRES)
-        self.database = database if isinstance(database, Database) else None
+        self.databases = [place for place in self.places.values() if isinstance(place, Locking)]
         self._environment = environment
         self._began_s = self.clock.monotonic_s()
         self._in_a_row = 0
@@ -229,8 +227,8 @@ class Scene:
     def look_after(self) -> None:
         """Read what the members have told, and start those again that have ended."""
         self.journal.read()
-        if self.database is not None:
-            self.database.look()
+        for database in self.databases:
+            database.look()
         for failed in (self.feeder.failure, self.mover.failure, self.troubler.failure):
             if failed is not None:
                 raise failed

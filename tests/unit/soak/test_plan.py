@@ -17,6 +17,7 @@ from tests.soak.plan import (
     IN_TRANSACTION,
     KAFKA,
     MOMENTS,
+    MYSQL,
     PARTS,
     POSTGRES,
     SINKS,
@@ -78,6 +79,7 @@ def test_only_what_is_asked_for_is_drawn() -> None:
         (FILES, {"append"}),
         (ICEBERG, {"append", "update", "complete"}),
         (KAFKA, {"append", "update"}),
+        (MYSQL, {"append", "update"}),
     ],
 )
 def test_a_sink_that_has_to_be_asked_for(sink: str, modes: set[str]) -> None:
