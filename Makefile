@@ -45,9 +45,10 @@ connectors: setup ## fetch the jars of the connectors (Kafka, S3) for the tests
 kubernetes: servers ## build Kubernetes' API server and kubectl for the tests, with Go 1.24 or newer; minutes the first time
 	@sh scripts/setup.sh kubernetes
 
-demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE) $(SINK)),servers) $(filter kubernetes,$(STORE)) $(if $(filter kafka s3,$(SOURCE) $(STORAGE)),connectors) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd, kubernetes, postgres or s3; SOURCE=files or kafka; STORAGE=file, s3 or hdfs; SINK=delta, files, iceberg or kafka; SPARK=4.1: another PySpark)
+demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE) $(SINK)),servers) $(filter kubernetes,$(STORE)) $(if $(filter kafka s3,$(SOURCE) $(STORAGE)),connectors) ## a pipeline, a killed and a paused leader, the check of the output (STORE=sqlite, zookeeper, etcd, kubernetes, postgres or s3; SOURCE=files or kafka; STORAGE=file, s3 or hdfs; SINK=delta, files, iceberg, kafka, postgres or mysql; SPARK=4.1: another PySpark)
 	@$(if $(filter hdfs,$(STORAGE)),sh scripts/setup.sh hdfs)
-	@$(if $(filter postgres,$(STORE)),sh scripts/setup.sh postgres)
+	@$(if $(filter postgres,$(STORE) $(SINK)),sh scripts/setup.sh postgres)
+	@$(if $(filter mysql,$(SINK)),sh scripts/setup.sh mariadb)
 	@$(if $(SPARK),sh scripts/setup.sh spark $(SPARK))
 	@$(if $(and $(SPARK),$(filter kafka s3,$(SOURCE) $(STORAGE))),sh scripts/setup.sh connectors $(SPARK))
 	@$(if $(SPARK),$(call WITH_SPARK,$(SPARK))) $(RUN) $(BIN)/python -m demo.run --store $(STORE) --source $(SOURCE) --storage $(STORAGE) --sink $(SINK)

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 import tenure
-from tenure.sinks import Delta, Files, Iceberg, Kafka
+from tenure.sinks import Delta, Files, Iceberg, Kafka, MySQL, Postgres
 
 SCHEMA = "id long, time_hour timestamp, origin string, carrier string, flight long, distance long, dep_delay long"
 
@@ -29,6 +29,10 @@ def target(job: tenure.Job, table: str) -> tenure.Sink:
             return Iceberg(f"demo.{table}", catalog="demo")
         case "kafka":
             return Kafka(job.params["output"], table)
+        case "postgres":
+            return Postgres(job.params["output"], table)
+        case "mysql":
+            return MySQL(job.params["output"], table)
     return Delta(place)
 
 

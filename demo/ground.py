@@ -1,4 +1,4 @@
-"""Where the demo's pipeline reads from and writes to: folders, or a broker of Kafka, an S3 server or HDFS.
+"""Where the demo's pipeline reads from and writes to: folders, or a broker of Kafka, an S3 server, HDFS or a database.
 
 Promise: the servers run inside of `ground`, on loopback, with all their files below the demo's folder.
 """
@@ -14,8 +14,10 @@ from typing import Final
 from unittest.mock import patch
 
 from demo.outputs import CATALOG, catalog
-from tests.kit.servers import BUCKET, Hdfs, KafkaServer, MariaDbServer, SeaweedFs
+from tests.kit.servers import BUCKET, Hdfs, KafkaServer, MariaDbServer, PostgresServer, SeaweedFs
 from tests.kit.servers.connectors import ivy_folder
+from tests.kit.servers.mariadb import environment as environment_of_mariadb
+from tests.kit.servers.postgres import environment as environment_of_postgres
 from tests.kit.servers.seaweedfs import environment
 
 SOURCES: Final = ("files", "kafka")
@@ -87,6 +89,12 @@ def ground(source: str, storage: str, folder: Path, *, sink: str = "delta") -> I
             for table in ("flights", "hourly"):
                 target.make_topic(table)
             output = target.address
+        elif sink == "postgres":
+            output = stack.enter_context(PostgresServer(folder / "postgres")).url
+            stack.enter_context(patch.dict(os.environ, environment_of_postgres()))
+        elif sink == "mysql":
+            output = stack.enter_context(MariaDbServer(folder / "mysql")).url
+            stack.enter_context(patch.dict(os.environ, environment_of_mariadb()))
         elif sink == "iceberg":
             properties = {
                 "TYPE": "sql",

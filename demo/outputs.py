@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import datetime
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import polars
+import psycopg
 import pyarrow as pa
+import pymysql
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
@@ -25,9 +29,11 @@ from tenure.storage.remote import Remote
 
 Rows = list[dict[str, Any]]
 
-SINKS: Final = ("delta", "files", "iceberg", "kafka")
+SINKS: Final = ("delta", "files", "iceberg", "kafka", "postgres", "mysql")
 CATALOG: Final = "demo"
 """The catalog and the namespace of the tables in Iceberg."""
+_NO_SUCH_TABLE: Final = 1146
+"""The number of the error, in MySQL."""
 _READ_S: Final = 10.0
 """How long a reader of a topic waits for what is in it."""
 
@@ -45,7 +51,7 @@ class Output(Protocol):
 
 
 def output_of(sink: str, url: str) -> Output:
-    """The reader of one of `SINKS`. `url`: the pipeline's parameter `output`; for Kafka, the brokers."""
+    """The reader of one of `SINKS`. `url`: the pipeline's parameter `output`."""
     match sink:
         case "iceberg":
             return IcebergOutput()
@@ -53,6 +59,8 @@ def output_of(sink: str, url: str) -> Output:
             return TopicOutput(url)
         case "files":
             return FolderOutput(Path(url))
+        case "postgres" | "mysql":
+            return DatabaseOutput(url)
     return DeltaOutput(url)
 
 
@@ -138,6 +146,48 @@ class IcebergOutput:
             return catalog().load_table(f"{CATALOG}.{name}")
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+
+
+class DatabaseOutput:
+    """Two tables of a database."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def rows(self, table: str, columns: list[str] | None = None) -> Rows:
+        """See `Output`."""
+        names, found = self._ask(f"select {', '.join(columns or ['*'])} from {table}")
+        return [dict(zip(names, map(_in_utc, row), strict=True)) for row in found]
+
+    def count(self, table: str) -> int:
+        """See `Output`."""
+        _, found = self._ask(f"select count(*) from {table}")
+        return int(found[0][0]) if found else 0
+
+    def _ask(self, statement: str) -> tuple[list[str], list[Any]]:
+        """The names and rows of the answer; none where the table does not exist yet."""
+        with closing(self._connected()) as connection, connection.cursor() as cursor:
+            try:
+                cursor.execute(statement)
+            except psycopg.errors.UndefinedTable:
+                return [], []
+            except pymysql.err.ProgrammingError as error:
+                if error.args[0] != _NO_SUCH_TABLE:
+                    raise
+                return [], []
+            return [column[0] for column in cursor.description], list(cursor.fetchall())
+
+    def _connected(self) -> Any:
+        """The passwords are those of the environment."""
+        place = urlsplit(self._url)
+        if place.scheme == "postgresql":
+            return psycopg.connect(self._url)
+        given = {"host": place.hostname, "port": place.port, "user": place.username, "database": place.path.strip("/")}
+        return pymysql.connect(**given, password=os.environ["MYSQL_PWD"])
+
+
+def _in_utc(value: Any) -> Any:
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value
 
 
 class TopicOutput:
