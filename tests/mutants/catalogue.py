@@ -17,6 +17,7 @@ from tests.mutants.of_files import OF_FILES
 from tests.mutants.of_followers import OF_NEWS
 from tests.mutants.of_handles import OF_CHECKPOINTS, OF_HANDLES
 from tests.mutants.of_history import OF_HISTORY
+from tests.mutants.of_iceberg import OF_ICEBERG
 from tests.mutants.of_kafka import OF_KAFKA
 from tests.mutants.of_kafka_sink import OF_KAFKA_SINK
 from tests.mutants.of_kept import OF_KEPT
@@ -45,6 +46,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_HISTORY,
     *OF_FIGURES,
     *OF_FILES,
+    *OF_ICEBERG,
     *OF_PAGES,
     *OF_CHECKPOINTS,
     *OF_KEPT,

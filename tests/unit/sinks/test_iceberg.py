@@ -61,11 +61,12 @@ def test_a_secret_in_a_pipeline_file_is_refused(key: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("bucket(16, n)", "Spark has no expression for Iceberg's hash"),
+        ("bucket(n)", r"partition_by has 'bucket\(n\)'; write a column"),
         ("week(at)", r"partition_by has 'week\(at\)'; write a column"),
         ("truncate(n)", "partition_by has"),
         ("day(3, at)", "partition_by has"),
         ("truncate(0, n)", "give a width from 1"),
+        ("bucket(2147483648, n)", "give a width from 1 to 2147483647"),
     ],
 )
 def test_a_partition_that_cannot_be_computed_is_refused(text: str, words: str) -> None:

@@ -30,6 +30,7 @@ COLUMNS = {
         (" day(at) ", PartitionTerm("at", "day"), "day", "at_day"),
         ("HOUR( at )", PartitionTerm("at", "hour"), "hour", "at_hour"),
         ("truncate(3, s)", PartitionTerm("s", "truncate", 3), "truncate[3]", "s_trunc"),
+        ("bucket(16, s)", PartitionTerm("s", "bucket", 16), "bucket[16]", "s_bucket"),
         ("a.b", PartitionTerm("a.b", "identity"), "identity", "a.b"),
     ],
 )
@@ -54,8 +55,7 @@ def test_the_parts_of_a_table() -> None:
 @pytest.mark.parametrize(
     ("field", "words"),
     [
-        ((1, "bucket[16]"), r"is partitioned by bucket\[16\] of s, which Spark cannot compute"),
-        ((1, "unheard"), "is partitioned by unheard of s"),
+        ((1, "unheard"), "is partitioned by unheard of s, which Spark cannot compute"),
         ((50, "identity"), "is partitioned by p, a part of a column"),
     ],
 )
@@ -72,6 +72,7 @@ def test_a_table_with_other_partitions_is_refused(field: tuple[int, str], words:
         ("x", "partition_by has x, and 'x' has type double"),
         ("at", "partition_by has at, and 'at' has type timestamptz"),
         ("truncate(2, b)", "has type boolean"),
+        ("bucket(2, dec)", r"has type decimal\(5, 2\); bucket takes date, int, long, string, timestamp, timestamptz"),
         ("day(n)", "has type long"),
     ],
 )
@@ -94,6 +95,7 @@ def test_parts_that_do_not_fit_the_rows(text: str, words: str) -> None:
         ("truncate(2, s)", "vé", "é"),
         ("truncate(10, n)", "-10", -10),
         ("year(d)", "-1", -1),
+        ("bucket(4, s)", "3", 3),
     ],
 )
 def test_values(text: str, written: str | None, value: object) -> None:

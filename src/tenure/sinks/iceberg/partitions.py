@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tenure.errors import UsageError
+from tenure.sinks.iceberg import hashing
 from tenure.sinks.iceberg.schema import Json, shown
 
 _TIMES: Final = frozenset({"date", "timestamp", "timestamptz"})
@@ -24,10 +25,12 @@ _TAKES: Final[Mapping[str, frozenset[str]]] = {
     "day": _TIMES,
     "hour": _TIMES - {"date"},
     "truncate": frozenset({"string", "int", "long"}),
+    "bucket": hashing.TAKES,
 }
 """Transform -> the types that it takes here. The identity of a decimal is taken, too."""
 _CALL: Final = re.compile(r"(?P<transform>\w+)\(\s*(?:(?P<width>\d+)\s*,\s*)?(?P<column>.+?)\s*\)")
 _OF_SPEC: Final = re.compile(r"(?P<transform>\w+)(?:\[(?P<width>\d+)\])?")
+_WITH_WIDTH: Final = ("truncate", "bucket")
 _NAMES: Final = {"identity": "{}", "truncate": "{}_trunc"}
 """Transform -> the name of its field in a new spec."""
 _MARK: Final = "v"
@@ -43,26 +46,25 @@ class PartitionTerm:
     column: str
     transform: str
     width: int | None = None
-    """Of `truncate`."""
+    """Of `truncate`, and how many buckets."""
 
     @classmethod
     def parse(cls, text: str) -> PartitionTerm:
-        """A part in the spelling of a pipeline file: `carrier`, `day(at)`, `truncate(3, code)`. Raises UsageError."""
+        """A part in the spelling of a pipeline file: `carrier`, `day(at)`, `truncate(3, code)`, `bucket(16, id)`.
+
+        Raises UsageError.
+        """
         found = _CALL.fullmatch(text.strip())
         if found is None:
             return cls(text, "identity")
         transform, width = found["transform"].lower(), found["width"]
-        if transform == "bucket":
-            raise UsageError(
-                f"partition_by has {text!r}: Spark has no expression for Iceberg's hash", fix="use truncate or a time"
-            )
-        if transform not in _TAKES or (transform == "truncate") != (width is not None):
+        if transform not in _TAKES or (transform in _WITH_WIDTH) != (width is not None):
             raise UsageError(
                 f"partition_by has {text!r}",
-                fix="write a column, year(c), month(c), day(c), hour(c) or truncate(3, c)",
+                fix="write a column, year(c), month(c), day(c), hour(c), truncate(3, c) or bucket(16, c)",
             )
-        if width is not None and int(width) == 0:
-            raise UsageError(f"partition_by has {text!r}", fix="give a width from 1")
+        if width is not None and not 0 < int(width) < 2**31:
+            raise UsageError(f"partition_by has {text!r}", fix="give a width from 1 to 2147483647")
         return cls(found["column"], transform, None if width is None else int(width))
 
     def __str__(self) -> str:
@@ -91,7 +93,7 @@ def parts_of(spec: Json, columns: Json, *, where: str) -> list[PartitionTerm]:
         if found is None or (found["transform"] not in _TAKES and found["transform"] != "void"):
             raise UsageError(
                 f"{where} is partitioned by {field['transform']} of {column}, which Spark cannot compute",
-                fix="use identity, year, month, day, hour or truncate",
+                fix="use identity, year, month, day, hour, truncate or bucket",
             )
         if column is None and found["transform"] != "void":
             raise UsageError(
@@ -131,6 +133,9 @@ def expressions(parts: Sequence[PartitionTerm], columns: Json) -> list[str]:
 def _expression(part: PartitionTerm, kind: str) -> str:
     name = f"`{part.column.replace('`', '``')}`"
     match part.transform:
+        case "bucket":
+            assert part.width is not None
+            return hashing.bucket(name, kind, part.width)
         case "identity" if kind == "string":
             return f"concat('{_MARK}', {name})"
         case "identity" if kind == "date":

@@ -67,8 +67,8 @@ class Iceberg:
     the row with the same `key` columns, or is added; null equals null there.
     `catalog`: its name in pyiceberg's configuration, ~/.pyiceberg.yaml or PYICEBERG_CATALOG__NAME__URI and so on.
     `properties`: of the catalog, beside those of the configuration; secrets are refused here.
-    `partition_by`: of a new table, such as "day(at)", "carrier" or "truncate(3, code)". A table that is there must have
-    the same partitions, and keeps its own where `partition_by` is left out.
+    `partition_by`: of a new table, such as "day(at)", "carrier", "truncate(3, code)" or "bucket(16, id)". A table
+    that is there must have the same partitions, and keeps its own where `partition_by` is left out.
 
     A batch without rows makes no commit in append and update mode. The columns of the rows must be the table's, by name
     and type: no column is added, omitted or cast.
