@@ -10,12 +10,19 @@ from pyspark.sql import SparkSession
 
 @contextmanager
 def block_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Change settings that have a value, and restore them at the end."""
-    before = {name: session.conf.get(name) for name in settings}
+    """Change settings, and restore them at the end: one that nobody had set is unset."""
+    if not settings:
+        yield
+        return
+    own = session._jsparkSession.conf().getAll()
+    before = {name: session.conf.get(name) if own.contains(name) else None for name in settings}
     for name, value in settings.items():
         session.conf.set(name, value)
     try:
         yield
     finally:
         for name, earlier in before.items():
-            session.conf.set(name, str(earlier))
+            if earlier is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, earlier)
