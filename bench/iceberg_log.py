@@ -78,10 +78,6 @@ class Lake:
         self._catalog.load_table(NAME).append(self._rows)
         return (time.process_time() - began) * 1000
 
-    def snapshots(self) -> int:
-        """How many the table has."""
-        return len(self._catalog.load_table(NAME).snapshots())
-
 
 def measured(folder: Path, *, snapshots: int, rounds: int) -> dict[str, Any]:
     """Medians of a table that has so many snapshots in the middle of the rounds."""

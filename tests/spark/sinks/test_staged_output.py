@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
-from tenure.sinks.staging.stage import stage
+from tenure.sinks.staging.stage import _SETTINGS, stage
 from tests.jvm import SharedJvm, settings_of
 from tests.spark.sinks.support import a_batch, a_sink, named, numbers, staged, visible, write
 
@@ -66,6 +66,8 @@ def test_a_job_that_failed_leaves_nothing(spark: SparkSession, table: Path) -> N
 
 
 def test_files_have_their_last_names_and_none_without_rows_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    for name in _SETTINGS:  # another module of this JVM may have set one
+        spark.conf.unset(name)
     before = settings_of(spark)
     rows = spark.range(4).repartition(4).selectExpr("id", "id % 2 as half").where("id > 0")
     found = stage(rows, f"file://{tmp_path}/a b%41", partition_by=["half"])
