@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 @contextmanager
 def block_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Change settings, and restore them at the end: one that nobody had set is unset."""
+    """Change settings, and restore them at the end. A setting that nobody had set is unset."""
     if not settings:
         yield
         return
