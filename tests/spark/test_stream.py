@@ -248,12 +248,12 @@ def test_the_jvm_is_asked_only_for_marks_that_are_wanted(scene: Scene) -> None:
 LATE = ValueError("Python worker failed to connect back. SQLSTATE: XXKST")
 
 
-def test_a_query_starts_five_times_where_its_process_was_late_and_once_where_it_failed(scene: Scene) -> None:
+def test_a_query_starts_for_three_minutes_where_its_process_was_late_and_once_where_it_failed(scene: Scene) -> None:
     scene.start(StagingSink(scene.ledger))
     assert scene.stream is not None
     assert scene.stream.start_again(ValueError("no luck")) is None
-    assert [scene.stream.start_again(LATE) is not None for _ in range(5)] == [True] * 4 + [False]
-    assert len(scene.events(QueryStartedAgain)) == 4
+    assert [scene.stream.start_again(LATE) is not None for _ in range(18)] == [True] * 17 + [False]
+    assert len(scene.events(QueryStartedAgain)) == 17
     assert len(set(scene.run_directories())) == 1
     scene.spark.run(0)
     assert scene.ledger.batches == [0]

@@ -40,8 +40,10 @@ from tenure.spark.releases import KAFKA_COUNTS_UNASKED, settings_to_go_on
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.query_takeover import Begun, QueryTakeover
 
-_STARTS: Final = 5
-"""How often a query is started under a term, before its driver starts anew."""
+_STARTS: Final = 18
+"""How often a query is started under a term, before its driver starts anew. Each start that fails takes Spark's ten
+seconds, so these are three minutes: longer than a new driver needs on a host that is as busy. With fewer, two members
+of a busy host replace their drivers in turn, and each new driver makes the other's processes late."""
 
 
 class _FinishedError(Exception):
