@@ -29,6 +29,7 @@ from tenure.spark.connectors import settings_beside
 from tenure.spark.coordinates import Connector
 from tenure.spark.fetching import fetched, fetching_alone
 from tenure.spark.not_started import NotStarted, not_started
+from tenure.spark.python_start import on_python_path
 from tenure.spark.releases import check_java, check_release, known_settings, logger_of
 from tenure.spark.submit import RETAINED, Submit, by_file, check_setting, is_secret
 
@@ -121,6 +122,7 @@ def start_session(
             _noted_starts(started),
             _output_to(log),
             _own_interrupts(),
+            on_python_path(),
         ):
             session = fetched(start, words, settings, log=log, clock=clock)
         check_java(session)
