@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import sys
 import threading
@@ -235,13 +236,18 @@ class Cluster:
             told = "\n".join(f"--- {m.name} ({m.exit_code})\n{m.output()[-3000:]}" for m in self.members)
             raise TimeoutError(f"{late}\n{told}") from late
 
-    def wait_for_batches(self, *, after_epoch: int, count: int, seconds: float = NEVER_S) -> None:
-        """Wait until terms after `after_epoch` have committed `count` batches of every stream."""
-        self.wait(
-            lambda: all(len(self.batches(stream, after_epoch=after_epoch)) >= count for stream in self.streams),
-            seconds=seconds,
-            what=f"{count} batches of each stream after epoch {after_epoch}",
-        )
+    def wait_for_batches(self, *, after_epoch: int, count: int, seconds: float | None = None) -> None:
+        """Wait until terms after `after_epoch` have committed `count` batches of every stream: for so many seconds, or
+        for the term and then for each batch as long as for any event."""
+
+        def committed(least: int) -> bool:
+            return all(len(self.batches(stream, after_epoch=after_epoch)) >= least for stream in self.streams)
+
+        if seconds is None:
+            self.wait(lambda: self.epoch() > after_epoch, what=f"a term after epoch {after_epoch}")
+        for least in range(1, count + 1) if seconds is None else [count]:
+            what = f"{least} batches of each stream after epoch {after_epoch}"
+            self.wait(functools.partial(committed, least), seconds=seconds or NEVER_S, what=what)
 
     def rows(self, stream: str) -> list[Row]:
         """What a stream has written."""
