@@ -47,6 +47,14 @@ def test_a_folder_by_another_name_is_the_same(tmp_path: Path) -> None:
     assert printed(zipped, FOLDER, tmp_path / "link") == ["folder"]
 
 
+def test_pyspark_comes_from_the_folder_of_spark_s_archive(tmp_path: Path) -> None:
+    """`SPARK_HOME/python` has `pyspark`, and the zip in `lib`."""
+    (tmp_path / "lib").mkdir()
+    zipped = pyspark_in(tmp_path).rename(tmp_path / "lib" / "pyspark.zip")
+    assert printed(zipped, tmp_path) == ["zip"]
+    assert printed(zipped, FOLDER, tmp_path) == ["folder"]
+
+
 def test_the_zip_of_another_pyspark_stays(tmp_path: Path) -> None:
     """Spark of `SPARK_HOME` has a zip; the Python of the workers may have a PySpark of another release."""
     zipped = pyspark_in(tmp_path / "spark_home")

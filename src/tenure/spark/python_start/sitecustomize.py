@@ -2,26 +2,27 @@
 
 Spark puts its `pyspark.zip` first on the path of its Python processes, and Python keeps no compiled files of a zip:
 each process compiles PySpark anew. The process by which a query with `transformWithState` starts needs 1.3 s of
-processor for that, and 0.4 s where it imports the package PySpark of PyPI, which has the zip inside. Spark ends a
-query whose process is not up within ten seconds, so on a host with a load of 15 such a query never started.
+processor for that, and 0.4 s where it imports PySpark from a folder. Spark ends a query whose process is not up within
+ten seconds, so on a host with a load of 15 such a query never started.
 
-Promise: the zip leaves the path only where the next PySpark on the path is the package that holds the zip, so the code
-is the same. This folder leaves the path as well, and the `sitecustomize` that it hid runs.
+Promise: the zip leaves the path only where the next PySpark on the path came with it, so the code is the same: PyPI's
+package has the zip inside, Spark's archive has it in the folder beside. This folder leaves the path as well, and the
+`sitecustomize` that it hid runs.
 """
 
 import os
 import sys
 
-_ZIP = os.path.join("pyspark", "python", "lib", "pyspark.zip")
+_ZIPS = (os.path.join("pyspark", "python", "lib", "pyspark.zip"), os.path.join("lib", "pyspark.zip"))
 
 
 def _without_zip(path: list[str]) -> list[str]:
-    """The path without the zip inside of the PySpark that Python would import without zips."""
+    """The path without the zip that came with the PySpark which Python would import without zips."""
     holder = next((entry for entry in path if os.path.isfile(os.path.join(entry, "pyspark", "__init__.py"))), None)
     if holder is None:
         return path
-    copy = os.path.realpath(os.path.join(holder, _ZIP))
-    return [entry for entry in path if os.path.realpath(entry) != copy]
+    copies = [os.path.realpath(os.path.join(holder, copy)) for copy in _ZIPS]
+    return [entry for entry in path if os.path.realpath(entry) not in copies]
 
 
 def _run_the_hidden() -> None:
